@@ -1,0 +1,1 @@
+"""Where candidates come from: file formats and generators."""

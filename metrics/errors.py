@@ -1,0 +1,75 @@
+"""The errors a user can meet: each says where, what was found against what was expected, and what to do.
+
+Everything discorank raises on purpose is a `DiscorankError`; anything else that escapes is a fault of discorank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class DiscorankError(Exception):
+    """Root of all errors raised on purpose.
+
+    Args:
+        found: what was found and what was expected instead.
+        where: the place, such as ``lists.jsonl:12`` or ``candidates[3].logprob``.
+        fix: what the user can do about it.
+    """
+
+    exit_code = 1
+
+    def __init__(self, found: str, *, where: str = "", fix: str = "") -> None:
+        super().__init__(found, where, fix)
+        self.found, self.where, self.fix = found, where, fix
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return f"{place}{self.found}" + (f". {self.fix}" if self.fix else "")
+
+    def inside(self, where: str) -> DiscorankError:
+        """The same error seen from a larger place: ``lists.jsonl:12`` around ``candidates[3]``."""
+        return type(self)(self.found, where=f"{where}: {self.where}" if self.where else where, fix=self.fix)
+
+
+class InputError(DiscorankError, ValueError):
+    """A text, a file, a setting or a combination of settings that cannot be used."""
+
+    exit_code = 2
+
+
+class ModelLoadError(DiscorankError):
+    """A model, a checkpoint or an optional package that cannot be loaded."""
+
+    exit_code = 2
+
+
+class MetricError(DiscorankError):
+    """A metric failed on one list: a user's own metric raised, or returned something that is not a number."""
+
+    exit_code = 3
+
+
+class ResumeError(DiscorankError):
+    """The run standing at the output was made with other settings or another input."""
+
+    exit_code = 4
+
+
+class ResourceError(DiscorankError):
+    """Workers, memory or disk are gone; the run can be resumed."""
+
+    exit_code = 5
+
+
+def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> InputError:
+    """The error for a name that does not exist, with its nearest matches.
+
+    >>> str(unknown("metric", "chfr", ["chrf", "bleu"]))
+    "unknown metric 'chfr'. Did you mean 'chrf'? All: bleu, chrf"
+    """
+    names = sorted(known)
+    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    return InputError(f"unknown {kind} {name!r}", where=where, fix=f"{hint}All: {', '.join(names) or 'none'}")

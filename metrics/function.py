@@ -1,0 +1,70 @@
+"""A user's Python function as a metric: called once per pair of distinct texts, trusted with nothing else.
+
+    u(hypothesis, reference) -> float        higher is better
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .base import Info, Metric, Scorer
+from .errors import MetricError
+from .reps import Block, FloatArray, IntArray, Reps
+from .texts import Item, Text
+
+
+@dataclass(frozen=True)
+class Function(Metric):
+    """Any callable of two texts; its signature is ``module:name``, by which it is found again."""
+
+    call: Callable[[Text, Text], float]
+    info: ClassVar[Info] = Info(summary="a Python function of two texts", paper="the user's own", unit="document")
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Where the function is found again."""
+        name = getattr(self.call, "__qualname__", type(self.call).__qualname__)
+        return f"{self.call.__module__}:{name}"
+
+    def signature(self) -> str:
+        """The name: a function has no settings."""
+        return self.name
+
+    def load(self) -> FunctionScorer:
+        """The function, ready to be called."""
+        return FunctionScorer(self)
+
+
+class FunctionScorer(Scorer):
+    """Keeps the texts as they are and calls the function for each pair."""
+
+    def __init__(self, metric: Function) -> None:
+        self.info, self.metric = metric.info, metric
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """The texts themselves, and their lengths in characters."""
+        texts = np.empty(len(items), object)
+        texts[:] = [item.text for item in items]
+        return Reps({"text": texts}), np.array([len(str(text)) for text in texts], np.int64)
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """One call per pair.
+
+        Raises:
+            MetricError: the function raised, or returned something that is not a number.
+        """
+        return [
+            np.array([[self._value(h, r) for r in reps["text"][b.references]] for h in reps["text"][b.hypotheses]])
+            for b in blocks
+        ]
+
+    def _value(self, hypothesis: Text, reference: Text) -> float:
+        try:
+            found: Any = self.metric.call(hypothesis, reference)
+            return float(found)
+        except Exception as error:
+            raise MetricError(f"{type(error).__name__}: {error}", where=self.metric.name) from error

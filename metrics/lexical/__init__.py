@@ -1,0 +1,1 @@
+"""Metrics that count what texts share: n-grams, edits, subsequences."""

@@ -1,0 +1,181 @@
+"""BLEU (Papineni et al. 2002) of single segments: n-gram precision with a brevity penalty, 0 to 100, higher is better.
+
+    BLEU = BP exp( 1/N sum_n ln p_n ),   p_n = matches_n / |h|_n,   BP = min(1, exp(1 - |r| / |h|))
+N is the largest order that the hypothesis has (effective order), and precisions of 0 are smoothed as `smooth_method`
+says (Chen and Cherry 2014). Several references clip together and the closest length counts. Not symmetric; without any
+shared word, or for an empty text, 0. Equal to sacrebleu's ``sentence_score`` with ``effective_order=True``; the corpus
+score is sacrebleu's ``corpus_score``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ..base import Info, Metric, Scorer
+from ..errors import ModelLoadError, unknown
+from ..reps import Block, FloatArray, IntArray, Reps
+from ..settings import settings
+from ..texts import Item
+from .ngrams import matches
+from .words import numbered, packed, unpacked
+
+SMOOTH_VALUES = {"none": 0.0, "floor": 0.1, "add-k": 1.0, "exp": 0.0}  # sacrebleu's defaults
+NO_PRECISION = -9999999999.0  # sacrebleu's logarithm of 0
+Columns = Sequence[FloatArray]  # one array [cells] per order
+
+
+@settings
+class BLEU(Metric):
+    """Sentence BLEU with sacrebleu's tokenizers and smoothing.
+
+    Args:
+        tokenize: a sacrebleu tokenizer: 13a, zh, ja-mecab, ko-mecab, intl, char, none, flores200, ...
+        lowercase: whether case is ignored.
+        max_ngram_order: N.
+        smooth_method: exp, floor, add-k or none.
+        smooth_value: of floor and add-k; sacrebleu's default if null.
+        effective_order: whether orders the hypothesis is too short for are left out.
+    """
+
+    tokenize: str = "13a"
+    lowercase: bool = False
+    max_ngram_order: Annotated[int, Field(ge=1, le=16)] = 4
+    smooth_method: Literal["exp", "floor", "add-k", "none"] = "exp"
+    smooth_value: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    effective_order: bool = True
+    name: ClassVar[str] = "bleu"
+    info: ClassVar[Info] = Info(
+        summary="word n-gram precision with brevity penalty (sacrebleu)",
+        paper="Papineni et al. 2002",
+        bounds=(0, 100),
+        several="own",
+    )
+
+    def load(self) -> BLEUScorer:
+        """The scorer with its tokenizer.
+
+        Raises:
+            InputError: there is no such tokenizer.
+            ModelLoadError: the tokenizer needs a package or a file that is not there.
+        """
+        return BLEUScorer(self)
+
+
+class BLEUScorer(Scorer):
+    """Represents a text by its words; the rest is counting."""
+
+    def __init__(self, metric: BLEU) -> None:
+        self.info, self.metric = metric.info, metric
+        self.tokenizer = _tokenizer(metric.tokenize)
+        value = metric.smooth_value
+        self.smooth_value = SMOOTH_VALUES[metric.smooth_method] if value is None else value
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Words as the tokenizer splits them, and their number."""
+        texts = (str(item.text).rstrip() for item in items)
+        lowered = (text.lower() if self.metric.lowercase else text for text in texts)
+        columns, counts = packed([self.tokenizer(text).split() for text in lowered])
+        return Reps(columns), counts
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """BLEU [H, R] of every block."""
+        words, local = numbered(reps, blocks)
+        found = list(matches(words, local, self.metric.max_ngram_order))  # [cells] per order
+        values = []
+        start = 0
+        for block in local:
+            shape = (len(block.hypotheses), len(block.references))
+            here = slice(start, start + block.cells)
+            start += block.cells
+            of_h, of_r = (words.lengths[rows].astype(float) for rows in (block.hypotheses, block.references))
+            totals = [np.maximum(of_h - n, 0)[:, None] for n in range(self.metric.max_ngram_order)]
+            correct = [order[here].reshape(shape) for order in found]
+            if block.square:
+                for matched, total in zip(correct, totals, strict=True):
+                    np.fill_diagonal(matched, total)
+            values.append(self._bleu(correct, totals, of_h[:, None], of_r[None, :], self.metric.effective_order))
+        return values
+
+    def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """BLEU [H] of every block, clipped over all its references together."""
+        values = []
+        for block in blocks:
+            rows = np.array([self._counts(reps, int(h), block.references) for h in block.hypotheses]).T
+            values.append(self._from_statistics(rows, self.metric.effective_order))
+        return values
+
+    def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
+        """|h|, |r|, matches and n-grams of every order, [n, 2 + 2 N]."""
+        return np.array([self._counts(reps, int(b.hypotheses[0]), b.references) for b in blocks])
+
+    def aggregate(self, statistics: FloatArray) -> float:
+        """Corpus BLEU of the summed statistics, every order counting."""
+        return float(self._from_statistics(statistics.sum(axis=0)[:, None], effective_order=False)[0])
+
+    def _counts(self, reps: Reps, hypothesis: int, references: IntArray) -> list[float]:
+        """One row of `statistics`."""
+        order = self.metric.max_ngram_order
+        words, *others = unpacked(reps, np.concatenate(([hypothesis], references)))
+        pooled: Counter[tuple[str, ...]] = Counter()
+        for other in others:
+            pooled |= _ngrams(other, order)
+        own = _ngrams(words, order)
+        correct = [0] * order
+        for gram, n in own.items():
+            correct[len(gram) - 1] += min(n, pooled[gram])
+        closest = min(map(len, others), key=lambda n: (abs(n - len(words)), n))
+        return [len(words), closest, *correct, *(max(len(words) - n, 0) for n in range(order))]
+
+    def _from_statistics(self, rows: FloatArray, effective_order: bool) -> FloatArray:
+        """BLEU [cells] of statistics [2 + 2 N, cells]."""
+        order = self.metric.max_ngram_order
+        return self._bleu(rows[2 : 2 + order], rows[2 + order :], rows[0], rows[1], effective_order)
+
+    def _bleu(
+        self, correct: Columns, total: Columns, length: FloatArray, closest: FloatArray, effective: bool
+    ) -> FloatArray:
+        """The formula above, elementwise; `correct` and `total` have one array per order."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            penalty = np.where(length < closest, np.exp(1 - closest / length), 1.0)
+        logs = orders = np.zeros(1)
+        halvings: Any = np.ones(1)
+        going: Any = True
+        for n, (matched, grams) in enumerate(zip(correct, total, strict=True)):
+            added = self.smooth_value if self.metric.smooth_method == "add-k" and n else 0.0
+            hits, possible = matched + added, np.maximum(grams + added, 1e-300)
+            going = going & (grams + added > 0)
+            missed = going & (hits == 0)
+            halvings = np.where(missed, halvings * 2, halvings)
+            precision = np.where(missed, self._smoothed(halvings), 100 * hits) / possible
+            with np.errstate(divide="ignore"):
+                logs = logs + np.where(going & (precision > 0), np.log(precision), NO_PRECISION * (going | (not effective)))
+            orders = orders + going
+        n_orders = np.maximum(orders, 1) if effective else len(correct)
+        any_match = sum(correct) > 0
+        return np.where(any_match, penalty * np.exp(logs / n_orders), 0.0)
+
+    def _smoothed(self, halvings: FloatArray) -> FloatArray | float:
+        """100 times the numerator that stands in for 0 matches."""
+        if self.metric.smooth_method == "exp":
+            return 100 / halvings
+        return 100 * self.smooth_value if self.metric.smooth_method == "floor" else 0.0
+
+
+def _ngrams(words: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(words[i : i + n]) for n in range(1, order + 1) for i in range(len(words) - n + 1))
+
+
+def _tokenizer(name: str) -> Any:
+    from sacrebleu.metrics.bleu import _TOKENIZERS, BLEU
+
+    if name not in BLEU.TOKENIZERS:
+        raise unknown("tokenizer", name, _TOKENIZERS, where="bleu")
+    try:
+        return BLEU(tokenize=name).tokenizer
+    except (ImportError, RuntimeError, OSError) as error:
+        raise ModelLoadError(f"{error}", where=f"tokenizer {name!r}", fix="Install what it names") from error

@@ -1,0 +1,64 @@
+"""Tokenised texts as columns, and their words as numbers where they are compared.
+
+Words are kept as UTF-8 text, not as numbers of some growing vocabulary, so that a representation means the same in
+every process; the numbers are made per call of `numbered`. It knows neither n-grams nor scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+import numpy as np
+
+from ..reps import Block, IntArray, Ragged, Reps
+
+
+def packed(tokens: Sequence[Sequence[str]]) -> tuple[dict[str, Ragged | IntArray], IntArray]:
+    """Columns ``words`` (UTF-8, each word followed by a space) and ``count`` of tokenised texts, and the counts [n].
+
+    Tokens hold no white space.
+    """
+    rows = ["".join(f"{word} " for word in words).encode("utf-8", "surrogatepass") for words in tokens]
+    values = np.frombuffer(b"".join(rows), np.uint8)
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    counts = np.fromiter(map(len, tokens), np.int64, len(tokens))
+    return {"words": Ragged.of_lengths(values, lengths), "count": counts}, counts
+
+
+def unpacked(reps: Reps, rows: IntArray) -> list[list[str]]:
+    """The tokens of the given rows."""
+    words = _words(reps, rows)
+    ends = reps["count"][rows].cumsum()
+    return [words[end - n : end] for end, n in zip(ends, reps["count"][rows], strict=True)]
+
+
+def numbered(reps: Reps, blocks: Sequence[Block]) -> tuple[Ragged, list[Block]]:
+    """The words of all rows of some blocks as numbers, and the blocks over these rows.
+
+    Equal words have equal numbers within the call.
+    """
+    rows, local = localised(blocks)
+    words = _words(reps, rows)
+    number = dict(zip(dict.fromkeys(words), count()))  # noqa: B905  count() has no end
+    values = np.fromiter(map(number.__getitem__, words), np.int64, len(words))
+    return Ragged.of_lengths(values, reps["count"][rows]), local
+
+
+def localised(blocks: Sequence[Block]) -> tuple[IntArray, list[Block]]:
+    """All rows of some blocks one after the other, and the same blocks counting from these rows."""
+    parts, local, start = [], [], 0
+    for block in blocks:
+        middle = start + len(block.hypotheses)
+        hypotheses = references = np.arange(start, middle)
+        parts.append(block.hypotheses)
+        if not block.square:
+            references = np.arange(middle, middle + len(block.references))
+            parts.append(block.references)
+        local.append(Block(hypotheses, references))
+        start = int(references[-1]) + 1 if len(references) else middle
+    return np.concatenate(parts), local
+
+
+def _words(reps: Reps, rows: IntArray) -> list[str]:
+    return bytes(reps["words"][rows].values).decode("utf-8", "surrogatepass").split()

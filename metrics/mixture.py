@@ -1,0 +1,94 @@
+"""A weighted sum of utilities, ``chrf + 0.5*bleu``; each part is computed as if alone.
+
+    u(h, r) = sum_i w_i s_i m_i(h, r),   s_i = -1 for distances, +1 otherwise
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .base import Metric, Reading
+from .errors import InputError
+from .reps import FloatArray
+from .texts import Context, Text
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Weighted metrics that act as one utility; higher is better whatever the parts' own directions.
+
+    Raises:
+        InputError: no parts, a weight that is not finite, or a mix of reference-free parts with others.
+    """
+
+    parts: tuple[tuple[float, Metric], ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise InputError("a mix without parts", where="utility", fix="Write it as chrf + 0.5*bleu")
+        for weight, metric in self.parts:
+            if not np.isfinite(weight):
+                raise InputError(f"weight {weight} of {metric.signature()}", where="utility", fix="Give a finite one")
+
+    @property
+    def name(self) -> str:
+        """The names of the parts."""
+        return self.signature()
+
+    @property
+    def reads(self) -> Reading:
+        """The widest context any part reads."""
+        return max((metric.reads for _, metric in self.parts), key=lambda reading: reading.context)
+
+    def signature(self) -> str:
+        """The mix as a sum of calls; parses back to an equal mix."""
+        terms = [f"{_factor(weight)}{metric.signature()}" for weight, metric in self.parts]
+        return " + ".join(terms)
+
+    def score(
+        self,
+        hypotheses: Sequence[Text],
+        references: Sequence[Text | Sequence[Text]] | None = None,
+        sources: Sequence[Text] | None = None,
+        documents: Sequence[str] | None = None,
+    ) -> FloatArray:
+        """The weighted sum of the parts' scores as utilities, [n]; arguments and errors as `Metric.score`."""
+        total = np.zeros(len(hypotheses))
+        for weight, metric in self.parts:
+            total += weight * metric.utility_sign * metric.score(hypotheses, references, sources, documents)
+        return total
+
+    def corpus(
+        self,
+        hypotheses: Sequence[Text],
+        references: Sequence[Text | Sequence[Text]] | None = None,
+        sources: Sequence[Text] | None = None,
+        documents: Sequence[str] | None = None,
+    ) -> float:
+        """The weighted sum of the parts' corpus scores as utilities."""
+        return float(
+            sum(w * m.utility_sign * m.corpus(hypotheses, references, sources, documents) for w, m in self.parts)
+        )
+
+    def pairwise(
+        self,
+        hypotheses: Sequence[Text],
+        references: Sequence[Text],
+        source: Text | None = None,
+        context: Context | None = None,
+    ) -> FloatArray:
+        """The weighted sum of the parts' utilities, [H, R]; arguments and errors as `Metric.pairwise`."""
+        total = np.zeros((len(hypotheses), max(1, len(references))))
+        for weight, metric in self.parts:
+            total = total + weight * metric.pairwise(hypotheses, references, source, context)
+        return total
+
+
+Utility = Metric | Mix
+
+
+def _factor(weight: float) -> str:
+    return "" if weight == 1 else f"{weight!r}*"

@@ -1,0 +1,132 @@
+"""Names of metrics, and the one way to a metric: `load_metric`.
+
+A name stands for a class, imported when it is asked for, and the settings it fixes. Other packages add names by the
+entry-point group ``discorank.metrics``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .base import Metric
+from .errors import DiscorankError, InputError, ModelLoadError, unknown
+from .function import Function
+from .mixture import Mix, Utility
+from .settings import build
+from .signature import Call, parse
+from .yamlfile import read_yaml
+
+GROUP = "discorank.metrics"
+
+
+class Entry(NamedTuple):
+    """Where a name leads: ``module:Class`` (relative to this package if it starts with a dot), and fixed settings."""
+
+    target: str
+    settings: Mapping[str, Any] = {}
+
+
+BUILT_IN: Mapping[str, Entry] = {
+    "chrf": Entry(".lexical.chrf:ChrF"),
+    "chrf++": Entry(".lexical.chrf:ChrF", {"word_order": 2}),
+    "bleu": Entry(".lexical.bleu:BLEU"),
+    "ter": Entry(".lexical.ter:TER"),
+    "rouge-l": Entry(".lexical.rouge:RougeL"),
+    "rouge-w": Entry(".lexical.rouge:RougeW"),
+}
+
+
+@cache
+def names() -> Mapping[str, Entry]:
+    """All registered names; a plug-in may not take a built-in name."""
+    added = {point.name: Entry(point.value) for point in entry_points(group=GROUP)}
+    if taken := sorted(added.keys() & BUILT_IN.keys()):
+        raise InputError(f"a plug-in registers the built-in name {taken[0]!r}", where=GROUP, fix="Uninstall it")
+    return {**BUILT_IN, **added}
+
+
+def metric_class(name: str) -> type[Metric]:
+    """The class behind a registered name or a ``module:Class``.
+
+    Raises:
+        InputError: there is no such name.
+        ModelLoadError: its module cannot be imported.
+    """
+    found = _object(name)
+    if not (isinstance(found, type) and issubclass(found, Metric)):
+        raise InputError(f"{name!r} is not a metric", where="metric", fix="A metric is a subclass of discorank.Metric")
+    return found
+
+
+def load_metric(
+    spec: str | Path | Mapping[str, Any] | Utility | Callable[..., float], /, **settings: Any
+) -> Utility:
+    """A metric from its name, its signature, a mapping, a YAML file, a Python function or a ``module:Class``.
+
+    Args:
+        spec: ``"chrf"``, ``'bleu(tokenize="zh")'``, ``"chrf + 0.5*bleu"``, ``{"name": "chrf", "beta": 1}``,
+            ``"metric.yaml"`` (such a mapping), ``"package.module:Class"``, a function ``u(h, r)``, or a metric.
+        settings: further settings, for a name alone.
+
+    Raises:
+        InputError: an unknown name or setting (with its nearest matches), or a value out of range.
+        ModelLoadError: the module of a plug-in cannot be imported.
+    """
+    if isinstance(spec, Metric | Mix):
+        return spec
+    if isinstance(spec, Mapping):
+        return _from_mapping({**spec, **settings})
+    if isinstance(spec, Path) or (isinstance(spec, str) and spec.endswith((".yaml", ".yml"))):
+        return _from_mapping({**read_yaml(spec), **settings}, where=str(spec))
+    if isinstance(spec, str):
+        calls = parse(spec)
+        if len(calls) == 1 and calls[0].weight == 1:
+            return _made(calls[0]._replace(settings={**calls[0].settings, **settings}))
+        if settings:
+            raise InputError(f"settings {sorted(settings)} beside a mix", where=spec, fix="Write them into the terms")
+        return Mix(tuple((term.weight, _made(term)) for term in calls))
+    if callable(spec):
+        return Function(spec)
+    raise InputError(f"found {spec!r:.60}, expected a metric", where="metric", fix="Give a name such as 'chrf'")
+
+
+def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
+    name = values.get("name")
+    if not isinstance(name, str):
+        raise InputError(f"found {dict(values)!r:.80}", where=where, fix='Write {"name": "chrf", ...}')
+    return load_metric(name, **{str(key): value for key, value in values.items() if key != "name"})
+
+
+def _made(call: Call) -> Metric:
+    found = _object(call.name)
+    fixed = names()[call.name].settings if call.name in names() else {}
+    if isinstance(found, type) and issubclass(found, Metric):
+        return build(found, {**fixed, **call.settings})
+    if isinstance(found, type) or not callable(found):
+        raise InputError(f"{call.name!r} is not a metric", fix="Give a subclass of discorank.Metric or a function")
+    if call.settings:
+        raise InputError(f"{call.name} is a function and has no settings", where="metric")
+    return Function(found)
+
+
+def _object(name: str) -> Any:
+    entry = names().get(name)
+    if entry is None and ":" not in name:
+        raise unknown("metric", name, names())
+    module, _, attribute = (entry.target if entry else name).partition(":")
+    try:
+        found: Any = import_module(module, __package__)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except DiscorankError:
+        raise
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ModelLoadError(
+            f"{type(error).__name__}: {error}", where=f"metric {name!r}", fix="Is its package installed?"
+        ) from error
+    return found

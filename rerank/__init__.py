@@ -1,0 +1,1 @@
+"""Choosing among candidates: candidate lists, MBR decoding, reranking, engines and runs."""

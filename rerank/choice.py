@@ -1,0 +1,202 @@
+"""Weights, expected utility, and the choice: the whole of minimum Bayes risk decoding once utilities are known.
+
+    choose argmax_h sum_r w(r) u(h, r)
+It never knows which metric it serves. Everything within 1e-9 (relative) of the best is equally good and the lowest
+index wins; NaN never wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from math import isfinite, isinf
+from typing import Any
+
+import numpy as np
+
+from ..metrics.errors import InputError
+from ..metrics.reps import FloatArray, IntArray
+from ..metrics.texts import Text
+from .lists import NOTHING, Candidate, CandidateList
+
+TIE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place of a k-best list: a distinct text, how often it stands in the list, and its expected utility.
+
+    `utility` is None where it is not a number.
+    """
+
+    index: int
+    count: int
+    utility: float | None
+    text: Text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """The decision for one list.
+
+    Args:
+        id: the list's id.
+        ranking: the places, best first, distinct texts.
+        gap: how much better the first is than the second, None if there is one distinct text.
+        candidates: the list's candidates.
+        flags: what was done to the list that its reader should know of.
+        extra: the list's other keys.
+        matrix: utilities [distinct candidates, distinct pseudo-references], if asked for.
+    """
+
+    id: str
+    ranking: tuple[Place, ...]
+    gap: float | None
+    candidates: tuple[Candidate, ...]
+    flags: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    matrix: FloatArray | None = None
+
+    @property
+    def index(self) -> int:
+        """Index of the chosen candidate."""
+        return self.ranking[0].index
+
+    @property
+    def text(self) -> Text:
+        """The chosen text."""
+        return self.ranking[0].text
+
+    @property
+    def utility(self) -> float | None:
+        """Expected utility of the chosen text."""
+        return self.ranking[0].utility
+
+
+class Distinct:
+    """The distinct texts of some candidates, in order of first appearance."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        number: dict[Text, int] = {}
+        self.of: IntArray = np.array([number.setdefault(c.text, len(number)) for c in candidates], np.int64)  # [N]
+        self.texts: tuple[Text, ...] = tuple(number)
+        self.first: IntArray = np.unique(self.of, return_index=True)[1]  # [D] index of the first copy
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def pooled(self, weights: FloatArray) -> FloatArray:
+        """Summed weights of each text's copies, [D]."""
+        return np.bincount(self.of, weights, minlength=len(self))
+
+
+def candidate_weights(candidates: Sequence[Candidate], how: str, temperature: float, where: str) -> FloatArray:
+    """The weight of every candidate as a pseudo-reference, [N].
+
+    "uniform": 1 each. "logprob": exp(logprob / temperature), once per distinct (text, logprob), so that a list of
+    samples is not counted twice. "field:NAME": that field of the candidate.
+
+    Raises:
+        InputError: a candidate lacks the number, it is negative, or all weights are 0.
+    """
+    if how == "uniform":
+        return np.ones(len(candidates))
+    weights = _logprob_weights(candidates, temperature, where) if how == "logprob" else _field(candidates, how, where)
+    if not weights.sum() > 0:
+        raise InputError(f"all {how} weights are 0", where=where, fix='Use weights="uniform"')
+    return weights
+
+
+def _logprob_weights(candidates: Sequence[Candidate], temperature: float, where: str) -> FloatArray:
+    for i, candidate in enumerate(candidates):
+        if candidate.logprob is None:
+            raise InputError("no logprob", where=f"{where}[{i}]", fix='Give it, or use weights="uniform"')
+    values = np.array([candidate.logprob for candidate in candidates])
+    seen: set[tuple[Text, float | None]] = set()
+    new = np.ones(len(candidates), bool)
+    for i, candidate in enumerate(candidates):
+        pair = (candidate.text, candidate.logprob)
+        new[i] = pair not in seen
+        seen.add(pair)
+    best = values.max()
+    scaled = (values - best if isfinite(best) else np.where(values == best, -np.inf, values)) / temperature
+    return np.where(new, np.exp(scaled), 0.0)
+
+
+def _field(candidates: Sequence[Candidate], how: str, where: str) -> FloatArray:
+    name = how.removeprefix("field:")
+    values = [number_field(candidate, name, f"{where}[{i}]") for i, candidate in enumerate(candidates)]
+    if min(values) < 0:
+        at = int(np.argmin(values))
+        raise InputError(f"weight {values[at]} is negative", where=f"{where}[{at}].{name}", fix="Weights are >= 0")
+    return np.array(values)
+
+
+def number_field(candidate: Candidate, name: str, where: str) -> float:
+    """A candidate's field as a finite number; InputError if it is missing or none."""
+    value = candidate.fields.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        found = "nothing" if name not in candidate.fields else repr(value)
+        raise InputError(f"found {found}, expected a finite number", where=f"{where}.{name}")
+    return float(value)
+
+
+def expected_utility(u: FloatArray, weights: FloatArray, own: FloatArray | None = None) -> FloatArray:
+    """Expectations [H] of utilities [H, R] under weights [R] of any positive scale.
+
+    With `own` [H], the matrix is square and that much of a row's own column is left out, u(i, i) counting
+    ``weights[i] - own[i]``; where nothing remains the expectation is NaN. Each row is summed in index order.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        weighted = np.multiply(u, weights, order="C")
+        if own is None:
+            return np.asarray(weighted.sum(axis=1) / weights.sum())
+        np.fill_diagonal(weighted, np.diagonal(u) * (weights - own))
+        rest = weights.sum() - own
+        return np.where(rest > TIE * weights.sum(), weighted.sum(axis=1) / rest, np.nan)
+
+
+def choose(
+    record: CandidateList, values: FloatArray, nbest: int | None, flags: Sequence[str] = (), matrix: Any = None
+) -> Ranking:
+    """The ranking of a list by the value of every candidate [N], higher is better; -inf and NaN stand last."""
+    distinct = Distinct(record.candidates)
+    counts = np.bincount(distinct.of)
+    places: list[Place] = []
+    placed: set[int] = set()
+    wanted = len(distinct) if nbest is None else nbest
+    for index in in_order(values):
+        text = int(distinct.of[index])
+        if text in placed:
+            continue
+        placed.add(text)
+        value = float(values[index])
+        places.append(Place(index, int(counts[text]), value if isfinite(value) else None, distinct.texts[text]))
+        if len(places) >= max(2, wanted):
+            break
+    gap = None
+    if len(places) > 1 and places[0].utility is not None and places[1].utility is not None:
+        gap = max(0.0, places[0].utility - places[1].utility)
+    return Ranking(record.id, tuple(places[:wanted]), gap, record.candidates, tuple(flags), record.extra, matrix)
+
+
+def in_order(values: FloatArray) -> list[int]:
+    """All indices, best value first; of those within TIE of the best that is left, the lowest index; NaN last."""
+    order = sorted((i for i, v in enumerate(values) if v == v), key=lambda i: (-values[i], i))
+    result: list[int] = []
+    taken: set[int] = set()
+    window: list[int] = []  # heap of indices as good as the best that is left
+    best = ahead = 0
+    while len(result) < len(order):
+        while order[best] in taken:
+            best += 1
+        top = float(values[order[best]])
+        limit = top if isinf(top) else top - TIE * abs(top)
+        while ahead < len(order) and values[order[ahead]] >= limit:
+            heappush(window, order[ahead])
+            ahead += 1
+        index = heappop(window)
+        taken.add(index)
+        result.append(index)
+    return result + [i for i, v in enumerate(values) if v != v]

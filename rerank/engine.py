@@ -1,0 +1,161 @@
+"""Engines take lists to be decided and give back expected values; this one works in the calling process.
+
+What comes back is small ([H] per list), whatever the size of its matrix, so that an engine on other machines can do the
+same. It knows neither files nor how a choice is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ..metrics.base import Metric
+from ..metrics.errors import DiscorankError
+from ..metrics.evaluate import Store, distinct_block, lift, matrices
+from ..metrics.mixture import Utility
+from ..metrics.reps import Block, FloatArray
+from ..metrics.texts import Comparison
+from .choice import expected_utility
+
+STORE_BYTES = 1 << 28  # representations kept for later lists
+FIRST_WAVE = 1 << 16  # characters handed to the metric at once, to begin with
+SHORT_SECONDS, LONG_SECONDS = 0.3, 1.5  # a wave outside this is made longer or shorter
+
+
+class Task(NamedTuple):
+    """One list to be valued under one utility."""
+
+    id: str
+    metric: Utility
+    comparisons: tuple[Comparison, ...]  # one per part of the utility
+    weights: FloatArray  # [R], any positive scale; without use where a part is reference-free
+    own: FloatArray | None = None  # [H] left out of each row's own column
+    keep_matrix: bool = False
+
+
+class Result(NamedTuple):
+    """What a list is worth: expectations [parts, H] in each part's own direction, and the matrices if asked for."""
+
+    values: FloatArray
+    matrices: tuple[FloatArray, ...] = ()
+
+
+class Engine(Protocol):
+    """Where expectations come from; results may come in any order."""
+
+    def submit(self, key: int, task: Task) -> None:
+        """Takes a list; `key` comes back with its result."""
+
+    def collect(self) -> list[tuple[int, Result | DiscorankError]]:
+        """Waits until something submitted is done and returns all that is; a list that fails has its error."""
+
+
+class LocalEngine:
+    """Loaded scorers in this process, one store of representations for each."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[int, Task]] = []
+        self.stores: dict[Metric, Store] = {}
+        self.wave = FIRST_WAVE
+
+    def submit(self, key: int, task: Task) -> None:
+        """Takes a list."""
+        self.waiting.append((key, task))
+
+    def collect(self) -> list[tuple[int, Result | DiscorankError]]:
+        """Works off one wave of what waits; the wave grows or shrinks towards about a second."""
+        if sum(store.reps.nbytes for store in self.stores.values()) > STORE_BYTES:
+            self.stores.clear()
+        n, size = 0, 0
+        while n < len(self.waiting) and (not n or size < self.wave):
+            size += _size(self.waiting[n][1])
+            n += 1
+        wave, self.waiting = self.waiting[:n], self.waiting[n:]
+        start = perf_counter()
+        found = self._values([task for _, task in wave])
+        seconds = perf_counter() - start
+        if seconds < SHORT_SECONDS and size >= self.wave:
+            self.wave *= 2
+        elif seconds > LONG_SECONDS:
+            self.wave = max(1, self.wave // 2)
+        return [(key, result) for (key, _), result in zip(wave, found, strict=True)]
+
+    def _values(self, tasks: Sequence[Task]) -> list[Result | DiscorankError]:
+        """Results of all tasks together; if that fails, of each alone, so that one bad list costs only itself."""
+        try:
+            return list(self._together(tasks))
+        except DiscorankError as error:
+            if len(tasks) == 1:
+                return [error]
+        return [result for task in tasks for result in self._values([task])]
+
+    def _together(self, tasks: Sequence[Task]) -> list[Result]:
+        plan: dict[Metric, list[tuple[int, int]]] = {}
+        for i, task in enumerate(tasks):
+            for p, (_, part) in enumerate(task.metric.parts):
+                plan.setdefault(part, []).append((i, p))
+        found: dict[tuple[int, int], tuple[FloatArray, FloatArray | None]] = {}
+        for metric, places in plan.items():
+            store = self.stores.get(metric)
+            if store is None:
+                store = self.stores[metric] = Store(metric.scorer)
+            lists = [(tasks[i].comparisons[p], tasks[i]) for i, p in places]
+            found.update(zip(places, expectations(metric, store, lists), strict=True))
+        return [_result(task, [found[i, p] for p in range(len(task.comparisons))]) for i, task in enumerate(tasks)]
+
+
+def expectations(
+    metric: Metric, store: Store, lists: Sequence[tuple[Comparison, Task]]
+) -> list[tuple[FloatArray, FloatArray | None]]:
+    """Expected values [H] of every list, by the metric's linear form where it has one, else from the whole matrix.
+
+    The matrix [H, R] comes with them where the task keeps it.
+    """
+    linear = [metric.info.linear and not task.keep_matrix for _, task in lists]
+    rest = [pair for pair, short in zip(lists, linear, strict=True) if not short]
+    whole = iter(matrices(metric, [comparison for comparison, _ in rest], store))
+    result: list[tuple[FloatArray, FloatArray | None]] = []
+    for (comparison, task), short in zip(lists, linear, strict=True):
+        if short:
+            result.append((_linear(metric, store, comparison, task), None))
+            continue
+        u = next(whole)
+        weights, own = (task.weights, task.own) if metric.info.needs_references else (np.ones(1), None)
+        result.append((expected_utility(u, weights, own), u if task.keep_matrix else None))
+    return result
+
+
+def _linear(metric: Metric, store: Store, comparison: Comparison, task: Task) -> FloatArray:
+    """The linear form, averaged over the sentences of documents; the self pair is taken out afterwards."""
+    scorer, total = metric.scorer, task.weights.sum()
+    units = lift(metric, comparison)
+    values = np.zeros(len(comparison.hypotheses))
+    for block in store.add(units):
+        small = distinct_block(block)
+        places = np.searchsorted(small.references, block.references)
+        weights = np.bincount(places, task.weights, minlength=len(small.references)) / total
+        expected = scorer.expected(store.reps, [small], [weights])[0][
+            np.searchsorted(small.hypotheses, block.hypotheses)
+        ]
+        if task.own is not None:
+            alone = [Block(row[None], row[None], block.source) for row in block.hypotheses]
+            selfs = np.concatenate([u.ravel() for u in scorer.compare(store.reps, alone)])
+            with np.errstate(invalid="ignore", divide="ignore"):
+                expected = (expected * total - task.own * selfs) / (total - task.own)
+        values += expected
+    return values / len(units)
+
+
+def _result(task: Task, found: Sequence[tuple[FloatArray, FloatArray | None]]) -> Result:
+    kept = tuple(u for _, u in found if u is not None)
+    return Result(np.array([values for values, _ in found]), kept if task.keep_matrix else ())
+
+
+def _size(task: Task) -> int:
+    """Characters of a task's texts."""
+    first = task.comparisons[0]
+    own = first.references is first.hypotheses
+    return sum(len(str(item.text)) for item in (first.hypotheses if own else first.hypotheses + first.references)) + 1

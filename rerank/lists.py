@@ -1,0 +1,238 @@
+"""Candidate lists: one input with the candidates to choose from, as objects and as JSON data.
+
+It knows neither files nor metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf, isfinite, isnan
+from types import MappingProxyType
+from typing import Any
+
+from ..metrics.errors import InputError
+from ..metrics.texts import Document, Text
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+ANNOTATIONS = ("roles", "foci", "rst")
+OUTPUT_KEYS = frozenset({"index", "text", "utility", "gap", "ranking", "flags"})
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A text to choose.
+
+    Args:
+        text: a string or a `Document`.
+        logprob: total natural log-probability of the sequence, -inf at the least.
+        fields: everything else known of it (other scores, the system it comes from).
+    """
+
+    text: Text
+    logprob: float | None = None
+    fields: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateList:
+    """One input and its candidates.
+
+    Args:
+        id: its name, unique in a file.
+        candidates: what to choose from, at least one.
+        source: the input, where there is one.
+        document, position: which document it belongs to and where in it; lists of a document are adjacent, in order.
+        pseudo_references: texts that stand in for references; the candidates themselves if empty.
+        references: human references, never used to decode, only by an oracle.
+        context_only: lends its first candidate as context and is not decided.
+        extra: other keys, which pass through to the output.
+    """
+
+    id: str
+    candidates: tuple[Candidate, ...]
+    source: Text | None = None
+    document: str | None = None
+    position: int | None = None
+    pseudo_references: tuple[Candidate, ...] = ()
+    references: tuple[Text, ...] = ()
+    context_only: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+_KEYS = frozenset(
+    {"id", "candidates", "source", "document", "position", "pseudo_references", "references", "context_only"}
+)
+
+
+def read_list(data: Any) -> CandidateList:
+    """A candidate list from its JSON form.
+
+    Raises:
+        InputError: something is missing, of the wrong type, or a number that is not one; `where` names the place.
+    """
+    if isinstance(data, CandidateList):
+        return data
+    if not isinstance(data, Mapping):
+        raise InputError(f"found {_kind(data)}, expected an object with id and candidates")
+    identity = data.get("id")
+    if not isinstance(identity, str) or not identity:
+        raise InputError(f"found {_shown(data, 'id')}, expected a non-empty string", where="id")
+    candidates = _candidates(data, "candidates")
+    if not candidates:
+        raise InputError("no candidates, expected at least one", where="candidates")
+    extra = {key: value for key, value in data.items() if key not in _KEYS}
+    for key, value in extra.items():
+        if key in OUTPUT_KEYS:
+            raise InputError("is a key that decoding writes", where=key, fix="Give the input's key another name")
+        _check_json(value, key)
+    source = data.get("source")
+    return CandidateList(
+        identity,
+        candidates,
+        None if source is None else _text(source, "source"),
+        _optional(data, "document", str, "a string"),
+        _optional(data, "position", int, "a whole number"),
+        _candidates(data, "pseudo_references"),
+        _references(data),
+        bool(_optional(data, "context_only", bool, "true or false")),
+        extra,
+    )
+
+
+def plain(text: Text) -> str | list[str]:
+    """The JSON form of a text: a document is an array of sentences."""
+    return list(text.sentences) if isinstance(text, Document) else text
+
+
+def write_list(record: CandidateList) -> dict[str, Any]:
+    """The JSON form of a candidate list; `read_list` is the inverse."""
+    optional = {
+        "document": record.document,
+        "position": record.position,
+        "source": None if record.source is None else plain(record.source),
+    }
+    row: dict[str, Any] = {"id": record.id, **{k: v for k, v in optional.items() if v is not None}}
+    row["candidates"] = [_written(candidate) for candidate in record.candidates]
+    if record.pseudo_references:
+        row["pseudo_references"] = [_written(candidate) for candidate in record.pseudo_references]
+    if record.references:
+        row["references"] = [_written(Candidate(text)) for text in record.references]
+    if record.context_only:
+        row["context_only"] = True
+    return {**row, **record.extra}
+
+
+def _written(candidate: Candidate) -> Any:
+    row: dict[str, Any] = {"text": plain(candidate.text)}
+    if isinstance(candidate.text, Document):
+        row |= {key: value for key in ANNOTATIONS if (value := getattr(candidate.text, key)) is not None}
+    if "rst" in row:
+        row["rst"] = _written_tree(row["rst"])
+    if candidate.logprob is not None:
+        row["logprob"] = candidate.logprob if isfinite(candidate.logprob) else -1e999
+    row |= candidate.fields
+    return row["text"] if len(row) == 1 else row
+
+
+def _written_tree(tree: Any) -> Any:
+    if isinstance(tree, tuple):
+        return list(tree)
+    return {"nuc": tree.nuc, "rel": tree.rel, "children": [_written_tree(child) for child in tree.children]}
+
+
+def _candidates(data: Mapping[str, Any], key: str) -> tuple[Candidate, ...]:
+    given = data.get(key, [])
+    if not isinstance(given, list | tuple):
+        raise InputError(f"found {_kind(given)}, expected an array", where=key)
+    return tuple(read_candidate(value, f"{key}[{i}]") for i, value in enumerate(given))
+
+
+def read_candidate(value: Any, where: str) -> Candidate:
+    """A candidate from its JSON form: a text, or an object with ``text``; errors as `read_list`."""
+    if isinstance(value, str):
+        return Candidate(value)
+    if isinstance(value, Candidate):
+        return value
+    if not isinstance(value, Mapping):
+        return Candidate(_text(value, where))
+    if "text" not in value:
+        raise InputError("no text", where=where, fix='A candidate is a string or {"text": ...}')
+    text = _text(value["text"], f"{where}.text", {key: value[key] for key in ANNOTATIONS if key in value})
+    fields = {key: v for key, v in value.items() if key not in ("text", "logprob", *ANNOTATIONS)}
+    for key, v in fields.items():
+        _check_json(v, f"{where}.{key}")
+    return Candidate(text, _logprob(value.get("logprob"), f"{where}.logprob"), fields or NOTHING)
+
+
+def _text(value: Any, where: str, annotations: Mapping[str, Any] = NOTHING) -> Text:
+    if isinstance(value, str) and not annotations:
+        return value
+    if isinstance(value, Document):
+        return value
+    if isinstance(value, str):
+        raise InputError(f"{sorted(annotations)} beside a plain text", where=where, fix="Give its sentences as array")
+    if not isinstance(value, list | tuple) or not all(isinstance(sentence, str) for sentence in value):
+        raise InputError(f"found {_kind(value)}, expected a string or an array of strings", where=where)
+    try:
+        return Document(tuple(value), **annotations)
+    except InputError as error:
+        raise error.inside(where) from None
+    except (TypeError, RecursionError) as error:
+        raise InputError(f"annotations that cannot be read ({error})", where=where) from None
+
+
+def _references(data: Mapping[str, Any]) -> tuple[Text, ...]:
+    given = data.get("references", [])
+    if isinstance(given, str):
+        return (given,)
+    return tuple(candidate.text for candidate in _candidates(data, "references"))
+
+
+def _logprob(value: Any, where: str) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise InputError(f"found {_kind(value)}, expected a number", where=where)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = inf
+    if isnan(number) or number == inf:
+        raise InputError(f"found {number}, expected a natural log-probability (finite or -inf)", where=where)
+    return number
+
+
+def _optional(data: Mapping[str, Any], key: str, kind: type, expected: str) -> Any:
+    value = data.get(key)
+    if value is None or (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
+        return value
+    raise InputError(f"found {_kind(value)}, expected {expected}", where=key)
+
+
+def _check_json(value: Any, where: str) -> None:
+    """Raises InputError for a number that strict JSON cannot write."""
+    if isinstance(value, float) and not isfinite(value):
+        raise InputError(f"found {value}, which JSON cannot write", where=where, fix="Use null")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _check_json(inner, f"{where}.{key}")
+    elif isinstance(value, list | tuple):
+        for i, inner in enumerate(value):
+            _check_json(inner, f"{where}[{i}]")
+
+
+def _kind(value: Any) -> str:
+    names: Sequence[tuple[type, str]] = (
+        (bool, "true or false"),
+        (str, "a string"),
+        (int | float, "a number"),  # type: ignore[list-item]
+        (list | tuple, "an array"),  # type: ignore[list-item]
+        (Mapping, "an object"),
+    )
+    kind = next((name for type_, name in names if isinstance(value, type_)), "null" if value is None else "?")
+    return f"{kind} ({value!r:.40})" if kind != "null" else kind
+
+
+def _shown(data: Mapping[str, Any], key: str) -> str:
+    return _kind(data[key]) if key in data else "nothing"

@@ -1,0 +1,251 @@
+"""Minimum Bayes risk decoding: the candidate with the highest expected utility against pseudo-references.
+
+    h* = argmax_h sum_r w(r) u(h, r)            (Kumar and Byrne 2004; Eikema and Aziz 2020 for samples)
+O(N) representations and N^2 comparisons per list of N candidates; O(N) for utilities with a linear form. With a
+shortlist, a cheap utility or a reference-free metric first keeps the `top_k` best (as candidates and pseudo-references)
+and the expensive utility decides among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Annotated, Any, Literal, Protocol
+
+import numpy as np
+from pydantic import AfterValidator, Field, PlainValidator
+
+from ..metrics.errors import DiscorankError, InputError
+from ..metrics.evaluate import is_joined
+from ..metrics.mixture import Utility
+from ..metrics.reps import FloatArray
+from ..metrics.registry import load_metric
+from ..metrics.settings import settings
+from ..metrics.texts import Context, Text
+from .choice import Distinct, Ranking, candidate_weights, choose
+from .engine import Engine, LocalEngine, Result, Task
+from .lists import Candidate, CandidateList, read_list
+from .scheduler import Outcome, Program, Scheduler, Strategy
+
+
+def _weights(name: str) -> str:
+    if name not in ("uniform", "logprob") and not (name.startswith("field:") and name != "field:"):
+        raise InputError(f"found {name!r}", where="weights", fix='"uniform", "logprob" or "field:NAME"')
+    return name
+
+
+@settings
+class MBRDecoder:
+    """Chooses by expected utility.
+
+    Args:
+        utility: a metric, its name or signature, or a function u(h, r).
+        weights: "uniform", "logprob" or "field:NAME", the weights of pseudo-references.
+        temperature: divides log-probabilities.
+        self_pair: whether a candidate counts as a pseudo-reference for itself.
+        nbest: how many places a ranking has; all if None.
+        strategy: where context comes from in lists of a document; "auto" is "sequential" for metrics with context.
+        shortlist: the utility of a first stage that keeps `top_k` distinct texts.
+        top_k: how many the first stage keeps.
+        oracle: decide against the human references instead: what the best choice would be.
+        keep_matrix: whether rankings carry their utility matrix.
+    """
+
+    utility: Annotated[Utility, PlainValidator(load_metric)]
+    weights: Annotated[str, AfterValidator(_weights)] = "uniform"
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    self_pair: bool = True
+    nbest: Annotated[int, Field(ge=1)] | None = 1
+    strategy: Literal["auto", "sequential", "one-best", "independent"] = "auto"
+    shortlist: Annotated[Utility | None, PlainValidator(lambda spec: None if spec is None else load_metric(spec))] = None
+    top_k: Annotated[int, Field(ge=1)] = 16
+    oracle: bool = False
+    keep_matrix: bool = False
+
+    def __post_init__(self) -> None:
+        if self.width and self.strategy == "independent":
+            raise InputError(
+                f"{self.utility.signature()} reads context, which independent lists do not have",
+                where="strategy",
+                fix='Choose "sequential" or "one-best", or set context=0',
+            )
+
+    @property
+    def width(self) -> int:
+        """How many preceding sentences the utilities read."""
+        both = (self.utility, self.shortlist)
+        return max(metric.reads.context for metric in both if metric is not None)
+
+    @property
+    def resolved_strategy(self) -> Strategy:
+        """The strategy that "auto" stands for."""
+        if self.strategy == "auto":
+            return "sequential" if self.width else "independent"
+        return self.strategy
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that a run's results depend on."""
+        return {
+            "decoder": "mbr",
+            "utility": self.utility.signature(),
+            "weights": self.weights,
+            "temperature": self.temperature,
+            "self_pair": self.self_pair,
+            "nbest": self.nbest,
+            "strategy": self.resolved_strategy,
+            "shortlist": self.shortlist and f"{self.shortlist.signature()}, top {self.top_k}",
+            "oracle": self.oracle,
+        }
+
+    @property
+    def metrics(self) -> tuple[Utility, ...]:
+        """Every utility it uses."""
+        return (self.utility,) if self.shortlist is None else (self.shortlist, self.utility)
+
+    def decode(
+        self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
+    ) -> Iterator[Ranking]:
+        """Rankings of any iterable of lists, streamed, in input order (lists that only lend context give none).
+
+        Raises:
+            InputError: a list that cannot be decoded; the error names its id.
+        """
+        return decide_all(self, lists, engine)
+
+    def outcomes(self, records: Iterable[Any], engine: Engine) -> Iterator[tuple[Any, Outcome]]:
+        """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler.run`."""
+        return Scheduler(self.program, engine, self.resolved_strategy, self.width).run(records)
+
+    def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
+        """The decision of one list, task by task."""
+        if self.width and record.document is None:
+            raise InputError(
+                f"no document, but {self.utility.signature()} reads context",
+                where="document",
+                fix='Name the document of every list (strategy "sequential" or "one-best"), or set context=0',
+            )
+        candidates = Distinct(record.candidates)
+        kept = np.arange(len(candidates))
+        if self.shortlist is not None and len(candidates) > self.top_k:
+            result = yield self._task(self.shortlist, record, kept, context, keep_matrix=False)
+            kept = self._best(record, candidates, total(self.shortlist, result))
+            flags = (*flags, "shortlisted")
+        task = self._task(self.utility, record, kept, context, self.keep_matrix)
+        if any(is_joined(m, c) for (_, m), c in zip(self.utility.parts, task.comparisons, strict=True)):
+            flags = (*flags, "joined")
+        result = yield task
+        values = np.full(len(candidates), -np.inf)
+        values[kept] = total(self.utility, result)
+        return choose(record, values[candidates.of], self.nbest, flags, total_matrix(self.utility, result))
+
+    def _best(self, record: CandidateList, candidates: Distinct, values: FloatArray) -> Any:
+        """The `top_k` distinct texts, in order of appearance."""
+        places = choose(record, values[candidates.of], self.top_k).ranking
+        return np.unique([candidates.of[place.index] for place in places])
+
+    def _task(self, metric: Utility, record: CandidateList, kept: Any, context: Context, keep_matrix: bool) -> Task:
+        everything = Distinct(record.candidates)
+        hypotheses = [everything.texts[i] for i in kept]
+        references, weights, own = self._pseudo_references(record, kept, everything)
+        texts: Sequence[Text] = hypotheses if own is not None or references is None else references
+        comparisons = tuple(
+            part.comparison(hypotheses, texts, record.source, context.last(part.reads.context))
+            for _, part in metric.parts
+        )
+        return Task(record.id, metric, comparisons, weights, None if self.self_pair else own, keep_matrix)
+
+    def _pseudo_references(
+        self, record: CandidateList, kept: Any, everything: Distinct
+    ) -> tuple[Sequence[Text] | None, FloatArray, FloatArray | None]:
+        """Distinct pseudo-references (None: the kept candidates), their weights [R], and the self weights [H]."""
+        if self.oracle:
+            if not record.references:
+                raise InputError("no references", where="references", fix="An oracle decides against references")
+            texts = Distinct([Candidate(text) for text in record.references])
+            return texts.texts, texts.pooled(np.ones(len(record.references))), None
+        if record.pseudo_references:
+            given = record.pseudo_references
+            weights = candidate_weights(given, self.weights, self.temperature, "pseudo_references")
+            pool = Distinct(given)
+            return pool.texts, pool.pooled(weights), None
+        weights = candidate_weights(record.candidates, self.weights, self.temperature, "candidates")
+        return None, everything.pooled(weights)[kept], weights[everything.first][kept]
+
+
+class Decider(Protocol):
+    """What decides lists: an MBRDecoder or a Reranker."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that a run's results depend on."""
+
+    @property
+    def resolved_strategy(self) -> Strategy:
+        """Where the context of a list comes from."""
+
+    @property
+    def metrics(self) -> tuple[Utility, ...]:
+        """Every metric it uses."""
+
+    def outcomes(self, records: Iterable[Any], engine: Engine) -> Iterator[tuple[Any, Outcome]]:
+        """(tag, outcome) of (tag, record)."""
+
+
+def total(metric: Utility, result: Result) -> FloatArray:
+    """The utility's expectation [H]: the weighted sum of its parts as utilities."""
+    factors = np.array([weight * part.utility_sign for weight, part in metric.parts])
+    return np.asarray((factors[:, None] * result.values).sum(axis=0))
+
+
+def total_matrix(metric: Utility, result: Result) -> FloatArray | None:
+    """The utility matrix [H, R], if the task kept it."""
+    if not result.matrices:
+        return None
+    matrix = np.zeros(1)
+    for (weight, part), u in zip(metric.parts, result.matrices, strict=True):
+        matrix = matrix + weight * part.utility_sign * u
+    return matrix
+
+
+def decide_all(decider: Decider, lists: Iterable[Any], engine: Engine | None) -> Iterator[Ranking]:
+    """Rankings of `lists` by an MBRDecoder or Reranker; raises the first error, naming the list."""
+    for name, outcome in decider.outcomes(map(_named, count(1), lists), engine or LocalEngine()):
+        if isinstance(outcome, DiscorankError):
+            raise outcome.inside(name)
+        if outcome is not None:
+            yield outcome
+
+
+def _named(number: int, given: Any) -> tuple[str, CandidateList | DiscorankError]:
+    try:
+        record = read_list(given)
+        return f"list {record.id!r}", record
+    except DiscorankError as error:
+        identity = given.get("id") if isinstance(given, Mapping) else None
+        return (f"list {identity!r}" if isinstance(identity, str) else f"list number {number}"), error
+
+
+def decode(candidates: Sequence[Any], utility: Any, **settings: Any) -> Ranking:
+    """The decision for one list, with all its places.
+
+    Args:
+        candidates: texts, `Candidate` objects or their JSON form.
+        utility: as for `MBRDecoder`.
+        settings: of `MBRDecoder`, or of the list (``source=...``, ``pseudo_references=[...]``).
+
+    Raises:
+        InputError: settings or candidates that cannot be used.
+    """
+    known = {"source", "pseudo_references", "references", "document"}
+    data = {key: settings.pop(key) for key in known & settings.keys()}
+    decoder = MBRDecoder(**{"utility": utility, "nbest": None, **settings})
+    if isinstance(candidates, str):
+        raise InputError("found one text", where="candidates", fix="Give a list of texts")
+    for i, candidate in enumerate(candidates):
+        if isinstance(candidate, list | tuple):
+            fix = "A document is written discorank.Document([...])"
+            raise InputError(f"found {candidate!r:.60}", where=f"candidates[{i}]", fix=fix)
+    return next(decoder.decode([{"id": "list", "candidates": list(candidates), **data}]))
+
+

@@ -1,0 +1,187 @@
+"""N-best reranking: the candidate with the highest weighted sum of features.
+
+    h* = argmax_h sum_f w_f norm_f( f(h) )
+A feature is a number of the candidate (its log-probability, its length, any field) or a reference-free metric. Each is
+normalised within its list if asked for, so that weights mean the same in every list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, PlainValidator
+
+from ..metrics.errors import InputError, unknown
+from ..metrics.mixture import Mix, Utility
+from ..metrics.registry import load_metric, names
+from ..metrics.reps import FloatArray
+from ..metrics.settings import settings
+from ..metrics.texts import Context
+from .choice import Distinct, Ranking, choose, number_field
+from .engine import Engine, Task
+from .lists import CandidateList
+from .mbr import decide_all
+from .scheduler import Outcome, Program, Scheduler, Strategy
+
+PLAIN = ("logprob", "logprob/length", "length")
+
+
+def _weighted(features: Any) -> tuple[tuple[str, float], ...]:
+    """Checked (name or signature, weight) pairs from a mapping."""
+    if not isinstance(features, Mapping) or not features:
+        raise InputError(f"found {features!r:.60}", where="features", fix='Write {"logprob": 1.0, ...}')
+    pairs = []
+    for name, weight in features.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not isfinite(weight):
+            raise InputError(f"weight {weight!r}", where=f"feature {name!r}", fix="Give a finite number")
+        pairs.append((_checked(name), float(weight)))
+    return tuple(pairs)
+
+
+def _checked(name: str) -> str:
+    if name in PLAIN or (name.startswith("field:") and name != "field:"):
+        return name
+    try:
+        metric = load_metric(name)
+    except InputError as error:
+        if name.isidentifier():
+            raise unknown("feature", name, (*PLAIN, "field:NAME", *names())) from None
+        raise error.inside("features") from None
+    for _, part in metric.parts:
+        if part.info.needs_references:
+            raise InputError(
+                f"{part.name} compares with references, which reranking does not have",
+                where="features",
+                fix=f"Choose with it as a utility instead: discorank decode -u {part.name}",
+            )
+    return metric.signature()
+
+
+@settings
+class Reranker:
+    """Chooses by a weighted sum of features.
+
+    Args:
+        features: weight of every feature: "logprob", "logprob/length" (per code point), "length" (code points),
+            "field:NAME" (a number beside the candidate's text), or a reference-free metric by name or signature
+            (as a utility: a distance counts negatively).
+        normalize: what is done to each feature within a list: "none", "zscore", "minmax" (to 0..1) or "rank" (share of
+            candidates that are worse).
+        nbest: how many places a ranking has; all if None.
+        strategy: where context comes from, as for `MBRDecoder`.
+    """
+
+    features: Annotated[tuple[tuple[str, float], ...], PlainValidator(_weighted)]
+    normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
+    nbest: Annotated[int, Field(ge=1)] | None = 1
+    strategy: Literal["auto", "sequential", "one-best", "independent"] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.width and self.strategy == "independent":
+            raise InputError(
+                "a feature reads context, which independent lists do not have",
+                where="strategy",
+                fix='Choose "sequential" or "one-best"',
+            )
+
+    @property
+    def metrics(self) -> tuple[Utility, ...]:
+        """The metrics among the features."""
+        return tuple(load_metric(name) for name, _ in self.features if not _is_plain(name))
+
+    @property
+    def width(self) -> int:
+        """How many preceding sentences the metrics read."""
+        return max((metric.reads.context for metric in self.metrics), default=0)
+
+    @property
+    def resolved_strategy(self) -> Strategy:
+        """The strategy that "auto" stands for."""
+        if self.strategy == "auto":
+            return "sequential" if self.width else "independent"
+        return self.strategy
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that a run's results depend on."""
+        return {
+            "decoder": "rerank",
+            "features": dict(self.features),
+            "normalize": self.normalize,
+            "nbest": self.nbest,
+            "strategy": self.resolved_strategy,
+        }
+
+    def decode(
+        self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
+    ) -> Iterator[Ranking]:
+        """Rankings of any iterable of lists, streamed, in input order; errors as `MBRDecoder.decode`."""
+        return decide_all(self, lists, engine)
+
+    def outcomes(self, records: Iterable[Any], engine: Engine) -> Iterator[tuple[Any, Outcome]]:
+        """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler.run`."""
+        return Scheduler(self.program, engine, self.resolved_strategy, self.width).run(records)
+
+    def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
+        """The decision of one list, task by task."""
+        if self.width and record.document is None:
+            raise InputError("no document, but a feature reads context", where="document", fix="Name the document")
+        columns = {name: _plain_feature(name, record) for name, _ in self.features if _is_plain(name)}
+        metrics = self.metrics
+        if metrics:
+            mix = Mix(tuple((weight, part) for metric in metrics for weight, part in metric.parts))
+            distinct = Distinct(record.candidates)
+            comparisons = tuple(
+                part.comparison(distinct.texts, (), record.source, context.last(part.reads.context))
+                for _, part in mix.parts
+            )
+            result = yield Task(record.id, mix, comparisons, np.ones(1))
+            rows = iter(result.values)
+            for metric in metrics:
+                value = sum(weight * part.utility_sign * next(rows) for weight, part in metric.parts)
+                columns[metric.signature()] = np.asarray(value)[distinct.of]
+        scores = np.zeros(len(record.candidates))
+        for name, weight in self.features:
+            scores = scores + weight * normalized(columns[name], self.normalize)
+        return choose(record, scores, self.nbest, flags)
+
+
+def _is_plain(name: str) -> bool:
+    return name in PLAIN or name.startswith("field:")
+
+
+def _plain_feature(name: str, record: CandidateList) -> FloatArray:
+    """A feature of every candidate that needs no metric, [N]."""
+    lengths = np.array([len(str(candidate.text)) for candidate in record.candidates], float)
+    if name == "length":
+        return lengths
+    if name.startswith("field:"):
+        field = name.removeprefix("field:")
+        found = [number_field(c, field, f"candidates[{i}]") for i, c in enumerate(record.candidates)]
+        return np.array(found)
+    for i, candidate in enumerate(record.candidates):
+        if candidate.logprob is None:
+            raise InputError("no logprob", where=f"candidates[{i}]", fix=f"Leave the feature {name!r} out")
+    values = np.array([candidate.logprob for candidate in record.candidates], float)
+    return values if name == "logprob" else values / np.maximum(lengths, 1)
+
+
+def normalized(values: FloatArray, how: str) -> FloatArray:
+    """One feature of a list, [N], as `Reranker.normalize` says; a feature that does not vary becomes 0.
+
+    >>> normalized(np.array([1.0, 3.0, 2.0]), "minmax").tolist()
+    [0.0, 1.0, 0.5]
+    """
+    if how == "none":
+        return values
+    if how == "rank":
+        return np.array([(values < value).mean() for value in values])
+    finite = values[np.isfinite(values)]
+    if not len(finite) or finite.min() == finite.max():
+        return np.where(np.isfinite(values), 0.0, values)
+    if how == "zscore":
+        return (values - finite.mean()) / finite.std()
+    return (values - finite.min()) / (finite.max() - finite.min())

@@ -1,0 +1,188 @@
+"""A queue of ready records: each is decided as soon as what it depends on is decided, and comes out in input order.
+
+A record's decision is a program (a generator) that hands out tasks and receives their results, so a decision can take
+several steps; a record of a document can wait for the choice before it, which is its context. A sliding window of
+records is open at any time. The scheduler knows neither metrics, nor engines, nor files.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from ..metrics.errors import DiscorankError
+from ..metrics.texts import NO_CONTEXT, Context, Text
+from .choice import Ranking
+from .engine import Engine, Result, Task
+from .lists import CandidateList
+
+WINDOW_RECORDS = 4096
+WINDOW_CHARACTERS = 1 << 24
+
+Strategy = Literal["sequential", "one-best", "independent"]
+Program = Generator[Task, Result, Ranking]
+Outcome = Ranking | DiscorankError | None  # None: the record only lends context
+Decide = Callable[[CandidateList, Context, tuple[str, ...]], Program]
+
+
+class Decided(NamedTuple):
+    """A record that an earlier run decided: it lends its text as context and has no outcome."""
+
+    record: CandidateList
+    text: Text
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What later records of one document read, and who waits for it."""
+
+    context: Context = NO_CONTEXT
+    position: int | None = None
+    waiting: deque[_Job] = field(default_factory=deque)
+    lent: bool = False  # the last text is the first candidate of a record that failed
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    tag: Any
+    record: CandidateList | None
+    size: int = 0
+    program: Program | None = None
+    done: bool = False
+    outcome: Outcome = None
+
+
+class Scheduler:
+    """Decides records through an engine.
+
+    Args:
+        decide: makes the program of a record from its context and the flags to report.
+        engine: where tasks go.
+        strategy: where the context of a record comes from.
+        width: how many preceding sentences are context.
+    """
+
+    def __init__(self, decide: Decide, engine: Engine, strategy: Strategy = "independent", width: int = 0) -> None:
+        self.decide, self.engine, self.strategy, self.width = decide, engine, strategy, width
+        self.open: deque[_Job] = deque()
+        self.characters = 0
+        self.running: dict[int, _Job] = {}
+        self.lanes: dict[int, _Lane] = {}
+        self.document: str | None = None
+        self.lane = _Lane()
+
+    def run(
+        self, records: Iterable[tuple[Any, CandidateList | Decided | DiscorankError]]
+    ) -> Iterator[tuple[Any, Outcome]]:
+        """(tag, outcome) of every (tag, record), in input order; a record that fails has its error as outcome."""
+        source, more = iter(records), True
+        while more or self.open:
+            while more and self._has_room():
+                pair = next(source, None)
+                if pair is None:
+                    more = False
+                else:
+                    self._admit(*pair)
+            while self.open and self.open[0].done:
+                job = self.open.popleft()
+                self.characters -= job.size
+                yield job.tag, job.outcome
+            if self.running and not (more and self._has_room()):
+                for key, result in self.engine.collect():
+                    self._step(self.running.pop(key), result)
+
+    def _has_room(self) -> bool:
+        return not self.open or (len(self.open) < WINDOW_RECORDS and self.characters < WINDOW_CHARACTERS)
+
+    def _admit(self, tag: Any, given: CandidateList | Decided | DiscorankError) -> None:
+        if isinstance(given, DiscorankError):
+            self.open.append(_Job(tag, None, done=True, outcome=given))
+            return
+        record, text = given if isinstance(given, Decided) else (given, None)
+        lane = self._lane_of(record)
+        if text is not None:
+            self._extend(lane, record, text)
+            return
+        job = _Job(tag, record, sum(len(str(candidate.text)) for candidate in record.candidates))
+        self.open.append(job)
+        self.characters += job.size
+        if self.strategy == "one-best":
+            private = _Lane(lane.context, lane.position)
+            self._extend(lane, record, record.candidates[0].text)
+            lane = private
+        lane.waiting.append(job)
+        self.lanes[id(job)] = lane
+        if len(lane.waiting) == 1:
+            self._start_next(lane)
+
+    def _lane_of(self, record: CandidateList) -> _Lane:
+        """The lane of the record's document; documents are adjacent, so one is enough."""
+        if self.strategy == "independent" or record.document is None or record.document != self.document:
+            self.document, self.lane = record.document, _Lane()
+        return self.lane
+
+    def _start_next(self, lane: _Lane) -> None:
+        """Starts the records at the head of a lane until one waits for the engine."""
+        while lane.waiting:
+            job = lane.waiting[0]
+            if job.done:
+                lane.waiting.popleft()
+                del self.lanes[id(job)]
+                continue
+            if job.program is not None:
+                return
+            self._start(job, lane)
+
+    def _start(self, job: _Job, lane: _Lane) -> None:
+        record = job.record
+        if record is None:
+            return
+        flags = []
+        if lane.position is not None and record.position is not None and record.position != lane.position + 1:
+            lane.context, lane.lent = NO_CONTEXT, False
+            flags.append("context-cut")
+        if lane.lent:
+            flags.append("context-of-failed")
+        if record.context_only:
+            self._finish(job, lane, None)
+            return
+        job.program = self.decide(record, lane.context, tuple(flags))
+        self._advance(job, lane, None)
+
+    def _step(self, job: _Job, result: Result | DiscorankError) -> None:
+        lane = self.lanes[id(job)]
+        if isinstance(result, DiscorankError):
+            self._finish(job, lane, result)
+        else:
+            self._advance(job, lane, result)
+        self._start_next(lane)
+
+    def _advance(self, job: _Job, lane: _Lane, result: Result | None) -> None:
+        """Runs the program to its next task or its end."""
+        if job.program is None:
+            return
+        try:
+            task = next(job.program) if result is None else job.program.send(result)
+        except StopIteration as end:
+            self._finish(job, lane, end.value)
+        except DiscorankError as error:
+            self._finish(job, lane, error)
+        else:
+            self.running[id(job)] = job
+            self.engine.submit(id(job), task)
+
+    def _finish(self, job: _Job, lane: _Lane, outcome: Outcome) -> None:
+        job.done, job.outcome = True, outcome
+        if job.record is not None:
+            text = outcome.text if isinstance(outcome, Ranking) else job.record.candidates[0].text
+            self._extend(lane, job.record, text)
+            lane.lent = isinstance(outcome, DiscorankError)
+
+    def _extend(self, lane: _Lane, record: CandidateList, text: Text) -> None:
+        if not self.width:
+            return
+        source = (*lane.context.source, str(record.source or ""))
+        lane.context = Context(source, (*lane.context.target, str(text))).last(self.width)
+        lane.position = record.position

@@ -1,0 +1,58 @@
+"""discorank chooses the best of several candidate texts with document-level and discourse metrics.
+
+    >>> import discorank
+    >>> discorank.decode(["a cat sat", "the cat sat", "a dog"], utility="chrf").text
+    'a cat sat'
+
+Names are imported when they are first used, so that ``import discorank`` loads neither numpy nor torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "CandidateList": ".rerank.lists",
+    "Candidate": ".rerank.lists",
+    "Context": ".metrics.texts",
+    "DiscorankError": ".metrics.errors",
+    "Document": ".metrics.texts",
+    "InputError": ".metrics.errors",
+    "MBRDecoder": ".rerank.mbr",
+    "Metric": ".metrics.base",
+    "MetricError": ".metrics.errors",
+    "ModelLoadError": ".metrics.errors",
+    "Ranking": ".rerank.choice",
+    "Reranker": ".rerank.reranker",
+    "ResumeError": ".metrics.errors",
+    "Scorer": ".metrics.base",
+    "decode": ".rerank.mbr",
+    "load_metric": ".metrics.registry",
+}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605
+
+if TYPE_CHECKING:
+    from .metrics.base import Metric, Scorer
+    from .metrics.errors import DiscorankError, InputError, MetricError, ModelLoadError, ResumeError
+    from .metrics.registry import load_metric
+    from .metrics.texts import Context, Document
+    from .rerank.choice import Ranking
+    from .rerank.lists import Candidate, CandidateList
+    from .rerank.mbr import MBRDecoder, decode
+    from .rerank.reranker import Reranker
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'discorank' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

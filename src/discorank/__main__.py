@@ -1,0 +1,8 @@
+"""``python -m discorank`` is the command ``discorank``."""
+
+import sys
+
+from .cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())
