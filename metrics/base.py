@@ -121,6 +121,10 @@ class Metric(ABC):
         """The metric with corpus state (idf, weights, ranges) from `texts`; itself where there is none."""
         return self
 
+    def for_language(self, lang: str) -> Self:
+        """The metric with the defaults of a language (BCP 47) where settings were left at theirs; itself by default."""
+        return self
+
     @cached_property
     def scorer(self) -> Scorer:
         """The loaded metric of this process."""

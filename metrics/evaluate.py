@@ -62,7 +62,9 @@ class Store:
     def _represent(self, new: Sequence[Item]) -> None:
         try:
             prepared, lengths = self.scorer.prepare(new)
-            fresh = self._in_buckets(prepared, lengths) if self.scorer.info.bucketed else self.scorer.represent(prepared)
+            fresh = (
+                self._in_buckets(prepared, lengths) if self.scorer.info.bucketed else self.scorer.represent(prepared)
+            )
         except BaseException:
             for item in new:  # an item that could not be represented is unknown again
                 del self.row[item]

@@ -1,6 +1,6 @@
 """A user's Python function as a metric: called once per pair of distinct texts, trusted with nothing else.
 
-    u(hypothesis, reference) -> float        higher is better
+u(hypothesis, reference) -> float        higher is better
 """
 
 from __future__ import annotations

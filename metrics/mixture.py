@@ -1,6 +1,6 @@
 """A weighted sum of utilities, ``chrf + 0.5*bleu``; each part is computed as if alone.
 
-    u(h, r) = sum_i w_i s_i m_i(h, r),   s_i = -1 for distances, +1 otherwise
+u(h, r) = sum_i w_i s_i m_i(h, r),   s_i = -1 for distances, +1 otherwise
 """
 
 from __future__ import annotations

@@ -63,9 +63,7 @@ def metric_class(name: str) -> type[Metric]:
     return found
 
 
-def load_metric(
-    spec: str | Path | Mapping[str, Any] | Utility | Callable[..., float], /, **settings: Any
-) -> Utility:
+def load_metric(spec: str | Path | Mapping[str, Any] | Utility | Callable[..., float], /, **settings: Any) -> Utility:
     """A metric from its name, its signature, a mapping, a YAML file, a Python function or a ``module:Class``.
 
     Args:

@@ -124,5 +124,5 @@ class _Parser:
         return InputError(
             f"{problem}, found {self.text[self.at : self.at + 20]!r} at character {self.at + 1} of {self.text[:200]!r}",
             where="signature",
-            fix="Examples: chrf, bleu(tokenize=\"zh\"), chrf + 0.5*bleu",
+            fix='Examples: chrf, bleu(tokenize="zh"), chrf + 0.5*bleu',
         )

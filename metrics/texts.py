@@ -141,9 +141,7 @@ class Comparison:
     source: Item | None = None
 
 
-def paired(
-    hypotheses: Sequence[Text], references: Sequence[Text], source: Text | None, context: Context
-) -> Comparison:
+def paired(hypotheses: Sequence[Text], references: Sequence[Text], source: Text | None, context: Context) -> Comparison:
     """All hypotheses against all references in one shared context, <c; h, c; r>."""
     rows = tuple(Item(text, context.target) for text in hypotheses)
     same = references is hypotheses or list(references) == list(hypotheses)

@@ -57,7 +57,9 @@ class MBRDecoder:
     self_pair: bool = True
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: Literal["auto", "sequential", "one-best", "independent"] = "auto"
-    shortlist: Annotated[Utility | None, PlainValidator(lambda spec: None if spec is None else load_metric(spec))] = None
+    shortlist: Annotated[Utility | None, PlainValidator(lambda spec: None if spec is None else load_metric(spec))] = (
+        None
+    )
     top_k: Annotated[int, Field(ge=1)] = 16
     oracle: bool = False
     keep_matrix: bool = False
@@ -247,5 +249,3 @@ def decode(candidates: Sequence[Any], utility: Any, **settings: Any) -> Ranking:
             fix = "A document is written discorank.Document([...])"
             raise InputError(f"found {candidate!r:.60}", where=f"candidates[{i}]", fix=fix)
     return next(decoder.decode([{"id": "list", "candidates": list(candidates), **data}]))
-
-

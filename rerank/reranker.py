@@ -41,7 +41,9 @@ def _weighted(features: Any) -> tuple[tuple[str, float], ...]:
     return tuple(pairs)
 
 
-def _checked(name: str) -> str:
+def _checked(name: Any) -> str:
+    if not isinstance(name, str):
+        name = load_metric(name).signature()
     if name in PLAIN or (name.startswith("field:") and name != "field:"):
         return name
     try:

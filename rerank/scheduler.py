@@ -32,6 +32,7 @@ class Decided(NamedTuple):
 
     record: CandidateList
     text: Text
+    failed: bool = False
 
 
 @dataclass(slots=True)
@@ -100,11 +101,13 @@ class Scheduler:
         if isinstance(given, DiscorankError):
             self.open.append(_Job(tag, None, done=True, outcome=given))
             return
-        record, text = given if isinstance(given, Decided) else (given, None)
-        lane = self._lane_of(record)
-        if text is not None:
-            self._extend(lane, record, text)
+        if isinstance(given, Decided):
+            lane = self._lane_of(given.record)
+            self._extend(lane, given.record, given.text)
+            lane.lent = given.failed
             return
+        record = given
+        lane = self._lane_of(record)
         job = _Job(tag, record, sum(len(str(candidate.text)) for candidate in record.candidates))
         self.open.append(job)
         self.characters += job.size

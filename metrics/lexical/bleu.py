@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -25,6 +26,7 @@ from .ngrams import matches
 from .words import numbered, packed, unpacked
 
 SMOOTH_VALUES = {"none": 0.0, "floor": 0.1, "add-k": 1.0, "exp": 0.0}  # sacrebleu's defaults
+LANGUAGE_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 NO_PRECISION = -9999999999.0  # sacrebleu's logarithm of 0
 Columns = Sequence[FloatArray]  # one array [cells] per order
 
@@ -55,6 +57,11 @@ class BLEU(Metric):
         bounds=(0, 100),
         several="own",
     )
+
+    def for_language(self, lang: str) -> BLEU:
+        """The tokenizer that sacrebleu takes for Chinese, Japanese and Korean, if none was chosen."""
+        tokenizer = LANGUAGE_TOKENIZERS.get(lang.partition("-")[0])
+        return replace(self, tokenize=tokenizer) if tokenizer and self.tokenize == "13a" else self
 
     def load(self) -> BLEUScorer:
         """The scorer with its tokenizer.
@@ -153,7 +160,9 @@ class BLEUScorer(Scorer):
             halvings = np.where(missed, halvings * 2, halvings)
             precision = np.where(missed, self._smoothed(halvings), 100 * hits) / possible
             with np.errstate(divide="ignore"):
-                logs = logs + np.where(going & (precision > 0), np.log(precision), NO_PRECISION * (going | (not effective)))
+                logs = logs + np.where(
+                    going & (precision > 0), np.log(precision), NO_PRECISION * (going | (not effective))
+                )
             orders = orders + going
         n_orders = np.maximum(orders, 1) if effective else len(correct)
         any_match = sum(correct) > 0

@@ -1,0 +1,224 @@
+"""A run: candidate lists in, one row per list out, resumable by the same command.
+
+Rows in = rows out + error rows + context-only rows. It knows neither file formats nor metrics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import Field
+
+from ..metrics.errors import DiscorankError, InputError
+from ..metrics.settings import settings
+from ..metrics.texts import Document, Text
+from .checkpoint import Checkpoint, Stream
+from .choice import Ranking
+from .engine import Engine
+from .lists import CandidateList
+from .mbr import Decider
+from .rows import error_row, json_row, text_row
+from .saved import header, matrix_row
+from .scheduler import Decided, Outcome
+
+
+class Entry(Protocol):
+    """What a reader yields for one list: the record, or the error that stands for it."""
+
+    @property
+    def record(self) -> CandidateList | None: ...  # noqa: D102
+    @property
+    def error(self) -> InputError | None: ...  # noqa: D102
+    @property
+    def line(self) -> int: ...  # noqa: D102
+    @property
+    def raw(self) -> bytes: ...  # noqa: D102
+    @property
+    def id(self) -> str | None: ...  # noqa: D102
+
+
+class StoppedByErrorsError(DiscorankError):
+    """More error records than allowed; the run can be resumed after mending the input."""
+
+    exit_code = 3
+
+
+@settings
+class RunSettings:
+    """How a run writes.
+
+    Args:
+        format: JSON rows or the chosen texts alone.
+        max_errors: how many error records a run may write before it stops.
+        save_utilities: where utility matrices are written, if anywhere.
+    """
+
+    format: Literal["jsonl", "text"] = "jsonl"
+    max_errors: Annotated[int, Field(ge=0)] = 0
+    save_utilities: str | None = None
+
+
+def run_lists(
+    decider: Decider,
+    entries: Iterable[Entry],
+    name: str,
+    out: Path | None,
+    engine: Engine,
+    run: RunSettings,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> Mapping[str, int]:
+    """Decides all lists into `out`, going on where an earlier run of the same settings stopped; returns the counts.
+
+    Args:
+        decider: an MBRDecoder or a Reranker.
+        entries: what a reader yields, in order.
+        name: the input's name for messages.
+        out: where rows go; ``OUT.run.json`` and, if needed, ``OUT.errors.jsonl`` stand beside it. None: to stdout, with
+            error records on stderr and nothing to resume.
+        engine: what values the lists.
+        run: how the run writes.
+        on_progress: called with the number of entries done.
+
+    Raises:
+        ResumeError: the run standing at `out` has other settings or another input.
+        StoppedByErrorsError: more than `max_errors` error records.
+        InputError: the input is refused whole.
+    """
+    checkpoint = _outputs(decider, name, out, run)
+    source = iter(entries)
+    try:
+        replayed = _skipped(decider, source, name, checkpoint, run.format)
+        checkpoint.begin()
+        try:
+            _decide(decider, _records(replayed, source), name, checkpoint, engine, run, on_progress)
+        except BaseException:
+            checkpoint.save()
+            raise
+        checkpoint.save(complete=True)
+    finally:
+        checkpoint.close()
+    return checkpoint.state.counts
+
+
+def _outputs(decider: Decider, name: str, out: Path | None, run: RunSettings) -> Checkpoint | Stream:
+    if out is None:
+        if run.save_utilities:
+            raise InputError("nothing to resume on stdout", where="save_utilities", fix="Write the rows to a file too")
+        return Stream()
+    sinks = {"rows": out, "errors": Path(f"{out}.errors.jsonl")}
+    if run.save_utilities:
+        sinks["utilities"] = Path(run.save_utilities)
+    return Checkpoint(out, sinks, _identity(decider, run), _about(name))
+
+
+def _decide(
+    decider: Decider,
+    records: Iterable[Any],
+    name: str,
+    checkpoint: Checkpoint | Stream,
+    engine: Engine,
+    run: RunSettings,
+    on_progress: Callable[[int], None],
+) -> None:
+    """Writes what every entry yields, in input order; an error record beyond the limit stops the run."""
+    for entry, outcome in decider.outcomes(records, engine):
+        try:
+            writes, counts = _writes(outcome, run, checkpoint, decider)
+        except DiscorankError as error:
+            error = _placed(error, entry, name)
+            row = error_row(error, name, entry.line, entry.id)
+            if checkpoint.state.counts.get("errors", 0) >= run.max_errors:
+                checkpoint.leave("errors", row)
+                raise StoppedByErrorsError(
+                    f"stopped at an error record: {error}",
+                    where=f"{name}:{entry.line}",
+                    fix="Mend the line and run again, or allow more with --max-errors",
+                ) from error
+            writes, counts = {"errors": row}, {"errors": 1}
+        checkpoint.commit(entry.raw, writes, counts)
+        on_progress(checkpoint.state.entries)
+
+
+def _placed(error: DiscorankError, entry: Entry, name: str) -> DiscorankError:
+    """The error without the file and line that its record says beside it."""
+    prefix = f"{name}:{entry.line}"
+    where = error.where.removeprefix(prefix).removeprefix(": ")
+    return type(error)(error.found, where=where, fix=error.fix)
+
+
+def _writes(
+    outcome: Outcome, run: RunSettings, checkpoint: Checkpoint | Stream, decider: Decider
+) -> tuple[dict[str, bytes], dict[str, int]]:
+    """What an entry adds to every output and to the counts; raises the error that it ended in."""
+    if isinstance(outcome, DiscorankError):
+        raise outcome
+    if outcome is None:
+        return {}, {"context_only": 1}
+    writes = {"rows": json_row(outcome) if run.format == "jsonl" else text_row(outcome)}
+    if run.save_utilities:
+        first = b"" if checkpoint.state.sizes.get("utilities") else header(decider.identity["utility"])
+        writes["utilities"] = first + matrix_row(outcome)
+    distinct = len({candidate.text for candidate in outcome.candidates})
+    counts = {"rows": 1, "candidates": len(outcome.candidates), "duplicates": len(outcome.candidates) - distinct}
+    return writes, counts | dict.fromkeys(outcome.flags, 1)
+
+
+def _records(replayed: Iterable[Any], entries: Iterator[Entry]) -> Iterator[tuple[Any, Any]]:
+    for record in replayed:
+        yield None, record
+    for entry in entries:
+        yield entry, entry.record if entry.record is not None else entry.error
+
+
+def _skipped(
+    decider: Decider, entries: Iterator[Entry], name: str, checkpoint: Checkpoint | Stream, form: str
+) -> list[Decided]:
+    """Reads over what an earlier run has done; returns its last document's choices where they are context."""
+    chain = decider.resolved_strategy != "independent" and checkpoint.resumed
+    texts = _chosen(checkpoint, form) if chain else iter(())
+    failed = _failed_lines(checkpoint) if chain else set()
+    document: list[Decided] = []
+    for entry in islice(entries, checkpoint.state.entries):
+        checkpoint.skip(entry.raw)
+        record = entry.record
+        if not chain or record is None:
+            continue
+        if document and document[-1].record.document != record.document:
+            document = []
+        lost = entry.line in failed
+        text = record.candidates[0].text if lost or record.context_only else next(texts)
+        document.append(Decided(record, text, lost))
+    checkpoint.check_input(name)
+    return document
+
+
+def _chosen(checkpoint: Checkpoint | Stream, form: str) -> Iterator[Text]:
+    """The texts that the earlier run chose, in order."""
+    with open(checkpoint.out, encoding="utf-8", newline="\n") as lines:
+        for line in lines:
+            text = json.loads(line)["text"] if form == "jsonl" else line.rstrip("\n")
+            yield Document(tuple(text)) if isinstance(text, list) else text
+
+
+def _failed_lines(checkpoint: Checkpoint | Stream) -> set[int]:
+    path = checkpoint.sinks["errors"]
+    if not path.exists():
+        return set()
+    with open(path, encoding="utf-8") as lines:
+        return {json.loads(line)["line"] for line in lines}
+
+
+def _identity(decider: Decider, run: RunSettings) -> dict[str, Any]:
+    versions = {part.signature(): part.info.version for metric in decider.metrics for _, part in metric.parts}
+    saved = {"save_utilities": True} if run.save_utilities else {}
+    return {**decider.identity, "score_versions": versions, "format": run.format, **saved}
+
+
+def _about(name: str) -> dict[str, Any]:
+    from importlib.metadata import version
+
+    return {"name": name, "versions": {package: version(package) for package in ("discorank", "numpy", "sacrebleu")}}

@@ -1,0 +1,54 @@
+"""``discorank decode INPUT -u UTILITY -o OUT``: minimum Bayes risk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..metrics.errors import InputError
+from ..metrics.settings import settings
+from ..rerank.engine import Engine, LocalEngine
+from ..rerank.mbr import MBRDecoder
+from ..rerank.runs import RunSettings
+from ..rerank.saved import SavedEngine
+from .inputs import InputOptions, metric_in
+from .options import Options, build, needed
+from .running import OutputOptions, run_decider
+
+
+@settings
+class SavedOptions:
+    """Utilities from an earlier run.
+
+    Args:
+        utilities: decide from matrices that --save-utilities wrote, instead of computing a utility.
+    """
+
+    utilities: str | None = None
+
+
+OPTIONS = Options(
+    "decode",
+    "Choose from every candidate list the candidate with the highest expected utility. Run the same command again to "
+    "go on after an interruption.",
+    [InputOptions, OutputOptions, MBRDecoder, RunSettings, SavedOptions],
+    positional={"input": "?"},
+    short={"utility": "u", "output": "o", "num_candidates": "n"},
+    hidden=["keep_matrix"],
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Decodes; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    engine: Engine = LocalEngine()
+    if values["utilities"]:
+        if values["utility"] or values["shortlist"]:
+            raise InputError("stands beside --utilities", where="--utility", fix="Give one of them")
+        engine = SavedEngine(values["utilities"])
+        values["utility"] = engine.utility
+    shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
+    utility = metric_in(values, needed(values, "utility", "--utility"))
+    keep = bool(values["save_utilities"])
+    return run_decider(
+        values, build(MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=keep), engine
+    )

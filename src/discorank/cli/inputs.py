@@ -1,0 +1,58 @@
+"""The input of a command: which file, in which format; the metrics a command names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..integrations.formats import Lists, open_lists
+from ..metrics.mixture import Mix, Utility
+from ..metrics.registry import load_metric
+from ..metrics.settings import settings
+from .options import needed
+
+
+@settings
+class InputOptions:
+    """Where candidate lists come from.
+
+    Args:
+        input: the file (.gz too), or - for stdin.
+        input_format: its format: jsonl, flat, moses or systems.
+        num_candidates: flat: lines per source, read from the counts if not given.
+        sources: flat: the file of sources, one per line.
+        human: systems: keys that hold human scores, such as mqm:lower.
+        as_systems: systems: references to treat as systems.
+        include: systems: further keys that hold systems.
+    """
+
+    input: str | None = None
+    input_format: str = "jsonl"
+    num_candidates: int | None = None
+    sources: str | None = None
+    human: tuple[str, ...] = ()
+    as_systems: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+
+
+def open_input(values: Mapping[str, Any]) -> Lists:
+    """The lists that the options name; errors as `open_lists`."""
+    return open_lists(
+        needed(values, "input", "INPUT"),
+        values["input_format"],
+        num_candidates=values["num_candidates"],
+        sources=values["sources"],
+        human=values["human"],
+        as_systems=values["as_systems"],
+        include=values["include"],
+    )
+
+
+def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
+    """The metric that an option names, with the defaults of the language that is set."""
+    metric = load_metric(spec)
+    if not (lang := values.get("lang")):
+        return metric
+    if isinstance(metric, Mix):
+        return Mix(tuple((weight, part.for_language(lang)) for weight, part in metric.parts))
+    return metric.for_language(lang)

@@ -1,0 +1,99 @@
+"""The command ``discorank``: finds the subcommand, and turns errors into messages and exit codes.
+
+Exit codes: 0 good, 1 internal error, 2 usage or input refused, 3 finished or stopped with error records, 4 resume
+refused, 5 resources gone (resumable), 130 and 143 interrupted (resumable).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+SUBCOMMANDS = {
+    "decode": "choose by minimum Bayes risk",
+    "rerank": "choose by a weighted sum of features and reference-free metrics",
+    "explain": "show why a candidate won",
+    "score": "score texts against references",
+    "check": "look at an input without scoring: counts, lengths, duplicates, cost",
+    "convert": "turn other formats into candidate lists",
+    "metrics": "list the metrics and their settings",
+}
+
+
+class TerminatedError(BaseException):
+    """SIGTERM; like KeyboardInterrupt it passes every `except Exception`."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command line; returns its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.path.insert(0, os.getcwd())  # so that -u module:Class finds the user's own module
+    try:
+        return _run(arguments)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
+    except (KeyboardInterrupt, TerminatedError) as stop:
+        print("discorank: interrupted; the same command goes on from here", file=sys.stderr)
+        return 143 if isinstance(stop, TerminatedError) else 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _failed(error, debug)
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments and arguments[0] in SUBCOMMANDS:
+        module: Any = import_module(f".{arguments[0]}", __package__)
+        return int(module.run(arguments[1:]))
+    parser = argparse.ArgumentParser(
+        "discorank",
+        description="Choose the best of many candidate texts.\n\nsubcommands:\n"
+        + "\n".join(f"  {name:<8}  {about}" for name, about in SUBCOMMANDS.items()),
+        epilog="discorank SUBCOMMAND --help tells more; --debug shows tracebacks.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version")
+    parser.add_argument("subcommand", nargs="?", help=argparse.SUPPRESS)
+    known, _ = parser.parse_known_args(arguments)
+    if known.version:
+        from discorank import __version__
+
+        print(f"discorank {__version__}")
+        return 0
+    if known.subcommand:
+        from ..metrics.errors import unknown
+
+        raise unknown("subcommand", known.subcommand, SUBCOMMANDS)
+    parser.error(f"a subcommand is needed: {', '.join(SUBCOMMANDS)}")
+
+
+def _failed(error: Exception, debug: bool) -> int:
+    from ..metrics.errors import DiscorankError
+
+    if debug:
+        traceback.print_exc()
+    if isinstance(error, DiscorankError):
+        print(f"discorank: {error}", file=sys.stderr)
+        return error.exit_code
+    if isinstance(error, MemoryError):
+        print("discorank: out of memory; the same command goes on from here", file=sys.stderr)
+        return 5
+    print(
+        f"discorank: internal error: {type(error).__name__}: {error}. Please report it with the output of --debug",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    raise TerminatedError

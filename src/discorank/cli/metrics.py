@@ -1,0 +1,62 @@
+"""``discorank metrics [NAME]``: what metrics there are, and the settings of one."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from ..metrics.registry import metric_class, names
+from ..metrics.settings import settings
+from .console import table
+from .options import Options
+
+
+@settings
+class MetricsOptions:
+    """What to show.
+
+    Args:
+        metric_name: a metric, to see its equation and settings; all if not given.
+    """
+
+    metric_name: str | None = None
+
+
+OPTIONS = Options("metrics", "List the metrics, or show one.", [MetricsOptions], positional={"metric_name": "?"})
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Lists the metrics; returns the exit code."""
+    name = OPTIONS.parse(arguments)["metric_name"]
+    sys.stdout.write((_one(name) if name else _all()) + "\n")
+    return 0
+
+
+def _all() -> str:
+    rows = [["name", "unit", "range", "better", "needs", "what it is"]]
+    for name in sorted(names()):
+        info = metric_class(name).info
+        low, high = info.bounds
+        needs = [
+            word for word, wanted in (("reference", info.needs_references), ("source", info.needs_source)) if wanted
+        ]
+        better = "higher" if info.higher_is_better else "lower"
+        rows.append([name, info.unit, f"{low:g}..{high:g}", better, "+".join(needs) or "-", info.summary])
+    return table(rows)
+
+
+def _one(name: str) -> str:
+    """The module's docstring (equation, range, direction), then the settings."""
+    cls: Any = metric_class(name)
+    fixed = names()[name].settings if name in names() else {}
+    rows = [["setting", "default", "type"]]
+    for field in fields(cls):
+        value = fixed.get(field.name, field.default)
+        rows.append([field.name, json.dumps(value), str(field.type)])
+    doc = inspect.getdoc(inspect.getmodule(cls)) or ""
+    about = inspect.getdoc(cls) or ""
+    return "\n\n".join(part for part in (name, doc, about, table(rows) if len(rows) > 1 else "") if part)

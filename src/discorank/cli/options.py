@@ -1,0 +1,198 @@
+"""Options of a subcommand, from the fields of the components it is made of.
+
+A component is a frozen settings class (`MBRDecoder`, `InputOptions`, ...): its fields become flags, YAML keys and
+``--set`` keys alike, and its docstring their help. Later wins: defaults, ``--config``, flags, ``--set``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from ..metrics.errors import InputError, unknown
+from ..metrics.settings import settings
+from ..metrics.yamlfile import parse_value, read_yaml
+
+T = TypeVar("T")
+FLAG_NAMES = {"input_format": "from"}  # fields whose option cannot have the field's name
+FIELD_NAMES = {flag: field for field, flag in FLAG_NAMES.items()}
+
+
+@settings
+class CommonOptions:
+    """What every subcommand takes.
+
+    Args:
+        lang: language of the texts, for metrics whose defaults depend on it (bleu's tokenizer).
+        quiet: say nothing on stderr but errors.
+    """
+
+    lang: str | None = None
+    quiet: bool = False
+
+
+class Options:
+    """The options of one subcommand.
+
+    Args:
+        name: the subcommand.
+        about: what it does, for its help.
+        components: settings classes whose fields are its options.
+        positional: options given by place, in order, with the number argparse takes ("?", "*").
+        short: one-letter flags by option.
+        hidden: fields that are no options.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        about: str,
+        components: Sequence[type],
+        positional: Mapping[str, str] | None = None,
+        short: Mapping[str, str] | None = None,
+        hidden: Sequence[str] = (),
+    ) -> None:
+        self.types: dict[str, Any] = {}
+        self.defaults: dict[str, Any] = {}
+        self.positional = dict(positional or {})
+        self.parser = argparse.ArgumentParser(f"discorank {name}", description=about, allow_abbrev=False)
+        for component in (*components, CommonOptions):
+            helps = _helps(component)
+            hints = get_type_hints(component, include_extras=True)
+            for field in fields(component):
+                if field.name not in hidden:
+                    self.types[field.name] = hints[field.name]
+                    self.defaults[field.name] = None if field.default is MISSING else field.default
+                    self._add(field.name, helps.get(field.name, ""), (short or {}).get(field.name))
+        self.parser.add_argument("--config", metavar="FILE", help="YAML file, or the name of a preset, with any option")
+        self.parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any option, as YAML")
+        self.parser.add_argument("--print-config", action="store_true", help="print all options as YAML and stop")
+
+    def _add(self, name: str, about: str, short: str | None) -> None:
+        kind = self.types[name]
+        default = self.defaults[name]
+        shown = "" if default in (None, False, ()) else f" (default {default})"
+        extra: dict[str, Any] = {"default": argparse.SUPPRESS, "help": (about + shown).replace("%", "%%")}
+        if name in self.positional:
+            self.parser.add_argument(name, nargs=self.positional[name], metavar=name.upper(), **extra)
+            return
+        flags = [f"-{short}"] if short else []
+        flags.append("--" + FLAG_NAMES.get(name, name).replace("_", "-"))
+        extra["dest"] = name
+        if _plain(kind) is bool:
+            self.parser.add_argument(*flags, action=argparse.BooleanOptionalAction, **extra)
+        elif get_origin(_plain(kind)) is tuple:
+            self.parser.add_argument(*flags, nargs="+", action="extend", metavar=name.upper(), **extra)
+        else:
+            self.parser.add_argument(*flags, metavar=_metavar(kind, name), **extra)
+
+    def parse(self, arguments: Sequence[str]) -> dict[str, Any]:
+        """The value of every option.
+
+        Raises:
+            InputError: an unknown key, a value that is not YAML, a config file that cannot be read.
+            SystemExit: usage errors, ``--help`` and ``--print-config``.
+        """
+        given = vars(self.parser.parse_args(list(arguments)))
+        config, pairs, shown = given.pop("config"), given.pop("set"), given.pop("print_config")
+        values = dict(self.defaults)
+        if config:
+            values |= self._known(read_yaml(_preset(config)), config)
+        values |= {name: self._typed(name, value) for name, value in given.items() if value not in (None, [])}
+        for pair in pairs:
+            name, mark, text = pair.partition("=")
+            if not mark:
+                raise InputError(f"found {pair!r}", where="--set", fix="Write key=value")
+            values |= self._known({name.strip(): parse_value(text)}, "--set")
+        values = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        if shown:
+            import yaml
+
+            plain = {FLAG_NAMES.get(name, name): list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+            sys.stdout.write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
+            raise SystemExit(0)
+        return values
+
+    def _known(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
+        named = {FIELD_NAMES.get(name, name.replace("-", "_")): value for name, value in values.items()}
+        for name in named:
+            if name not in self.types:
+                raise unknown("option", name, (FLAG_NAMES.get(known, known) for known in self.types), where=where)
+        return named
+
+    def _typed(self, name: str, value: Any) -> Any:
+        """A flag's text as the type of its field: text stays text, everything else is read as YAML."""
+        if not isinstance(value, str) or str in _alternatives(self.types[name]):
+            return value
+        origins = {get_origin(kind) for kind in _alternatives(self.types[name])}
+        if Literal in origins or not _alternatives(self.types[name]) & {int, float}:
+            return value
+        return None if value == "all" else parse_value(value)
+
+
+def build(component: type[T], values: Mapping[str, Any], **replaced: Any) -> T:
+    """A component from the options that are its fields.
+
+    Raises:
+        InputError: as its constructor.
+    """
+    known = {field.name for field in fields(component)}  # type: ignore[arg-type]
+    return component(**{**{name: value for name, value in values.items() if name in known}, **replaced})
+
+
+def needed(values: Mapping[str, Any], name: str, flag: str) -> Any:
+    """The value of an option without a default; InputError if it is missing."""
+    if values.get(name) in (None, (), ""):
+        raise InputError("is missing", where=flag, fix=f"Give {flag} on the command line or {name}: in --config")
+    return values[name]
+
+
+def _preset(name: str) -> Path:
+    """The file a --config names: a path, or a preset shipped with discorank."""
+    path = Path(name)
+    if path.exists() or path.suffix:
+        return path
+    from importlib.resources import files
+
+    folder = Path(str(files("discorank.configs")))
+    presets = {preset.stem: preset for preset in folder.glob("*.yaml")}
+    if name not in presets:
+        raise unknown("preset", name, presets, where="--config")
+    return presets[name]
+
+
+def _helps(component: type) -> dict[str, str]:
+    """Help of every field, from the ``Args:`` part of the class's docstring."""
+    doc = component.__doc__ or ""
+    part = doc.partition("Args:")[2].partition("Raises:")[0]
+    entries = re.findall(r"^ {8}(\w+): (.+?)(?=^ {8}\w+: |\Z)", part, re.MULTILINE | re.DOTALL)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def _plain(kind: Any) -> Any:
+    """The type without Annotated and without None."""
+    if get_origin(kind) is Annotated:
+        return _plain(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        rest = [_plain(inner) for inner in get_args(kind) if inner is not NoneType]
+        return rest[0] if len(rest) == 1 else kind
+    return kind
+
+
+def _alternatives(kind: Any) -> set[Any]:
+    if get_origin(kind) is Annotated:
+        return _alternatives(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        return {found for inner in get_args(kind) for found in _alternatives(inner)}
+    return {kind}
+
+
+def _metavar(kind: Any, name: str) -> str:
+    plain = _plain(kind)
+    return "{" + ",".join(map(str, get_args(plain))) + "}" if get_origin(plain) is Literal else name.upper()

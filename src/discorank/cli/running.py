@@ -1,0 +1,73 @@
+"""Runs a decider over an input, with progress and a closing line; shared by decode and rerank."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..integrations.formats import Lists
+from ..metrics.errors import InputError
+from ..metrics.settings import settings
+from ..rerank.engine import Engine
+from ..rerank.mbr import Decider
+from ..rerank.runs import RunSettings, run_lists
+from .console import Progress, say
+from .inputs import open_input
+from .options import build
+
+
+@settings
+class OutputOptions:
+    """Where rows go.
+
+    Args:
+        output: the file; OUT.run.json and OUT.errors.jsonl stand beside it; stdout if not given.
+    """
+
+    output: str | None = None
+
+
+def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> int:
+    """Decides every list of the input; returns the exit code."""
+    out, quiet = values["output"], values["quiet"]
+    path = None if out in (None, "-") else Path(out)
+    if path is not None and path.suffix == ".gz":
+        raise InputError("rows are written plain, so that a run can go on", where="--output", fix="Leave .gz off")
+    lists = open_input(values)
+    with Progress("lists", lists.fraction, quiet) as progress:
+        counts = run_lists(decider, lists, lists.name, path, engine, build(RunSettings, values), progress)
+    say(_closing(counts, lists, path), quiet)
+    return 3 if counts.get("errors") else 0
+
+
+def _closing(counts: Mapping[str, int], lists: Lists, out: Path | None) -> str:
+    rows, candidates = counts.get("rows", 0), counts.get("candidates", 0)
+    share = f"{100 * counts.get('duplicates', 0) / candidates:.1f}% duplicates" if candidates else "none"
+    rest = {name: n for name, n in counts.items() if name not in ("rows", "candidates", "duplicates", "errors")}
+    notes = "".join(f", {n} {name}" for name, n in sorted(rest.items()))
+    errors = f"; {counts['errors']} error records in {out}.errors.jsonl" if counts.get("errors") else ""
+    return f"{lists.name}: {rows} lists decided, {candidates} candidates ({share}){notes}{errors}"
+
+
+@contextmanager
+def complete_or_absent(path: str) -> Iterator[BinaryIO]:
+    """A file that takes its name only when it is complete.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    draft = f"{path}.tmp"
+    try:
+        with open(draft, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror})", where=path, fix="Choose another output") from error
+    finally:
+        if os.path.exists(draft):
+            os.unlink(draft)
