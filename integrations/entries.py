@@ -5,7 +5,7 @@ One bad record is an error entry and the next is read; a reader raises only wher
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
 from ..metrics.errors import InputError
@@ -45,7 +45,7 @@ def bad(error: InputError, name: str, line: int, raw: bytes, identity: str | Non
     return Entry(None, InputError(error.found, where=where, fix=error.fix), line, raw, identity)
 
 
-def checked(entries: Iterable[Entry], name: str) -> Iterator[Entry]:
+def checked(entries: Iterable[Entry], name: str) -> Generator[Entry, None, None]:
     """The entries, with error entries for ids that were there before and for lines that break a document's order."""
     ids, order = SeenKeys(), _DocumentOrder()
     for entry in entries:

@@ -43,6 +43,7 @@ class Lists:
 
     def close(self) -> None:
         """Closes the files; also done at their end."""
+        self._entries.close()
         for source in self._sources:
             source.close()
 

@@ -10,7 +10,7 @@ import codecs
 import os
 import stat
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,7 +19,7 @@ from . import inflate
 
 LINE_BYTES = 32 << 20
 BLOCK_BYTES = 1 << 20
-HELD_BLANK_LINES = 1000
+BLANK_LINES = 100_000
 Line = tuple[int, bytes]
 
 _MAGIC = (
@@ -53,11 +53,10 @@ class LineSource:
         self._read_bytes = 0
         self._file = _open(path)
         self._size_bytes = _size(self._file)
-        self._lines = self._read()
 
     def __iter__(self) -> Iterator[Line]:
-        """The lines not yet read."""
-        return self._lines
+        """The lines; to be asked for once. An iterator that is dropped closes the file."""
+        return self._read()
 
     def fraction(self) -> float | None:
         """The share of the file read so far, of its compressed bytes for gzip; None where the end is not known."""
@@ -67,18 +66,14 @@ class LineSource:
 
     def close(self) -> None:
         """Closes the file; also done at its end."""
-        self._lines.close()
-        self._close_file()
+        if self._file is not getattr(sys.stdin, "buffer", None):
+            self._file.close()
 
     def refusal(self, line: int, found: str, fix: str = "") -> InputError:
         """An error that places `found` in this file; line 0 is the file as a whole."""
         return InputError(found, where=f"{self.name}:{line}" if line else self.name, fix=fix)
 
-    def _close_file(self) -> None:
-        if self._file is not getattr(sys.stdin, "buffer", None):
-            self._file.close()
-
-    def _read(self) -> Generator[Line, None, None]:
+    def _read(self) -> Iterator[Line]:
         number, tail = 0, bytearray()
         try:
             for block in self._text_blocks():
@@ -93,7 +88,7 @@ class LineSource:
             if tail:
                 yield number + 1, bytes(tail)
         finally:
-            self._close_file()
+            self.close()
 
     def _check_length(self, line: int, length_bytes: int) -> None:
         if length_bytes > self._line_bytes:
@@ -150,12 +145,18 @@ class LineSource:
         return bytes(block)
 
 
-def without_trailing_blanks(lines: Iterable[Line]) -> Iterator[Line]:
-    """The lines, but for empty ones at the end (at most `HELD_BLANK_LINES`)."""
+def without_trailing_blanks(source: LineSource) -> Iterator[Line]:
+    """The lines, but for empty ones at the end.
+
+    Raises:
+        InputError: more than `BLANK_LINES` of them follow each other.
+    """
     held: list[Line] = []
-    for line in lines:
-        if len(held) < HELD_BLANK_LINES and not line[1].strip():
+    for line in source:
+        if not line[1].strip():
             held.append(line)
+            if len(held) > BLANK_LINES:
+                raise source.refusal(held[0][0], f"more than {BLANK_LINES} empty lines", "Is this the right file?")
             continue
         yield from held
         held.clear()

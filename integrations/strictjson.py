@@ -13,6 +13,7 @@ from typing import Any
 from ..metrics.errors import InputError
 
 VALUES = 1_000_000
+DEPTH = 400
 _LARGE_BYTES = 1 << 20
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
@@ -22,7 +23,7 @@ def parse_json(line: bytes) -> Any:
 
     Raises:
         InputError: the line is not JSON, an object has a key twice, a text holds a lone surrogate, a whole number has
-            more digits than Python converts, it is nested too deeply or has more than about `VALUES` values.
+            more digits than Python converts, it is nested deeper than `DEPTH` or has more than about `VALUES` values.
     """
     if len(line) > _LARGE_BYTES and sum(map(line.count, (b",", b"[", b"{"))) > VALUES:
         raise InputError(f"more than {VALUES} values in one line", fix="Split the list")
@@ -31,11 +32,13 @@ def parse_json(line: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise InputError(f"not JSON: {error.msg} at column {error.colno}", fix="Write one object per line") from error
     except RecursionError as error:
-        raise InputError("nested too deeply", fix="A list is flat") from error
+        raise _too_deep() from error
     except InputError:
         raise
     except ValueError as error:
         raise InputError("a whole number with too many digits", fix="Write it as text or as 1e9") from error
+    if line.count(b"[") + line.count(b"{") > DEPTH:
+        _check_depth(value)
     if found := _ESCAPED_SURROGATE.search(line):
         _check_surrogates(value, found.group().decode())
     return value
@@ -59,5 +62,18 @@ def _check_surrogates(value: Any, first: str) -> None:
         raise InputError(
             f"half of a surrogate pair (escapes from {first} on), which is no character", fix="Escape whole pairs"
         ) from error
-    except RecursionError as error:
-        raise InputError("nested too deeply", fix="A list is flat") from error
+
+
+def _check_depth(value: Any) -> None:
+    """Raises InputError below `DEPTH`, which leaves room for those who walk the value by recursion."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEPTH):
+        inner = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [child for children in inner for child in children if isinstance(child, dict | list)]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _too_deep() -> InputError:
+    return InputError("nested too deeply", fix=f"Expected at most {DEPTH} levels")

@@ -187,7 +187,7 @@ def _consecutive(units: Sequence[Sequence[Comparison]]) -> Iterator[range]:
 def _mean(found: Sequence[FloatArray], unit: range) -> FloatArray:
     if len(unit) == 1:
         return found[unit.start]
-    return sum((found[i] for i in unit[1:]), found[unit[0]]) / len(unit)  # type: ignore[return-value]
+    return sum((found[i] for i in unit[1:]), found[unit[0]]) / len(unit)
 
 
 def distinct_block(block: Block) -> Block:

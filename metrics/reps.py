@@ -1,7 +1,7 @@
 """Columnar representations: named arrays with one row per item, ragged where rows differ in length.
 
-`Block` names the rows of one candidate list. Columnar so that a thousand representations move between processes, caches and batches as a few arrays.
-It knows neither metrics nor texts.
+`Block` names the rows of one candidate list. Columnar so that a thousand representations move between processes,
+caches and batches as a few arrays. It knows neither metrics nor texts.
 """
 
 from __future__ import annotations

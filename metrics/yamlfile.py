@@ -49,7 +49,7 @@ def parse_value(text: str) -> Any:
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
-                raise yaml.YAMLError(f"alias in line {self.peek_event().start_mark.line + 1}: write the value out")
+                raise yaml.YAMLError(f"alias in line {self.line + 1}: write the value out")
             return super().compose_node(parent, index)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:

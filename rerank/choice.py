@@ -88,7 +88,7 @@ class Distinct:
 
     def pooled(self, weights: FloatArray) -> FloatArray:
         """Summed weights of each text's copies, [D]."""
-        return np.bincount(self.of, weights, minlength=len(self))
+        return np.asarray(np.bincount(self.of, weights, minlength=len(self)), np.float64)
 
 
 def candidate_weights(candidates: Sequence[Candidate], how: str, temperature: float, where: str) -> FloatArray:

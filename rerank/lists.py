@@ -223,15 +223,18 @@ def _check_json(value: Any, where: str) -> None:
 
 
 def _kind(value: Any) -> str:
-    names: Sequence[tuple[type, str]] = (
+    """A JSON value's kind and start, for messages."""
+    if value is None:
+        return "null"
+    names: Sequence[tuple[Any, str]] = (
         (bool, "true or false"),
         (str, "a string"),
-        (int | float, "a number"),  # type: ignore[list-item]
-        (list | tuple, "an array"),  # type: ignore[list-item]
+        ((int, float), "a number"),
+        ((list, tuple), "an array"),
         (Mapping, "an object"),
     )
-    kind = next((name for type_, name in names if isinstance(value, type_)), "null" if value is None else "?")
-    return f"{kind} ({value!r:.40})" if kind != "null" else kind
+    kind = next((name for type_, name in names if isinstance(value, type_)), type(value).__name__)
+    return f"{kind} ({value!r:.40})"
 
 
 def _shown(data: Mapping[str, Any], key: str) -> str:

@@ -18,8 +18,8 @@ from pydantic import AfterValidator, Field, PlainValidator
 from ..metrics.errors import DiscorankError, InputError
 from ..metrics.evaluate import is_joined
 from ..metrics.mixture import Utility
-from ..metrics.reps import FloatArray
 from ..metrics.registry import load_metric
+from ..metrics.reps import FloatArray
 from ..metrics.settings import settings
 from ..metrics.texts import Context, Text
 from .choice import Distinct, Ranking, candidate_weights, choose

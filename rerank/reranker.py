@@ -59,7 +59,7 @@ def _checked(name: Any) -> str:
                 where="features",
                 fix=f"Choose with it as a utility instead: discorank decode -u {part.name}",
             )
-    return metric.signature()
+    return str(metric.signature())
 
 
 @settings
@@ -185,5 +185,5 @@ def normalized(values: FloatArray, how: str) -> FloatArray:
     if not len(finite) or finite.min() == finite.max():
         return np.where(np.isfinite(values), 0.0, values)
     if how == "zscore":
-        return (values - finite.mean()) / finite.std()
-    return (values - finite.min()) / (finite.max() - finite.min())
+        return np.asarray((values - finite.mean()) / finite.std())
+    return np.asarray((values - finite.min()) / (finite.max() - finite.min()))

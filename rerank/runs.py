@@ -17,7 +17,6 @@ from ..metrics.errors import DiscorankError, InputError
 from ..metrics.settings import settings
 from ..metrics.texts import Document, Text
 from .checkpoint import Checkpoint, Stream
-from .choice import Ranking
 from .engine import Engine
 from .lists import CandidateList
 from .mbr import Decider

@@ -141,7 +141,7 @@ class BLEUScorer(Scorer):
     def _from_statistics(self, rows: FloatArray, effective_order: bool) -> FloatArray:
         """BLEU [cells] of statistics [2 + 2 N, cells]."""
         order = self.metric.max_ngram_order
-        return self._bleu(rows[2 : 2 + order], rows[2 + order :], rows[0], rows[1], effective_order)
+        return self._bleu([*rows[2 : 2 + order]], [*rows[2 + order :]], rows[0], rows[1], effective_order)
 
     def _bleu(
         self, correct: Columns, total: Columns, length: FloatArray, closest: FloatArray, effective: bool

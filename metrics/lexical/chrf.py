@@ -9,6 +9,7 @@ common order (an empty text) score 0. Of several references the best counts. Equ
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -81,7 +82,7 @@ class ChrFScorer(Scorer):
         counts = list(self._counts(reps, blocks))
         values = self._f(counts)
         starts = np.concatenate(([0], np.cumsum([len(b.references) for b in blocks])))
-        best = [s + int(values[s:e].argmax()) for s, e in zip(starts[:-1], starts[1:], strict=True)]
+        best = [s + int(values[s:e].argmax()) for s, e in pairwise(starts)]
         rows = [(np.where(of_r > 0, of_h, 0), of_r, found) for found, of_h, of_r in counts]
         return np.stack([column[best] for row in rows for column in row], axis=1)
 

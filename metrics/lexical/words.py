@@ -40,7 +40,7 @@ def numbered(reps: Reps, blocks: Sequence[Block]) -> tuple[Ragged, list[Block]]:
     """
     rows, local = localised(blocks)
     words = _words(reps, rows)
-    number = dict(zip(dict.fromkeys(words), count()))  # noqa: B905  count() has no end
+    number = dict(zip(dict.fromkeys(words), count()))
     values = np.fromiter(map(number.__getitem__, words), np.int64, len(words))
     return Ragged.of_lengths(values, reps["count"][rows]), local
 

@@ -2,7 +2,7 @@
 
     >>> import discorank
     >>> discorank.decode(["a cat sat", "the cat sat", "a dog"], utility="chrf").text
-    'a cat sat'
+    'the cat sat'
 
 Names are imported when they are first used, so that ``import discorank`` loads neither numpy nor torch.
 """
@@ -33,7 +33,24 @@ _HOME = {
     "load_metric": ".metrics.registry",
 }
 
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = [
+    "Candidate",
+    "CandidateList",
+    "Context",
+    "DiscorankError",
+    "Document",
+    "InputError",
+    "MBRDecoder",
+    "Metric",
+    "MetricError",
+    "ModelLoadError",
+    "Ranking",
+    "Reranker",
+    "ResumeError",
+    "Scorer",
+    "decode",
+    "load_metric",
+]
 
 if TYPE_CHECKING:
     from .metrics.base import Metric, Scorer

@@ -91,8 +91,8 @@ class Tally:
 def run(arguments: Sequence[str]) -> int:
     """Checks; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    lists, tally, shown = open_input(values), Tally(), 0
-    with Progress("lists", lists.fraction, values["quiet"]) as progress:
+    tally, shown = Tally(), 0
+    with open_input(values) as lists, Progress("lists", lists.fraction, values["quiet"]) as progress:
         for entry in lists:
             if entry.record is not None:
                 tally.add(entry.record)

@@ -39,9 +39,12 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Converts; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    lists = open_input(values)
     done = errors = 0
-    with Progress("lists", lists.fraction, values["quiet"]) as progress, _output(values) as file:
+    with (
+        open_input(values) as lists,
+        Progress("lists", lists.fraction, values["quiet"]) as progress,
+        _output(values) as file,
+    ):
         for entry in lists:
             if entry.error is not None:
                 errors += 1

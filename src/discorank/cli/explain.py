@@ -53,7 +53,8 @@ def run(arguments: Sequence[str]) -> int:
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
     nbest = values["nbest"] if values["nbest"] != 1 else 3
     decoder = build(MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=True, nbest=nbest)
-    records = {record.id: record for record in islice(_wanted(open_input(values), values["id"]), values["limit"])}
+    with open_input(values) as lists:
+        records = {record.id: record for record in islice(_wanted(lists, values["id"]), values["limit"])}
     for ranking in decoder.decode(records.values()):
         found = explanation(ranking, records[ranking.id])
         if values["format"] == "json":

@@ -74,7 +74,7 @@ def _run(arguments: list[str]) -> int:
         from ..metrics.errors import unknown
 
         raise unknown("subcommand", known.subcommand, SUBCOMMANDS)
-    parser.error(f"a subcommand is needed: {', '.join(SUBCOMMANDS)}")
+    return parser.error(f"a subcommand is needed: {', '.join(SUBCOMMANDS)}")
 
 
 def _failed(error: Exception, debug: bool) -> int:

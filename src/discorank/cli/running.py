@@ -36,8 +36,7 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
     path = None if out in (None, "-") else Path(out)
     if path is not None and path.suffix == ".gz":
         raise InputError("rows are written plain, so that a run can go on", where="--output", fix="Leave .gz off")
-    lists = open_input(values)
-    with Progress("lists", lists.fraction, quiet) as progress:
+    with open_input(values) as lists, Progress("lists", lists.fraction, quiet) as progress:
         counts = run_lists(decider, lists, lists.name, path, engine, build(RunSettings, values), progress)
     say(_closing(counts, lists, path), quiet)
     return 3 if counts.get("errors") else 0

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..integrations.source import LineSource
 from ..integrations.strictjson import parse_json
-from ..metrics.errors import InputError
 from ..metrics import evaluate
+from ..metrics.errors import InputError
 from ..metrics.mixture import Mix, Utility
 from ..metrics.reps import FloatArray
 from ..metrics.settings import settings

@@ -1,0 +1,283 @@
+"""Runs: resume after any interruption, refusal of other settings or input, error records, accounting."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank.cli.main import main
+
+from .lists import made_lists, write_lists
+
+COMMAND = [sys.executable, "-m", "discorank"]
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def run_file(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(f"{out}.run.json").read_text())
+    return found
+
+
+def decode(source: Path, out: Path, *more: str) -> int:
+    return main(["decode", str(source), "-u", "chrf", "-o", str(out), "--quiet", *more])
+
+
+def test_rows_are_accounted_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lists = list(made_lists(50))
+    lists[3]["context_only"] = True
+    lists[9]["candidates"] = []
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    out = tmp_path / "out.jsonl"
+    assert decode(source, out, "--max-errors", "5") == 3
+    counts = run_file(out)["counts"]
+    assert (counts["rows"], counts["errors"], counts["context_only"]) == (48, 1, 1)
+    assert run_file(out)["complete"]
+    assert [row["id"] for row in rows(out)] == [row["id"] for i, row in enumerate(lists) if i not in (3, 9)]
+    (error,) = rows(tmp_path / "out.jsonl.errors.jsonl")
+    assert error["file"] == str(source)
+    assert error["line"] == 10
+    assert error["id"] == lists[9]["id"]
+    assert error["where"] == "candidates"
+    assert "expected at least one" in error["reason"]
+
+
+def test_unknown_keys_pass_through(tmp_path: Path) -> None:
+    source = write_lists(tmp_path / "in.jsonl", [{"id": "a", "candidates": ["x"], "meta": {"é": [1, None]}, "n": 3}])
+    assert decode(source, tmp_path / "out") == 0
+    (row,) = rows(tmp_path / "out")
+    assert row["meta"] == {"é": [1, None]}
+    assert row["n"] == 3
+    assert row["gap"] is None
+
+
+def test_again_changes_nothing(tmp_path: Path) -> None:
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(30)), tmp_path / "out"
+    assert decode(source, out) == 0
+    before = out.read_bytes()
+    assert decode(source, out) == 0
+    assert out.read_bytes() == before
+
+
+def test_appended_lists_are_decided_later(tmp_path: Path) -> None:
+    lists = list(made_lists(30))
+    out = tmp_path / "out"
+    assert decode(write_lists(tmp_path / "in.jsonl", lists[:20]), out) == 0
+    assert decode(write_lists(tmp_path / "in.jsonl", lists), out) == 0
+    whole = tmp_path / "whole"
+    assert decode(tmp_path / "in.jsonl", whole) == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_other_settings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(5)), tmp_path / "out"
+    assert decode(source, out) == 0
+    before = out.read_bytes()
+    assert decode(source, out, "--weights", "logprob", "--no-self-pair") == 4
+    message = capsys.readouterr().err
+    assert "weights was 'uniform', now 'logprob'" in message
+    assert "self_pair was True, now False" in message
+    assert main(["decode", str(source), "-u", "chrf(beta=1)", "-o", str(out), "--quiet"]) == 4
+    assert "utility was 'chrf', now 'chrf(beta=1.0)'" in capsys.readouterr().err
+    assert out.read_bytes() == before
+    assert decode(source, out) == 0  # the refusals left the run as it was
+
+
+def test_other_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lists = list(made_lists(5))
+    out = tmp_path / "out"
+    assert decode(write_lists(tmp_path / "in.jsonl", lists), out) == 0
+    lists[2]["candidates"] = ["another"]
+    assert decode(write_lists(tmp_path / "in.jsonl", lists), out) == 4
+    assert "the first 5 entries differ" in capsys.readouterr().err
+    assert decode(write_lists(tmp_path / "in.jsonl", lists[:2]), out) == 4
+    assert decode(write_lists(tmp_path / "in.jsonl", made_lists(5)), out) == 0
+
+
+def test_an_output_without_a_run_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(2)), tmp_path / "out"
+    out.write_text("precious\n")
+    assert decode(source, out) == 4
+    assert out.read_text() == "precious\n"
+    assert "out.run.json does not" in capsys.readouterr().err
+
+
+def test_a_second_process_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from filelock import FileLock
+
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(2)), tmp_path / "out"
+    with FileLock(f"{out}.lock"):
+        assert decode(source, out) == 4
+    assert "another process is writing it" in capsys.readouterr().err
+
+
+def test_stops_at_the_first_error_and_goes_on_when_it_is_mended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists = list(made_lists(20))
+    good = dict(lists[12])
+    lists[12]["candidates"] = [{"text": "x", "logprob": "high"}]
+    source, out = write_lists(tmp_path / "in.jsonl", lists), tmp_path / "out"
+    for _ in range(2):
+        assert decode(source, out) == 3
+        assert "in.jsonl:13: stopped at an error record: candidates[0].logprob" in capsys.readouterr().err
+        assert len(rows(tmp_path / "out.errors.jsonl")) == 1
+        assert len(rows(out)) == 12
+        assert not run_file(out)["complete"]
+    lists[12] = good
+    assert decode(write_lists(source, lists), out) == 0
+    assert len(rows(out)) == 20
+    assert not (tmp_path / "out.errors.jsonl").exists()
+
+
+def test_a_refused_file_leaves_a_resumable_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lists = list(made_lists(20))
+    source, out = write_lists(tmp_path / "in.jsonl", lists), tmp_path / "out"
+    good = source.read_bytes()
+    source.write_bytes(good.replace(b'"d1:3"', b'"d1:\xff"'))
+    assert decode(source, out) == 2
+    assert "not UTF-8" in capsys.readouterr().err
+    source.write_bytes(good)
+    assert decode(source, out) == 0
+    assert len(rows(out)) == 20
+
+
+def test_text_format(tmp_path: Path) -> None:
+    source = write_lists(
+        tmp_path / "in.jsonl",
+        [
+            {"id": "a", "candidates": ["x y", "x y", "z"]},
+            {"id": "b", "candidates": ["two\nlines"]},
+            {"id": "c", "candidates": [["One.", "Two."]]},
+        ],
+    )
+    assert decode(source, tmp_path / "out", "--format", "text", "--max-errors", "1") == 3
+    assert (tmp_path / "out").read_text() == "x y\nOne. Two.\n"
+    (error,) = rows(tmp_path / "out.errors.jsonl")
+    assert "line break" in error["reason"]
+
+
+def test_stdout(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    source = write_lists(tmp_path / "in.jsonl", [*made_lists(3), {"id": "x", "candidates": 3}])
+    assert main(["decode", str(source), "-u", "chrf", "--quiet", "--max-errors", "1"]) == 3
+    out, err = capfdbinary.readouterr()
+    assert len(out.splitlines()) == 3
+    assert b"found a number" in err
+
+
+@pytest.mark.parametrize("utility", ["chrf", "ter", "chrf + 0.5*bleu"])
+def test_saved_utilities_decide_again(tmp_path: Path, utility: str) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(40))
+    saved = str(tmp_path / "u.jsonl")
+    assert decode(source, tmp_path / "a", "--save-utilities", saved, "--set", f"utility={utility}") == 0
+    again = ["decode", str(source), "--utilities", saved, "--quiet", "--weights", "logprob", "-o", str(tmp_path / "b")]
+    assert main(again) == 0
+    direct = ["decode", str(source), "-u", utility, "--quiet", "--weights", "logprob", "-o", str(tmp_path / "c")]
+    assert main(direct) == 0
+    assert run_file(tmp_path / "b")["identity"]["utility"] == utility
+    for found, expected in zip(rows(tmp_path / "b"), rows(tmp_path / "c"), strict=True):
+        assert found["index"] == expected["index"]
+        assert found["utility"] == pytest.approx(expected["utility"], rel=1e-13)
+    if "+" not in utility:  # the mean of a sum and the sum of means differ in the last bit
+        assert (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
+
+
+def test_saved_utilities_of_other_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = str(tmp_path / "u.jsonl")
+    source = write_lists(tmp_path / "in.jsonl", made_lists(4))
+    assert decode(source, tmp_path / "a", "--save-utilities", saved) == 0
+    other = write_lists(tmp_path / "other.jsonl", [{"id": "d0:0", "candidates": ["a", "b", "c", "d", "e", "f", "g"] * 2}])
+    assert main(["decode", str(other), "--utilities", saved, "--quiet", "-o", str(tmp_path / "b")]) == 3
+    assert "the saved matrix is" in capsys.readouterr().err
+    assert main(["decode", str(other), "--utilities", str(source), "--quiet", "-o", str(tmp_path / "d")]) == 2
+    assert "not a file of utilities" in capsys.readouterr().err
+
+
+def interrupted(command: list[str], seconds: float, number: signal.Signals) -> int:
+    """Starts a command, sends it a signal after some time, returns its exit code."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(seconds)
+    process.send_signal(number)
+    return process.wait(timeout=60)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupts_leave_a_resumable_run(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(2000, 24))
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    command = [*COMMAND, "decode", str(source), "-u", "chrf + bleu", "-o", str(out), "--quiet"]
+    begun = [interrupted(command, 0.9 + 0.2 * i, number) for i in range(2)]
+    assert set(begun) <= {code, 0}
+    assert subprocess.run(command, check=False).returncode == 0
+    assert main(["decode", str(source), "-u", "chrf + bleu", "-o", str(whole), "--quiet"]) == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_killed_at_twenty_random_points(tmp_path: Path) -> None:
+    """SIGKILL anywhere, start again: the same bytes as a run that nobody killed, every record once."""
+    lists = list(made_lists(5000, 16, seed=3))
+    lists[3000]["candidates"] = []
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    whole, out, saved = tmp_path / "whole", tmp_path / "out", tmp_path / "u"
+    options = ["-u", "chrf", "--quiet", "--max-errors", "3"]
+    begin = time.monotonic()
+    command = [*COMMAND, "decode", str(source), *options, "-o", str(whole), "--save-utilities", str(tmp_path / "v")]
+    assert subprocess.run(command, check=False).returncode == 3
+    seconds = time.monotonic() - begin
+    r = random.Random(7)
+    command = [*COMMAND, "decode", str(source), *options, "-o", str(out), "--save-utilities", str(saved)]
+    killed = 0
+    for attempt in range(200):
+        code = interrupted(command, r.uniform(0.3, 0.9 * seconds), signal.SIGKILL)
+        killed += code == -signal.SIGKILL
+        if killed == 20:
+            break
+        if code in (0, 3):  # finished before the kill: start over
+            for path in tmp_path.glob("out*"):
+                os.unlink(path)
+        assert attempt < 100
+    assert subprocess.run(command, check=False).returncode == 3
+    assert out.read_bytes() == whole.read_bytes()
+    assert saved.read_bytes() == (tmp_path / "v").read_bytes()
+    assert (tmp_path / "out.errors.jsonl").read_bytes() == (tmp_path / "whole.errors.jsonl").read_bytes()
+    assert [row["id"] for row in rows(out)] == [row["id"] for i, row in enumerate(lists) if i != 3000]
+    assert run_file(out)["counts"] == run_file(whole)["counts"]
+
+
+def test_document_context_survives_a_restart(tmp_path: Path) -> None:
+    """A resumed sequential run reads the choices of the earlier one as context."""
+    lists = list(made_lists(60))
+    lists[17]["candidates"] = [{"text": "x", "logprob": "broken"}]
+    lists[22]["candidates"] = ["poison"]
+    lists[30]["context_only"] = True
+    (tmp_path / "contextual.py").write_text((Path(__file__).parent / "contextual.py").read_text())
+    utility = "contextual:Echo"
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def run(target: Path) -> int:
+        command = [*COMMAND, "decode", "in.jsonl", "-u", utility, "-o", str(target), "--quiet", "--max-errors", "2"]
+        return subprocess.run(command, cwd=tmp_path, env=env, check=False).returncode
+
+    assert run(whole) == 3
+    assert {flag for row in rows(whole) for flag in row.get("flags", [])} >= {"context-of-failed", "context-cut"}
+    for stop in (1, 18, 22, 23, 31, 47):
+        for path in tmp_path.glob("out*"):
+            os.unlink(path)
+        write_lists(source, lists[:stop])
+        assert run(out) in (0, 3)
+        write_lists(source, lists)
+        assert run(out) == 3
+        assert out.read_bytes() == whole.read_bytes(), stop
