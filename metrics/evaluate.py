@@ -192,10 +192,11 @@ def _mean(found: Sequence[FloatArray], unit: range) -> FloatArray:
 
 def distinct_block(block: Block) -> Block:
     """The block without repeated rows and columns, in row order; itself where nothing repeats."""
+    sides = (block.hypotheses,) if block.square else (block.hypotheses, block.references)
+    if all(len(set(rows.tolist())) == len(rows) for rows in sides):
+        return block
     rows = np.unique(block.hypotheses)
     columns = rows if block.square else np.unique(block.references)
-    if len(rows) == len(block.hypotheses) and len(columns) == len(block.references):
-        return block
     return type(block)(rows, columns, block.source)
 
 

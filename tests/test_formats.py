@@ -339,6 +339,7 @@ def test_seen_keys_are_exact() -> None:
         assert seen.add(key) == (key not in known)
         known.add(key)
     assert len(seen) == len(known)
+    assert len(seen._levels) <= 8  # or every look-up would slow down
 
 
 def test_a_seen_key_takes_16_bytes() -> None:

@@ -197,7 +197,9 @@ def test_saved_utilities_of_other_lists(tmp_path: Path, capsys: pytest.CaptureFi
     saved = str(tmp_path / "u.jsonl")
     source = write_lists(tmp_path / "in.jsonl", made_lists(4))
     assert decode(source, tmp_path / "a", "--save-utilities", saved) == 0
-    other = write_lists(tmp_path / "other.jsonl", [{"id": "d0:0", "candidates": ["a", "b", "c", "d", "e", "f", "g"] * 2}])
+    other = write_lists(
+        tmp_path / "other.jsonl", [{"id": "d0:0", "candidates": ["a", "b", "c", "d", "e", "f", "g"] * 2}]
+    )
     assert main(["decode", str(other), "--utilities", saved, "--quiet", "-o", str(tmp_path / "b")]) == 3
     assert "the saved matrix is" in capsys.readouterr().err
     assert main(["decode", str(other), "--utilities", str(source), "--quiet", "-o", str(tmp_path / "d")]) == 2

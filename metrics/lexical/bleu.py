@@ -102,9 +102,6 @@ class BLEUScorer(Scorer):
             of_h, of_r = (words.lengths[rows].astype(float) for rows in (block.hypotheses, block.references))
             totals = [np.maximum(of_h - n, 0)[:, None] for n in range(self.metric.max_ngram_order)]
             correct = [order[here].reshape(shape) for order in found]
-            if block.square:
-                for matched, total in zip(correct, totals, strict=True):
-                    np.fill_diagonal(matched, total)
             values.append(self._bleu(correct, totals, of_h[:, None], of_r[None, :], self.metric.effective_order))
         return values
 

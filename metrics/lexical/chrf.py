@@ -8,7 +8,7 @@ common order (an empty text) score 0. Of several references the best counts. Equ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Annotated, ClassVar
 
@@ -22,6 +22,7 @@ from ..texts import Item
 from .ngrams import matches
 from .words import numbered, packed
 
+STEP = 1 << 13  # cells worked on at once, so that buffers stay in cache
 PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
@@ -73,54 +74,78 @@ class ChrFScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """chrF [H, R] of every block."""
-        values = self._f(self._counts(reps, blocks))
+        precision, recall, orders = (np.zeros(sum(block.cells for block in blocks)) for _ in range(3))
+        for level in self._levels(reps, blocks):
+            level.add(precision, recall, orders)
+        values = self._f(precision, recall, orders)
         ends = np.cumsum([block.cells for block in blocks])[:-1]
         return [u.reshape(len(b.hypotheses), -1) for u, b in zip(np.split(values, ends), blocks, strict=True)]
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """n-grams of h and of r and matches, for every order, of the best reference, [n, 3 (C + W)]."""
-        counts = list(self._counts(reps, blocks))
-        values = self._f(counts)
-        starts = np.concatenate(([0], np.cumsum([len(b.references) for b in blocks])))
-        best = [s + int(values[s:e].argmax()) for s, e in pairwise(starts)]
-        rows = [(np.where(of_r > 0, of_h, 0), of_r, found) for found, of_h, of_r in counts]
-        return np.stack([column[best] for row in rows for column in row], axis=1)
+        values = np.concatenate([u.ravel() for u in self.compare(reps, blocks)])
+        starts = np.cumsum([0, *(len(block.references) for block in blocks)]).tolist()
+        best = [start + int(values[start:end].argmax()) for start, end in pairwise(starts)]
+        return np.concatenate([level.statistics(best) for level in self._levels(reps, blocks)], axis=1)
 
     def aggregate(self, statistics: FloatArray) -> float:
         """chrF of the summed statistics."""
-        sums = statistics.sum(axis=0).reshape(-1, 3, 1)
-        return float(self._f((found, of_h, of_r) for of_h, of_r, found in sums)[0])
+        of_h, of_r, matched = statistics.sum(axis=0).reshape(-1, 3).T
+        orders = np.count_nonzero((of_h > 0) & (of_r > 0), keepdims=True)
+        precision, recall = ((matched / np.maximum(grams, 1)).sum(keepdims=True) for grams in (of_h, of_r))
+        return float(self._f(precision, recall, orders)[0])
 
-    def _counts(self, reps: Reps, blocks: Sequence[Block]) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Per order: matches, hypothesis n-grams, reference n-grams [cells] of all pairs of all blocks."""
-        yield from _matched(reps["points"], blocks, self.metric.char_order)
+    def _levels(self, reps: Reps, blocks: Sequence[Block]) -> Iterator[_Level]:
+        """Characters, and words for chrF++."""
+        yield _Level(reps["points"], blocks, self.metric.char_order)
         if self.metric.word_order:
-            yield from _matched(*numbered(reps, blocks), self.metric.word_order)
+            yield _Level(*numbered(reps, blocks), self.metric.word_order)
 
-    def _f(self, counts: Iterable[tuple[FloatArray, FloatArray, FloatArray]]) -> FloatArray:
-        """The formula above, order by order and elementwise: the same operations for any number of cells."""
-        p = r = orders = np.zeros(1)
-        for found, of_h, of_r in counts:
-            both = (of_h > 0) & (of_r > 0)
-            p = p + np.where(both, found / np.maximum(of_h, 1), 0)
-            r = r + np.where(both, found / np.maximum(of_r, 1), 0)
-            orders = orders + both
-        p, r = p / np.maximum(orders, 1), r / np.maximum(orders, 1)
+    def _f(self, precision: FloatArray, recall: FloatArray, orders: FloatArray | IntArray) -> FloatArray:
+        """The formula above from sums over some orders, elementwise: the same operations for any number of cells."""
+        orders = np.maximum(orders, 1)
+        p, r = precision / orders, recall / orders
         below = self.factor * p + r
         return 100 * (1 + self.factor) * p * r / np.where(below > 0, below, 1)
 
 
-def _matched(
-    symbols: Ragged, blocks: Sequence[Block], order: int
-) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-    lengths = symbols.lengths
-    h = np.concatenate([np.repeat(b.hypotheses, len(b.references)) for b in blocks])
-    r = np.concatenate([np.tile(b.references, len(b.hypotheses)) for b in blocks])
-    same = h == r
-    for less, found in enumerate(matches(symbols, blocks, order)):
-        grams = np.maximum(lengths - less, 0).astype(float)  # [rows]
-        of_h, of_r = grams[h], grams[r]
-        yield np.where(same, of_h, found), of_h, of_r
+class _Level:
+    """Characters or words of all pairs of some blocks, up to an n-gram order."""
+
+    def __init__(self, symbols: Ragged, blocks: Sequence[Block], order: int) -> None:
+        self.symbols, self.blocks, self.order = symbols, blocks, order
+        h, r = _pairs(blocks)
+        lengths = symbols.lengths.astype(np.float64)
+        self.of_h, self.of_r = lengths.take(h), lengths.take(r)  # symbols of either text [cells]
+
+    def add(self, precision: FloatArray, recall: FloatArray, orders: FloatArray) -> None:
+        """Adds P_n and R_n of every order, and how many orders both texts have, to [cells]."""
+        pieces = [slice(start, start + STEP) for start in range(0, len(orders), STEP)]
+        for n, matched in enumerate(matches(self.symbols, self.blocks, self.order)):
+            for s in pieces:  # a text without n-grams has no matches
+                precision[s] += matched[s] / np.maximum(self.of_h[s] - n, 1)
+                recall[s] += matched[s] / np.maximum(self.of_r[s] - n, 1)
+        orders += np.minimum(np.minimum(self.of_h, self.of_r), self.order)
+
+    def statistics(self, cells: Sequence[int]) -> FloatArray:
+        """n-grams of h (0 if r has none, as in sacrebleu) and of r, and matches, for every order, [cells, 3 order]."""
+        h, r = self.of_h[cells], self.of_r[cells]
+        columns = []
+        for n, matched in enumerate(matches(self.symbols, self.blocks, self.order)):
+            of_r = np.maximum(r - n, 0)
+            columns += [np.maximum(h - n, 0) * (of_r > 0), of_r, matched[cells]]
+        return np.stack(columns, axis=1)
+
+
+def _pairs(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
+    """Rows of the hypothesis and of the reference of every cell of every block, [cells] each."""
+    high = np.fromiter((len(block.hypotheses) for block in blocks), np.int64, len(blocks))
+    wide = np.fromiter((len(block.references) for block in blocks), np.int64, len(blocks))
+    each = np.repeat(wide, high)  # cells in the row of every hypothesis
+    h = np.repeat(np.concatenate([block.hypotheses for block in blocks]), each)
+    first = np.repeat(wide.cumsum() - wide, high)  # where its references begin
+    place = np.arange(len(h)) + np.repeat(first - each.cumsum() + each, each)
+    return h, np.concatenate([block.references for block in blocks]).take(place)
 
 
 def _separated(text: str) -> list[str]:

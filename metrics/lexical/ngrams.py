@@ -1,107 +1,170 @@
-"""Clipped n-gram matches of all pairs of many lists, exact, as products of 0/1 matrices.
+"""Clipped n-gram matches of all pairs of many lists, exact: one sort for all orders.
 
-Every (n-gram, k-th occurrence in its text) is a column; the clipped matches of two texts are the columns they share:
-    sum_g min(c_h(g), c_r(g)) = sum_{g,k} [c_h(g) > k] [c_r(g) > k].
-A column that only one text of a list has cannot match and is dropped, so a list's matrix is small. It knows neither
-characters nor scores: texts arrive as integers.
+Every position of every text is sorted once by (list, the symbols from here on). The n-grams of any order are then runs
+of neighbours that agree in n leading symbols: the next order needs no sort, only a comparison of one small number per
+position, and positions only ever drop out, as an n-gram that occurs once in its list starts no longer one that occurs
+twice. It knows neither characters nor scores: texts arrive as integers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from ..reps import Block, FloatArray, IntArray, Ragged
+from ..reps import Array, Block, FloatArray, IntArray, Ragged
+from .clipped import DEPTH, DEPTH_BITS, BoolArray, Lists, clipped_matches
 
-CELLS = 1 << 24  # float32 cells of one 0/1 matrix
+KEY_BITS = 63
 
 
-def stacked(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
-    """Rows of all blocks one after the other (a square block's once), and the number of rows per block."""
-    parts = [b.hypotheses if b.square else np.concatenate((b.hypotheses, b.references)) for b in blocks]
-    return np.concatenate(parts), np.array([len(part) for part in parts])
+class Positions(NamedTuple):
+    """All texts in one line, each closed by the symbol 0."""
+
+    symbol: IntArray  # [line + order], the end is 0
+    symbol_bits: int
+    about: Array  # [line]: slot << DEPTH_BITS | symbols left in the text
+
+    @property
+    def bits(self) -> int:
+        return len(self.about).bit_length()
 
 
 def matches(symbols: Ragged, blocks: Sequence[Block], order: int) -> Iterator[FloatArray]:
     """For n = 1..order the clipped n-gram matches [cells] of all pairs of all blocks, each block's [H, R] flat."""
-    rows, heights = stacked(blocks)
-    texts = symbols[rows]
-    block_of = np.repeat(np.arange(len(blocks)), heights)
-    local = np.arange(len(rows)) - np.repeat(heights.cumsum() - heights, heights)
-    code, bound = dense(texts.values)
-    base, first = bound, code
-    owner = np.repeat(np.arange(len(rows)), texts.lengths)
-    end = np.repeat(texts.offsets[1:], texts.lengths)
-    text_bits = int(heights.max() - 1).bit_length()
-    for n in range(1, order + 1):
-        if n > 1:
-            if bound * base * len(blocks) << text_bits >= 1 << 63:
-                code, bound = dense(code)
-            code, bound = code[:-1] * base + first[n - 1 :], bound * base
-        inside = np.flatnonzero(np.arange(len(code)) + n <= end[: len(code)])
-        who = owner[inside]
-        key = (block_of[who] * bound + code[inside] << text_bits) + local[who]
-        key.sort()
-        yield _count(key, bound, text_bits, blocks, heights)
+    shapes = np.array([_shape(block) for block in blocks])
+    kinds = np.unique(shapes)
+    if len(kinds) == 1:
+        yield from _matches(symbols, _lists(blocks), order)
+        return
+    cells = np.repeat(shapes, [len(b.hypotheses) * len(b.references) for b in blocks])
+    where = [np.flatnonzero(cells == kind) for kind in kinds]
+    members = [_lists([b for b, shape in zip(blocks, shapes, strict=True) if shape == kind]) for kind in kinds]
+    for found in zip(*(_matches(symbols, lists, order) for lists in members), strict=True):
+        total = np.empty(len(cells))
+        for at, values in zip(where, found, strict=True):
+            total[at] = values
+        yield total
 
 
-def dense(values: IntArray) -> tuple[IntArray, int]:
-    """The same values as 0..n-1 in order, and n."""
-    top = int(values.max(initial=0)) + 1
-    if top <= max(1 << 21, 4 * len(values)):
-        present = np.zeros(top, np.int64)
-        present[values] = 1
-        number = present.cumsum() - 1
-        return number[values], max(int(number[-1]) + 1, 1)
+def _shape(block: Block) -> int:
+    """Equal for blocks that may be padded to one shape."""
+    high = (len(block.hypotheses) - 1).bit_length()
+    return -1 - high if block.square else high << 8 | (len(block.references) - 1).bit_length()
+
+
+def _lists(blocks: Sequence[Block]) -> Lists:
+    """Lists that are all square or all not."""
+    square = blocks[0].square
+    hyps = np.fromiter((len(b.hypotheses) for b in blocks), np.int64, len(blocks))
+    refs = np.fromiter((len(b.references) for b in blocks), np.int64, len(blocks))
+    high, wide = int(hyps.max()), int(refs.max())
+    height = high if square else high + wide
+    bits = max(height - 1, 1).bit_length()
+    first = np.arange(len(blocks)) << bits
+    parts, sizes = [b.hypotheses for b in blocks], hyps
+    if not square:
+        parts = [rows for b in blocks for rows in (b.hypotheses, b.references)]
+        sizes, first = np.stack((hyps, refs), 1).ravel(), np.stack((first, first + high), 1).ravel()
+    slot = np.arange(sizes.sum()) + np.repeat(first - sizes.cumsum() + sizes, sizes)
+    return Lists(np.concatenate(parts), slot, hyps, refs, high, wide, height, bits)
+
+
+def _matches(symbols: Ragged, lists: Lists, order: int) -> Iterator[FloatArray]:
+    """`matches` of lists of similar shape. Words: slot, symbols left in the text, symbols in common with the last."""
+    line = _positions(symbols, lists, order)
+    existing, own = lists.existing, _own_lengths(symbols, lists)
+    diagonal = np.arange(lists.high)
+    at, prefix = np.arange(len(line.about)), (line.about >> lists.bits + DEPTH_BITS).astype(np.int64)
+    done = 0
+    while done < order:
+        free = KEY_BITS - line.bits - int(prefix.max(initial=0)).bit_length()
+        depth = min(order - done, free // line.symbol_bits)
+        if depth < 1:  # needs millions of symbols, nearly all different
+            raise OverflowError("too many distinct symbols to compare in one call")
+        all_words, key = _sorted(line, at, prefix, done, depth)
+        words = all_words
+        for n in range(1, depth + 1):
+            words = words[_kept(words, n)]
+            found = clipped_matches(words, n, lists)
+            if own is not None:
+                found[:, diagonal, diagonal] = np.maximum(own - (done + n - 1), 0)
+            yield (found if existing is None else found[existing]).ravel()
+        done += depth
+        if done < order:
+            keep = _kept(all_words, depth)
+            at = key[keep] & (1 << line.bits) - 1
+            prefix = ((all_words[keep] & DEPTH) < depth).cumsum()
+
+
+def _own_lengths(symbols: Ragged, lists: Lists) -> IntArray | None:
+    """Length of every text of square lists [lists, high], the n-grams of which it shares with itself; else None."""
+    if lists.high < lists.height:
+        return None
+    lengths = np.zeros((len(lists.hypotheses), lists.high), np.int64)
+    lengths[lists.slot >> lists.bits, lists.slot & (1 << lists.bits) - 1] = symbols.lengths[lists.rows]
+    return lengths
+
+
+def _positions(symbols: Ragged, lists: Lists, order: int) -> Positions:
+    lengths = symbols.lengths[lists.rows] + 1
+    ends = lengths.cumsum()
+    total = int(ends[-1])
+    line = np.arange(total)
+    source = line + np.repeat(symbols.offsets[lists.rows] - ends + lengths, lengths)
+    values = symbols.values if len(symbols.values) else np.zeros(1, np.int64)
+    symbol = np.zeros(total + order, np.int64)
+    symbol[:total], count = dense(values.take(source, mode="clip"))
+    symbol[ends - 1] = 0
+    left = np.minimum(np.repeat(ends - 1, lengths) - line, DEPTH)
+    about = np.repeat(lists.slot << DEPTH_BITS, lengths) | left
+    short = int(lists.slot[-1]) < 1 << 31 - 2 * DEPTH_BITS
+    return Positions(symbol, count.bit_length(), about.astype(np.int32) if short else about)
+
+
+def dense(values: Array) -> tuple[IntArray, int]:
+    """The same values as 1..n in order, and n."""
+    low = int(values.min())
+    top = int(values.max()) - low + 1
+    if top <= max(1 << 17, 4 * len(values)):
+        values = values - values.dtype.type(low)
+        present = np.zeros(top, np.bool_)
+        present[values] = True
+        number = present.cumsum(dtype=np.int64)
+        return number.take(values), int(number[-1])
     unique, inverse = np.unique(values, return_inverse=True)
-    return inverse.astype(np.int64), len(unique)
+    return inverse + 1, len(unique)
 
 
-def _count(key: IntArray, bound: int, text_bits: int, blocks: Sequence[Block], heights: IntArray) -> FloatArray:
-    """One order's matches [cells]; key is sorted by (block, n-gram, text), one entry per occurrence."""
-    if not len(key):
-        return np.zeros(sum(len(b.hypotheses) * len(b.references) for b in blocks))
-    column, kept = _shared_columns(key, text_bits)
-    text = key[kept] & ((1 << text_bits) - 1)
-    block = (key[kept] >> text_bits) // bound
-    if all(len(b.hypotheses) == len(b.references) == 1 and not b.square for b in blocks):
-        return np.bincount(block, minlength=len(blocks)) / 2  # a shared column has both texts
-    bounds = np.searchsorted(block, np.arange(len(blocks) + 1))
-    top = int(column.max(initial=-1)) + 1
-    firsts = np.minimum.reduceat(np.append(column, top), bounds)  # an empty block takes its successor's first column
-    out = []
-    for i, b in enumerate(blocks):
-        here = slice(bounds[i], bounds[i + 1])
-        width = int(firsts[i + 1] - firsts[i])
-        out.append(_product(text[here], column[here] - firsts[i], int(heights[i]), width, b).ravel())
-    return np.concatenate(out).astype(float)
+def _sorted(line: Positions, at: IntArray, prefix: IntArray, done: int, depth: int) -> tuple[Array, IntArray]:
+    """Words of the positions `at`, sorted by prefix and the `depth` symbols after the first `done`; their keys."""
+    total = len(line.about)
+    key = line.symbol[done : done + total].copy()
+    for j in range(done + 1, done + depth):
+        key <<= line.symbol_bits
+        key |= line.symbol[j : j + total]
+    if done:
+        key = key[at]
+    key |= prefix << line.symbol_bits * depth
+    key <<= line.bits
+    key |= at
+    key.sort()
+    differ = (key[1:] ^ key[:-1]) >> line.bits
+    common = np.zeros(len(key), np.uint8)
+    for n in range(1, depth + 1):
+        common[1:] += differ < 1 << line.symbol_bits * (depth - n)
+    words = line.about.take(key & (1 << line.bits) - 1)
+    words -= np.minimum(words & DEPTH, done)
+    words <<= DEPTH_BITS
+    words |= common
+    return words, key
 
 
-def _shared_columns(key: IntArray, text_bits: int) -> tuple[IntArray, IntArray]:
-    """The (n-gram, occurrence) column of every entry whose column several texts share, and which entries those are."""
-    position = np.arange(len(key))
-    new_run = np.concatenate(([True], key[1:] != key[:-1]))
-    occurrence = position - np.maximum.accumulate(np.where(new_run, position, 0))
-    gram = key >> text_bits
-    starts = np.flatnonzero(np.concatenate(([True], gram[1:] != gram[:-1])))
-    columns = np.maximum.reduceat(occurrence, starts) + 1  # of each n-gram
-    column = np.repeat(columns.cumsum() - columns, np.diff(np.append(starts, len(key)))) + occurrence
-    shared = np.bincount(column) > 1
-    kept = np.flatnonzero(shared[column])
-    return (shared.cumsum() - shared)[column[kept]], kept
-
-
-def _product(text: IntArray, column: IntArray, height: int, width: int, block: Block) -> FloatArray:
-    """Columns two texts share, [H, R]; exact in float32 up to 2^24, in tiles of CELLS."""
-    split = len(block.hypotheses)
-    tile = max(1, CELLS // height)
-    if width > tile:
-        total = np.zeros((split, height if block.square else height - split))
-        for at in range(0, width, tile):
-            part = (column >= at) & (column < at + tile)
-            total += _product(text[part], column[part] - at, height, tile, block)
-        return total
-    ones = np.zeros((height, width), np.float32)
-    ones[text, column] = 1
-    return ones @ ones.T if block.square else ones[:split] @ ones[split:].T
+def _kept(words: Array, n: int) -> BoolArray:
+    """Which positions have an n-gram, and one that occurs again in its list."""
+    alone = (words & DEPTH) < n
+    alone[:-1] &= alone[1:]
+    keep = (words & DEPTH << DEPTH_BITS) >= n << DEPTH_BITS
+    keep &= ~alone
+    return keep

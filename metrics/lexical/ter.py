@@ -370,9 +370,9 @@ def _common_blocks(pairs: _Pairs) -> tuple[IntArray, IntArray, IntArray, IntArra
     """Start in the hypothesis, start in the reference, pair and length of every longest common block."""
     (tall, count), wide = pairs.h.shape, len(pairs.r)
     run = np.zeros((tall + 1, wide + 1, count), np.int8)
-    for s in range(tall - 1, -1, -1):
-        np.minimum(run[s + 1, 1:] + 1, SHIFT_WORDS, out=run[s, :-1])
-        run[s, :-1] *= pairs.h[s] == pairs.r[::-1]
+    for row in range(tall - 1, -1, -1):
+        np.minimum(run[row + 1, 1:] + 1, SHIFT_WORDS, out=run[row, :-1])
+        run[row, :-1] *= pairs.h[row] == pairs.r[::-1]
     s, t, p = np.nonzero(run)
     near = np.abs(s - t) <= SHIFT_DISTANCE
     s, t, p = s[near], t[near], p[near]

@@ -1,0 +1,30 @@
+"""CPU seconds and peak memory of the calling process."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def cpu_seconds() -> float:
+    """User and system seconds so far."""
+    return time.process_time()
+
+
+def timed(call: Callable[[], T], repeats: int = 1) -> tuple[float, T]:
+    """The least CPU seconds of some calls, and what the last returned."""
+    best = float("inf")
+    for _ in range(repeats):
+        start = cpu_seconds()
+        found = call()
+        best = min(best, cpu_seconds() - start)
+    return best, found
+
+
+def peak_mebibytes() -> float:
+    """Largest resident size so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
