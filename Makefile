@@ -18,7 +18,7 @@ setup: .venv/ready
 	touch $@
 
 demo: .venv/ready
-	$(BIN)/discorank explain configs/demo.jsonl --utility chrf --nbest 2
+	$(BIN)/discorank explain configs/demo.jsonl --utility chrf --nbest 2 --quiet
 
 test: .venv/ready
 	$(BIN)/python -m pytest

@@ -10,13 +10,16 @@ the best single system (known in hindsight) and the oracle, with 95 % intervals 
 
 from __future__ import annotations
 
+import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sacrebleu.metrics import CHRF
 
+from discorank.cli.main import main as main_command
 from discorank.integrations.formats import open_lists
 from discorank.rerank.choice import in_order
 from discorank.rerank.lists import CandidateList
@@ -31,6 +34,15 @@ def rated(path: str) -> list[CandidateList]:
     with open_lists(path, "systems", human=["mqm:lower"]) as lists:
         records = [entry.record for entry in lists if entry.record is not None]
     return [record for record in records if all("mqm" in candidate.fields for candidate in record.candidates)]
+
+
+def decoded(path: str) -> dict[str, int]:
+    """The index that the command ``discorank decode`` picks for every list."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "out.jsonl")
+        if main_command(["decode", path, "--from", "systems", "-u", "chrf", "-o", str(out), "--quiet"]):
+            raise SystemExit("discorank decode failed")
+        return {row["id"]: row["index"] for row in map(json.loads, out.read_text(encoding="utf-8").splitlines())}
 
 
 def plain_pick(record: CandidateList) -> int:
@@ -58,8 +70,10 @@ def main(path: str) -> None:
     groups = [record.document for record in records]
     print(f"{Path(path).name}: {len(records)} segments, {len(set(groups))} documents, {mqm.shape[1]} systems")
     picks = {name: [r.index for r in MBRDecoder(utility=name).decode(records)] for name in UTILITIES}
+    command = decoded(path)
+    picks["chrf"] = [command[record.id] for record in records]
     same = sum(a == plain_pick(record) for a, record in zip(picks["chrf"], records, strict=True))
-    print(f"chrf picks equal to a plain sacrebleu double loop: {same} of {len(records)}")
+    print(f"discorank decode -u chrf picks what a plain sacrebleu double loop picks: {same} of {len(records)}")
     print("mean MQM of the picks (lower is better), 95 % interval by document")
     print(f"  {'random system':24} {interval(mqm.mean(axis=1), groups)}")
     for name, indices in picks.items():

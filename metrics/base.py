@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 
 from . import evaluate, signature
-from .errors import InputError
+from .errors import InputError, excerpt
 from .reps import Block, FloatArray, IntArray, Reps
 from .texts import NO_CONTEXT, Comparison, Context, Document, Item, Text, aligned, paired
 
@@ -257,7 +257,7 @@ def check_texts(texts: Sequence[Any], where: str) -> None:
     for i, text in enumerate(texts):
         if not isinstance(text, str | Document):
             fix = "A document is written discorank.Document([...])" if isinstance(text, list | tuple) else ""
-            raise InputError(f"found {text!r:.60}, expected a string", where=f"{where}[{i}]", fix=fix)
+            raise InputError(f"found {excerpt(text)}, expected a string", where=f"{where}[{i}]", fix=fix)
 
 
 def _as_long_as(hypotheses: Sequence[Any], values: Sequence[Any] | None, name: str, metric: str) -> Sequence[Any]:

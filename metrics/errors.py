@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from reprlib import repr as repr_of_start
 
 
 class DiscorankError(Exception):
@@ -61,6 +62,18 @@ class ResourceError(DiscorankError):
     """Workers, memory or disk are gone; the run can be resumed."""
 
     exit_code = 5
+
+
+def excerpt(value: object) -> str:
+    """The start of a value, for messages; never long, never slow.
+
+    >>> excerpt(["a"] * 10**6)
+    "['a', 'a', 'a', 'a', 'a', 'a', ...]"
+    """
+    try:
+        return repr_of_start(value)[:60]
+    except (ValueError, RecursionError):
+        return "too large to show"
 
 
 def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> InputError:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .base import Metric
-from .errors import DiscorankError, InputError, ModelLoadError, unknown
+from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
 from .function import Function
 from .mixture import Mix, Utility
 from .settings import build
@@ -90,13 +90,13 @@ def load_metric(spec: str | Path | Mapping[str, Any] | Utility | Callable[..., f
         return Mix(tuple((term.weight, _made(term)) for term in calls))
     if callable(spec):
         return Function(spec)
-    raise InputError(f"found {spec!r:.60}, expected a metric", where="metric", fix="Give a name such as 'chrf'")
+    raise InputError(f"found {excerpt(spec)}, expected a metric", where="metric", fix="Give a name such as 'chrf'")
 
 
 def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
     name = values.get("name")
     if not isinstance(name, str):
-        raise InputError(f"found {dict(values)!r:.80}", where=where, fix='Write {"name": "chrf", ...}')
+        raise InputError(f"found {excerpt(dict(values))}", where=where, fix='Write {"name": "chrf", ...}')
     return load_metric(name, **{str(key): value for key, value in values.items() if key != "name"})
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from .errors import InputError
+from .errors import InputError, excerpt
 
 Side = Literal["target", "source"]
 Focus = tuple[str] | tuple[str, int, int]
@@ -39,13 +39,15 @@ class RSTTree:
             return tuple(plain)
         if not isinstance(plain, Mapping) or not isinstance(plain.get("children"), list | tuple):
             raise InputError(
-                f"found {plain!r:.60}", where=where, fix="A leaf is a list of words, a node has nuc, rel and children"
+                f"found {excerpt(plain)}",
+                where=where,
+                fix="A leaf is a list of words, a node has nuc, rel and children",
             )
         nuc, rel = plain.get("nuc"), plain.get("rel")
         children = tuple(cls.read(child, f"{where}.children[{i}]") for i, child in enumerate(plain["children"]))
         if not isinstance(rel, str) or not isinstance(nuc, str) or set(nuc) - set("NS") or len(nuc) != len(children):
             raise InputError(
-                f"found nuc={nuc!r:.40}, rel={rel!r:.40} over {len(children)} children",
+                f"found nuc={excerpt(nuc)}, rel={excerpt(rel)} over {len(children)} children",
                 where=where,
                 fix="nuc has one letter N or S per child, rel is a name",
             )
@@ -78,11 +80,14 @@ class Document:
             raise InputError(f"found {self.sentences!r:.60}", where="sentences", fix="Document takes a list of strings")
         put = object.__setattr__
         put(self, "sentences", tuple(self.sentences))
+        for name in ("roles", "foci"):
+            if isinstance(getattr(self, name), str):
+                raise InputError("found a string, expected one entry per sentence", where=name)
         if self.roles is not None:
             put(self, "roles", tuple(self.roles))
             self._check("roles", self.roles, lambda role: isinstance(role, int | str), "a number or a name")
         if self.foci is not None:
-            put(self, "foci", tuple(tuple(tuple(focus) for focus in foci) for foci in self.foci))
+            put(self, "foci", tuple(tuple(map(_focus, foci)) for foci in self.foci))
             self._check("foci", self.foci, lambda foci: all(map(_is_focus, foci)), "a list of (key, start, end)")
         if self.rst is not None:
             put(self, "rst", RSTTree.read(self.rst))
@@ -92,15 +97,21 @@ class Document:
             raise InputError(f"{len(values)} {name} for {len(self.sentences)} sentences", where=name)
         for i, value in enumerate(values):
             if not good(value):
-                raise InputError(f"found {value!r:.60}, expected {expected}", where=f"{name}[{i}]")
+                raise InputError(f"found {excerpt(value)}, expected {expected}", where=f"{name}[{i}]")
 
     def __str__(self) -> str:
         return " ".join(self.sentences)
 
 
+def _focus(plain: Any) -> Any:
+    """A focus as a tuple; what is no list stays as it is, to be refused."""
+    return tuple(plain) if isinstance(plain, list | tuple) else plain
+
+
 def _is_focus(focus: Any) -> bool:
     return (
-        len(focus) in (1, 3)
+        isinstance(focus, tuple)
+        and len(focus) in (1, 3)
         and isinstance(focus[0], str)
         and all(isinstance(place, int) and place >= 0 for place in focus[1:])
     )

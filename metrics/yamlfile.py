@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .errors import InputError
+from .errors import InputError, excerpt
 
-LIMIT_BYTES = 1 << 20
+LIMIT_BYTES = 1 << 16
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """The mapping in a YAML file.
 
     Raises:
-        InputError: the file cannot be read, is larger than 1 MiB, is not UTF-8, is not YAML or not a mapping, or holds
+        InputError: the file cannot be read, is larger than 64 KiB, is not UTF-8, is not YAML or not a mapping, or holds
             an alias (aliases can make a small file expand without bound) or a key twice.
     """
     try:
@@ -36,7 +36,9 @@ def parse_yaml(text: str) -> dict[str, Any]:
     """The mapping in a YAML text; errors as `read_yaml`."""
     found = parse_value(text)
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-        raise InputError(f"found {found!r:.60}, expected a mapping with text keys", fix="Write it as key: value lines")
+        raise InputError(
+            f"found {excerpt(found)}, expected a mapping with text keys", fix="Write it as key: value lines"
+        )
     return found
 
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from ..metrics.errors import ResourceError, ResumeError
+from ..metrics.errors import InputError, ResourceError, ResumeError
 
 EVERY_SECONDS = 1.0
 
@@ -44,6 +44,7 @@ class Checkpoint:
         about: more to write into the run file.
 
     Raises:
+        InputError: `out` cannot be written.
         ResumeError: an output without a run file, another identity, or outputs shorter than the run file says.
     """
 
@@ -53,13 +54,15 @@ class Checkpoint:
         self.out, self.sinks, self.identity, self.about = out, dict(sinks), dict(identity), dict(about)
         self.run_file = Path(f"{out}.run.json")
         self.files: dict[str, BinaryIO] = {}
+        if not out.parent.is_dir() or out.is_dir():
+            raise InputError("cannot be written: no such folder", where=str(out), fix="Make the folder, name a file")
         self.lock = FileLock(f"{out}.lock", timeout=0)
         try:
             self.lock.acquire()
         except Timeout:
             raise ResumeError("another process is writing it", where=str(out), fix="Wait for it, or stop it") from None
         except OSError as error:
-            raise ResumeError(f"cannot be written ({error.strerror})", where=str(out)) from error
+            raise InputError(f"cannot be written: {error.strerror}", where=str(out)) from error
         try:
             self.state, self.found_digest = self._read()
             self._cut()

@@ -11,7 +11,7 @@ from math import inf, isfinite, isnan
 from types import MappingProxyType
 from typing import Any
 
-from ..metrics.errors import InputError
+from ..metrics.errors import InputError, excerpt
 from ..metrics.texts import Document, Text
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -73,6 +73,13 @@ def read_list(data: Any) -> CandidateList:
     """
     if isinstance(data, CandidateList):
         return data
+    try:
+        return _read_list(data)
+    except RecursionError:
+        raise InputError("nested too deeply", fix="A candidate list is flat") from None
+
+
+def _read_list(data: Any) -> CandidateList:
     if not isinstance(data, Mapping):
         raise InputError(f"found {_kind(data)}, expected an object with id and candidates")
     identity = data.get("id")
@@ -130,7 +137,7 @@ def _written(candidate: Candidate) -> Any:
     if "rst" in row:
         row["rst"] = _written_tree(row["rst"])
     if candidate.logprob is not None:
-        row["logprob"] = candidate.logprob if isfinite(candidate.logprob) else -1e999
+        row["logprob"] = candidate.logprob
     row |= candidate.fields
     return row["text"] if len(row) == 1 else row
 
@@ -234,7 +241,7 @@ def _kind(value: Any) -> str:
         (Mapping, "an object"),
     )
     kind = next((name for type_, name in names if isinstance(value, type_)), type(value).__name__)
-    return f"{kind} ({value!r:.40})"
+    return f"{kind} ({excerpt(value)})"
 
 
 def _shown(data: Mapping[str, Any], key: str) -> str:

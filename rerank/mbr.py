@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Protocol
 import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator
 
-from ..metrics.errors import DiscorankError, InputError
+from ..metrics.errors import DiscorankError, InputError, excerpt
 from ..metrics.evaluate import is_joined
 from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric
@@ -247,5 +247,5 @@ def decode(candidates: Sequence[Any], utility: Any, **settings: Any) -> Ranking:
     for i, candidate in enumerate(candidates):
         if isinstance(candidate, list | tuple):
             fix = "A document is written discorank.Document([...])"
-            raise InputError(f"found {candidate!r:.60}", where=f"candidates[{i}]", fix=fix)
+            raise InputError(f"found {excerpt(candidate)}", where=f"candidates[{i}]", fix=fix)
     return next(decoder.decode([{"id": "list", "candidates": list(candidates), **data}]))

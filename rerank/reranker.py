@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, PlainValidator
 
-from ..metrics.errors import InputError, unknown
+from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.mixture import Mix, Utility
 from ..metrics.registry import load_metric, names
 from ..metrics.reps import FloatArray
@@ -32,7 +32,7 @@ PLAIN = ("logprob", "logprob/length", "length")
 def _weighted(features: Any) -> tuple[tuple[str, float], ...]:
     """Checked (name or signature, weight) pairs from a mapping."""
     if not isinstance(features, Mapping) or not features:
-        raise InputError(f"found {features!r:.60}", where="features", fix='Write {"logprob": 1.0, ...}')
+        raise InputError(f"found {excerpt(features)}", where="features", fix='Write {"logprob": 1.0, ...}')
     pairs = []
     for name, weight in features.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not isfinite(weight):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ..metrics.errors import DiscorankError, InputError
 from .choice import Ranking
 from .lists import plain
+
+_STRING_OR_INFINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-Infinity')
 
 
 def json_row(ranking: Ranking) -> bytes:
@@ -44,9 +47,14 @@ def error_row(error: DiscorankError, file: str, line: int, identity: str | None)
 
 
 def as_line(row: dict[str, Any]) -> bytes:
-    """A JSON object as one UTF-8 line; a lone surrogate is written as its escape."""
-    text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    """A JSON object as one UTF-8 line.
+
+    A lone surrogate is written as its escape, and a log-probability of -inf, for which JSON has no word, as -1e999.
+    """
+    text = json.dumps(row, ensure_ascii=False)
+    if "-Infinity" in text:
+        text = _STRING_OR_INFINITE.sub(lambda found: "-1e999" if found[0] == "-Infinity" else found[0], text)
     try:
         return text.encode("utf-8") + b"\n"
     except UnicodeEncodeError:
-        return json.dumps(row, allow_nan=False).encode("ascii") + b"\n"
+        return text.encode("utf-8", "backslashreplace") + b"\n"

@@ -86,7 +86,11 @@ def test_ties_in_a_long_list_are_fast() -> None:
 
 def test_places_are_distinct_texts_with_counts() -> None:
     found = choose(listed("b", "a", "b", "c", "a", "b"), np.array([1.0, 5, 1, 3, 5, 1]), None)
-    assert [(p.index, p.count, p.utility, p.text) for p in found.ranking] == [(1, 2, 5, "a"), (3, 1, 3, "c"), (0, 3, 1, "b")]
+    assert [(p.index, p.count, p.utility, p.text) for p in found.ranking] == [
+        (1, 2, 5, "a"),
+        (3, 1, 3, "c"),
+        (0, 3, 1, "b"),
+    ]
     assert (found.index, found.text, found.utility, found.gap) == (1, "a", 5, 2)
     assert [p.index for p in choose(listed("b", "a", "b", "c"), np.array([1.0, 5, 1, 3]), 2).ranking] == [1, 3]
     assert len(choose(listed("a", "a"), np.zeros(2), 5).ranking) == 1
@@ -164,7 +168,11 @@ def test_logprob_weights_are_a_softmax(temperature: float) -> None:
         ([Candidate("a", -1.0), Candidate("b")], "logprob", r'candidates\[1\]: no logprob. .*weights="uniform"'),
         ([Candidate("a", -inf), Candidate("b", -inf)], "logprob", "all logprob weights are 0"),
         ([Candidate("a", None, {"p": 1}), Candidate("b")], "field:p", r"candidates\[1\].p: found nothing"),
-        ([Candidate("a", None, {"p": -1}), Candidate("b", None, {"p": -3})], "field:p", r"candidates\[1\].p: weight -3.0 is negative"),
+        (
+            [Candidate("a", None, {"p": -1}), Candidate("b", None, {"p": -3})],
+            "field:p",
+            r"candidates\[1\].p: weight -3.0 is negative",
+        ),
         ([Candidate("a", None, {"p": nan})], "field:p", r"candidates\[0\].p: found nan, expected a finite number"),
         ([Candidate("a", None, {"p": inf})], "field:p", r"candidates\[0\].p: found inf"),
         ([Candidate("a", None, {"p": True})], "field:p", r"candidates\[0\].p: found True"),
@@ -213,7 +221,10 @@ def test_expectation_by_hand() -> None:
     assert expected_utility(u, np.array([1.0, 3.0]), np.array([1.0, 1.0])).tolist() == [2.0, 11 / 3]
     assert np.isnan(expected_utility(u[:1, :1], np.array([2.0]), np.array([2.0]))).all()
     assert expected_utility(u, np.array([4.0, 12.0])).tolist() == [1.75, 3.75]
-    assert expected_utility(u.T.copy().T, np.array([1.0, 3.0])).tobytes() == expected_utility(u, np.array([1.0, 3.0])).tobytes()
+    assert (
+        expected_utility(u.T.copy().T, np.array([1.0, 3.0])).tobytes()
+        == expected_utility(u, np.array([1.0, 3.0])).tobytes()
+    )
 
 
 def test_expectation_of_what_is_no_number() -> None:

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 import pytest
+
 from discorank.integrations import inflate, source
 from discorank.integrations.blocks import LIST_LINES
 from discorank.integrations.entries import Entry

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from discorank.integrations.entries import Entry
 from discorank.integrations.formats import open_lists
 from discorank.integrations.source import LineSource
@@ -390,14 +391,12 @@ def test_no_malformed_record_raises_anything_but_our_errors() -> None:
     assert bad > 300
 
 
-@pytest.mark.xfail(raises=RecursionError, reason="rerank/lists.py: the walk over other keys has no bound")
 @pytest.mark.parametrize("key", ["id", "k", "candidates", "source"])
 def test_a_record_nested_without_end_is_our_error(key: str) -> None:
     with pytest.raises(InputError):
         read_list({"id": "a", "candidates": ["x"], key: nested(3000)})
 
 
-@pytest.mark.xfail(raises=ValueError, reason="rerank/lists.py: Python refuses to show a number of 5000 digits")
 def test_a_record_with_an_endless_number_is_our_error() -> None:
     with pytest.raises(InputError):
         read_list({"id": 10**5000, "candidates": ["x"]})
@@ -499,7 +498,6 @@ def test_no_malformed_yaml_raises_anything_but_our_errors() -> None:
     assert bad > 300
 
 
-@pytest.mark.xfail(raises=ValueError, reason="metrics/yamlfile.py: Python refuses to show a number of 5000 digits")
 @pytest.mark.parametrize("text", ["0x" + "f" * 5000, "? 0x" + "f" * 5000, "[0x" + "f" * 5000 + "]"])
 def test_yaml_with_an_endless_number_is_our_error(text: str) -> None:
     with pytest.raises(InputError, match="expected a mapping"):

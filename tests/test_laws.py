@@ -12,17 +12,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import settings as bounded
+from hypothesis import strategies as st
+
+from discorank import Context, Document, InputError, MBRDecoder, Metric, ModelLoadError, Scorer, load_metric
 from discorank.metrics.base import Info, Reading
 from discorank.metrics.evaluate import BUCKET, Store, matrices
 from discorank.metrics.registry import names
 from discorank.metrics.reps import Block, FloatArray, IntArray, Ragged, Reps
 from discorank.metrics.settings import settings
 from discorank.metrics.texts import Item
-from hypothesis import given
-from hypothesis import settings as bounded
-from hypothesis import strategies as st
-
-from discorank import Context, Document, InputError, MBRDecoder, Metric, ModelLoadError, Scorer, load_metric
 
 BOUNDED = bounded(max_examples=12, deadline=None, database=None, print_blob=True)
 

@@ -62,7 +62,7 @@ def run_python(code: str) -> str:
 
 
 def test_importing_is_light() -> None:
-    heavy = "torch transformers numpy sacrebleu pydantic ray scipy".split()
+    heavy = ["torch", "transformers", "numpy", "sacrebleu", "pydantic", "ray", "scipy"]
     assert run_python(f"import discorank, sys; print([m for m in {heavy} if m in sys.modules])").strip() == "[]"
 
 

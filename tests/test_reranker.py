@@ -265,7 +265,9 @@ def test_a_feature_of_weight_0_does_not_count() -> None:
 
 
 def test_empty_texts() -> None:
-    found = rerank({"logprob/length": 1.0, "length": 1.0}, [{"text": "", "logprob": -3.0}, {"text": "ab", "logprob": -2.0}])
+    found = rerank(
+        {"logprob/length": 1.0, "length": 1.0}, [{"text": "", "logprob": -3.0}, {"text": "ab", "logprob": -2.0}]
+    )
     assert utilities(found) == {0: -3.0, 1: 1.0}
 
 

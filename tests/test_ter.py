@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from discorank.metrics.errors import InputError
-from discorank.metrics.lexical.ter import TER
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sacrebleu.metrics import TER as Peer
+from sacrebleu.metrics import ter as sacrebleu
+
+from discorank.metrics.errors import InputError
+from discorank.metrics.lexical.ter import TER
 
 WORKED = [  # hypothesis, reference, edits, reference words
     ("a b c d", "a b c d", 0, 4),
@@ -41,7 +42,7 @@ words = st.lists(st.sampled_from("abcdef"), max_size=30).map(" ".join)
 
 
 def peer(hypotheses: list[str], references: list[str], **chosen: Any) -> np.ndarray:
-    metric = Peer(**chosen)
+    metric = sacrebleu.TER(**chosen)
     return np.array([[metric.sentence_score(h, [r]).score for r in references] for h in hypotheses])
 
 
@@ -88,7 +89,7 @@ def moved(base: list[str], chance: random.Random) -> list[str]:
 @pytest.mark.parametrize(
     ("lengths", "vocabulary"),
     [
-        ((120, 110, 130), 200),  # farther apart than the beam
+        ((90, 80), 200),  # farther apart than the beam
         ((1, 3, 30, 200), 8),  # a reference so long that the beam widens
         ((26, 25, 24, 70), 40),
         ((55, 60), 2),  # more shifts than are tried
@@ -103,10 +104,17 @@ def test_equals_sacrebleu_at_the_limits(lengths: tuple[int, ...], vocabulary: in
 
 def test_a_shift_reaches_over_fifty_words_and_no_farther() -> None:
     tail = [f"w{i}" for i in range(60)]
-    texts = [" ".join(tail[:n] + ["x", "y"] + tail[n:]) for n in (0, 48, 50, 51, 60)]
+    texts = [" ".join([*tail[:n], "x", "y", *tail[n:]]) for n in (0, 48, 50, 51, 60)]
     u = TER().pairwise(texts, texts)
     np.testing.assert_allclose(u, -peer(texts, texts), atol=1e-9)
-    np.testing.assert_allclose(u[0] * -0.62, [0, 1, 1, 2, 2], atol=1e-9)
+    np.testing.assert_allclose(u[0] * -0.62, [0, 1, 1, 4, 4], atol=1e-9)
+
+
+@pytest.mark.parametrize(("size", "edits"), [(10, 1), (20, 2), (21, 3)])
+def test_a_shift_moves_ten_words_at_most(size: int, edits: int) -> None:
+    block, rest = [f"b{i}" for i in range(size)], [f"r{i}" for i in range(30)]
+    score = TER().score([" ".join(block + rest)], [" ".join(rest + block)])
+    assert score == [100 * (edits / (size + 30))]
 
 
 @pytest.mark.parametrize("chosen", SETTINGS)
@@ -118,7 +126,7 @@ def test_settings_are_sacrebleus(chosen: dict[str, bool]) -> None:
 @given(st.lists(st.tuples(words, words, words), min_size=1, max_size=4))
 def test_several_references_and_corpus_equal_sacrebleu(rows: list[tuple[str, str, str]]) -> None:
     hypotheses, references = [row[0] for row in rows], [list(row[1:]) for row in rows]
-    metric = Peer()
+    metric = sacrebleu.TER()
     each = [metric.sentence_score(h, rs).score for h, rs in zip(hypotheses, references, strict=True)]
     np.testing.assert_allclose(TER().score(hypotheses, references), each, atol=1e-9)
     whole = metric.corpus_score(hypotheses, [[rs[k] for rs in references] for k in (0, 1)]).score

@@ -28,6 +28,7 @@ class Positions(NamedTuple):
 
     @property
     def bits(self) -> int:
+        """Bits of a position."""
         return len(self.about).bit_length()
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..integrations.source import LineSource
 from ..integrations.strictjson import parse_json
 from ..metrics import evaluate
-from ..metrics.errors import InputError
+from ..metrics.errors import InputError, excerpt
 from ..metrics.mixture import Mix, Utility
 from ..metrics.reps import FloatArray
 from ..metrics.settings import settings
@@ -201,12 +201,12 @@ def _segment(row: Any, where: str, number: int) -> Segment:
     several = row.get("references", [])
     several = [several] if isinstance(several, str) else several
     if not isinstance(several, list):
-        raise InputError(f"found {several!r:.60}, expected an array", where="references")
+        raise InputError(f"found {excerpt(several)}, expected an array", where="references")
     references = tuple(read_candidate(text, f"references[{i}]").text for i, text in enumerate(several))
     source = row.get("source")
     document = row.get("document")
     if document is not None and not isinstance(document, str):
-        raise InputError(f"found {document!r:.60}, expected a string", where="document")
+        raise InputError(f"found {excerpt(document)}, expected a string", where="document")
     text = None if source is None else read_candidate(source, "source").text
     return Segment(where, number, hypotheses, references, text, document)
 
