@@ -140,12 +140,9 @@ def lift(metric: Metric, comparison: Comparison, *, strict: bool = False) -> lis
     Raises:
         InputError: sentence counts differ and `strict` is set.
     """
-    source = () if comparison.source is None else (comparison.source,)
-    items = (*comparison.hypotheses, *comparison.references, *source)
-    if metric.info.unit == "document" or not any(isinstance(item.text, Document) for item in items):
+    if metric.info.unit == "document" or not (counts := _sentence_counts(comparison)):
         return [comparison]
-    counts = {len(item.text.sentences) if isinstance(item.text, Document) else -1 for item in items}
-    if len(counts) == 1 and (n := counts.pop()) > 0:
+    if len(counts) == 1 and (n := min(counts)) > 0:
         k = metric.reads.context
         return [_mapped(comparison, partial(_sentence, at=at, k=k)) for at in range(n)]
     if strict:
@@ -160,8 +157,19 @@ def lift(metric: Metric, comparison: Comparison, *, strict: bool = False) -> lis
 
 def is_joined(metric: Metric, comparison: Comparison) -> bool:
     """Whether documents of unequal sentence counts are compared as joined text."""
-    units = lift(metric, comparison)
-    return len(units) == 1 and units[0] is not comparison and isinstance(comparison.hypotheses[0].text, Document)
+    return metric.info.unit == "segment" and len(_sentence_counts(comparison)) > 1
+
+
+def _sentence_counts(comparison: Comparison) -> set[int]:
+    """The different sentence counts of the texts, -1 for a plain text; empty if all are plain."""
+    items = comparison.hypotheses
+    if comparison.references is not comparison.hypotheses:
+        items += comparison.references
+    if comparison.source is not None:
+        items += (comparison.source,)
+    if all(type(item.text) is str for item in items):
+        return set()
+    return {len(item.text.sentences) if isinstance(item.text, Document) else -1 for item in items}
 
 
 def _mapped(comparison: Comparison, read: Callable[[Item], Item]) -> Comparison:

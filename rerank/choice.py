@@ -79,9 +79,16 @@ class Distinct:
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         number: dict[Text, int] = {}
-        self.of: IntArray = np.array([number.setdefault(c.text, len(number)) for c in candidates], np.int64)  # [N]
+        first: list[int] = []
+        of: list[int] = []
+        for i, candidate in enumerate(candidates):
+            at = number.setdefault(candidate.text, len(number))
+            if at == len(first):
+                first.append(i)
+            of.append(at)
+        self.of: IntArray = np.array(of, np.int64)  # [N] number of each candidate's text
         self.texts: tuple[Text, ...] = tuple(number)
-        self.first: IntArray = np.unique(self.of, return_index=True)[1]  # [D] index of the first copy
+        self.first: IntArray = np.array(first, np.int64)  # [D] index of the first copy
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -158,21 +165,30 @@ def expected_utility(u: FloatArray, weights: FloatArray, own: FloatArray | None 
 
 
 def choose(
-    record: CandidateList, values: FloatArray, nbest: int | None, flags: Sequence[str] = (), matrix: Any = None
+    record: CandidateList,
+    values: FloatArray,
+    nbest: int | None,
+    flags: Sequence[str] = (),
+    matrix: FloatArray | None = None,
+    distinct: Distinct | None = None,
 ) -> Ranking:
-    """The ranking of a list by the value of every candidate [N], higher is better; -inf and NaN stand last."""
-    distinct = Distinct(record.candidates)
-    counts = np.bincount(distinct.of)
+    """The ranking of a list by the value of every candidate [N], higher is better; -inf and NaN stand last.
+
+    `distinct` is that of the list's candidates, where it is at hand.
+    """
+    distinct = distinct or Distinct(record.candidates)
+    counts = np.bincount(distinct.of).tolist()
+    number = distinct.of.tolist()
     places: list[Place] = []
     placed: set[int] = set()
     wanted = len(distinct) if nbest is None else nbest
     for index in in_order(values):
-        text = int(distinct.of[index])
+        text = number[index]
         if text in placed:
             continue
         placed.add(text)
         value = float(values[index])
-        places.append(Place(index, int(counts[text]), value if isfinite(value) else None, distinct.texts[text]))
+        places.append(Place(index, counts[text], value if isfinite(value) else None, distinct.texts[text]))
         if len(places) >= max(2, wanted):
             break
     gap = None
@@ -181,8 +197,9 @@ def choose(
     return Ranking(record.id, tuple(places[:wanted]), gap, record.candidates, tuple(flags), record.extra, matrix)
 
 
-def in_order(values: FloatArray) -> list[int]:
+def in_order(expected: FloatArray) -> list[int]:
     """All indices, best value first; of those within TIE of the best that is left, the lowest index; NaN last."""
+    values: list[float] = expected.tolist()
     order = sorted((i for i, v in enumerate(values) if v == v), key=lambda i: (-values[i], i))
     result: list[int] = []
     taken: set[int] = set()
@@ -191,7 +208,7 @@ def in_order(values: FloatArray) -> list[int]:
     while len(result) < len(order):
         while order[best] in taken:
             best += 1
-        top = float(values[order[best]])
+        top = values[order[best]]
         limit = top if isinf(top) else top - TIE * abs(top)
         while ahead < len(order) and values[order[ahead]] >= limit:
             heappush(window, order[ahead])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator
@@ -19,13 +19,13 @@ from ..metrics.errors import DiscorankError, InputError, excerpt
 from ..metrics.evaluate import is_joined
 from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric
-from ..metrics.reps import FloatArray
+from ..metrics.reps import FloatArray, IntArray
 from ..metrics.settings import settings
 from ..metrics.texts import Context, Text
 from .choice import Distinct, Ranking, candidate_weights, choose
 from .engine import Engine, LocalEngine, Result, Task
 from .lists import Candidate, CandidateList, read_list
-from .scheduler import Outcome, Program, Scheduler, Strategy
+from .scheduler import Outcome, Program, Scheduler, Strategy, StrategySetting, resolve
 
 
 def _weights(name: str) -> str:
@@ -56,7 +56,7 @@ class MBRDecoder:
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     self_pair: bool = True
     nbest: Annotated[int, Field(ge=1)] | None = 1
-    strategy: Literal["auto", "sequential", "one-best", "independent"] = "auto"
+    strategy: StrategySetting = "auto"
     shortlist: Annotated[Utility | None, PlainValidator(lambda spec: None if spec is None else load_metric(spec))] = (
         None
     )
@@ -65,12 +65,7 @@ class MBRDecoder:
     keep_matrix: bool = False
 
     def __post_init__(self) -> None:
-        if self.width and self.strategy == "independent":
-            raise InputError(
-                f"{self.utility.signature()} reads context, which independent lists do not have",
-                where="strategy",
-                fix='Choose "sequential" or "one-best", or set context=0',
-            )
+        resolve(self.strategy, self.width)
 
     @property
     def width(self) -> int:
@@ -81,9 +76,7 @@ class MBRDecoder:
     @property
     def resolved_strategy(self) -> Strategy:
         """The strategy that "auto" stands for."""
-        if self.strategy == "auto":
-            return "sequential" if self.width else "independent"
-        return self.strategy
+        return resolve(self.strategy, self.width)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -121,58 +114,51 @@ class MBRDecoder:
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
-        if self.width and record.document is None:
-            raise InputError(
-                f"no document, but {self.utility.signature()} reads context",
-                where="document",
-                fix='Name the document of every list (strategy "sequential" or "one-best"), or set context=0',
-            )
-        candidates = Distinct(record.candidates)
-        kept = np.arange(len(candidates))
-        if self.shortlist is not None and len(candidates) > self.top_k:
-            result = yield self._task(self.shortlist, record, kept, context, keep_matrix=False)
-            kept = self._best(record, candidates, total(self.shortlist, result))
+        distinct = Distinct(record.candidates)
+        kept = np.arange(len(distinct))
+        if self.shortlist is not None and len(distinct) > self.top_k:
+            result = yield self._task(self.shortlist, record, distinct, kept, context)
+            best = choose(
+                record, total(self.shortlist, result)[distinct.of], self.top_k, distinct=distinct
+            ).ranking
+            kept = np.unique([distinct.of[place.index] for place in best])
             flags = (*flags, "shortlisted")
-        task = self._task(self.utility, record, kept, context, self.keep_matrix)
-        if any(is_joined(m, c) for (_, m), c in zip(self.utility.parts, task.comparisons, strict=True)):
+        task = self._task(self.utility, record, distinct, kept, context)
+        if any(is_joined(part, c) for (_, part), c in zip(self.utility.parts, task.comparisons, strict=True)):
             flags = (*flags, "joined")
-        result = yield task
-        values = np.full(len(candidates), -np.inf)
+        result = yield task._replace(keep_matrix=self.keep_matrix)
+        values = np.full(len(distinct), -np.inf)
         values[kept] = total(self.utility, result)
-        return choose(record, values[candidates.of], self.nbest, flags, total_matrix(self.utility, result))
+        matrix = total_matrix(self.utility, result)
+        return choose(record, values[distinct.of], self.nbest, flags, matrix, distinct)
 
-    def _best(self, record: CandidateList, candidates: Distinct, values: FloatArray) -> Any:
-        """The `top_k` distinct texts, in order of appearance."""
-        places = choose(record, values[candidates.of], self.top_k).ranking
-        return np.unique([candidates.of[place.index] for place in places])
-
-    def _task(self, metric: Utility, record: CandidateList, kept: Any, context: Context, keep_matrix: bool) -> Task:
-        everything = Distinct(record.candidates)
-        hypotheses = [everything.texts[i] for i in kept]
-        references, weights, own = self._pseudo_references(record, kept, everything)
-        texts: Sequence[Text] = hypotheses if own is not None or references is None else references
+    def _task(
+        self, metric: Utility, record: CandidateList, distinct: Distinct, kept: IntArray, context: Context
+    ) -> Task:
+        """The kept texts against the list's pseudo-references."""
+        hypotheses = tuple(distinct.texts[i] for i in kept.tolist())
+        references, weights, own = self._pseudo_references(record, distinct, kept)
         comparisons = tuple(
-            part.comparison(hypotheses, texts, record.source, context.last(part.reads.context))
+            part.comparison(hypotheses, references or hypotheses, record.source, context.last(part.reads.context))
             for _, part in metric.parts
         )
-        return Task(record.id, metric, comparisons, weights, None if self.self_pair else own, keep_matrix)
+        return Task(record.id, metric, comparisons, weights, None if self.self_pair else own)
 
     def _pseudo_references(
-        self, record: CandidateList, kept: Any, everything: Distinct
-    ) -> tuple[Sequence[Text] | None, FloatArray, FloatArray | None]:
-        """Distinct pseudo-references (None: the kept candidates), their weights [R], and the self weights [H]."""
+        self, record: CandidateList, distinct: Distinct, kept: IntArray
+    ) -> tuple[tuple[Text, ...], FloatArray, FloatArray | None]:
+        """Distinct pseudo-references (none: the kept candidates), their weights [R], and the self weights [H]."""
         if self.oracle:
             if not record.references:
                 raise InputError("no references", where="references", fix="An oracle decides against references")
-            texts = Distinct([Candidate(text) for text in record.references])
-            return texts.texts, texts.pooled(np.ones(len(record.references))), None
+            pool = Distinct([Candidate(text) for text in record.references])
+            return pool.texts, pool.pooled(np.ones(len(record.references))), None
         if record.pseudo_references:
-            given = record.pseudo_references
-            weights = candidate_weights(given, self.weights, self.temperature, "pseudo_references")
-            pool = Distinct(given)
+            pool = Distinct(record.pseudo_references)
+            weights = candidate_weights(record.pseudo_references, self.weights, self.temperature, "pseudo_references")
             return pool.texts, pool.pooled(weights), None
         weights = candidate_weights(record.candidates, self.weights, self.temperature, "candidates")
-        return None, everything.pooled(weights)[kept], weights[everything.first][kept]
+        return (), distinct.pooled(weights)[kept], weights[distinct.first][kept]
 
 
 class Decider(Protocol):

@@ -24,7 +24,7 @@ from .choice import Distinct, Ranking, choose, number_field
 from .engine import Engine, Task
 from .lists import CandidateList
 from .mbr import decide_all
-from .scheduler import Outcome, Program, Scheduler, Strategy
+from .scheduler import Outcome, Program, Scheduler, Strategy, StrategySetting, resolve
 
 PLAIN = ("logprob", "logprob/length", "length")
 
@@ -79,15 +79,10 @@ class Reranker:
     features: Annotated[tuple[tuple[str, float], ...], PlainValidator(_weighted)]
     normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
     nbest: Annotated[int, Field(ge=1)] | None = 1
-    strategy: Literal["auto", "sequential", "one-best", "independent"] = "auto"
+    strategy: StrategySetting = "auto"
 
     def __post_init__(self) -> None:
-        if self.width and self.strategy == "independent":
-            raise InputError(
-                "a feature reads context, which independent lists do not have",
-                where="strategy",
-                fix='Choose "sequential" or "one-best"',
-            )
+        resolve(self.strategy, self.width)
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
@@ -102,9 +97,7 @@ class Reranker:
     @property
     def resolved_strategy(self) -> Strategy:
         """The strategy that "auto" stands for."""
-        if self.strategy == "auto":
-            return "sequential" if self.width else "independent"
-        return self.strategy
+        return resolve(self.strategy, self.width)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -129,13 +122,11 @@ class Reranker:
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
-        if self.width and record.document is None:
-            raise InputError("no document, but a feature reads context", where="document", fix="Name the document")
+        distinct = Distinct(record.candidates)
         columns = {name: _plain_feature(name, record) for name, _ in self.features if _is_plain(name)}
         metrics = self.metrics
         if metrics:
             mix = Mix(tuple((weight, part) for metric in metrics for weight, part in metric.parts))
-            distinct = Distinct(record.candidates)
             comparisons = tuple(
                 part.comparison(distinct.texts, (), record.source, context.last(part.reads.context))
                 for _, part in mix.parts
@@ -148,7 +139,7 @@ class Reranker:
         scores = np.zeros(len(record.candidates))
         for name, weight in self.features:
             scores = scores + weight * normalized(columns[name], self.normalize)
-        return choose(record, scores, self.nbest, flags)
+        return choose(record, scores, self.nbest, flags, distinct=distinct)
 
 
 def _is_plain(name: str) -> bool:

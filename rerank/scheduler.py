@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from ..metrics.errors import DiscorankError
+from ..metrics.errors import DiscorankError, InputError
 from ..metrics.texts import NO_CONTEXT, Context, Text
 from .choice import Ranking
 from .engine import Engine, Result, Task
@@ -22,9 +22,27 @@ WINDOW_RECORDS = 4096
 WINDOW_CHARACTERS = 1 << 24
 
 Strategy = Literal["sequential", "one-best", "independent"]
+StrategySetting = Literal["auto", "sequential", "one-best", "independent"]
 Program = Generator[Task, Result, Ranking]
 Outcome = Ranking | DiscorankError | None  # None: the record only lends context
 Decide = Callable[[CandidateList, Context, tuple[str, ...]], Program]
+
+
+def resolve(strategy: StrategySetting, width: int) -> Strategy:
+    """The strategy that a setting stands for, for metrics that read `width` preceding sentences.
+
+    Raises:
+        InputError: metrics that read context cannot decide lists independently.
+    """
+    if strategy == "auto":
+        return "sequential" if width else "independent"
+    if width and strategy == "independent":
+        raise InputError(
+            "the metric reads context, which independent lists do not have",
+            where="strategy",
+            fix='Choose "sequential" or "one-best", or set context=0 in the metric',
+        )
+    return strategy
 
 
 class Decided(NamedTuple):
@@ -150,6 +168,14 @@ class Scheduler:
             flags.append("context-of-failed")
         if record.context_only:
             self._finish(job, lane, None)
+            return
+        if self.width and record.document is None:
+            error = InputError(
+                "no document, but the metric reads context",
+                where="document",
+                fix='Name the document of every list (strategy "sequential" or "one-best"), or set context=0',
+            )
+            self._finish(job, lane, error)
             return
         job.program = self.decide(record, lane.context, tuple(flags))
         self._advance(job, lane, None)

@@ -8,7 +8,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-WORDS = ["the", "ferry", "leaves", "fog", "harbour", "café", "über", "船", "ship", "waits", "only", "when", "it", "lifts", "all", "by", "a", "an", "of", "...", "40"]
+WORDS = [
+    "the",
+    "ferry",
+    "leaves",
+    "fog",
+    "harbour",
+    "café",
+    "über",
+    "船",
+    "ship",
+    "waits",
+    "only",
+    "when",
+    "it",
+    "lifts",
+    "all",
+    "by",
+    "a",
+    "an",
+    "of",
+    "...",
+    "40",
+]
 
 
 def made_lists(n: int, width: int = 8, seed: int = 0) -> Iterator[dict[str, Any]]:

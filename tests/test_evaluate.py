@@ -1,4 +1,4 @@
-"""The store and the lifting of documents: once per distinct item, one bucket per batch, no value from its neighbours."""
+"""The store and the lifting of documents: once per item, one bucket per batch, no value from its neighbours."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_documents_are_lifted_sentence_by_sentence() -> None:
 def test_documents_that_do_not_align_are_joined_or_refused() -> None:
     mixed = made([Document(["a", "b"]), Document(["c"])], ["d"])
     assert lift(Recorder(), mixed) == [made(["a b", "c"], ["d"])]
-    with pytest.raises(InputError, match="found a plain text, 1 sentences, 2 sentences. Align the sentences"):
+    with pytest.raises(InputError, match=r"found a plain text, 1 sentences, 2 sentences. Align the sentences"):
         lift(Recorder(), mixed, strict=True)
 
 

@@ -363,7 +363,7 @@ def test_decode_one_list() -> None:
 def test_decode_refuses(arguments: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         discorank.decode(*arguments, utility="chrf")
-    with pytest.raises(InputError, match="unknown setting 'nbst'. Did you mean 'nbest'"):
+    with pytest.raises(InputError, match=r"unknown setting 'nbst'. Did you mean 'nbest'"):
         discorank.decode(["a"], utility="chrf", nbst=2)
 
 

@@ -189,7 +189,7 @@ def test_a_plug_in_that_breaks_while_imported(
     (tmp_path / "discorank_broken_plugin.py").write_text("raise RuntimeError('boom')\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     plug_ins.append(Point("mine", "discorank_broken_plugin:Mine"))
-    with pytest.raises(ModelLoadError, match="mine.*boom"):
+    with pytest.raises(ModelLoadError, match=r"mine.*boom"):
         load_metric("mine")
 
 

@@ -49,6 +49,9 @@ def test_documents_that_differ(other: Any) -> None:
         ({"sentences": ["a"], "foci": [[("k", 1, "2")]]}, r"foci\[0\]"),
         ({"sentences": ["a"], "foci": [[("k", -1, 2)]]}, r"foci\[0\]"),
         ({"sentences": ["a"], "foci": [[(3, 1, 2)]]}, r"foci\[0\]"),
+        ({"sentences": ["a"], "foci": [[3]]}, r"foci\[0\]"),
+        ({"sentences": ["a"], "foci": "a"}, "foci: found a string, expected one entry per sentence"),
+        ({"sentences": ["a", "b"], "roles": "ab"}, "roles: found a string, expected one entry per sentence"),
         ({"sentences": ["a"], "rst": "words"}, "rst: found 'words'. A leaf is a list of words"),
         ({"sentences": ["a"], "rst": {"nuc": "N", "rel": "x"}}, "rst: found"),
         ({"sentences": ["a"], "rst": {"nuc": "NS", "rel": "x", "children": [["a"]]}}, "over 1 children"),
@@ -70,7 +73,6 @@ def test_bad_documents(arguments: dict[str, Any], message: str) -> None:
         {"sentences": 3},
         {"sentences": ["a"], "roles": 3},
         {"sentences": ["a"], "foci": [None]},
-        {"sentences": ["a"], "foci": [[3]]},
     ],
     ids=str,
 )

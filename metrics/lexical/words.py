@@ -7,11 +7,11 @@ every process; the numbers are made per call of `numbered`. It knows neither n-g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
+from itertools import count, pairwise
 
 import numpy as np
 
-from ..reps import Block, IntArray, Ragged, Reps
+from ..reps import Array, Block, IntArray, Ragged, Reps
 
 
 def packed(tokens: Sequence[Sequence[str]]) -> tuple[dict[str, Ragged | IntArray], IntArray]:
@@ -58,6 +58,22 @@ def localised(blocks: Sequence[Block]) -> tuple[IntArray, list[Block]]:
         local.append(Block(hypotheses, references))
         start = int(references[-1]) + 1 if len(references) else middle
     return np.concatenate(parts), local
+
+
+def equal_texts(words: Ragged) -> IntArray:
+    """A number per row, equal for rows of equal words, [rows]."""
+    number: dict[bytes, int] = {}
+    rows = (words.values[start:end].tobytes() for start, end in pairwise(words.offsets.tolist()))
+    return np.array([number.setdefault(row, len(number)) for row in rows], np.int64)
+
+
+def word_columns(words: Ragged, rows: IntArray, filler: int) -> Array:
+    """Some rows, none empty, as columns of equal height, [height, rows]; what is missing is `filler`."""
+    lengths = words.lengths[rows]
+    place = np.arange(lengths.max())[:, None]
+    at = words.offsets[rows] + np.minimum(place, lengths - 1)
+    dtype = np.int16 if len(words.values) < 1 << 15 else np.int32
+    return np.where(place < lengths, words.values[at], filler).astype(dtype)
 
 
 def _words(reps: Reps, rows: IntArray) -> list[str]:
