@@ -50,7 +50,7 @@ def plain_pick(record: CandidateList) -> int:
     metric = CHRF()
     texts = [str(candidate.text) for candidate in record.candidates]
     rows = [[metric.sentence_score(h, [r]).score for r in texts] for h in texts]
-    return in_order(np.array(rows).mean(axis=1))[0]
+    return next(in_order(np.array(rows).mean(axis=1)))
 
 
 def interval(values: np.ndarray[Any, Any], groups: list[str | None]) -> str:

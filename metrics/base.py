@@ -230,9 +230,11 @@ class Metric(ABC):
         lists: list[list[Text]] = [[] for _ in hypotheses]
         if self.info.needs_references:
             given = _as_long_as(hypotheses, references, "references", self.name)
-            lists = [[r] if isinstance(r, str | Document) else list(r) for r in given]
-            for i, several in enumerate(lists):
+            several_or_one = [[r] if isinstance(r, str | Document) else r for r in given]
+            for i, several in enumerate(several_or_one):
                 check_texts(several, f"references[{i}]")
+            lists = [list(several) for several in several_or_one]
+            for i, several in enumerate(lists):
                 if not several:
                     raise InputError("no reference", where=f"references[{i}]", fix="Give at least one text")
         used = None
@@ -254,6 +256,8 @@ def check_texts(texts: Sequence[Any], where: str) -> None:
     """Raises InputError unless `texts` is a list of strings and Documents."""
     if isinstance(texts, str | Document):
         raise InputError("found one text, expected a list of texts", where=where, fix="Put it in a list")
+    if not isinstance(texts, Sequence):
+        raise InputError(f"found {excerpt(texts)}, expected a list of texts", where=where)
     for i, text in enumerate(texts):
         if not isinstance(text, str | Document):
             fix = "A document is written discorank.Document([...])" if isinstance(text, list | tuple) else ""
@@ -263,8 +267,8 @@ def check_texts(texts: Sequence[Any], where: str) -> None:
 def _as_long_as(hypotheses: Sequence[Any], values: Sequence[Any] | None, name: str, metric: str) -> Sequence[Any]:
     if values is None:
         raise InputError(f"{metric} needs {name}", where=name, fix=f"Give {name}, one entry per hypothesis")
-    if isinstance(values, str):
-        raise InputError("found one text, expected a list", where=name, fix=f"Give {name} as a list")
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise InputError(f"found {excerpt(values)}, expected a list", where=name, fix=f"Give {name} as a list")
     if len(values) != len(hypotheses):
         raise InputError(
             f"{len(values)} {name} for {len(hypotheses)} hypotheses", where=name, fix="Give one entry per hypothesis"

@@ -7,8 +7,9 @@ depends on which metric runs, and no value depends on which lists share a call.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from .reps import Block, FloatArray, IntArray, Reps
 from .texts import Comparison, Document, Item
 
 if TYPE_CHECKING:
-    from .base import Metric, Scorer
+    from .base import Metric, Reading, Scorer
 
 BUCKET = 16  # lengths are padded to multiples of this
 BATCH_LENGTH = 4096  # summed padded lengths of one represent batch
@@ -101,27 +102,33 @@ class Store:
 
 def matrices(metric: Metric, comparisons: Sequence[Comparison], store: Store | None = None) -> list[FloatArray]:
     """Values [H, R] of every comparison ([H, 1] when reference-free), in the paper's direction."""
-    units = [lift(metric, comparison) for comparison in comparisons]
+    wanted = metric.info.needs_references
+    empty = [not c.hypotheses or (wanted and not c.references) for c in comparisons]
+    units = [lift(metric, c) for c, none in zip(comparisons, empty, strict=True) if not none]
     found = _matrices(metric.scorer, [c for unit in units for c in unit], store or Store(metric.scorer))
-    return [_mean(found, unit) for unit in _consecutive(units)]
+    means = (_mean(found, unit) for unit in _consecutive(units))
+    return [
+        np.zeros((len(c.hypotheses), len(c.references) if wanted else 1)) if none else next(means)
+        for c, none in zip(comparisons, empty, strict=True)
+    ]
 
 
 def _matrices(scorer: Scorer, comparisons: Sequence[Comparison], store: Store) -> list[FloatArray]:
-    blocks = store.add(comparisons)
-    distinct = [distinct_block(block) for block in blocks]
-    found = [u for part in store.groups(distinct) for u in scorer.compare(store.reps, distinct[part])]
-    return [_spread(u, small, block) for u, small, block in zip(found, distinct, blocks, strict=True)]
+    distinct = [Distinct.of(block) for block in store.add(comparisons)]
+    blocks = [one.block for one in distinct]
+    found = [u for part in store.groups(blocks) for u in scorer.compare(store.reps, blocks[part])]
+    return [one.spread(u) for one, u in zip(distinct, found, strict=True)]
 
 
 def scores(metric: Metric, segments: Sequence[Comparison]) -> FloatArray:
     """One value per one-hypothesis comparison, all its references together, [n]."""
-    if not metric.info.needs_references:
-        return np.array([u[0, 0] for u in matrices(metric, segments)])
     units = [lift(metric, segment, strict=True) for segment in segments]
-    store = Store(metric.scorer)
+    scorer = metric.scorer
+    store = Store(scorer)
     blocks = store.add([c for unit in units for c in unit])
-    found = [v for part in store.groups(blocks) for v in metric.scorer.compare_multi(store.reps, blocks[part])]
-    return np.array([_mean(found, unit)[0] for unit in _consecutive(units)])
+    value = scorer.compare_multi if metric.info.needs_references else scorer.compare
+    found = [v.ravel() for part in store.groups(blocks) for v in value(store.reps, blocks[part])]
+    return np.array([_mean(found, unit)[0] for unit in _consecutive(units)], np.float64)
 
 
 def statistics(metric: Metric, segments: Sequence[Comparison]) -> FloatArray:
@@ -134,8 +141,9 @@ def statistics(metric: Metric, segments: Sequence[Comparison]) -> FloatArray:
 def lift(metric: Metric, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:
     """The comparisons whose mean is the value of this one: itself, or one per sentence of its documents.
 
-    A segment metric reads documents sentence by sentence where all have equally many sentences. Where they do not, it
-    reads their joined text, or raises if `strict`.
+    A segment metric reads documents sentence by sentence where all have equally many sentences, each in the context of
+    its own document (if `strict` and the metric says so, hypotheses in that of the first reference). Where they have
+    not, it reads their joined text, or raises if `strict`.
 
     Raises:
         InputError: sentence counts differ and `strict` is set.
@@ -143,8 +151,7 @@ def lift(metric: Metric, comparison: Comparison, *, strict: bool = False) -> lis
     if metric.info.unit == "document" or not (counts := _sentence_counts(comparison)):
         return [comparison]
     if len(counts) == 1 and (n := min(counts)) > 0:
-        k = metric.reads.context
-        return [_mapped(comparison, partial(_sentence, at=at, k=k)) for at in range(n)]
+        return [_aligned_sentence(metric.reads, comparison, at, lend=strict) for at in range(n)]
     if strict:
         found = ", ".join("a plain text" if n < 0 else f"{n} sentences" for n in sorted(counts))
         raise InputError(
@@ -179,6 +186,15 @@ def _mapped(comparison: Comparison, read: Callable[[Item], Item]) -> Comparison:
     return Comparison(rows, columns, None if comparison.source is None else read(comparison.source))
 
 
+def _aligned_sentence(reads: Reading, comparison: Comparison, at: int, lend: bool) -> Comparison:
+    """The comparison of one sentence of every text."""
+    found = _mapped(comparison, partial(_sentence, at=at, k=reads.context))
+    if not (lend and reads.context and reads.context_from == "reference" and found.references):
+        return found
+    lent = found.references[0].context
+    return replace(found, hypotheses=tuple(item._replace(context=lent) for item in found.hypotheses))
+
+
 def _sentence(item: Item, at: int, k: int) -> Item:
     sentences = item.text.sentences if isinstance(item.text, Document) else (item.text,)
     before = (*item.context, *sentences[:at])
@@ -198,19 +214,32 @@ def _mean(found: Sequence[FloatArray], unit: range) -> FloatArray:
     return sum((found[i] for i in unit[1:]), found[unit[0]]) / len(unit)
 
 
-def distinct_block(block: Block) -> Block:
-    """The block without repeated rows and columns, in row order; itself where nothing repeats."""
-    sides = (block.hypotheses,) if block.square else (block.hypotheses, block.references)
-    if all(len(set(rows.tolist())) == len(rows) for rows in sides):
-        return block
-    rows = np.unique(block.hypotheses)
-    columns = rows if block.square else np.unique(block.references)
-    return type(block)(rows, columns, block.source)
+class Distinct(NamedTuple):
+    """A block without its repeated rows and columns, in order of first appearance, and where each of them went."""
+
+    block: Block
+    hypotheses: IntArray | None  # [H] place among the distinct hypotheses; None if nothing repeats
+    references: IntArray | None
+
+    @classmethod
+    def of(cls, block: Block) -> Self:
+        """The distinct rows of a block; the block itself if nothing repeats."""
+        rows, row_places = _distinct(block.hypotheses)
+        columns, column_places = (rows, row_places) if block.square else _distinct(block.references)
+        if row_places is None and column_places is None:
+            return cls(block, None, None)
+        return cls(Block(rows, columns, block.source), row_places, column_places)
+
+    def spread(self, u: FloatArray) -> FloatArray:
+        """The matrix of the whole block from that of the distinct one."""
+        if self.hypotheses is not None:
+            u = u[self.hypotheses]
+        return u if self.references is None else u[:, self.references]
 
 
-def _spread(u: FloatArray, small: Block, block: Block) -> FloatArray:
-    """The matrix of `block` from that of its distinct rows and columns."""
-    if small is block:
-        return u
-    u = u[np.searchsorted(small.hypotheses, block.hypotheses)]
-    return u[:, np.searchsorted(small.references, block.references)] if len(block.references) else u
+def _distinct(rows: IntArray) -> tuple[IntArray, IntArray | None]:
+    number: dict[int, int] = {}
+    places = [number.setdefault(row, len(number)) for row in rows.tolist()]
+    if len(number) == len(rows):
+        return rows, None
+    return np.array(list(number), np.int64), np.array(places, np.int64)

@@ -21,7 +21,7 @@ class Mix:
     """Weighted metrics that act as one utility; higher is better whatever the parts' own directions.
 
     Raises:
-        InputError: no parts, a weight that is not finite, or a mix of reference-free parts with others.
+        InputError: no parts, or a weight that is not finite.
     """
 
     parts: tuple[tuple[float, Metric], ...]
@@ -81,14 +81,25 @@ class Mix:
         context: Context | None = None,
     ) -> FloatArray:
         """The weighted sum of the parts' utilities, [H, R]; arguments and errors as `Metric.pairwise`."""
-        total = np.zeros((len(hypotheses), max(1, len(references))))
+        if context and not self.reads.context:
+            raise InputError(f"{self.signature()} reads no context", where="context", fix="Set context=k in a part")
+        total = np.zeros((len(hypotheses), 1))
         for weight, metric in self.parts:
-            total = total + weight * metric.pairwise(hypotheses, references, source, context)
+            lent = context if metric.reads.context else None
+            total = total + weight * metric.pairwise(hypotheses, references, source, lent)
         return total
+
+    def fit(self, texts: Sequence[Text]) -> Mix:
+        """The mix of the fitted parts."""
+        return Mix(tuple((weight, metric.fit(texts)) for weight, metric in self.parts))
+
+    def for_language(self, lang: str) -> Mix:
+        """The mix of the parts with the defaults of a language."""
+        return Mix(tuple((weight, metric.for_language(lang)) for weight, metric in self.parts))
 
 
 Utility = Metric | Mix
 
 
 def _factor(weight: float) -> str:
-    return "" if weight == 1 else f"{weight!r}*"
+    return "" if weight == 1 else f"{float(weight)!r}*"

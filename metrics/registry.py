@@ -82,15 +82,21 @@ def load_metric(spec: str | Path | Mapping[str, Any] | Utility | Callable[..., f
     if isinstance(spec, Path) or (isinstance(spec, str) and spec.endswith((".yaml", ".yml"))):
         return _from_mapping({**read_yaml(spec), **settings}, where=str(spec))
     if isinstance(spec, str):
-        calls = parse(spec)
-        if len(calls) == 1 and calls[0].weight == 1:
-            return _made(calls[0]._replace(settings={**calls[0].settings, **settings}))
-        if settings:
-            raise InputError(f"settings {sorted(settings)} beside a mix", where=spec, fix="Write them into the terms")
-        return Mix(tuple((term.weight, _made(term)) for term in calls))
+        return _from_text(spec, settings)
+    if isinstance(spec, type):
+        raise InputError(f"found the class {spec.__name__}", where="metric", fix=f"Make one: {spec.__name__}()")
     if callable(spec):
         return Function(spec)
     raise InputError(f"found {excerpt(spec)}, expected a metric", where="metric", fix="Give a name such as 'chrf'")
+
+
+def _from_text(text: str, settings: Mapping[str, Any]) -> Utility:
+    terms = parse(text)
+    if len(terms) == 1 and terms[0].weight == 1:
+        return _made(terms[0]._replace(settings={**terms[0].settings, **settings}))
+    if settings:
+        raise InputError(f"settings {sorted(settings)} beside a mix", where=text, fix="Write them into the terms")
+    return Mix(tuple((term.weight, _made(term)) for term in terms))
 
 
 def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
@@ -123,7 +129,7 @@ def _object(name: str) -> Any:
             found = getattr(found, part)
     except DiscorankError:
         raise
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # another's module may raise anything
         raise ModelLoadError(
             f"{type(error).__name__}: {error}", where=f"metric {name!r}", fix="Is its package installed?"
         ) from error

@@ -76,13 +76,15 @@ class Document:
     rst: RSTTree | tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.sentences, str) or not all(isinstance(s, str) for s in self.sentences):
+        if not isinstance(self.sentences, list | tuple) or not all(isinstance(s, str) for s in self.sentences):
             raise InputError(f"found {self.sentences!r:.60}", where="sentences", fix="Document takes a list of strings")
         put = object.__setattr__
         put(self, "sentences", tuple(self.sentences))
         for name in ("roles", "foci"):
-            if isinstance(getattr(self, name), str):
-                raise InputError("found a string, expected one entry per sentence", where=name)
+            value = getattr(self, name)
+            entries = [value] if name == "roles" or not isinstance(value, list | tuple) else [value, *value]
+            if value is not None and not all(isinstance(entry, list | tuple) for entry in entries):
+                raise InputError(f"found {excerpt(value)}, expected a list entry per sentence", where=name)
         if self.roles is not None:
             put(self, "roles", tuple(self.roles))
             self._check("roles", self.roles, lambda role: isinstance(role, int | str), "a number or a name")
@@ -130,10 +132,21 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The sentences before a list, shared by its hypotheses and references, oldest first."""
+    """The sentences before a list, shared by its hypotheses and references, oldest first.
+
+    Raises:
+        InputError: a plain text where a list of sentences belongs.
+    """
 
     source: tuple[str, ...] = ()
     target: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("source", "target"):
+            value = getattr(self, name)
+            if not isinstance(value, list | tuple) or not all(isinstance(sentence, str) for sentence in value):
+                raise InputError(f"found {excerpt(value)}, expected a list of sentences", where=f"context.{name}")
+            object.__setattr__(self, name, tuple(value))
 
     def last(self, k: int) -> Context:
         """The last k sentences of either side."""

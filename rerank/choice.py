@@ -7,7 +7,7 @@ index wins; NaN never wins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import isfinite, isinf
@@ -155,13 +155,21 @@ def expected_utility(u: FloatArray, weights: FloatArray, own: FloatArray | None 
     With `own` [H], the matrix is square and that much of a row's own column is left out, u(i, i) counting
     ``weights[i] - own[i]``; where nothing remains the expectation is NaN. Each row is summed in index order.
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        weighted = np.multiply(u, weights, order="C")
+    total = weights.sum()
+    counting = weights > 0  # what weighs nothing does not count, whatever it is
+    with np.errstate(invalid="ignore"):
+        weighted = np.multiply(np.where(counting, u, 0.0), weights, order="C")
         if own is None:
-            return np.asarray(weighted.sum(axis=1) / weights.sum())
-        np.fill_diagonal(weighted, np.diagonal(u) * (weights - own))
-        rest = weights.sum() - own
-        return np.where(rest > TIE * weights.sum(), weighted.sum(axis=1) / rest, np.nan)
+            return np.asarray(weighted.sum(axis=1) / total)
+        rest = weights - own
+        np.fill_diagonal(weighted, np.where(rest > 0, np.diagonal(u), 0.0) * rest)
+    return without_own(weighted.sum(axis=1), total - own, total)
+
+
+def without_own(sums: FloatArray, rest: FloatArray, total: float) -> FloatArray:
+    """Means [H] of weighted sums over what is left of the weights beside a row's own copy; NaN where nothing is."""
+    left = rest > TIE * total
+    return np.where(left, sums / np.where(left, rest, 1.0), np.nan)
 
 
 def choose(
@@ -171,16 +179,18 @@ def choose(
     flags: Sequence[str] = (),
     matrix: FloatArray | None = None,
     distinct: Distinct | None = None,
+    left_out: Collection[int] = (),
 ) -> Ranking:
     """The ranking of a list by the value of every candidate [N], higher is better; -inf and NaN stand last.
 
-    `distinct` is that of the list's candidates, where it is at hand.
+    `distinct` is that of the list's candidates, where it is at hand; `left_out` are numbers of its texts that get no
+    place.
     """
     distinct = distinct or Distinct(record.candidates)
     counts = np.bincount(distinct.of).tolist()
     number = distinct.of.tolist()
     places: list[Place] = []
-    placed: set[int] = set()
+    placed = set(left_out)
     wanted = len(distinct) if nbest is None else nbest
     for index in in_order(values):
         text = number[index]
@@ -197,15 +207,16 @@ def choose(
     return Ranking(record.id, tuple(places[:wanted]), gap, record.candidates, tuple(flags), record.extra, matrix)
 
 
-def in_order(expected: FloatArray) -> list[int]:
+def in_order(expected: FloatArray) -> Iterator[int]:
     """All indices, best value first; of those within TIE of the best that is left, the lowest index; NaN last."""
+    missing = np.isnan(expected)
+    usable = np.flatnonzero(~missing)
+    order: list[int] = usable[np.argsort(-expected[usable], kind="stable")].tolist()
     values: list[float] = expected.tolist()
-    order = sorted((i for i, v in enumerate(values) if v == v), key=lambda i: (-values[i], i))
-    result: list[int] = []
     taken: set[int] = set()
     window: list[int] = []  # heap of indices as good as the best that is left
     best = ahead = 0
-    while len(result) < len(order):
+    while len(taken) < len(order):
         while order[best] in taken:
             best += 1
         top = values[order[best]]
@@ -215,5 +226,5 @@ def in_order(expected: FloatArray) -> list[int]:
             ahead += 1
         index = heappop(window)
         taken.add(index)
-        result.append(index)
-    return result + [i for i, v in enumerate(values) if v != v]
+        yield index
+    yield from np.flatnonzero(missing).tolist()

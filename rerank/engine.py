@@ -14,11 +14,11 @@ import numpy as np
 
 from ..metrics.base import Metric
 from ..metrics.errors import DiscorankError
-from ..metrics.evaluate import Store, distinct_block, lift, matrices
+from ..metrics.evaluate import Distinct, Store, lift, matrices
 from ..metrics.mixture import Utility
 from ..metrics.reps import Block, FloatArray
 from ..metrics.texts import Comparison
-from .choice import expected_utility
+from .choice import expected_utility, without_own
 
 STORE_BYTES = 1 << 28  # representations kept for later lists
 FIRST_WAVE = 1 << 16  # characters handed to the metric at once, to begin with
@@ -134,17 +134,14 @@ def _linear(metric: Metric, store: Store, comparison: Comparison, task: Task) ->
     units = lift(metric, comparison)
     values = np.zeros(len(comparison.hypotheses))
     for block in store.add(units):
-        small = distinct_block(block)
-        places = np.searchsorted(small.references, block.references)
-        weights = np.bincount(places, task.weights, minlength=len(small.references)) / total
-        expected = scorer.expected(store.reps, [small], [weights])[0][
-            np.searchsorted(small.hypotheses, block.hypotheses)
-        ]
+        small, rows, columns = Distinct.of(block)
+        weights = task.weights if columns is None else np.bincount(columns, task.weights, len(small.references))
+        expected = scorer.expected(store.reps, [small], [weights / total])[0]
+        expected = expected if rows is None else expected[rows]
         if task.own is not None:
             alone = [Block(row[None], row[None], block.source) for row in block.hypotheses]
             selfs = np.concatenate([u.ravel() for u in scorer.compare(store.reps, alone)])
-            with np.errstate(invalid="ignore", divide="ignore"):
-                expected = (expected * total - task.own * selfs) / (total - task.own)
+            expected = without_own(expected * total - task.own * selfs, total - task.own, total)
         values += expected
     return values / len(units)
 

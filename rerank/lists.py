@@ -59,6 +59,16 @@ class CandidateList:
     context_only: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not self.id:
+            raise InputError(f"found {_kind(self.id)}, expected a non-empty string", where="id")
+        for name in ("candidates", "pseudo_references"):
+            for i, candidate in enumerate(getattr(self, name)):
+                if not isinstance(candidate, Candidate):
+                    raise InputError(f"found {_kind(candidate)}, expected a Candidate", where=f"{name}[{i}]")
+        if not self.candidates:
+            raise InputError("no candidates, expected at least one", where="candidates")
+
 
 _KEYS = frozenset(
     {"id", "candidates", "source", "document", "position", "pseudo_references", "references", "context_only"}
@@ -86,8 +96,6 @@ def _read_list(data: Any) -> CandidateList:
     if not isinstance(identity, str) or not identity:
         raise InputError(f"found {_shown(data, 'id')}, expected a non-empty string", where="id")
     candidates = _candidates(data, "candidates")
-    if not candidates:
-        raise InputError("no candidates, expected at least one", where="candidates")
     extra = {key: value for key, value in data.items() if key not in _KEYS}
     for key, value in extra.items():
         if key in OUTPUT_KEYS:

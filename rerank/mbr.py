@@ -118,19 +118,18 @@ class MBRDecoder:
         kept = np.arange(len(distinct))
         if self.shortlist is not None and len(distinct) > self.top_k:
             result = yield self._task(self.shortlist, record, distinct, kept, context)
-            best = choose(
-                record, total(self.shortlist, result)[distinct.of], self.top_k, distinct=distinct
-            ).ranking
+            best = choose(record, total(self.shortlist, result)[distinct.of], self.top_k, distinct=distinct).ranking
             kept = np.unique([distinct.of[place.index] for place in best])
             flags = (*flags, "shortlisted")
         task = self._task(self.utility, record, distinct, kept, context)
         if any(is_joined(part, c) for (_, part), c in zip(self.utility.parts, task.comparisons, strict=True)):
             flags = (*flags, "joined")
         result = yield task._replace(keep_matrix=self.keep_matrix)
-        values = np.full(len(distinct), -np.inf)
+        values = np.full(len(distinct), np.nan)
         values[kept] = total(self.utility, result)
+        left_out = set(range(len(distinct))) - set(kept.tolist())
         matrix = total_matrix(self.utility, result)
-        return choose(record, values[distinct.of], self.nbest, flags, matrix, distinct)
+        return choose(record, values[distinct.of], self.nbest, flags, matrix, distinct, left_out)
 
     def _task(
         self, metric: Utility, record: CandidateList, distinct: Distinct, kept: IntArray, context: Context
@@ -230,8 +229,10 @@ def decode(candidates: Sequence[Any], utility: Any, **settings: Any) -> Ranking:
     decoder = MBRDecoder(**{"utility": utility, "nbest": None, **settings})
     if isinstance(candidates, str):
         raise InputError("found one text", where="candidates", fix="Give a list of texts")
-    for i, candidate in enumerate(candidates):
-        if isinstance(candidate, list | tuple):
-            fix = "A document is written discorank.Document([...])"
-            raise InputError(f"found {excerpt(candidate)}", where=f"candidates[{i}]", fix=fix)
+    given = {"candidates": candidates, **data, "source": [data["source"]] if "source" in data else []}
+    for name, texts in given.items():
+        for i, text in enumerate(texts if isinstance(texts, list | tuple) else ()):
+            if isinstance(text, list | tuple):
+                fix = "A document is written discorank.Document([...])"
+                raise InputError(f"found {excerpt(text)}", where=f"{name}[{i}]", fix=fix)
     return next(decoder.decode([{"id": "list", "candidates": list(candidates), **data}]))

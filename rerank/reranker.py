@@ -31,6 +31,8 @@ PLAIN = ("logprob", "logprob/length", "length")
 
 def _weighted(features: Any) -> tuple[tuple[str, float], ...]:
     """Checked (name or signature, weight) pairs from a mapping."""
+    if isinstance(features, tuple) and features and all(isinstance(pair, tuple) for pair in features):
+        features = dict(features)  # as `dataclasses.replace` hands them back
     if not isinstance(features, Mapping) or not features:
         raise InputError(f"found {excerpt(features)}", where="features", fix='Write {"logprob": 1.0, ...}')
     pairs = []
@@ -49,7 +51,7 @@ def _checked(name: Any) -> str:
     try:
         metric = load_metric(name)
     except InputError as error:
-        if name.isidentifier():
+        if "(" not in name and "+" not in name:
             raise unknown("feature", name, (*PLAIN, "field:NAME", *names())) from None
         raise error.inside("features") from None
     for _, part in metric.parts:
@@ -138,7 +140,8 @@ class Reranker:
                 columns[metric.signature()] = np.asarray(value)[distinct.of]
         scores = np.zeros(len(record.candidates))
         for name, weight in self.features:
-            scores = scores + weight * normalized(columns[name], self.normalize)
+            if weight:
+                scores = scores + weight * normalized(columns[name], self.normalize)
         return choose(record, scores, self.nbest, flags, distinct=distinct)
 
 
@@ -173,7 +176,7 @@ def normalized(values: FloatArray, how: str) -> FloatArray:
     if how == "rank":
         return np.array([(values < value).mean() for value in values])
     finite = values[np.isfinite(values)]
-    if not len(finite) or finite.min() == finite.max():
+    if not len(finite) or not finite.std() > 0:
         return np.where(np.isfinite(values), 0.0, values)
     if how == "zscore":
         return np.asarray((values - finite.mean()) / finite.std())

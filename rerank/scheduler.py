@@ -68,6 +68,7 @@ class _Job:
     tag: Any
     record: CandidateList | None
     size: int = 0
+    cut: bool = False  # the context before it was cut
     program: Program | None = None
     done: bool = False
     outcome: Outcome = None
@@ -119,19 +120,21 @@ class Scheduler:
         if isinstance(given, DiscorankError):
             self.open.append(_Job(tag, None, done=True, outcome=given))
             return
-        if isinstance(given, Decided):
-            lane = self._lane_of(given.record)
-            self._extend(lane, given.record, given.text)
-            lane.lent = given.failed
-            return
-        record = given
+        record = given.record if isinstance(given, Decided) else given
         lane = self._lane_of(record)
+        one_best = record.candidates[0].text if self.strategy == "one-best" else None
+        if isinstance(given, Decided):
+            _cut(lane, record)
+            self._extend(lane, record, given.text if one_best is None else one_best)
+            lane.lent = given.failed and one_best is None
+            return
         job = _Job(tag, record, sum(len(str(candidate.text)) for candidate in record.candidates))
         self.open.append(job)
         self.characters += job.size
-        if self.strategy == "one-best":
-            private = _Lane(lane.context, lane.position)
-            self._extend(lane, record, record.candidates[0].text)
+        if one_best is not None:
+            job.cut = _cut(lane, record)
+            private = _Lane(lane.context)
+            self._extend(lane, record, one_best)
             lane = private
         lane.waiting.append(job)
         self.lanes[id(job)] = lane
@@ -160,12 +163,8 @@ class Scheduler:
         record = job.record
         if record is None:
             return
-        flags = []
-        if lane.position is not None and record.position is not None and record.position != lane.position + 1:
-            lane.context, lane.lent = NO_CONTEXT, False
-            flags.append("context-cut")
-        if lane.lent:
-            flags.append("context-of-failed")
+        cut = _cut(lane, record) or job.cut
+        flags = ("context-cut",) * cut + ("context-of-failed",) * lane.lent
         if record.context_only:
             self._finish(job, lane, None)
             return
@@ -177,7 +176,7 @@ class Scheduler:
             )
             self._finish(job, lane, error)
             return
-        job.program = self.decide(record, lane.context, tuple(flags))
+        job.program = self.decide(record, lane.context, flags)
         self._advance(job, lane, None)
 
     def _step(self, job: _Job, result: Result | DiscorankError) -> None:
@@ -215,3 +214,11 @@ class Scheduler:
         source = (*lane.context.source, str(record.source or ""))
         lane.context = Context(source, (*lane.context.target, str(text))).last(self.width)
         lane.position = record.position
+
+
+def _cut(lane: _Lane, record: CandidateList) -> bool:
+    """Empties the lane if the record does not stand right behind the last one; whether it did."""
+    if lane.position is None or record.position is None or record.position == lane.position + 1:
+        return False
+    lane.context, lane.lent = NO_CONTEXT, False
+    return True

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from discorank import CandidateList, Context, Document, InputError, MBRDecoder, Metric, Scorer, load_metric
 from discorank.metrics import evaluate
 from discorank.metrics.base import Info, Reading
-from discorank.metrics.evaluate import BUCKET, Store, distinct_block, is_joined, lift, matrices
+from discorank.metrics.evaluate import BUCKET, Distinct, Store, is_joined, lift, matrices
 from discorank.metrics.reps import Block, FloatArray, IntArray, Reps
 from discorank.metrics.settings import settings
 from discorank.metrics.texts import NO_CONTEXT, Comparison, Item, paired
@@ -173,16 +173,17 @@ def test_hundreds_of_lists_are_compared_in_one_call() -> None:
     assert scorer.compared == [300]
 
 
-def test_repeated_rows_are_compared_once() -> None:
-    block = Block(np.array([4, 1, 4, 2]), np.array([2, 2]), 7)
-    small = distinct_block(block)
-    assert sorted(small.hypotheses.tolist()) == [1, 2, 4]
-    assert small.references.tolist() == [2]
-    assert small.source == 7
+def test_repeated_rows_are_compared_once_in_order_of_appearance() -> None:
+    distinct = Distinct.of(Block(np.array([4, 1, 4, 2]), np.array([2, 2]), 7))
+    assert distinct.block.hypotheses.tolist() == [4, 1, 2]
+    assert distinct.block.references.tolist() == [2]
+    assert distinct.block.source == 7
+    assert distinct.spread(np.array([[40.0], [10], [20]])).tolist() == [[40, 40], [10, 10], [40, 40], [20, 20]]
     rows = np.array([3, 1, 3])
-    assert distinct_block(Block(rows, rows)).square
+    assert Distinct.of(Block(rows, rows)).block.square
     single = Block(np.array([3, 1]), np.array([5]))
-    assert distinct_block(single) is single
+    assert Distinct.of(single).block is single
+    assert Distinct.of(single).spread(np.ones((2, 1))).tolist() == [[1], [1]]
 
 
 def test_a_text_comparison_is_not_lifted() -> None:
@@ -218,17 +219,14 @@ def test_is_joined() -> None:
     assert not is_joined(Recorder(), made(["a", "b"]))
 
 
-@pytest.mark.xfail(strict=True, reason="is_joined counts one lifted sentence as joined")
 def test_documents_of_one_sentence_are_not_joined() -> None:
     assert not is_joined(Recorder(), made([Document(["a"]), Document(["c"])]))
 
 
-@pytest.mark.xfail(strict=True, reason="is_joined looks at the first hypothesis only")
 def test_a_list_is_joined_wherever_its_documents_stand() -> None:
     assert is_joined(Recorder(), made(["c", Document(["a", "b"])]))
 
 
-@pytest.mark.xfail(strict=True, reason="is_joined takes one-sentence documents for joined")
 def test_flags_of_documents() -> None:
     def flags(*texts: Any) -> tuple[str, ...]:
         record = CandidateList("x", tuple(map(Candidate, texts)))
@@ -246,9 +244,6 @@ def test_score_reads_the_hypothesis_in_the_reference_context() -> None:
     assert own.tolist() == [103, 201 + (1 + 3) / 1024]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="lift reads a document's hypothesis in its own context whatever context_from says"
-)
 def test_score_of_documents_reads_the_hypothesis_in_the_reference_context() -> None:
     """Only `pairwise` has another default for whole documents."""
     found = Recorder(context=1).score([Document(["h", "hh"])], [Document(["rrr", "r"])], None, ["d"])
@@ -274,7 +269,6 @@ def test_bad_references(references: Any) -> None:
         Recorder().score(["a", "b"], ["a", []])
 
 
-@pytest.mark.xfail(strict=True, reason="Metric.segments and pairwise let TypeError escape for what is no list of texts")
 @pytest.mark.parametrize("call", ["score-none", "score-number", "score-document", "pairwise-none", "hypotheses-none"])
 def test_what_is_no_list_of_texts(call: str) -> None:
     metric = Recorder()
@@ -320,7 +314,6 @@ class SlopeScorer(Scorer):
         return result
 
 
-@pytest.mark.xfail(strict=True, reason="distinct_block sorts by store row, so a linear sum follows what came before")
 def test_lists_seen_before_do_not_change_a_linear_sum() -> None:
     """Documents repeat sentences, so that blocks hold repeated rows; the sum must still be in the list's own order."""
 
@@ -334,7 +327,6 @@ def test_lists_seen_before_do_not_change_a_linear_sum() -> None:
     assert after == alone
 
 
-@pytest.mark.xfail(strict=True, reason="engine._linear does not know when nothing remains without the self pair")
 def test_a_linear_form_knows_when_nothing_remains() -> None:
     """A self pair that holds all but 1e-11 of the weight: the matrix gives no value, so the other text is chosen."""
     record = CandidateList("x", (Candidate("1", 0.0), Candidate("5", -25.0)))

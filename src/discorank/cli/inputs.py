@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..integrations.formats import Lists, open_lists
-from ..metrics.mixture import Mix, Utility
+from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric
 from ..metrics.settings import settings
 from .options import needed
@@ -51,8 +51,4 @@ def open_input(values: Mapping[str, Any]) -> Lists:
 def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
     """The metric that an option names, with the defaults of the language that is set."""
     metric = load_metric(spec)
-    if not (lang := values.get("lang")):
-        return metric
-    if isinstance(metric, Mix):
-        return Mix(tuple((weight, part.for_language(lang)) for weight, part in metric.parts))
-    return metric.for_language(lang)
+    return metric.for_language(values["lang"]) if values["lang"] else metric
