@@ -1,6 +1,6 @@
 # make demo: sets up and decodes a bundled example.   make test: sets up and runs the tests.
 # The interpreter and the torch build can be chosen: make test PYTHON=python3.12 TORCH="torch --index-url ..."
-PYTHON ?= python3
+PYTHON ?= $(shell command -v python3.11 || echo python3)
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1

@@ -19,14 +19,17 @@ from .texts import Item, Text
 
 @dataclass(frozen=True)
 class Function(Metric):
-    """Any callable of two texts; its signature is ``module:name``, by which it is found again."""
+    """Any callable of two texts; its signature is ``module:name``, by which it is found again, unless labelled."""
 
     call: Callable[[Text, Text], float]
+    label: str = ""
     info: ClassVar[Info] = Info(summary="a Python function of two texts", paper="the user's own", unit="document")
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """Where the function is found again."""
+        if self.label:
+            return self.label
         name = getattr(self.call, "__qualname__", type(self.call).__qualname__)
         return f"{self.call.__module__}:{name}"
 

@@ -22,6 +22,7 @@ from .signature import Call, parse
 from .yamlfile import read_yaml
 
 GROUP = "discorank.metrics"
+MetricLike = str | Path | Mapping[str, Any] | Utility | Callable[..., float]
 
 
 class Entry(NamedTuple):
@@ -63,7 +64,7 @@ def metric_class(name: str) -> type[Metric]:
     return found
 
 
-def load_metric(spec: str | Path | Mapping[str, Any] | Utility | Callable[..., float], /, **settings: Any) -> Utility:
+def load_metric(spec: MetricLike, /, **settings: Any) -> Utility:
     """A metric from its name, its signature, a mapping, a YAML file, a Python function or a ``module:Class``.
 
     Args:
@@ -115,7 +116,8 @@ def _made(call: Call) -> Metric:
         raise InputError(f"{call.name!r} is not a metric", fix="Give a subclass of discorank.Metric or a function")
     if call.settings:
         raise InputError(f"{call.name} is a function and has no settings", where="metric")
-    return Function(found)
+    plain = Function(found)
+    return plain if plain.name == call.name else Function(found, call.name)
 
 
 def _object(name: str) -> Any:

@@ -69,11 +69,11 @@ class Document:
         InputError: sentences that are not strings, or annotations of another length.
     """
 
-    sentences: tuple[str, ...]
+    sentences: Sequence[str]
     id: str | None = field(default=None, compare=False)
-    roles: tuple[int | str, ...] | None = None
-    foci: tuple[tuple[Focus, ...], ...] | None = None
-    rst: RSTTree | tuple[str, ...] | None = None
+    roles: Sequence[int | str] | None = None
+    foci: Sequence[Sequence[Focus]] | None = None
+    rst: RSTTree | Mapping[str, Any] | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.sentences, list | tuple) or not all(isinstance(s, str) for s in self.sentences):
@@ -138,8 +138,8 @@ class Context:
         InputError: a plain text where a list of sentences belongs.
     """
 
-    source: tuple[str, ...] = ()
-    target: tuple[str, ...] = ()
+    source: Sequence[str] = ()
+    target: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name in ("source", "target"):
@@ -167,10 +167,11 @@ class Comparison:
 
 def paired(hypotheses: Sequence[Text], references: Sequence[Text], source: Text | None, context: Context) -> Comparison:
     """All hypotheses against all references in one shared context, <c; h, c; r>."""
-    rows = tuple(Item(text, context.target) for text in hypotheses)
+    before = tuple(context.target)
+    rows = tuple(Item(text, before) for text in hypotheses)
     same = references is hypotheses or list(references) == list(hypotheses)
-    columns = rows if same else tuple(Item(text, context.target) for text in references)
-    return Comparison(rows, columns, None if source is None else Item(source, context.source, "source"))
+    columns = rows if same else tuple(Item(text, before) for text in references)
+    return Comparison(rows, columns, None if source is None else Item(source, tuple(context.source), "source"))
 
 
 def aligned(

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ..metrics.base import Metric
-from ..metrics.errors import DiscorankError
+from ..metrics.base import Metric, Scorer
+from ..metrics.errors import DiscorankError, MetricError
 from ..metrics.evaluate import Distinct, Store, lift, matrices
 from ..metrics.mixture import Utility
 from ..metrics.reps import Block, FloatArray
@@ -90,6 +90,11 @@ class LocalEngine:
         except DiscorankError as error:
             if len(tasks) == 1:
                 return [error]
+        except Exception as error:
+            if len(tasks) == 1:
+                problem = MetricError(f"{type(error).__name__}: {error}", where=tasks[0].metric.signature())
+                problem.__cause__ = error
+                return [problem]
         return [result for task in tasks for result in self._values([task])]
 
     def _together(self, tasks: Sequence[Task]) -> list[Result]:
@@ -139,11 +144,27 @@ def _linear(metric: Metric, store: Store, comparison: Comparison, task: Task) ->
         expected = scorer.expected(store.reps, [small], [weights / total])[0]
         expected = expected if rows is None else expected[rows]
         if task.own is not None:
-            alone = [Block(row[None], row[None], block.source) for row in block.hypotheses]
-            selfs = np.concatenate([u.ravel() for u in scorer.compare(store.reps, alone)])
-            expected = without_own(expected * total - task.own * selfs, total - task.own, total)
+            expected = _without_self(scorer, store, block, expected, task.weights, task.own)
         values += expected
     return values / len(units)
+
+
+def _without_self(
+    scorer: Scorer, store: Store, block: Block, expected: FloatArray, weights: FloatArray, own: FloatArray
+) -> FloatArray:
+    """Expectations [H] of a square block with every row's own copy taken out.
+
+    Where it holds most of the weight, little would be left of the digits, and the row is expected anew.
+    """
+    total = weights.sum()
+    alone = [Block(row[None], row[None], block.source) for row in block.hypotheses]
+    selfs = np.concatenate([u.ravel() for u in scorer.compare(store.reps, alone)])
+    found = without_own(expected * total - own * selfs, total - own, total)
+    for i in np.flatnonzero((own > total / 2) & ~np.isnan(found)):
+        rest = np.where(np.arange(len(weights)) == i, weights - own[i], weights)
+        row = Block(block.hypotheses[i : i + 1], block.references, block.source)
+        found[i] = scorer.expected(store.reps, [row], [rest / rest.sum()])[0][0]
+    return found
 
 
 def _result(task: Task, found: Sequence[tuple[FloatArray, FloatArray | None]]) -> Result:

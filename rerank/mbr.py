@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, cast
 
 import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator
@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field, PlainValidator
 from ..metrics.errors import DiscorankError, InputError, excerpt
 from ..metrics.evaluate import is_joined
 from ..metrics.mixture import Utility
-from ..metrics.registry import load_metric
+from ..metrics.registry import MetricLike, load_metric
 from ..metrics.reps import FloatArray, IntArray
 from ..metrics.settings import settings
 from ..metrics.texts import Context, Text
@@ -32,6 +32,10 @@ def _weights(name: str) -> str:
     if name not in ("uniform", "logprob") and not (name.startswith("field:") and name != "field:"):
         raise InputError(f"found {name!r}", where="weights", fix='"uniform", "logprob" or "field:NAME"')
     return name
+
+
+def _metric_or_none(spec: MetricLike | None) -> Utility | None:
+    return None if spec is None else load_metric(spec)
 
 
 @settings
@@ -51,15 +55,13 @@ class MBRDecoder:
         keep_matrix: whether rankings carry their utility matrix.
     """
 
-    utility: Annotated[Utility, PlainValidator(load_metric)]
+    utility: Annotated[MetricLike, PlainValidator(load_metric)]
     weights: Annotated[str, AfterValidator(_weights)] = "uniform"
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     self_pair: bool = True
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
-    shortlist: Annotated[Utility | None, PlainValidator(lambda spec: None if spec is None else load_metric(spec))] = (
-        None
-    )
+    shortlist: Annotated[MetricLike | None, PlainValidator(_metric_or_none)] = None
     top_k: Annotated[int, Field(ge=1)] = 16
     oracle: bool = False
     keep_matrix: bool = False
@@ -68,9 +70,17 @@ class MBRDecoder:
         resolve(self.strategy, self.width)
 
     @property
+    def _utility(self) -> Utility:
+        return cast(Utility, self.utility)
+
+    @property
+    def _shortlist(self) -> Utility | None:
+        return cast("Utility | None", self.shortlist)
+
+    @property
     def width(self) -> int:
         """How many preceding sentences the utilities read."""
-        both = (self.utility, self.shortlist)
+        both = (self._utility, self._shortlist)
         return max(metric.reads.context for metric in both if metric is not None)
 
     @property
@@ -83,20 +93,20 @@ class MBRDecoder:
         """The settings that a run's results depend on."""
         return {
             "decoder": "mbr",
-            "utility": self.utility.signature(),
+            "utility": self._utility.signature(),
             "weights": self.weights,
             "temperature": self.temperature,
             "self_pair": self.self_pair,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
-            "shortlist": self.shortlist and f"{self.shortlist.signature()}, top {self.top_k}",
+            "shortlist": self._shortlist and f"{self._shortlist.signature()}, top {self.top_k}",
             "oracle": self.oracle,
         }
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
         """Every utility it uses."""
-        return (self.utility,) if self.shortlist is None else (self.shortlist, self.utility)
+        return (self._utility,) if self._shortlist is None else (self._shortlist, self._utility)
 
     def decode(
         self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
@@ -116,19 +126,19 @@ class MBRDecoder:
         """The decision of one list, task by task."""
         distinct = Distinct(record.candidates)
         kept = np.arange(len(distinct))
-        if self.shortlist is not None and len(distinct) > self.top_k:
-            result = yield self._task(self.shortlist, record, distinct, kept, context)
-            best = choose(record, total(self.shortlist, result)[distinct.of], self.top_k, distinct=distinct).ranking
+        if self._shortlist is not None and len(distinct) > self.top_k:
+            result = yield self._task(self._shortlist, record, distinct, kept, context)
+            best = choose(record, total(self._shortlist, result)[distinct.of], self.top_k, distinct=distinct).ranking
             kept = np.unique([distinct.of[place.index] for place in best])
             flags = (*flags, "shortlisted")
-        task = self._task(self.utility, record, distinct, kept, context)
-        if any(is_joined(part, c) for (_, part), c in zip(self.utility.parts, task.comparisons, strict=True)):
+        task = self._task(self._utility, record, distinct, kept, context)
+        if any(is_joined(part, c) for (_, part), c in zip(self._utility.parts, task.comparisons, strict=True)):
             flags = (*flags, "joined")
         result = yield task._replace(keep_matrix=self.keep_matrix)
         values = np.full(len(distinct), np.nan)
-        values[kept] = total(self.utility, result)
+        values[kept] = total(self._utility, result)
         left_out = set(range(len(distinct))) - set(kept.tolist())
-        matrix = total_matrix(self.utility, result)
+        matrix = total_matrix(self._utility, result)
         return choose(record, values[distinct.of], self.nbest, flags, matrix, distinct, left_out)
 
     def _task(
@@ -213,7 +223,7 @@ def _named(number: int, given: Any) -> tuple[str, CandidateList | DiscorankError
         return (f"list {identity!r}" if isinstance(identity, str) else f"list number {number}"), error
 
 
-def decode(candidates: Sequence[Any], utility: Any, **settings: Any) -> Ranking:
+def decode(candidates: Sequence[Any], utility: MetricLike, **settings: Any) -> Ranking:
     """The decision for one list, with all its places.
 
     Args:

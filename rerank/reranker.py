@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from pydantic import Field, PlainValidator
@@ -45,7 +45,7 @@ def _weighted(features: Any) -> tuple[tuple[str, float], ...]:
 
 def _checked(name: Any) -> str:
     if not isinstance(name, str):
-        name = load_metric(name).signature()
+        return _checked(load_metric(name).signature())
     if name in PLAIN or (name.startswith("field:") and name != "field:"):
         return name
     try:
@@ -78,7 +78,7 @@ class Reranker:
         strategy: where context comes from, as for `MBRDecoder`.
     """
 
-    features: Annotated[tuple[tuple[str, float], ...], PlainValidator(_weighted)]
+    features: Annotated[Mapping[Any, float] | tuple[tuple[str, float], ...], PlainValidator(_weighted)]
     normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
@@ -87,9 +87,13 @@ class Reranker:
         resolve(self.strategy, self.width)
 
     @property
+    def _features(self) -> tuple[tuple[str, float], ...]:
+        return cast("tuple[tuple[str, float], ...]", self.features)
+
+    @property
     def metrics(self) -> tuple[Utility, ...]:
         """The metrics among the features."""
-        return tuple(load_metric(name) for name, _ in self.features if not _is_plain(name))
+        return tuple(load_metric(name) for name, _ in self._features if not _is_plain(name))
 
     @property
     def width(self) -> int:
@@ -106,7 +110,7 @@ class Reranker:
         """The settings that a run's results depend on."""
         return {
             "decoder": "rerank",
-            "features": dict(self.features),
+            "features": dict(self._features),
             "normalize": self.normalize,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
@@ -125,7 +129,7 @@ class Reranker:
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
         distinct = Distinct(record.candidates)
-        columns = {name: _plain_feature(name, record) for name, _ in self.features if _is_plain(name)}
+        columns = {name: _plain_feature(name, record) for name, _ in self._features if _is_plain(name)}
         metrics = self.metrics
         if metrics:
             mix = Mix(tuple((weight, part) for metric in metrics for weight, part in metric.parts))
@@ -139,7 +143,7 @@ class Reranker:
                 value = sum(weight * part.utility_sign * next(rows) for weight, part in metric.parts)
                 columns[metric.signature()] = np.asarray(value)[distinct.of]
         scores = np.zeros(len(record.candidates))
-        for name, weight in self.features:
+        for name, weight in self._features:
             if weight:
                 scores = scores + weight * normalized(columns[name], self.normalize)
         return choose(record, scores, self.nbest, flags, distinct=distinct)

@@ -181,13 +181,15 @@ def _skipped(
     texts = _chosen(checkpoint, form) if chain else iter(())
     failed = _failed_lines(checkpoint) if chain else set()
     document: list[Decided] = []
+    name_of: str | None = None
     for entry in islice(entries, checkpoint.state.entries):
         checkpoint.skip(entry.raw)
         record = entry.record
         if not chain or record is None:
+            document += [Decided(None)] * chain
             continue
-        if document and document[-1].record.document != record.document:
-            document = []
+        if record.document != name_of:
+            document, name_of = document[-1:] if document and document[-1].record is None else [], record.document
         lost = entry.line in failed
         text = record.candidates[0].text if lost or record.context_only else next(texts)
         document.append(Decided(record, text, lost))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from ..metrics.errors import DiscorankError, InputError
@@ -46,10 +46,13 @@ def resolve(strategy: StrategySetting, width: int) -> Strategy:
 
 
 class Decided(NamedTuple):
-    """A record that an earlier run decided: it lends its text as context and has no outcome."""
+    """A record that an earlier run decided: it lends its text as context and has no outcome.
 
-    record: CandidateList
-    text: Text
+    Without a record, it was a line that could not be read.
+    """
+
+    record: CandidateList | None
+    text: Text = ""
     failed: bool = False
 
 
@@ -60,7 +63,8 @@ class _Lane:
     context: Context = NO_CONTEXT
     position: int | None = None
     waiting: deque[_Job] = field(default_factory=deque)
-    lent: bool = False  # the last text is the first candidate of a record that failed
+    was_cut: bool = False  # since the last decision
+    lent: int = 0  # how many of the next records read the first candidate of one that failed
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +72,7 @@ class _Job:
     tag: Any
     record: CandidateList | None
     size: int = 0
-    cut: bool = False  # the context before it was cut
+    broken: bool = False  # a line before it could not be read
     program: Program | None = None
     done: bool = False
     outcome: Outcome = None
@@ -92,6 +96,7 @@ class Scheduler:
         self.lanes: dict[int, _Lane] = {}
         self.document: str | None = None
         self.lane = _Lane()
+        self.broken = False  # the last line could not be read
 
     def run(
         self, records: Iterable[tuple[Any, CandidateList | Decided | DiscorankError]]
@@ -117,25 +122,29 @@ class Scheduler:
         return not self.open or (len(self.open) < WINDOW_RECORDS and self.characters < WINDOW_CHARACTERS)
 
     def _admit(self, tag: Any, given: CandidateList | Decided | DiscorankError) -> None:
-        if isinstance(given, DiscorankError):
-            self.open.append(_Job(tag, None, done=True, outcome=given))
+        record = given.record if isinstance(given, Decided) else None if isinstance(given, DiscorankError) else given
+        if record is None:
+            self.broken = True
+            if isinstance(given, DiscorankError):
+                self.open.append(_Job(tag, None, done=True, outcome=given))
             return
-        record = given.record if isinstance(given, Decided) else given
-        lane = self._lane_of(record)
-        one_best = record.candidates[0].text if self.strategy == "one-best" else None
+        lane, broken = self._lane_of(record), self.broken
+        self.broken = False
         if isinstance(given, Decided):
-            _cut(lane, record)
-            self._extend(lane, record, given.text if one_best is None else one_best)
-            lane.lent = given.failed and one_best is None
+            _cut(lane, record, broken)
+            chosen = self.strategy != "one-best"
+            self._extend(lane, record, given.text if chosen else record.candidates[0].text, given.failed and chosen)
+            lane.was_cut &= record.context_only or (given.failed and chosen)
             return
-        job = _Job(tag, record, sum(len(str(candidate.text)) for candidate in record.candidates))
+        job = _Job(tag, record, sum(len(str(candidate.text)) for candidate in record.candidates), broken)
         self.open.append(job)
         self.characters += job.size
-        if one_best is not None:
-            job.cut = _cut(lane, record)
-            private = _Lane(lane.context)
-            self._extend(lane, record, one_best)
-            lane = private
+        if self.strategy == "one-best":
+            _cut(lane, record, broken)
+            private = replace(lane, position=None, waiting=deque())
+            lane.was_cut &= record.context_only
+            self._extend(lane, record, record.candidates[0].text)
+            lane, job.broken = private, False
         lane.waiting.append(job)
         self.lanes[id(job)] = lane
         if len(lane.waiting) == 1:
@@ -163,8 +172,8 @@ class Scheduler:
         record = job.record
         if record is None:
             return
-        cut = _cut(lane, record) or job.cut
-        flags = ("context-cut",) * cut + ("context-of-failed",) * lane.lent
+        _cut(lane, record, job.broken)
+        flags = ("context-cut",) * lane.was_cut + ("context-of-failed",) * bool(lane.lent)
         if record.context_only:
             self._finish(job, lane, None)
             return
@@ -205,20 +214,21 @@ class Scheduler:
         job.done, job.outcome = True, outcome
         if job.record is not None:
             text = outcome.text if isinstance(outcome, Ranking) else job.record.candidates[0].text
-            self._extend(lane, job.record, text)
-            lane.lent = isinstance(outcome, DiscorankError)
+            self._extend(lane, job.record, text, isinstance(outcome, DiscorankError))
+            lane.was_cut &= not isinstance(outcome, Ranking)
 
-    def _extend(self, lane: _Lane, record: CandidateList, text: Text) -> None:
+    def _extend(self, lane: _Lane, record: CandidateList, text: Text, failed: bool = False) -> None:
         if not self.width:
             return
+        lane.lent = self.width if failed else max(0, lane.lent - 1)
         source = (*lane.context.source, str(record.source or ""))
         lane.context = Context(source, (*lane.context.target, str(text))).last(self.width)
         lane.position = record.position
 
 
-def _cut(lane: _Lane, record: CandidateList) -> bool:
-    """Empties the lane if the record does not stand right behind the last one; whether it did."""
-    if lane.position is None or record.position is None or record.position == lane.position + 1:
-        return False
-    lane.context, lane.lent = NO_CONTEXT, False
-    return True
+def _cut(lane: _Lane, record: CandidateList, broken: bool) -> None:
+    """Empties the lane if the record does not stand right behind the last one, or a broken line came between."""
+    known = lane.position is not None and record.position is not None
+    jump = record.position != (lane.position or 0) + 1 if known else broken and lane.context != NO_CONTEXT
+    if jump:
+        lane.context, lane.lent, lane.was_cut = NO_CONTEXT, 0, True

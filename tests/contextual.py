@@ -1,4 +1,4 @@
-"""A toy metric with context: characters shared with the context and the reference, so that choices depend on choices."""
+"""A toy metric with context: letters shared with the reference, in a context, so that choices depend on choices."""
 
 from __future__ import annotations
 

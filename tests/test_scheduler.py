@@ -94,18 +94,20 @@ def one_after_the_other(
 ) -> list[tuple[str, str, tuple[str, ...]] | None]:
     """(id, chosen text or error, flags) of every record, in the plainest way; None where it only lends context."""
     metric, result = Echo(width), []
-    document, before, source, position, lent = None, [], [], None, False
+    document, before, source, failed, position, cut = None, [], [], [], None, False
     for record in records:
         if record.document != document:
-            document, before, source, position, lent = record.document, [], [], None, False
+            document, before, source, failed, position, cut = record.document, [], [], [], None, False
         flags = []
         if position is not None and record.position is not None and record.position != position + 1:
-            before, source, lent = [], [], False
+            before, source, failed, cut = [], [], [], True
+        if cut:
             flags.append("context-cut")
-        if lent:
+        if any(failed[-width:]):
             flags.append("context-of-failed")
         texts = [str(candidate.text) for candidate in record.candidates]
-        chosen, lent = texts[0], False
+        chosen = texts[0]
+        failed.append(False)
         if record.context_only:
             result.append(None)
         else:
@@ -115,8 +117,10 @@ def one_after_the_other(
                 best = texts[next(i for i, v in enumerate(counts) if v >= counts.max() * (1 - 1e-9))]
                 chosen = texts[0] if strategy == "one-best" else best
                 result.append((record.id, best, tuple(flags)))
+                cut = False
             except InputError:
-                lent = strategy == "sequential"
+                failed[-1] = strategy == "sequential"
+                cut = cut and strategy == "sequential"
                 result.append((record.id, "error", ()))
         before, source, position = [*before, chosen], [*source, str(record.source or "")], record.position
     return result
@@ -286,7 +290,33 @@ def test_context_only_lends_its_first_candidate_and_has_no_outcome() -> None:
     assert [row if row is None else row[0] for row in run(records, LocalEngine())] == [None, "1", None, "3"]
 
 
-def test_a_failing_record_lends_its_first_candidate_and_flags_the_next() -> None:
+@pytest.mark.parametrize("strategy", ["sequential", "one-best"])
+def test_a_broken_line_cuts_the_context(strategy: str) -> None:
+    records: list[Any] = [record(str(i), f"a{i}", position=None) for i in range(3)]
+    records.insert(1, InputError("no JSON"))
+    found = contexts(records, strategy)
+    assert [(target, flags) for _, target, _, flags in found] == [
+        ((), ()),
+        ((), ("context-cut",)),
+        (("a1",), ()),
+    ]
+    resumed = contexts([Decided(records[0], "a0"), Decided(None), *records[2:]], strategy)
+    assert resumed == found[1:]
+
+
+@pytest.mark.parametrize("strategy", ["sequential", "one-best"])
+def test_a_broken_line_between_documents_cuts_nothing(strategy: str) -> None:
+    records = [record("0", "a", document="d"), InputError("no JSON"), record("1", "b", document="e")]
+    assert [flags for *_, flags in contexts(records, strategy)] == [(), ()]
+
+
+def test_a_cut_before_a_context_only_record_is_reported_once() -> None:
+    records = [record("0", "a", position=0), record("1", "b", position=5, context_only=True)]
+    records += [record("2", "c", position=6), record("3", "d", position=7)]
+    assert [flags for *_, flags in contexts(records, "sequential")] == [(), ("context-cut",), ()]
+
+
+def test_a_failing_record_lends_its_first_candidate_and_flags_its_readers() -> None:
     records = [
         record("0", "ab", "cd"),
         record("1", "aaa", "efgh", source="broken"),
@@ -296,7 +326,7 @@ def test_a_failing_record_lends_its_first_candidate_and_flags_the_next() -> None
     found = run(records, LocalEngine())
     assert found == one_after_the_other(records, "sequential", 2)
     assert found[1] == ("1", "error", ())
-    assert [row[2] for row in found if row] == [(), (), ("context-of-failed",), ()]
+    assert [row[2] for row in found if row] == [(), (), ("context-of-failed",), ("context-of-failed",)]
     outcomes = [o for _, o in MBRDecoder(Echo()).outcomes(enumerate(records), LocalEngine())]
     assert isinstance(outcomes[1], InputError)
     assert "a broken source" in str(outcomes[1])

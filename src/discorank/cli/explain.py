@@ -103,7 +103,7 @@ def _text(found: Mapping[str, Any], decoder: MBRDecoder) -> str:
         lines.append(f"  source   {found['source']}")
     lines.append(f"  chosen   {chosen['text']}")
     gap = "the only text" if found["gap"] is None else f"{found['gap']:.2f} ahead of the runner-up"
-    lines.append(f"  why      expected {decoder.utility.signature()} {_number(chosen['utility'])}, {gap}")
+    lines.append(f"  why      expected {decoder.metrics[-1].signature()} {_number(chosen['utility'])}, {gap}")
     for rank, place in enumerate(found["ranking"], 1):
         times = f" (x{place['count']})" if place["count"] > 1 else ""
         lines.append(f"  {rank:>4}.    {_number(place['utility'])}  [{place['index']}] {place['text']}{times}")
