@@ -122,6 +122,23 @@ class Block(NamedTuple):
         return len(self.hypotheses) * max(1, len(self.references))
 
 
+def cell_rows(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
+    """Rows of the hypothesis and of the reference of every cell of every block, [cells] each."""
+    high = np.fromiter((len(block.hypotheses) for block in blocks), np.int64, len(blocks))
+    wide = np.fromiter((len(block.references) for block in blocks), np.int64, len(blocks))
+    each = np.repeat(wide, high)  # cells in the row of every hypothesis
+    h = np.repeat(np.concatenate([block.hypotheses for block in blocks]), each)
+    first = np.repeat(wide.cumsum() - wide, high)  # where its references begin
+    place = np.arange(len(h)) + np.repeat(first - each.cumsum() + each, each)
+    return h, np.concatenate([block.references for block in blocks]).take(place)
+
+
+def by_block(values: FloatArray, blocks: Sequence[Block]) -> list[FloatArray]:
+    """Values [cells] of all blocks one after the other as the matrix [H, R] of each."""
+    ends = np.cumsum([block.cells for block in blocks])[:-1]
+    return [u.reshape(len(b.hypotheses), -1) for u, b in zip(np.split(values, ends), blocks, strict=True)]
+
+
 def _concat(columns: Sequence[Any]) -> Array | Ragged:
     if not isinstance(columns[0], Ragged):
         return np.concatenate(columns)

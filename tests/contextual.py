@@ -46,7 +46,8 @@ class EchoScorer(Scorer):
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         def counts(rows: IntArray) -> FloatArray:
             one = [np.bincount(reps["letters"][row[None]].values, minlength=256) for row in rows]
-            return np.array(one, float) / np.array([np.linalg.norm(c) for c in one])[:, None]
+            scaled: FloatArray = np.array(one, float) / np.array([np.linalg.norm(c) for c in one])[:, None]
+            return scaled
 
         found = []
         for block in blocks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import fastchrf
 import numpy as np
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
-from sacrebleu.metrics import CHRF
+from sacrebleu.metrics.chrf import CHRF
 
 from discorank import InputError, load_metric
 
@@ -87,7 +87,7 @@ def test_worked_by_hand(h: str, r: str, settings: dict[str, Any], expected: floa
 
 def test_names() -> None:
     assert load_metric("chrf++") == load_metric("chrf", word_order=2)
-    assert load_metric("chrf").beta == 2.0
+    assert cast(Any, load_metric("chrf")).beta == 2.0
     assert load_metric("chrf++", beta=1) == load_metric("chrf(beta=1.0,word_order=2)")
 
 
@@ -110,7 +110,7 @@ def test_score_and_corpus_equal_sacrebleu(settings: dict[str, Any], segments: li
     hypotheses, references = [h for h, _ in segments], [r for _, r in segments]
     expected = [peer.sentence_score(h, r).score for h, r in segments]
     np.testing.assert_allclose(metric.score(hypotheses, references), expected, rtol=0, atol=1e-9)
-    streams = [[r[i] if i < len(r) else None for r in references] for i in range(3)]
+    streams: list[list[Any]] = [[r[i] if i < len(r) else None for r in references] for i in range(3)]
     corpus = peer.corpus_score(hypotheses, streams).score
     assert metric.corpus(hypotheses, references) == pytest.approx(corpus, abs=1e-9)
 

@@ -82,6 +82,7 @@ def test_each_distinct_item_is_prepared_once() -> None:
     assert not blocks[1].square
     later = store.add([made(["ccc", "dddd"], ["a"])])
     assert later[0].hypotheses.tolist() == [2, 3]
+    assert isinstance(metric.scorer, RecordingScorer)
     assert [[item.text for item in items] for items in metric.scorer.prepared] == [["a", "bb", "ccc"], ["dddd"]]
     assert store.reps["length"].tolist() == store.lengths.tolist() == [1, 2, 3, 4]
 
@@ -151,6 +152,7 @@ WORDS = st.lists(st.sampled_from(["the", "cat", "sat", "on", "a.", "mat", "猫"]
 @bounded(BOUNDED, max_examples=15)
 def test_group_sizes_do_not_change_values(name: str, lists: list[list[str]], cells: int) -> None:
     metric = load_metric(name)
+    assert isinstance(metric, Metric)
     comparisons = [made(row) for row in lists] + [made(row, lists[0]) for row in lists]
     segments = [made(row[:1], row) for row in lists]
     with pytest.MonkeyPatch.context() as patch:
@@ -169,6 +171,7 @@ def test_group_sizes_do_not_change_values(name: str, lists: list[list[str]], cel
 def test_hundreds_of_lists_are_compared_in_one_call() -> None:
     metric = Recorder()
     scorer = metric.scorer
+    assert isinstance(scorer, RecordingScorer)
     matrices(metric, [made([f"{i}", f"{i}x", f"{i}xx"]) for i in range(300)])
     assert scorer.compared == [300]
 
@@ -273,11 +276,11 @@ def test_bad_references(references: Any) -> None:
 def test_what_is_no_list_of_texts(call: str) -> None:
     metric = Recorder()
     calls: dict[str, Any] = {
-        "score-none": lambda: metric.score(["a"], [None]),
-        "score-number": lambda: metric.score(["a"], [5]),
-        "score-document": lambda: metric.score(["a"], Document(["a"])),
-        "pairwise-none": lambda: metric.pairwise(["a"], None),
-        "hypotheses-none": lambda: metric.score(None, ["a"]),
+        "score-none": lambda: metric.score(["a"], [None]),  # type: ignore[list-item]
+        "score-number": lambda: metric.score(["a"], [5]),  # type: ignore[list-item]
+        "score-document": lambda: metric.score(["a"], Document(["a"])),  # type: ignore[arg-type]
+        "pairwise-none": lambda: metric.pairwise(["a"], None),  # type: ignore[arg-type]
+        "hypotheses-none": lambda: metric.score(None, ["a"]),  # type: ignore[arg-type]
     }
     with pytest.raises(InputError):
         calls[call]()

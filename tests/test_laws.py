@@ -144,7 +144,7 @@ def registered() -> dict[str, Any]:
 
 REGISTERED = registered()
 TOYS = [Coverage(), Coverage(context=2), Cosine(), Height()]
-METRICS = [
+METRICS: list[Any] = [
     *(pytest.param(metric, id=name) for name, metric in REGISTERED.items() if metric is not None),
     *(pytest.param(toy, id=toy.signature().partition(":")[2]) for toy in TOYS),
 ]

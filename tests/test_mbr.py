@@ -13,7 +13,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
-from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
 import discorank
 from discorank import Candidate, CandidateList, Document, InputError, MBRDecoder, MetricError, Ranking, load_metric
@@ -67,10 +69,8 @@ def decoded(texts: Sequence[Any], utility: Any = "chrf", more: Any = None, **set
 def same_choice(found: Ranking, texts: Sequence[str], values: Sequence[float | None]) -> None:
     """The pick of a plain computation, or a tie that rounding alone decides."""
     at = best(values)
-    pick = values[found.index]
-    assert found.index == at or (
-        pick is not None and values[at] is not None and isclose(pick, values[at], rel_tol=3e-9)
-    )
+    pick, top = values[found.index], values[at]
+    assert found.index == at or (pick is not None and top is not None and isclose(pick, top, rel_tol=3e-9))
     assert found.text == texts[found.index]
     if pick is None:
         assert found.utility is None
@@ -87,6 +87,7 @@ def test_picks_equal_a_double_loop(utility: str, texts: list[str]) -> None:
     same_choice(found, texts, values)
     for place in found.ranking:
         assert place.utility == pytest.approx(values[place.index], rel=1e-9, abs=1e-9)
+        assert isinstance(place.text, str)
         assert place.index == texts.index(place.text)
         assert place.count == texts.count(place.text)
     assert len(found.ranking) == len(set(texts))
@@ -376,7 +377,7 @@ def test_decode_one_list() -> None:
 )
 def test_decode_refuses(arguments: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        discorank.decode(*arguments, utility="chrf")
+        discorank.decode(arguments[0], utility="chrf")
     with pytest.raises(InputError, match=r"unknown setting 'nbst'. Did you mean 'nbest'"):
         discorank.decode(["a"], utility="chrf", nbst=2)
 

@@ -46,6 +46,13 @@ class BeforeScorer(Scorer):
         return [reps["size"][block.hypotheses][:, None].astype(float) for block in blocks]
 
 
+def single(name: str) -> Metric:
+    """A metric that is no mix."""
+    metric = load_metric(name)
+    assert isinstance(metric, Metric)
+    return metric
+
+
 def distance(h: str, r: str) -> float:
     return abs(len(h) - len(r))
 
@@ -58,12 +65,12 @@ def test_the_sum() -> None:
     references = [["the cat", "cat"], ["mat"], ["x"]]
     expected = chrf.score(H, references) - 0.5 * bleu.score(H, references) + chrf.score(H, references)
     assert mix.score(H, references) == pytest.approx(expected, rel=1e-15)
-    expected = 2 * chrf.corpus(H, references) - 0.5 * bleu.corpus(H, references)
-    assert mix.corpus(H, references) == pytest.approx(expected, rel=1e-15)
+    whole = 2 * chrf.corpus(H, references) - 0.5 * bleu.corpus(H, references)
+    assert mix.corpus(H, references) == pytest.approx(whole, rel=1e-15)
 
 
 def test_a_distance_counts_negatively() -> None:
-    ter = load_metric("ter")
+    ter = single("ter")
     mix = Mix(((2.0, ter),))
     assert mix.pairwise(H, R) == pytest.approx(2 * ter.pairwise(H, R))
     assert mix.score(H[:2], R) == pytest.approx(-2 * ter.score(H[:2], R))
@@ -90,7 +97,7 @@ def test_signature(text: str, signature: str) -> None:
 
 def test_weights_are_finite() -> None:
     with pytest.raises(InputError, match="weight nan of chrf"):
-        Mix(((float("nan"), load_metric("chrf")),))
+        Mix(((float("nan"), single("chrf")),))
     with pytest.raises(InputError, match="weight inf of bleu"):
         load_metric("chrf + 1e999*bleu")
     with pytest.raises(InputError, match="a mix without parts"):
@@ -98,20 +105,20 @@ def test_weights_are_finite() -> None:
 
 
 def test_a_weight_of_numpy_parses_back() -> None:
-    mix = Mix(((np.float64(0.5), load_metric("chrf")),))
+    mix = Mix(((np.float64(0.5), single("chrf")),))
     assert load_metric(mix.signature()) == mix
 
 
 def test_a_reference_free_part_adds_to_every_column() -> None:
-    mix = Mix(((1.0, load_metric("chrf")), (0.5, Before(context=0))))
+    mix = Mix(((1.0, single("chrf")), (0.5, Before(context=0))))
     assert mix.pairwise(H, R).shape == (3, 2)
     assert mix.reads.context == 0
-    assert Mix(((1.0, load_metric("chrf")), (0.5, Before()))).reads == Reading(2)
+    assert Mix(((1.0, single("chrf")), (0.5, Before()))).reads == Reading(2)
 
 
 def test_only_parts_that_read_context_get_it() -> None:
     context = Context(target=("abc", "de", "f"))
-    mix = Mix(((1.0, load_metric("chrf")), (0.5, Before())))
+    mix = Mix(((1.0, single("chrf")), (0.5, Before())))
     found = mix.pairwise(H, R, None, context)
     assert found == pytest.approx(load_metric("chrf").pairwise(H, R) + 0.5 * 3)
 

@@ -143,9 +143,9 @@ def test_a_function_that_fails_is_named() -> None:
     with pytest.raises(MetricError, match=f"{__name__}:broken: RuntimeError: no a"):
         load_metric(broken).score(["a"], ["b"])
     with pytest.raises(MetricError, match="could not convert string to float"):
-        load_metric(lambda h, r: "many").score(["a"], ["b"])
+        load_metric(lambda h, r: "many").score(["a"], ["b"])  # type: ignore[arg-type, return-value]
     with pytest.raises(MetricError, match="NoneType"):
-        load_metric(lambda h, r: None).score(["a"], ["b"])
+        load_metric(lambda h, r: None).score(["a"], ["b"])  # type: ignore[arg-type, return-value]
 
 
 def test_a_class_of_metrics_is_no_function() -> None:

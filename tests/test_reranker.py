@@ -39,7 +39,8 @@ class TextScorer(Scorer):
         return [np.array([[self.value(reps, h, block.source)] for h in block.hypotheses], float) for block in blocks]
 
     def value(self, reps: Reps, h: int, source: int) -> float:
-        return reps["item"][h][0].count("a")
+        count: int = reps["item"][h][0].count("a")
+        return count
 
 
 class FarScorer(TextScorer):

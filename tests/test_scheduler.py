@@ -20,7 +20,7 @@ from discorank.metrics.texts import Item
 from discorank.rerank import scheduler
 from discorank.rerank.choice import choose
 from discorank.rerank.engine import LocalEngine, Result, Task
-from discorank.rerank.scheduler import Decided, Program, Scheduler
+from discorank.rerank.scheduler import Decided, Program, Scheduler, StrategySetting
 
 BOUNDED = bounded(max_examples=40, deadline=None, database=None, print_blob=True)
 
@@ -93,8 +93,14 @@ def one_after_the_other(
     records: Sequence[CandidateList], strategy: str, width: int
 ) -> list[tuple[str, str, tuple[str, ...]] | None]:
     """(id, chosen text or error, flags) of every record, in the plainest way; None where it only lends context."""
-    metric, result = Echo(width), []
-    document, before, source, failed, position, cut = None, [], [], [], None, False
+    metric = Echo(width)
+    result: list[tuple[str, str, tuple[str, ...]] | None] = []
+    document: str | None = None
+    before: list[str] = []
+    source: list[str] = []
+    failed: list[bool] = []
+    position: int | None = None
+    cut = False
     for record in records:
         if record.document != document:
             document, before, source, failed, position, cut = record.document, [], [], [], None, False
@@ -127,7 +133,7 @@ def one_after_the_other(
 
 
 def run(
-    records: Iterable[Any], engine: Any, strategy: str = "sequential", width: int = 2
+    records: Iterable[Any], engine: Any, strategy: StrategySetting = "sequential", width: int = 2
 ) -> list[tuple[str, str, tuple[str, ...]] | None]:
     decoder = MBRDecoder(Echo(width), strategy=strategy)
     found: list[tuple[str, str, tuple[str, ...]] | None] = []
@@ -351,7 +357,9 @@ def test_errors_pass_through_in_order() -> None:
 @pytest.mark.parametrize("strategy", ["sequential", "one-best"])
 @given(records=documents(), width=st.integers(1, 3), data=st.data())
 @BOUNDED
-def test_decided_records_replay(strategy: str, records: list[CandidateList], width: int, data: st.DataObject) -> None:
+def test_decided_records_replay(
+    strategy: StrategySetting, records: list[CandidateList], width: int, data: st.DataObject
+) -> None:
     """A run that goes on after any number of decided records gives the rest of the whole run."""
     whole = run(records, LocalEngine(), strategy, width)
     cut = data.draw(st.integers(0, len(records)))

@@ -18,7 +18,7 @@ TREE = {
 
 
 def test_a_document_is_a_value() -> None:
-    document = Document(["a", "b"], id="x", roles=[1, "Aim"], foci=[[("cat", 0, 3)], [["dog"]]], rst=TREE)
+    document = Document(["a", "b"], id="x", roles=[1, "Aim"], foci=[[("cat", 0, 3)], [["dog"]]], rst=TREE)  # type: ignore[list-item]
     assert document.sentences == ("a", "b")
     assert document.roles == (1, "Aim")
     assert document.foci == ((("cat", 0, 3),), (("dog",),))
@@ -97,11 +97,11 @@ def test_the_last_sentences_of_a_context() -> None:
 
 def test_a_context_is_no_text() -> None:
     with pytest.raises(InputError):
-        Context(target="one sentence")  # type: ignore[arg-type]
+        Context(target="one sentence")
 
 
 def test_a_context_takes_lists() -> None:
-    context = Context(source=["a"], target=["b", "c"])  # type: ignore[arg-type]
+    context = Context(source=["a"], target=["b", "c"])
     assert context == Context(("a",), ("b", "c"))
     assert hash(context)
 

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from ..base import Info, Metric, Scorer
 from ..errors import ModelLoadError, unknown
-from ..reps import Block, FloatArray, IntArray, Reps
+from ..reps import Block, FloatArray, IntArray, Reps, by_block, cell_rows
 from ..settings import settings
 from ..texts import Item
 from .ngrams import matches
@@ -27,6 +27,7 @@ from .words import numbered, packed, unpacked
 
 SMOOTH_VALUES = {"none": 0.0, "floor": 0.1, "add-k": 1.0, "exp": 0.0}  # sacrebleu's defaults
 LANGUAGE_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+STEP = 1 << 13  # cells worked on at once, so that buffers stay in cache
 NO_PRECISION = -9999999999.0  # sacrebleu's logarithm of 0
 Columns = Sequence[FloatArray]  # one array [cells] per order
 
@@ -93,17 +94,15 @@ class BLEUScorer(Scorer):
         """BLEU [H, R] of every block."""
         words, local = numbered(reps, blocks)
         found = list(matches(words, local, self.metric.max_ngram_order))  # [cells] per order
-        values = []
-        start = 0
-        for block in local:
-            shape = (len(block.hypotheses), len(block.references))
-            here = slice(start, start + block.cells)
-            start += block.cells
-            of_h, of_r = (words.lengths[rows].astype(float) for rows in (block.hypotheses, block.references))
-            totals = [np.maximum(of_h - n, 0)[:, None] for n in range(self.metric.max_ngram_order)]
-            correct = [order[here].reshape(shape) for order in found]
-            values.append(self._bleu(correct, totals, of_h[:, None], of_r[None, :], self.metric.effective_order))
-        return values
+        h, r = cell_rows(local)
+        of_h, of_r = words.lengths[h].astype(float), words.lengths[r].astype(float)
+        values = np.empty(len(h))
+        for start in range(0, len(h), STEP):
+            s = slice(start, start + STEP)
+            totals = [np.maximum(of_h[s] - n, 0) for n in range(len(found))]
+            correct = [order[s] for order in found]
+            values[s] = self._bleu(correct, totals, of_h[s], of_r[s], self.metric.effective_order)
+        return by_block(values, blocks)
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """BLEU [H] of every block, clipped over all its references together."""

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
-from ..reps import Block, FloatArray, IntArray, Ragged, Reps
+from ..reps import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ..settings import settings
 from ..texts import Item
 from .ngrams import matches
@@ -77,9 +77,7 @@ class ChrFScorer(Scorer):
         precision, recall, orders = (np.zeros(sum(block.cells for block in blocks)) for _ in range(3))
         for level in self._levels(reps, blocks):
             level.add(precision, recall, orders)
-        values = self._f(precision, recall, orders)
-        ends = np.cumsum([block.cells for block in blocks])[:-1]
-        return [u.reshape(len(b.hypotheses), -1) for u, b in zip(np.split(values, ends), blocks, strict=True)]
+        return by_block(self._f(precision, recall, orders), blocks)
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """n-grams of h and of r and matches, for every order, of the best reference, [n, 3 (C + W)]."""
@@ -114,7 +112,7 @@ class _Level:
 
     def __init__(self, symbols: Ragged, blocks: Sequence[Block], order: int) -> None:
         self.symbols, self.blocks, self.order = symbols, blocks, order
-        h, r = _pairs(blocks)
+        h, r = cell_rows(blocks)
         lengths = symbols.lengths.astype(np.float64)
         self.of_h, self.of_r = lengths.take(h), lengths.take(r)  # symbols of either text [cells]
 
@@ -135,17 +133,6 @@ class _Level:
             of_r = np.maximum(r - n, 0)
             columns += [np.maximum(h - n, 0) * (of_r > 0), of_r, matched[cells]]
         return np.stack(columns, axis=1)
-
-
-def _pairs(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
-    """Rows of the hypothesis and of the reference of every cell of every block, [cells] each."""
-    high = np.fromiter((len(block.hypotheses) for block in blocks), np.int64, len(blocks))
-    wide = np.fromiter((len(block.references) for block in blocks), np.int64, len(blocks))
-    each = np.repeat(wide, high)  # cells in the row of every hypothesis
-    h = np.repeat(np.concatenate([block.hypotheses for block in blocks]), each)
-    first = np.repeat(wide.cumsum() - wide, high)  # where its references begin
-    place = np.arange(len(h)) + np.repeat(first - each.cumsum() + each, each)
-    return h, np.concatenate([block.references for block in blocks]).take(place)
 
 
 def _separated(text: str) -> list[str]:

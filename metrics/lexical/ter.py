@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..base import Info, Metric, Scorer
-from ..reps import Block, FloatArray, IntArray, Reps
+from ..reps import Block, FloatArray, IntArray, Reps, by_block, cell_rows
 from ..settings import settings
 from ..texts import Item
 from .ngrams import matches
@@ -109,8 +109,7 @@ def _edits(reps: Reps, blocks: Sequence[Block]) -> Iterator[tuple[FloatArray, Fl
     words, local = numbered(reps, blocks)
     common = next(matches(words, local, 1)).astype(np.int64)  # [cells]
     text = equal_texts(words)
-    h = np.concatenate([np.repeat(b.hypotheses, len(b.references)) for b in local])
-    r = np.concatenate([np.tile(b.references, len(b.hypotheses)) for b in local])
+    h, r = cell_rows(local)
     _, first, inverse = np.unique(text[h] * len(text) + text[r], return_index=True, return_inverse=True)
     h, r, common = h[first], r[first], common[first]
     differ = text[h] != text[r]
@@ -119,12 +118,8 @@ def _edits(reps: Reps, blocks: Sequence[Block]) -> Iterator[tuple[FloatArray, Fl
     for some in _tiles(words.lengths[h[open_]] + words.lengths[r[open_]] + 2, CELLS):
         chosen = open_[some]
         edits[chosen] = fewest_edits(Pairs.of(words, h[chosen], r[chosen]), edits[chosen])
-    cells = edits[inverse].astype(float)
-    start = 0
-    for block in local:
-        shape = (len(block.hypotheses), len(block.references))
-        yield cells[start : start + block.cells].reshape(shape), words.lengths[block.references].astype(float)
-        start += block.cells
+    for block, found in zip(local, by_block(edits[inverse].astype(float), local), strict=True):
+        yield found, words.lengths[block.references].astype(float)
 
 
 def _tiles(sides: IntArray, cells: int) -> Iterator[IntArray]:
