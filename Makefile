@@ -34,6 +34,7 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.pairwise_chrf
 	$(BIN)/python -m benchmarks.pairwise_bleu
+	$(BIN)/python -m benchmarks.growth
 
 clean:
 	rm -rf .venv .typecheck build *.egg-info src/*.egg-info

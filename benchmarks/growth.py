@@ -29,7 +29,7 @@ def run(lists: int, width: int) -> tuple[float, float]:
         path = Path(folder, "lists.jsonl")
         with open(path, "w") as file:
             for i in range(lists):
-                file.write(json.dumps({"id": str(i), "candidates": synthetic(width, i % 50)}) + "\n")
+                file.write(json.dumps({"id": str(i), "candidates": synthetic(width, i)}) + "\n")
         command = [sys.executable, "-c", LAST_LINE, "decode", str(path), "-u", "chrf", "--quiet", "-o", f"{path}.out"]
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
         found = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.split()

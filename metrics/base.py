@@ -104,6 +104,13 @@ class Metric(ABC):
     name: ClassVar[str]
     info: ClassVar[Info]
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for attribute in ("name", "info"):
+            if not hasattr(cls, attribute):
+                fix = "See docs/writing-a-metric.md"
+                raise InputError(f"a metric has a class attribute {attribute!r}", where=cls.__qualname__, fix=fix)
+
     @property
     def reads(self) -> Reading:
         """How much context the metric reads, and whose; a metric with a `context` setting overrides it."""
@@ -123,6 +130,10 @@ class Metric(ABC):
 
     def for_language(self, lang: str) -> Self:
         """The metric with the defaults of a language (BCP 47) where settings were left at theirs; itself by default."""
+        return self
+
+    def on_device(self, device: str) -> Self:
+        """The metric with its model on a device; itself where it has none."""
         return self
 
     @cached_property

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 from reprlib import repr as repr_of_start
+from typing import Any
 
 
 class DiscorankError(Exception):
@@ -29,9 +30,17 @@ class DiscorankError(Exception):
         place = f"{self.where}: " if self.where else ""
         return f"{place}{self.found}" + (f". {self.fix}" if self.fix else "")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), self.found, self.where, self.fix)
+
     def inside(self, where: str) -> DiscorankError:
         """The same error seen from a larger place: ``lists.jsonl:12`` around ``candidates[3]``."""
         return type(self)(self.found, where=f"{where}: {self.where}" if self.where else where, fix=self.fix)
+
+
+def _remade(kind: type[DiscorankError], found: str, where: str, fix: str) -> DiscorankError:
+    """An error from another process."""
+    return kind(found, where=where, fix=fix)
 
 
 class InputError(DiscorankError, ValueError):

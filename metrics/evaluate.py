@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from .errors import InputError
+from .errors import InputError, MetricError, excerpt
 from .reps import Block, FloatArray, IntArray, Reps
 from .texts import Comparison, Document, Item
 
@@ -24,6 +24,8 @@ BUCKET = 16  # lengths are padded to multiples of this
 BATCH_LENGTH = 4096  # summed padded lengths of one represent batch
 GROUP_LENGTH = 1 << 16  # summed lengths of the lists compared in one call
 GROUP_CELLS = 1 << 20  # summed matrix cells of the lists compared in one call
+LIST_CELLS = 1 << 22  # cells of one list above which it is compared some rows at a time
+ITEM_BYTES = 400  # an item, its text and its place in a store, beside the characters
 
 
 class Store:
@@ -34,6 +36,12 @@ class Store:
         self.row: dict[Item, int] = {}
         self.lengths: IntArray = np.empty(0, np.int64)
         self.reps = Reps({})
+        self.text_bytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes held, the items that are keys included."""
+        return self.reps.nbytes + self.text_bytes
 
     def add(self, comparisons: Sequence[Comparison]) -> list[Block]:
         """Represents what is new; returns one block of rows per comparison, repeated rows where items repeat."""
@@ -66,12 +74,14 @@ class Store:
             fresh = (
                 self._in_buckets(prepared, lengths) if self.scorer.info.bucketed else self.scorer.represent(prepared)
             )
+            reps = Reps.concat([self.reps, fresh]) if self.reps.columns else fresh
+            joined = np.concatenate((self.lengths, lengths)), reps
         except BaseException:
             for item in new:  # an item that could not be represented is unknown again
                 del self.row[item]
             raise
-        self.lengths = np.concatenate((self.lengths, lengths))
-        self.reps = Reps.concat([self.reps, fresh]) if self.reps.columns else fresh
+        self.lengths, self.reps = joined
+        self.text_bytes += sum(ITEM_BYTES + 2 * len(str(item.text)) for item in new)
 
     def _in_buckets(self, prepared: Reps, lengths: IntArray) -> Reps:
         bucket = -(-lengths // BUCKET)
@@ -114,26 +124,51 @@ def matrices(metric: Metric, comparisons: Sequence[Comparison], store: Store | N
 
 
 def _matrices(scorer: Scorer, comparisons: Sequence[Comparison], store: Store) -> list[FloatArray]:
-    distinct = [Distinct.of(block) for block in store.add(comparisons)]
-    blocks = [one.block for one in distinct]
-    found = [u for part in store.groups(blocks) for u in scorer.compare(store.reps, blocks[part])]
-    return [one.spread(u) for one, u in zip(distinct, found, strict=True)]
+    folded = [Folded.of(block) for block in store.add(comparisons)]
+    pieces = [_pieces(one.block) for one in folded]
+    blocks = [piece for some in pieces for piece in some]
+    found = iter([u for part in store.groups(blocks) for u in _compared(scorer, store.reps, blocks[part])])
+    return [
+        one.spread(next(found) if len(some) == 1 else np.concatenate([next(found) for _ in some]))
+        for one, some in zip(folded, pieces, strict=True)
+    ]
 
 
-def scores(metric: Metric, segments: Sequence[Comparison]) -> FloatArray:
+def _pieces(block: Block) -> list[Block]:
+    """The block, or some rows of it at a time if it is very large."""
+    if block.cells <= LIST_CELLS:
+        return [block]
+    step = max(1, LIST_CELLS // max(1, len(block.references)))
+    rows, columns = block.hypotheses, block.references.copy()  # no longer square
+    return [Block(rows[i : i + step], columns, block.source) for i in range(0, len(rows), step)]
+
+
+def _compared(scorer: Scorer, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+    """What the scorer returns for some blocks, which must be of their shapes."""
+    found = scorer.compare(reps, blocks)
+    wanted = [(len(b.hypotheses), len(b.references) if scorer.info.needs_references else 1) for b in blocks]
+    shapes = [np.shape(u) for u in found]
+    if shapes != wanted:
+        raise MetricError(
+            f"compare returned shapes {excerpt(shapes)}, expected {excerpt(wanted)}", where=type(scorer).__name__
+        )
+    return found
+
+
+def scores(metric: Metric, segments: Sequence[Comparison], store: Store | None = None) -> FloatArray:
     """One value per one-hypothesis comparison, all its references together, [n]."""
     units = [lift(metric, segment, strict=True) for segment in segments]
     scorer = metric.scorer
-    store = Store(scorer)
+    store = store or Store(scorer)
     blocks = store.add([c for unit in units for c in unit])
     value = scorer.compare_multi if metric.info.needs_references else scorer.compare
     found = [v.ravel() for part in store.groups(blocks) for v in value(store.reps, blocks[part])]
     return np.array([_mean(found, unit)[0] for unit in _consecutive(units)], np.float64)
 
 
-def statistics(metric: Metric, segments: Sequence[Comparison]) -> FloatArray:
+def statistics(metric: Metric, segments: Sequence[Comparison], store: Store | None = None) -> FloatArray:
     """Statistics [n, columns] for `Scorer.aggregate`; a document contributes one row per sentence."""
-    store = Store(metric.scorer)
+    store = store or Store(metric.scorer)
     blocks = store.add([c for segment in segments for c in lift(metric, segment, strict=True)])
     return np.concatenate([metric.scorer.statistics(store.reps, blocks[part]) for part in store.groups(blocks)])
 
@@ -214,7 +249,7 @@ def _mean(found: Sequence[FloatArray], unit: range) -> FloatArray:
     return sum((found[i] for i in unit[1:]), found[unit[0]]) / len(unit)
 
 
-class Distinct(NamedTuple):
+class Folded(NamedTuple):
     """A block without its repeated rows and columns, in order of first appearance, and where each of them went."""
 
     block: Block

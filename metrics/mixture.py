@@ -93,6 +93,10 @@ class Mix:
         """The mix of the fitted parts."""
         return Mix(tuple((weight, metric.fit(texts)) for weight, metric in self.parts))
 
+    def on_device(self, device: str) -> Mix:
+        """The mix of the parts with their models on a device."""
+        return Mix(tuple((weight, metric.on_device(device)) for weight, metric in self.parts))
+
     def for_language(self, lang: str) -> Mix:
         """The mix of the parts with the defaults of a language."""
         return Mix(tuple((weight, metric.for_language(lang)) for weight, metric in self.parts))

@@ -68,6 +68,9 @@ def _in_our_words(cls: Any, error: ValidationError) -> InputError:
             return cause
         if problem["type"] in ("unexpected_keyword_argument", "unexpected_positional_argument"):
             return unknown("setting", str(problem["loc"][-1]), names, where=_label(cls))
+    missing = [str(p["loc"][-1]) for p in problems if p["type"] == "missing" and p["loc"]]
+    if missing:
+        return InputError(f"{', '.join(missing)} missing", where=_label(cls), fix=f"Settings: {', '.join(names)}")
     found = "; ".join(f"{'.'.join(map(str, p['loc']))} = {p.get('input')!r:.80}: {p['msg']}" for p in problems)
     return InputError(found, where=_label(cls), fix=f"Settings: {', '.join(names) or 'none'}")
 

@@ -33,8 +33,13 @@ class Call(NamedTuple):
 
 
 def write(metric: Any) -> str:
-    """The signature of a plain metric: its name and the settings that differ from the defaults."""
-    return call(metric.name, changed(metric))
+    """The signature of a plain metric: its name and the settings that differ from the defaults.
+
+    A class from outside discorank is named by where it is found, as its name may be another's too.
+    """
+    kind = type(metric)
+    ours = kind.__module__.startswith(f"{__name__.partition('.')[0]}.")
+    return call(metric.name if ours else f"{kind.__module__}:{kind.__qualname__}", changed(metric))
 
 
 def call(name: str, settings: Mapping[str, Any]) -> str:
@@ -81,7 +86,7 @@ class _Parser:
         name = self.match(_NAME)
         if not name:
             raise self.error("expected the name of a metric")
-        number = float(weight.rstrip("* \t\n")) if weight else 1.0
+        number = float(weight.partition("*")[0].strip()) if weight else 1.0
         return Call(sign * number, name, self.settings() if self.skip("(") else {})
 
     def settings(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -54,8 +55,12 @@ class Checkpoint:
         self.out, self.sinks, self.identity, self.about = out, dict(sinks), dict(identity), dict(about)
         self.run_file = Path(f"{out}.run.json")
         self.files: dict[str, BinaryIO] = {}
-        if not out.parent.is_dir() or out.is_dir():
-            raise InputError("cannot be written: no such folder", where=str(out), fix="Make the folder, name a file")
+        _check_distinct(self.sinks)
+        for path in self.sinks.values():
+            if not path.parent.is_dir():
+                raise InputError("cannot be written: no such folder", where=str(path), fix="Make the folder")
+            if path.exists() and not path.is_file():
+                raise InputError("is no plain file", where=str(path), fix="Name a file; without one rows go to stdout")
         self.lock = FileLock(f"{out}.lock", timeout=0)
         try:
             self.lock.acquire()
@@ -136,12 +141,12 @@ class Checkpoint:
         self.saved_at = monotonic()
 
     def close(self) -> None:
-        """Closes the outputs and gives up the lock."""
+        """Closes the outputs and gives up the lock; its file stays, as taking it away would let two runs in."""
         for file in self.files.values():
-            file.close()
+            with suppress(OSError):  # what could not be written was reported by save
+                file.close()
         self.files = {}
         self.lock.release()
-        Path(f"{self.out}.lock").unlink(missing_ok=True)
 
     def _append(self, name: str, data: bytes) -> None:
         try:
@@ -156,11 +161,11 @@ class Checkpoint:
         seconds = state.seconds + monotonic() - self.begun
         row = {
             "complete": complete,
-            "identity": self.identity,
             **self.about,
+            "settings": self.identity,
             "input": {"entries": state.entries, "digest": state.digest.hexdigest()},
             "counts": dict(sorted(state.counts.items())),
-            "seconds": round(seconds, 3),
+            "timings": {"seconds": round(seconds, 3)},
             "bytes": dict(state.sizes),
         }
         draft = Path(f"{self.run_file}.tmp")
@@ -173,18 +178,21 @@ class Checkpoint:
     def _read(self) -> tuple[State, str | None]:
         if not self.run_file.exists():
             for path in self.sinks.values():
-                if path.exists() and path.stat().st_size and path == self.out:
+                if path.exists() and path.stat().st_size:
                     raise ResumeError(
-                        f"it exists, but {self.run_file.name} does not", where=str(path), fix="Choose another output"
+                        f"it exists, but {self.run_file.name} does not", where=str(path), fix="Choose another file"
                     )
             return State(), None
         try:
             row = json.loads(self.run_file.read_text(encoding="utf-8"))
-            was, data = row["identity"], row["input"]
-            state = State(int(data["entries"]), blake2b(digest_size=16), row["bytes"], row["counts"], row["seconds"])
-            digest = str(data["digest"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ResumeError(f"cannot be read ({error})", where=str(self.run_file), fix="Remove it and OUT") from error
+            was, data = dict(row["settings"]), row["input"]
+            sizes, counts = ({str(k): int(v) for k, v in row[name].items()} for name in ("bytes", "counts"))
+            seconds, digest = float(row["timings"]["seconds"]), str(data["digest"])
+            state = State(int(data["entries"]), blake2b(digest_size=16), sizes, counts, seconds)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ResumeError(
+                f"cannot be read ({error})", where=str(self.run_file), fix=f"Remove it and {self.out} to start anew"
+            ) from error
         self._compare(was)
         return state, digest
 
@@ -200,11 +208,24 @@ class Checkpoint:
             good = self.state.sizes.get(name, 0)
             size = path.stat().st_size if path.exists() else 0
             if size < good:
-                raise ResumeError(f"{size} bytes, the run file says {good}", where=str(path), fix="Start anew")
+                raise ResumeError(
+                    f"{size} bytes, the run file says {good}",
+                    where=str(path),
+                    fix=f"Remove {self.out} and {self.run_file} to start anew",
+                )
             if size > good:
                 os.truncate(path, good)
             if name == "errors" and not good:
                 path.unlink(missing_ok=True)
+
+
+def _check_distinct(sinks: Mapping[str, Path]) -> None:
+    """Raises InputError if two outputs are one file."""
+    seen: dict[Path, str] = {}
+    for name, path in sinks.items():
+        other = seen.setdefault(path.resolve(), name)
+        if other != name:
+            raise InputError(f"is the file of {other} and of {name}", where=str(path), fix="Name two files")
 
 
 class Stream:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics.errors import InputError
+from ..metrics.errors import InputError, excerpt
 from ..metrics.reps import FloatArray, IntArray
 from ..metrics.texts import Text
 from .lists import NOTHING, Candidate, CandidateList
@@ -143,17 +143,29 @@ def _field(candidates: Sequence[Candidate], how: str, where: str) -> FloatArray:
 def number_field(candidate: Candidate, name: str, where: str) -> float:
     """A candidate's field as a finite number; InputError if it is missing or none."""
     value = candidate.fields.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        found = "nothing" if name not in candidate.fields else repr(value)
+    number = finite(value)
+    if number is None:
+        found = "nothing" if name not in candidate.fields else excerpt(value)
         raise InputError(f"found {found}, expected a finite number", where=f"{where}.{name}")
-    return float(value)
+    return number
+
+
+def finite(value: object) -> float | None:
+    """A value as a finite float; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if isfinite(value) else None
+    except OverflowError:
+        return None
 
 
 def expected_utility(u: FloatArray, weights: FloatArray, own: FloatArray | None = None) -> FloatArray:
     """Expectations [H] of utilities [H, R] under weights [R] of any positive scale.
 
     With `own` [H], the matrix is square and that much of a row's own column is left out, u(i, i) counting
-    ``weights[i] - own[i]``; where nothing remains the expectation is NaN. Each row is summed in index order.
+    ``weights[i] - own[i]``; where nothing remains the expectation is NaN. Each row is summed in an order that depends
+    on R alone.
     """
     total = weights.sum()
     counting = weights > 0  # what weighs nothing does not count, whatever it is
@@ -201,6 +213,8 @@ def choose(
         places.append(Place(index, counts[text], value if isfinite(value) else None, distinct.texts[text]))
         if len(places) >= max(2, wanted):
             break
+    if places[0].utility is None and len(distinct) - len(left_out) > 1:
+        flags = (*flags, "no-utility")
     gap = None
     if len(places) > 1 and places[0].utility is not None and places[1].utility is not None:
         gap = max(0.0, places[0].utility - places[1].utility)

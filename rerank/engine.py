@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..metrics.base import Metric, Scorer
-from ..metrics.errors import DiscorankError, MetricError
-from ..metrics.evaluate import Distinct, Store, lift, matrices
+from ..metrics.errors import DiscorankError, MetricError, ResourceError
+from ..metrics.evaluate import Folded, Store, lift, matrices
 from ..metrics.mixture import Utility
 from ..metrics.reps import Block, FloatArray
 from ..metrics.texts import Comparison
@@ -46,6 +46,9 @@ class Result(NamedTuple):
 class Engine(Protocol):
     """Where expectations come from; results may come in any order."""
 
+    def load(self, metrics: Sequence[Utility]) -> None:
+        """Makes ready for these metrics; one that cannot be loaded raises here."""
+
     def submit(self, key: int, task: Task) -> None:
         """Takes a list; `key` comes back with its result."""
 
@@ -61,13 +64,19 @@ class LocalEngine:
         self.stores: dict[Metric, Store] = {}
         self.wave = FIRST_WAVE
 
+    def load(self, metrics: Sequence[Utility]) -> None:
+        """Loads the scorers; errors as `Metric.load`."""
+        for metric in metrics:
+            for _, part in metric.parts:
+                self.stores.setdefault(part, Store(part.scorer))
+
     def submit(self, key: int, task: Task) -> None:
         """Takes a list."""
         self.waiting.append((key, task))
 
     def collect(self) -> list[tuple[int, Result | DiscorankError]]:
         """Works off one wave of what waits; the wave grows or shrinks towards about a second."""
-        if sum(store.reps.nbytes for store in self.stores.values()) > STORE_BYTES:
+        if sum(store.nbytes for store in self.stores.values()) > STORE_BYTES:
             self.stores.clear()
         n, size = 0, 0
         while n < len(self.waiting) and (not n or size < self.wave):
@@ -92,6 +101,8 @@ class LocalEngine:
                 return [error]
         except Exception as error:
             if len(tasks) == 1:
+                if isinstance(error, MemoryError):
+                    raise ResourceError("out of memory", where=f"list {tasks[0].id!r}") from error
                 problem = MetricError(f"{type(error).__name__}: {error}", where=tasks[0].metric.signature())
                 problem.__cause__ = error
                 return [problem]
@@ -139,7 +150,7 @@ def _linear(metric: Metric, store: Store, comparison: Comparison, task: Task) ->
     units = lift(metric, comparison)
     values = np.zeros(len(comparison.hypotheses))
     for block in store.add(units):
-        small, rows, columns = Distinct.of(block)
+        small, rows, columns = Folded.of(block)
         weights = task.weights if columns is None else np.bincount(columns, task.weights, len(small.references))
         expected = scorer.expected(store.reps, [small], [weights / total])[0]
         expected = expected if rows is None else expected[rows]
@@ -175,5 +186,6 @@ def _result(task: Task, found: Sequence[tuple[FloatArray, FloatArray | None]]) -
 def _size(task: Task) -> int:
     """Characters of a task's texts."""
     first = task.comparisons[0]
-    own = first.references is first.hypotheses
-    return sum(len(str(item.text)) for item in (first.hypotheses if own else first.hypotheses + first.references)) + 1
+    items = first.hypotheses if first.references is first.hypotheses else first.hypotheses + first.references
+    items += () if first.source is None else (first.source,)
+    return 1 + sum(len(str(item.text)) for item in items)

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite, isnan
-from types import MappingProxyType
 from typing import Any
 
 from ..metrics.errors import InputError, excerpt
 from ..metrics.texts import Document, Text
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
 OUTPUT_KEYS = frozenset({"index", "text", "utility", "gap", "ranking", "flags"})
 
@@ -201,7 +200,11 @@ def _references(data: Mapping[str, Any]) -> tuple[Text, ...]:
     given = data.get("references", [])
     if isinstance(given, str):
         return (given,)
-    return tuple(candidate.text for candidate in _candidates(data, "references"))
+    found = _candidates(data, "references")
+    for i, reference in enumerate(found):
+        if reference.fields or reference.logprob is not None:
+            raise InputError("found more than a text", where=f"references[{i}]", fix="Leave its other keys out")
+    return tuple(reference.text for reference in found)
 
 
 def _logprob(value: Any, where: str) -> float | None:

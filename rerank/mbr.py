@@ -21,11 +21,11 @@ from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.reps import FloatArray, IntArray
 from ..metrics.settings import settings
-from ..metrics.texts import Context, Text
+from ..metrics.texts import Context, Document, Text
 from .choice import Distinct, Ranking, candidate_weights, choose
 from .engine import Engine, LocalEngine, Result, Task
 from .lists import Candidate, CandidateList, read_list
-from .scheduler import Outcome, Program, Scheduler, Strategy, StrategySetting, resolve
+from .scheduler import Accept, Outcome, Program, Scheduler, Strategy, StrategySetting, accept_all, resolve
 
 
 def _weights(name: str) -> str:
@@ -47,7 +47,7 @@ class MBRDecoder:
         weights: "uniform", "logprob" or "field:NAME", the weights of pseudo-references.
         temperature: divides log-probabilities.
         self_pair: whether a candidate counts as a pseudo-reference for itself.
-        nbest: how many places a ranking has; all if None.
+        nbest: how many places a ranking has; None (all, on the command line) for every distinct text.
         strategy: where context comes from in lists of a document; "auto" is "sequential" for metrics with context.
         shortlist: the utility of a first stage that keeps `top_k` distinct texts.
         top_k: how many the first stage keeps.
@@ -118,9 +118,11 @@ class MBRDecoder:
         """
         return decide_all(self, lists, engine)
 
-    def outcomes(self, records: Iterable[Any], engine: Engine) -> Iterator[tuple[Any, Outcome]]:
-        """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler.run`."""
-        return Scheduler(self.program, engine, self.resolved_strategy, self.width).run(records)
+    def outcomes(
+        self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
+    ) -> Iterator[tuple[Any, Outcome]]:
+        """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
+        return Scheduler(self.program, engine, self.resolved_strategy, self.width, accept).run(records)
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
@@ -167,7 +169,10 @@ class MBRDecoder:
             weights = candidate_weights(record.pseudo_references, self.weights, self.temperature, "pseudo_references")
             return pool.texts, pool.pooled(weights), None
         weights = candidate_weights(record.candidates, self.weights, self.temperature, "candidates")
-        return (), distinct.pooled(weights)[kept], weights[distinct.first][kept]
+        pooled = distinct.pooled(weights)[kept]
+        if not pooled.sum() > 0:
+            raise InputError("all weights of the shortlisted candidates are 0", where="candidates", fix="Raise top_k")
+        return (), pooled, weights[distinct.first][kept]
 
 
 class Decider(Protocol):
@@ -185,7 +190,13 @@ class Decider(Protocol):
     def metrics(self) -> tuple[Utility, ...]:
         """Every metric it uses."""
 
-    def outcomes(self, records: Iterable[Any], engine: Engine) -> Iterator[tuple[Any, Outcome]]:
+    @property
+    def width(self) -> int:
+        """How many preceding sentences its metrics read."""
+
+    def outcomes(
+        self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
+    ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of (tag, record)."""
 
 
@@ -207,7 +218,9 @@ def total_matrix(metric: Utility, result: Result) -> FloatArray | None:
 
 def decide_all(decider: Decider, lists: Iterable[Any], engine: Engine | None) -> Iterator[Ranking]:
     """Rankings of `lists` by an MBRDecoder or Reranker; raises the first error, naming the list."""
-    for name, outcome in decider.outcomes(map(_named, count(1), lists), engine or LocalEngine()):
+    engine = engine or LocalEngine()
+    engine.load(decider.metrics)
+    for name, outcome in decider.outcomes(map(_named, count(1), lists), engine):
         if isinstance(outcome, DiscorankError):
             raise outcome.inside(name)
         if outcome is not None:
@@ -223,11 +236,13 @@ def _named(number: int, given: Any) -> tuple[str, CandidateList | DiscorankError
         return (f"list {identity!r}" if isinstance(identity, str) else f"list number {number}"), error
 
 
-def decode(candidates: Sequence[Any], utility: MetricLike, **settings: Any) -> Ranking:
+def decode(
+    candidates: Sequence[Any] | CandidateList | Mapping[str, Any], utility: MetricLike, **settings: Any
+) -> Ranking:
     """The decision for one list, with all its places.
 
     Args:
-        candidates: texts, `Candidate` objects or their JSON form.
+        candidates: texts, `Candidate` objects or their JSON form; or a whole list as `CandidateList` or mapping.
         utility: as for `MBRDecoder`.
         settings: of `MBRDecoder`, or of the list (``source=...``, ``pseudo_references=[...]``).
 
@@ -237,8 +252,10 @@ def decode(candidates: Sequence[Any], utility: MetricLike, **settings: Any) -> R
     known = {"source", "pseudo_references", "references", "document"}
     data = {key: settings.pop(key) for key in known & settings.keys()}
     decoder = MBRDecoder(**{"utility": utility, "nbest": None, **settings})
-    if isinstance(candidates, str):
-        raise InputError("found one text", where="candidates", fix="Give a list of texts")
+    if isinstance(candidates, CandidateList | Mapping):
+        return next(decoder.decode([candidates]))
+    if isinstance(candidates, str | Document) or not isinstance(candidates, Sequence):
+        raise InputError(f"found {excerpt(candidates)}", where="candidates", fix="Give a list of texts")
     given = {"candidates": candidates, **data, "source": [data["source"]] if "source" in data else []}
     for name, texts in given.items():
         for i, text in enumerate(texts if isinstance(texts, list | tuple) else ()):

@@ -8,7 +8,6 @@ normalised within its list if asked for, so that weights mean the same in every 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from math import isfinite
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
@@ -20,39 +19,41 @@ from ..metrics.registry import load_metric, names
 from ..metrics.reps import FloatArray
 from ..metrics.settings import settings
 from ..metrics.texts import Context
-from .choice import Distinct, Ranking, choose, number_field
+from .choice import Distinct, Ranking, choose, finite, number_field
 from .engine import Engine, Task
 from .lists import CandidateList
 from .mbr import decide_all
-from .scheduler import Outcome, Program, Scheduler, Strategy, StrategySetting, resolve
+from .scheduler import Accept, Outcome, Program, Scheduler, Strategy, StrategySetting, accept_all, resolve
 
 PLAIN = ("logprob", "logprob/length", "length")
 
 
-def _weighted(features: Any) -> tuple[tuple[str, float], ...]:
-    """Checked (name or signature, weight) pairs from a mapping."""
+Feature = str | Utility
+
+
+def _weighted(features: Any) -> tuple[tuple[Feature, float], ...]:
+    """Checked (plain name or metric, weight) pairs from a mapping."""
     if isinstance(features, tuple) and features and all(isinstance(pair, tuple) for pair in features):
         features = dict(features)  # as `dataclasses.replace` hands them back
     if not isinstance(features, Mapping) or not features:
         raise InputError(f"found {excerpt(features)}", where="features", fix='Write {"logprob": 1.0, ...}')
     pairs = []
-    for name, weight in features.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not isfinite(weight):
-            raise InputError(f"weight {weight!r}", where=f"feature {name!r}", fix="Give a finite number")
-        pairs.append((_checked(name), float(weight)))
+    for given, weight in features.items():
+        number = finite(weight)
+        if number is None:
+            raise InputError(f"weight {excerpt(weight)}", where=f"feature {given!r}", fix="Give a finite number")
+        pairs.append((_checked(given), number))
     return tuple(pairs)
 
 
-def _checked(name: Any) -> str:
-    if not isinstance(name, str):
-        return _checked(load_metric(name).signature())
-    if name in PLAIN or (name.startswith("field:") and name != "field:"):
-        return name
+def _checked(given: Any) -> Feature:
+    if isinstance(given, str) and _is_plain(given):
+        return given
     try:
-        metric = load_metric(name)
+        metric = load_metric(given)
     except InputError as error:
-        if "(" not in name and "+" not in name:
-            raise unknown("feature", name, (*PLAIN, "field:NAME", *names())) from None
+        if isinstance(given, str) and "(" not in given and "+" not in given:
+            raise unknown("feature", given, (*PLAIN, "field:NAME", *names())) from None
         raise error.inside("features") from None
     for _, part in metric.parts:
         if part.info.needs_references:
@@ -61,7 +62,7 @@ def _checked(name: Any) -> str:
                 where="features",
                 fix=f"Choose with it as a utility instead: discorank decode -u {part.name}",
             )
-    return str(metric.signature())
+    return metric
 
 
 @settings
@@ -74,11 +75,11 @@ class Reranker:
             (as a utility: a distance counts negatively).
         normalize: what is done to each feature within a list: "none", "zscore", "minmax" (to 0..1) or "rank" (share of
             candidates that are worse).
-        nbest: how many places a ranking has; all if None.
+        nbest: how many places a ranking has; None (all, on the command line) for every distinct text.
         strategy: where context comes from, as for `MBRDecoder`.
     """
 
-    features: Annotated[Mapping[Any, float] | tuple[tuple[str, float], ...], PlainValidator(_weighted)]
+    features: Annotated[Mapping[Any, float] | tuple[tuple[Feature, float], ...], PlainValidator(_weighted)]
     normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
@@ -87,13 +88,13 @@ class Reranker:
         resolve(self.strategy, self.width)
 
     @property
-    def _features(self) -> tuple[tuple[str, float], ...]:
-        return cast("tuple[tuple[str, float], ...]", self.features)
+    def _features(self) -> tuple[tuple[Feature, float], ...]:
+        return cast("tuple[tuple[Feature, float], ...]", self.features)
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
         """The metrics among the features."""
-        return tuple(load_metric(name) for name, _ in self._features if not _is_plain(name))
+        return tuple(feature for feature, _ in self._features if not isinstance(feature, str))
 
     @property
     def width(self) -> int:
@@ -110,7 +111,7 @@ class Reranker:
         """The settings that a run's results depend on."""
         return {
             "decoder": "rerank",
-            "features": dict(self._features),
+            "features": {_name(feature): weight for feature, weight in self._features},
             "normalize": self.normalize,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
@@ -122,14 +123,18 @@ class Reranker:
         """Rankings of any iterable of lists, streamed, in input order; errors as `MBRDecoder.decode`."""
         return decide_all(self, lists, engine)
 
-    def outcomes(self, records: Iterable[Any], engine: Engine) -> Iterator[tuple[Any, Outcome]]:
-        """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler.run`."""
-        return Scheduler(self.program, engine, self.resolved_strategy, self.width).run(records)
+    def outcomes(
+        self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
+    ) -> Iterator[tuple[Any, Outcome]]:
+        """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
+        return Scheduler(self.program, engine, self.resolved_strategy, self.width, accept).run(records)
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
         distinct = Distinct(record.candidates)
-        columns = {name: _plain_feature(name, record) for name, _ in self._features if _is_plain(name)}
+        columns: dict[Feature, FloatArray] = {
+            feature: _plain_feature(feature, record) for feature, _ in self._features if isinstance(feature, str)
+        }
         metrics = self.metrics
         if metrics:
             mix = Mix(tuple((weight, part) for metric in metrics for weight, part in metric.parts))
@@ -141,16 +146,20 @@ class Reranker:
             rows = iter(result.values)
             for metric in metrics:
                 value = sum(weight * part.utility_sign * next(rows) for weight, part in metric.parts)
-                columns[metric.signature()] = np.asarray(value)[distinct.of]
+                columns[metric] = np.asarray(value)[distinct.of]
         scores = np.zeros(len(record.candidates))
-        for name, weight in self._features:
+        for feature, weight in self._features:
             if weight:
-                scores = scores + weight * normalized(columns[name], self.normalize)
+                scores = scores + weight * normalized(columns[feature], self.normalize)
         return choose(record, scores, self.nbest, flags, distinct=distinct)
 
 
 def _is_plain(name: str) -> bool:
-    return name in PLAIN or name.startswith("field:")
+    return name in PLAIN or (name.startswith("field:") and name != "field:")
+
+
+def _name(feature: Feature) -> str:
+    return feature if isinstance(feature, str) else feature.signature()
 
 
 def _plain_feature(name: str, record: CandidateList) -> FloatArray:

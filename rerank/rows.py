@@ -10,7 +10,8 @@ from ..metrics.errors import DiscorankError, InputError
 from .choice import Ranking
 from .lists import plain
 
-_STRING_OR_INFINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-Infinity')
+_STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
+_SPELT = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
 
 
 def json_row(ranking: Ranking) -> bytes:
@@ -49,11 +50,12 @@ def error_row(error: DiscorankError, file: str, line: int, identity: str | None)
 def as_line(row: dict[str, Any]) -> bytes:
     """A JSON object as one UTF-8 line.
 
-    A lone surrogate is written as its escape, and a log-probability of -inf, for which JSON has no word, as -1e999.
+    A lone surrogate is written as its escape; of the numbers for which JSON has no word, infinity as 1e999 and NaN as
+    null.
     """
     text = json.dumps(row, ensure_ascii=False)
-    if "-Infinity" in text:
-        text = _STRING_OR_INFINITE.sub(lambda found: "-1e999" if found[0] == "-Infinity" else found[0], text)
+    if "Infinity" in text or "NaN" in text:
+        text = _STRING_OR_NUMBER.sub(lambda found: _SPELT.get(found[0], found[0]), text)
     try:
         return text.encode("utf-8") + b"\n"
     except UnicodeEncodeError:

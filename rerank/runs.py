@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
+from platform import python_version
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
@@ -18,11 +20,11 @@ from ..metrics.settings import settings
 from ..metrics.texts import Document, Text
 from .checkpoint import Checkpoint, Stream
 from .engine import Engine
-from .lists import CandidateList
+from .lists import NOTHING, CandidateList
 from .mbr import Decider
 from .rows import error_row, json_row, text_row
 from .saved import header, matrix_row
-from .scheduler import Decided, Outcome
+from .scheduler import Decided, Outcome, accept_all
 
 
 class Entry(Protocol):
@@ -69,6 +71,7 @@ def run_lists(
     engine: Engine,
     run: RunSettings,
     on_progress: Callable[[int], None] = lambda done: None,
+    reading: Mapping[str, Any] = NOTHING,
 ) -> Mapping[str, int]:
     """Decides all lists into `out`, going on where an earlier run of the same settings stopped; returns the counts.
 
@@ -81,13 +84,15 @@ def run_lists(
         engine: what values the lists.
         run: how the run writes.
         on_progress: called with the number of entries done.
+        reading: how the input is read, where that makes other lists of the same bytes.
 
     Raises:
         ResumeError: the run standing at `out` has other settings or another input.
         StoppedByErrorsError: more than `max_errors` error records.
         InputError: the input is refused whole.
     """
-    checkpoint = _outputs(decider, name, out, run)
+    engine.load(decider.metrics)
+    checkpoint = _outputs(decider, name, out, run, reading)
     source = iter(entries)
     try:
         replayed = _skipped(decider, source, name, checkpoint, run.format)
@@ -103,7 +108,9 @@ def run_lists(
     return checkpoint.state.counts
 
 
-def _outputs(decider: Decider, name: str, out: Path | None, run: RunSettings) -> Checkpoint | Stream:
+def _outputs(
+    decider: Decider, name: str, out: Path | None, run: RunSettings, reading: Mapping[str, Any]
+) -> Checkpoint | Stream:
     if out is None:
         if run.save_utilities:
             raise InputError("nothing to resume on stdout", where="save_utilities", fix="Write the rows to a file too")
@@ -111,7 +118,8 @@ def _outputs(decider: Decider, name: str, out: Path | None, run: RunSettings) ->
     sinks = {"rows": out, "errors": Path(f"{out}.errors.jsonl")}
     if run.save_utilities:
         sinks["utilities"] = Path(run.save_utilities)
-    return Checkpoint(out, sinks, _identity(decider, run), _about(name))
+    about = {"name": name, "signature": _signature(decider), "versions": _versions(), "seeds": {}, "truncations": {}}
+    return Checkpoint(out, sinks, {**_identity(decider, run), **reading}, about)
 
 
 def _decide(
@@ -124,7 +132,8 @@ def _decide(
     on_progress: Callable[[int], None],
 ) -> None:
     """Writes what every entry yields, in input order; an error record beyond the limit stops the run."""
-    for entry, outcome in decider.outcomes(records, engine):
+    accept = accept_all if run.format == "jsonl" else text_row
+    for entry, outcome in decider.outcomes(records, engine, accept):
         try:
             writes, counts = _writes(outcome, run, checkpoint, decider)
         except DiscorankError as error:
@@ -177,7 +186,7 @@ def _skipped(
     decider: Decider, entries: Iterator[Entry], name: str, checkpoint: Checkpoint | Stream, form: str
 ) -> list[Decided]:
     """Reads over what an earlier run has done; returns its last document's choices where they are context."""
-    chain = decider.resolved_strategy != "independent" and checkpoint.resumed
+    chain = decider.width > 0 and checkpoint.resumed
     texts = _chosen(checkpoint, form) if chain else iter(())
     failed = _failed_lines(checkpoint) if chain else set()
     document: list[Decided] = []
@@ -186,11 +195,11 @@ def _skipped(
         checkpoint.skip(entry.raw)
         record = entry.record
         if not chain or record is None:
-            document += [Decided(None)] * chain
+            document += [Decided(None)] * (chain and document[-1:] != [Decided(None)])
             continue
-        if record.document != name_of:
+        if record.document != name_of or record.document is None:
             document, name_of = document[-1:] if document and document[-1].record is None else [], record.document
-        lost = entry.line in failed
+        lost = (entry.line, entry.id) in failed
         text = record.candidates[0].text if lost or record.context_only else next(texts)
         document.append(Decided(record, text, lost))
     checkpoint.check_input(name)
@@ -205,12 +214,13 @@ def _chosen(checkpoint: Checkpoint | Stream, form: str) -> Iterator[Text]:
             yield Document(tuple(text)) if isinstance(text, list) else text
 
 
-def _failed_lines(checkpoint: Checkpoint | Stream) -> set[int]:
+def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]]:
+    """Line and id of the error records of the earlier run."""
     path = checkpoint.sinks["errors"]
     if not path.exists():
         return set()
     with open(path, encoding="utf-8") as lines:
-        return {json.loads(line)["line"] for line in lines}
+        return {(row["line"], row["id"]) for row in map(json.loads, lines)}
 
 
 def _identity(decider: Decider, run: RunSettings) -> dict[str, Any]:
@@ -219,7 +229,12 @@ def _identity(decider: Decider, run: RunSettings) -> dict[str, Any]:
     return {**decider.identity, "score_versions": versions, "format": run.format, **saved}
 
 
-def _about(name: str) -> dict[str, Any]:
-    from importlib.metadata import version
+def _signature(decider: Decider) -> str | list[str]:
+    """The signature of every metric, or the only one."""
+    found = [metric.signature() for metric in decider.metrics]
+    return found[0] if len(found) == 1 else found
 
-    return {"name": name, "versions": {package: version(package) for package in ("discorank", "numpy", "sacrebleu")}}
+
+def _versions() -> dict[str, str]:
+    versions = {package: version(package) for package in ("discorank", "numpy", "sacrebleu")}
+    return {"python": python_version(), **versions}

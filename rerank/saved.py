@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +18,9 @@ import numpy as np
 
 from ..metrics.base import Info, Metric, Scorer
 from ..metrics.errors import DiscorankError, InputError
+from ..metrics.mixture import Utility
 from ..metrics.reps import FloatArray
+from ..metrics.texts import Text
 from .choice import Ranking, expected_utility
 from .engine import Result, Task
 from .rows import as_line
@@ -35,15 +38,22 @@ def matrix_row(ranking: Ranking) -> bytes:
     if ranking.matrix is None:
         raise InputError("the ranking has no matrix", where=ranking.id, fix="Decode with keep_matrix=True")
     values = np.ascontiguousarray(ranking.matrix, "<f8")
-    return as_line({"id": ranking.id, "shape": values.shape, "float64": b64encode(values.tobytes()).decode()})
+    row = {"id": ranking.id, "texts": text_digest(candidate.text for candidate in ranking.candidates)}
+    return as_line({**row, "shape": values.shape, "float64": b64encode(values.tobytes()).decode()})
 
 
-def read_row(row: Any) -> tuple[str, FloatArray]:
-    """(id, matrix) of a line's JSON; InputError if it is none."""
+def text_digest(texts: Iterable[Text]) -> str:
+    """A digest of the distinct texts, in order."""
+    lines = "\n".join(repr(text) for text in dict.fromkeys(texts))
+    return blake2b(lines.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def read_row(row: Any) -> tuple[str, str, FloatArray]:
+    """(id, digest of the texts, matrix) of a line's JSON; InputError if it is none."""
     try:
         h, r = map(int, row["shape"])
         values = np.frombuffer(b64decode(row["float64"], validate=True), "<f8").reshape(h, r)
-        return str(row["id"]), values.astype(np.float64)
+        return str(row["id"]), str(row["texts"]), values.astype(np.float64)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"not a line of utilities ({error})", fix="Save them again") from error
 
@@ -80,6 +90,10 @@ class SavedEngine:
             raise InputError("not a file of utilities", where=str(path), fix="Make one with decode --save-utilities")
         self.utility = Saved(first["utility"])
         self.done: list[tuple[int, Result | DiscorankError]] = []
+        self.next: tuple[str, str, FloatArray] | None = None
+
+    def load(self, metrics: Sequence[Utility]) -> None:
+        """There is nothing to load."""
 
     def submit(self, key: int, task: Task) -> None:
         """Takes a list; its matrix is the next in the file with its id."""
@@ -94,14 +108,26 @@ class SavedEngine:
         return done
 
     def _value(self, task: Task) -> Result:
-        for row in self.rows:
-            name, u = read_row(row)
-            if name == task.id:
-                expected = (len(task.comparisons[0].hypotheses), len(task.comparisons[0].references))
-                if u.shape != expected:
-                    raise InputError(f"the saved matrix is {u.shape}, the list needs {expected}", where=str(self.path))
-                return Result(expected_utility(u, task.weights, task.own)[None], (u,) if task.keep_matrix else ())
-        raise InputError("no saved utilities for this list", where=str(self.path), fix="Lists keep their order and ids")
+        if self.next is None:
+            row = next(self.rows, None)
+            self.next = None if row is None else read_row(row)
+        if self.next is None or self.next[0] != task.id:
+            found = "the end of the file" if self.next is None else repr(self.next[0])
+            raise InputError(
+                f"no saved utilities for {task.id!r}, found {found}",
+                where=str(self.path),
+                fix="Decide the lists they were saved from, in the same order",
+            )
+        (_, digest, u), self.next = self.next, None
+        items = task.comparisons[0].hypotheses
+        expected = (len(items), len(task.comparisons[0].references))
+        if u.shape != expected or digest != text_digest(item.text for item in items):
+            raise InputError(
+                f"the saved matrix is {u.shape}, of other texts than this list's {expected}",
+                where=str(self.path),
+                fix="Save the utilities again",
+            )
+        return Result(expected_utility(u, task.weights, task.own)[None], (u,) if task.keep_matrix else ())
 
     def _read(self) -> Iterator[Any]:
         try:
@@ -109,7 +135,7 @@ class SavedEngine:
                 for number, line in enumerate(lines, 1):
                     try:
                         yield json.loads(line)
-                    except ValueError as error:
+                    except (ValueError, RecursionError) as error:
                         raise InputError(f"not JSON ({error})", where=f"{self.path}:{number}") from error
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot be read ({error})", where=str(self.path)) from error

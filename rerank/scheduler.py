@@ -25,6 +25,7 @@ Strategy = Literal["sequential", "one-best", "independent"]
 StrategySetting = Literal["auto", "sequential", "one-best", "independent"]
 Program = Generator[Task, Result, Ranking]
 Outcome = Ranking | DiscorankError | None  # None: the record only lends context
+Accept = Callable[[Ranking], object]
 Decide = Callable[[CandidateList, Context, tuple[str, ...]], Program]
 
 
@@ -43,6 +44,11 @@ def resolve(strategy: StrategySetting, width: int) -> Strategy:
             fix='Choose "sequential" or "one-best", or set context=0 in the metric',
         )
     return strategy
+
+
+def accept_all(ranking: Ranking) -> object:
+    """Accepts every decision."""
+    return ranking
 
 
 class Decided(NamedTuple):
@@ -86,10 +92,18 @@ class Scheduler:
         engine: where tasks go.
         strategy: where the context of a record comes from.
         width: how many preceding sentences are context.
+        accept: raises an InputError for a decision that cannot be written, which then counts as failed.
     """
 
-    def __init__(self, decide: Decide, engine: Engine, strategy: Strategy = "independent", width: int = 0) -> None:
-        self.decide, self.engine, self.strategy, self.width = decide, engine, strategy, width
+    def __init__(
+        self,
+        decide: Decide,
+        engine: Engine,
+        strategy: Strategy = "independent",
+        width: int = 0,
+        accept: Accept = accept_all,
+    ) -> None:
+        self.decide, self.engine, self.strategy, self.width, self.accept = decide, engine, strategy, width, accept
         self.open: deque[_Job] = deque()
         self.characters = 0
         self.running: dict[int, _Job] = {}
@@ -97,26 +111,38 @@ class Scheduler:
         self.document: str | None = None
         self.lane = _Lane()
         self.broken = False  # the last line could not be read
+        self.more = True  # there may be further records
+        self.refused: Exception | None = None  # why there are none
 
     def run(
         self, records: Iterable[tuple[Any, CandidateList | Decided | DiscorankError]]
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of every (tag, record), in input order; a record that fails has its error as outcome."""
-        source, more = iter(records), True
-        while more or self.open:
-            while more and self._has_room():
-                pair = next(source, None)
-                if pair is None:
-                    more = False
-                else:
-                    self._admit(*pair)
+        source = iter(records)
+        self.more, self.refused = True, None
+        while self.more or self.open:
+            while self.more and self._has_room():
+                self._read(source)
             while self.open and self.open[0].done:
                 job = self.open.popleft()
                 self.characters -= job.size
                 yield job.tag, job.outcome
-            if self.running and not (more and self._has_room()):
+            if self.running and not (self.more and self._has_room()):
                 for key, result in self.engine.collect():
                     self._step(self.running.pop(key), result)
+        if self.refused is not None:
+            raise self.refused
+
+    def _read(self, source: Iterator[tuple[Any, CandidateList | Decided | DiscorankError]]) -> None:
+        """Admits the next record; if there is an error instead, it is raised when all before it is decided."""
+        try:
+            pair = next(source, None)
+        except Exception as error:
+            pair, self.refused = None, error
+        if pair is None:
+            self.more = False
+        else:
+            self._admit(*pair)
 
     def _has_room(self) -> bool:
         return not self.open or (len(self.open) < WINDOW_RECORDS and self.characters < WINDOW_CHARACTERS)
@@ -136,7 +162,7 @@ class Scheduler:
             self._extend(lane, record, given.text if chosen else record.candidates[0].text, given.failed and chosen)
             lane.was_cut &= record.context_only or (given.failed and chosen)
             return
-        job = _Job(tag, record, sum(len(str(candidate.text)) for candidate in record.candidates), broken)
+        job = _Job(tag, record, _characters(record), broken)
         self.open.append(job)
         self.characters += job.size
         if self.strategy == "one-best":
@@ -203,12 +229,19 @@ class Scheduler:
         try:
             task = next(job.program) if result is None else job.program.send(result)
         except StopIteration as end:
-            self._finish(job, lane, end.value)
+            self._finish(job, lane, self._accepted(end.value))
         except DiscorankError as error:
             self._finish(job, lane, error)
         else:
             self.running[id(job)] = job
             self.engine.submit(id(job), task)
+
+    def _accepted(self, ranking: Ranking) -> Ranking | DiscorankError:
+        try:
+            self.accept(ranking)
+        except DiscorankError as error:
+            return error
+        return ranking
 
     def _finish(self, job: _Job, lane: _Lane, outcome: Outcome) -> None:
         job.done, job.outcome = True, outcome
@@ -224,6 +257,12 @@ class Scheduler:
         source = (*lane.context.source, str(record.source or ""))
         lane.context = Context(source, (*lane.context.target, str(text))).last(self.width)
         lane.position = record.position
+
+
+def _characters(record: CandidateList) -> int:
+    """About how much text a record holds."""
+    texts = [candidate.text for candidate in (*record.candidates, *record.pseudo_references)]
+    return sum(len(str(text)) for text in (*texts, *record.references, record.source or ""))
 
 
 def _cut(lane: _Lane, record: CandidateList, broken: bool) -> None:

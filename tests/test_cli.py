@@ -203,7 +203,7 @@ def test_language(tmp_path: Path) -> None:
     source = write_lists(tmp_path / "in.jsonl", [{"id": "a", "candidates": ["中文 文本", "中文", "文本"]}])
     out = tmp_path / "out"
     assert main(["decode", str(source), "-u", "bleu", "--lang", "zh-CN", "-o", str(out), "--quiet"]) == 0
-    assert json.loads(Path(f"{out}.run.json").read_text())["identity"]["utility"] == 'bleu(tokenize="zh")'
+    assert json.loads(Path(f"{out}.run.json").read_text())["settings"]["utility"] == 'bleu(tokenize="zh")'
 
 
 def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:

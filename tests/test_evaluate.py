@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from discorank import CandidateList, Context, Document, InputError, MBRDecoder, Metric, Scorer, load_metric
 from discorank.metrics import evaluate
 from discorank.metrics.base import Info, Reading
-from discorank.metrics.evaluate import BUCKET, Distinct, Store, is_joined, lift, matrices
+from discorank.metrics.evaluate import BUCKET, Folded, Store, is_joined, lift, matrices
 from discorank.metrics.reps import Block, FloatArray, IntArray, Reps
 from discorank.metrics.settings import settings
 from discorank.metrics.texts import NO_CONTEXT, Comparison, Item, paired
@@ -177,16 +177,16 @@ def test_hundreds_of_lists_are_compared_in_one_call() -> None:
 
 
 def test_repeated_rows_are_compared_once_in_order_of_appearance() -> None:
-    distinct = Distinct.of(Block(np.array([4, 1, 4, 2]), np.array([2, 2]), 7))
+    distinct = Folded.of(Block(np.array([4, 1, 4, 2]), np.array([2, 2]), 7))
     assert distinct.block.hypotheses.tolist() == [4, 1, 2]
     assert distinct.block.references.tolist() == [2]
     assert distinct.block.source == 7
     assert distinct.spread(np.array([[40.0], [10], [20]])).tolist() == [[40, 40], [10, 10], [40, 40], [20, 20]]
     rows = np.array([3, 1, 3])
-    assert Distinct.of(Block(rows, rows)).block.square
+    assert Folded.of(Block(rows, rows)).block.square
     single = Block(np.array([3, 1]), np.array([5]))
-    assert Distinct.of(single).block is single
-    assert Distinct.of(single).spread(np.ones((2, 1))).tolist() == [[1], [1]]
+    assert Folded.of(single).block is single
+    assert Folded.of(single).spread(np.ones((2, 1))).tolist() == [[1], [1]]
 
 
 def test_a_text_comparison_is_not_lifted() -> None:

@@ -371,7 +371,7 @@ def test_decode_one_list() -> None:
     ("arguments", "message"),
     [
         ((["a", ["b", "c"]],), r"candidates\[1\]: found \['b', 'c'\]. A document is written discorank.Document"),
-        (("text",), "candidates: found one text. Give a list of texts"),
+        (("text",), "candidates: found 'text'. Give a list of texts"),
         (([],), "no candidates, expected at least one"),
     ],
 )

@@ -185,7 +185,7 @@ def test_saved_utilities_decide_again(tmp_path: Path, utility: str) -> None:
     assert main(again) == 0
     direct = ["decode", str(source), "-u", utility, "--quiet", "--weights", "logprob", "-o", str(tmp_path / "c")]
     assert main(direct) == 0
-    assert run_file(tmp_path / "b")["identity"]["utility"] == utility
+    assert run_file(tmp_path / "b")["settings"]["utility"] == utility
     for found, expected in zip(rows(tmp_path / "b"), rows(tmp_path / "c"), strict=True):
         assert found["index"] == expected["index"]
         assert found["utility"] == pytest.approx(expected["utility"], rel=1e-13)

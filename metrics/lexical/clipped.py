@@ -87,7 +87,7 @@ def _multiply(total: FloatArray, counts: IntArray, first: IntArray, lists: Lists
     np.maximum.at(columns, several // lists.height, counts.ravel().take(several))
     upto = np.concatenate(([0], columns.cumsum()))
     sizes = np.diff(upto[first])
-    width = max(TILE, int(sizes.mean()) // 2)
+    width = max(TILE, min(int(sizes.mean()) // 2, CELLS // lists.height))
     tiles = -(-sizes // width)
     owner = np.repeat(np.arange(len(tiles)), tiles)
     place = np.arange(upto[-1]) + np.repeat((tiles.cumsum() - tiles) * width - upto[first[:-1]], sizes)

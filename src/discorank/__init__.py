@@ -15,6 +15,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "Block": ".metrics.reps",
+    "Info": ".metrics.base",
+    "Item": ".metrics.texts",
+    "Ragged": ".metrics.reps",
+    "Reading": ".metrics.base",
+    "Reps": ".metrics.reps",
+    "settings": ".metrics.settings",
     "CandidateList": ".rerank.lists",
     "Candidate": ".rerank.lists",
     "Context": ".metrics.texts",
@@ -34,29 +41,38 @@ _HOME = {
 }
 
 __all__ = [
+    "Block",
     "Candidate",
     "CandidateList",
     "Context",
     "DiscorankError",
     "Document",
+    "Info",
     "InputError",
+    "Item",
     "MBRDecoder",
     "Metric",
     "MetricError",
     "ModelLoadError",
+    "Ragged",
     "Ranking",
+    "Reading",
+    "Reps",
     "Reranker",
     "ResumeError",
     "Scorer",
     "decode",
     "load_metric",
+    "settings",
 ]
 
 if TYPE_CHECKING:
-    from .metrics.base import Metric, Scorer
+    from .metrics.base import Info, Metric, Reading, Scorer
     from .metrics.errors import DiscorankError, InputError, MetricError, ModelLoadError, ResumeError
     from .metrics.registry import load_metric
-    from .metrics.texts import Context, Document
+    from .metrics.reps import Block, Ragged, Reps
+    from .metrics.settings import settings
+    from .metrics.texts import Context, Document, Item
     from .rerank.choice import Ranking
     from .rerank.lists import Candidate, CandidateList
     from .rerank.mbr import MBRDecoder, decode

@@ -6,9 +6,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import Any, Literal
 
 from ..metrics.settings import settings
 from ..metrics.texts import Document
@@ -30,7 +28,7 @@ class CheckOptions:
     """
 
     utility: str | None = None
-    format: str = "text"
+    format: Literal["text", "json"] = "text"
 
 
 OPTIONS = Options(
@@ -43,11 +41,11 @@ OPTIONS = Options(
 
 
 class Tally:
-    """What has been seen; grows by a few bytes per candidate list."""
+    """What has been seen; counts only, so that it does not grow with the file."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.sizes: list[int] = []  # candidates per list
+        self.sizes: Counter[int] = Counter()  # candidates per list
         self.lengths: Counter[int] = Counter()  # code points per candidate
         self.document: str | None = None
 
@@ -56,13 +54,14 @@ class Tally:
         texts = [candidate.text for candidate in record.candidates]
         distinct = len(set(texts))
         references = len({candidate.text for candidate in record.pseudo_references}) or distinct
-        self.sizes.append(len(texts))
+        self.sizes[len(texts)] += 1
         self.lengths.update(len(str(text)) for text in texts)
         self.counts.update(
             lists=1,
             candidates=len(texts),
             distinct=distinct,
             pairs=distinct * references,
+            pseudo_references=references if record.pseudo_references else 0,
             characters=sum(len(str(text)) for text in texts),
             empty=sum(not str(text).strip() for text in texts),
             with_documents=any(isinstance(text, Document) for text in texts),
@@ -78,12 +77,10 @@ class Tally:
 
     def report(self) -> dict[str, Any]:
         """Everything as JSON data."""
-        sizes = np.array(self.sizes or [0])
-        lengths = np.repeat(*np.array(sorted(self.lengths.items()) or [(0, 1)]).T)
         return {
             **{name: int(n) for name, n in self.counts.items()},
-            "candidates_per_list": _spread(sizes),
-            "characters_per_candidate": _spread(lengths),
+            "candidates_per_list": _spread(self.sizes or Counter([0])),
+            "characters_per_candidate": _spread(self.lengths or Counter([0])),
             "duplicate_share": 1 - self.counts["distinct"] / max(1, self.counts["candidates"]),
         }
 
@@ -125,14 +122,20 @@ def _needs(values: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, An
             problems.append(f"{part.name} reads context: every list needs its document")
     return {
         "signature": metric.signature(),
-        "texts_to_represent": report.get("distinct", 0) * len(metric.parts),
+        "texts_to_represent": (report.get("distinct", 0) + report.get("pseudo_references", 0)) * len(metric.parts),
         "pairs_to_compare": report.get("pairs", 0) * len(metric.parts),
         "problems": problems,
     }
 
 
-def _spread(values: Any) -> dict[str, float]:
-    return {"min": int(values.min()), "median": float(np.median(values)), "max": int(values.max())}
+def _spread(counts: Counter[int]) -> dict[str, int]:
+    """Least, (lower) median and largest of counted numbers."""
+    middle, seen = (counts.total() + 1) // 2, 0
+    for value in sorted(counts):
+        seen += counts[value]
+        if seen >= middle:
+            break
+    return {"min": min(counts), "median": value, "max": max(counts)}
 
 
 def _shown(value: Any) -> str:

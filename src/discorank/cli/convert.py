@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
+
+from pydantic import Field
 
 from ..metrics.settings import settings
 from ..rerank.lists import write_list
@@ -13,7 +15,7 @@ from ..rerank.rows import as_line, error_row
 from .console import Progress, say
 from .inputs import InputOptions, open_input
 from .options import Options
-from .running import OutputOptions, complete_or_absent
+from .running import OutputOptions, check_not_input, complete_or_absent
 
 
 @settings
@@ -24,7 +26,7 @@ class LimitOptions:
         max_errors: how many error records are reported on stderr and left out before the conversion stops.
     """
 
-    max_errors: int = 0
+    max_errors: Annotated[int, Field(ge=0)] = 0
 
 
 OPTIONS = Options(
@@ -40,6 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     """Converts; returns the exit code."""
     values = OPTIONS.parse(arguments)
     done = errors = 0
+    check_not_input(values["output"], [values["input"], values["sources"]])
     with (
         open_input(values) as lists,
         Progress("lists", lists.fraction, values["quiet"]) as progress,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from ..integrations.formats import Lists
+from ..metrics.errors import InputError
 from ..metrics.settings import settings
 from ..rerank.choice import Distinct, Ranking
 from ..rerank.lists import CandidateList
 from ..rerank.mbr import MBRDecoder
+from ..rerank.rows import as_line
 from .inputs import InputOptions, metric_in, open_input
 from .options import Options, build, needed
 
@@ -32,8 +34,8 @@ class ExplainOptions:
     """
 
     id: tuple[str, ...] = ()
-    limit: int | None = 10
-    format: str = "text"
+    limit: Annotated[int, Field(ge=1)] | None = 10
+    format: Literal["text", "json"] = "text"
 
 
 OPTIONS = Options(
@@ -43,6 +45,7 @@ OPTIONS = Options(
     positional={"input": "?"},
     short={"utility": "u", "num_candidates": "n"},
     hidden=["keep_matrix"],
+    defaults={"nbest": 3},
 )
 
 
@@ -51,20 +54,24 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     utility = metric_in(values, needed(values, "utility", "--utility"))
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
-    nbest = values["nbest"] if values["nbest"] != 1 else 3
-    decoder = build(MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=True, nbest=nbest)
+    decoder = build(MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=True)
     with open_input(values) as lists:
-        records = {record.id: record for record in islice(_wanted(lists, values["id"]), values["limit"])}
+        ids = frozenset(values["id"])
+        records = {r.id: r for r in islice(_wanted(lists, frozenset() if decoder.width else ids), values["limit"])}
+    if missing := sorted(ids - records.keys()):
+        raise InputError(f"no list {', '.join(missing)}", where=lists.name, fix="Raise --limit, or see the input's ids")
     for ranking in decoder.decode(records.values()):
+        if ids and ranking.id not in ids:
+            continue
         found = explanation(ranking, records[ranking.id])
         if values["format"] == "json":
-            sys.stdout.write(json.dumps(found, ensure_ascii=False) + "\n")
+            sys.stdout.write(as_line(found).decode())
         else:
             sys.stdout.write(_text(found, decoder))
     return 0
 
 
-def _wanted(lists: Lists, ids: Sequence[str]) -> Iterator[CandidateList]:
+def _wanted(lists: Lists, ids: frozenset[str]) -> Iterator[CandidateList]:
     for entry in lists:
         if entry.error is not None:
             raise entry.error

@@ -49,6 +49,13 @@ def open_input(values: Mapping[str, Any]) -> Lists:
 
 
 def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
-    """The metric that an option names, with the defaults of the language that is set."""
+    """The metric that an option names, for the language and on the device that are set."""
     metric = load_metric(spec)
-    return metric.for_language(values["lang"]) if values["lang"] else metric
+    metric = metric.for_language(values["lang"]) if values["lang"] else metric
+    return metric.on_device(values["device"]) if values["device"] else metric
+
+
+def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that make other lists of the same bytes."""
+    names = ("input_format", "num_candidates", "human", "as_systems", "include")
+    return {name: list(v) if isinstance(v, tuple) else v for name in names if (v := values[name]) not in (None, ())}

@@ -7,6 +7,7 @@ refused, 5 resources gone (resumable), 130 and 143 interrupted (resumable).
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -36,9 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     signal.signal(signal.SIGTERM, _terminate)
-    sys.path.insert(0, os.getcwd())  # so that -u module:Class finds the user's own module
+    sys.path.append(os.getcwd())  # behind everything else: -u module:Class finds the user's own module there
     try:
-        return _run(arguments)
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     except (KeyboardInterrupt, TerminatedError) as stop:
@@ -85,6 +88,9 @@ def _failed(error: Exception, debug: bool) -> int:
     if isinstance(error, DiscorankError):
         print(f"discorank: {error}", file=sys.stderr)
         return error.exit_code
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        print(f"discorank: {error.strerror}; free some and run the same command again", file=sys.stderr)
+        return 5
     if isinstance(error, MemoryError):
         print("discorank: out of memory; the same command goes on from here", file=sys.stderr)
         return 5

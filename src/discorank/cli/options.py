@@ -29,10 +29,14 @@ class CommonOptions:
     """What every subcommand takes.
 
     Args:
+        engine: where metrics run.
+        device: where models run, such as cpu or cuda:0, for metrics that have one.
         lang: language of the texts, for metrics whose defaults depend on it (bleu's tokenizer).
         quiet: say nothing on stderr but errors.
     """
 
+    engine: Literal["local"] = "local"
+    device: str | None = None
     lang: str | None = None
     quiet: bool = False
 
@@ -47,6 +51,7 @@ class Options:
         positional: options given by place, in order, with the number argparse takes ("?", "*").
         short: one-letter flags by option.
         hidden: fields that are no options.
+        defaults: where the subcommand's differ from the components'.
     """
 
     def __init__(
@@ -57,18 +62,21 @@ class Options:
         positional: Mapping[str, str] | None = None,
         short: Mapping[str, str] | None = None,
         hidden: Sequence[str] = (),
+        defaults: Mapping[str, Any] | None = None,
     ) -> None:
+        self.components = (*components, CommonOptions)
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
         self.positional = dict(positional or {})
         self.parser = argparse.ArgumentParser(f"discorank {name}", description=about, allow_abbrev=False)
-        for component in (*components, CommonOptions):
+        for component in self.components:
             helps = _helps(component)
             hints = get_type_hints(component, include_extras=True)
             for field in fields(component):
                 if field.name not in hidden:
                     self.types[field.name] = hints[field.name]
-                    self.defaults[field.name] = None if field.default is MISSING else field.default
+                    own = None if field.default is MISSING else field.default
+                    self.defaults[field.name] = (defaults or {}).get(field.name, own)
                     self._add(field.name, helps.get(field.name, ""), (short or {}).get(field.name))
         self.parser.add_argument("--config", metavar="FILE", help="YAML file, or the name of a preset, with any option")
         self.parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any option, as YAML")
@@ -109,7 +117,9 @@ class Options:
             name, mark, text = pair.partition("=")
             if not mark:
                 raise InputError(f"found {pair!r}", where="--set", fix="Write key=value")
-            values |= self._known({name.strip(): parse_value(text)}, "--set")
+            values |= self._known(
+                {name.strip(): self._typed(FIELD_NAMES.get(name.strip(), name.strip()), text)}, "--set"
+            )
         values = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         if shown:
             import yaml
@@ -117,6 +127,9 @@ class Options:
             plain = {FLAG_NAMES.get(name, name): list(v) if isinstance(v, tuple) else v for name, v in values.items()}
             sys.stdout.write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
             raise SystemExit(0)
+        for component in self.components:
+            if all(field.default is not MISSING for field in fields(component)):
+                build(component, values)  # wrong types and ranges raise here
         return values
 
     def _known(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -124,16 +137,27 @@ class Options:
         for name in named:
             if name not in self.types:
                 raise unknown("option", name, (FLAG_NAMES.get(known, known) for known in self.types), where=where)
-        return named
+        return {name: self._typed(name, value) for name, value in named.items()}
 
     def _typed(self, name: str, value: Any) -> Any:
         """A flag's text as the type of its field: text stays text, everything else is read as YAML."""
-        if not isinstance(value, str) or str in _alternatives(self.types[name]):
+        kinds = _alternatives(self.types.get(name.replace("-", "_"), str))
+        if not isinstance(value, str) or str in kinds:
             return value
-        origins = {get_origin(kind) for kind in _alternatives(self.types[name])}
-        if Literal in origins or not _alternatives(self.types[name]) & {int, float}:
+        if Literal in {get_origin(kind) for kind in kinds}:
             return value
-        return None if value == "all" else parse_value(value)
+        if value == "all":
+            return None
+        parsed = parse_value(value)
+        return _number(parsed) if float in kinds and isinstance(parsed, str) else parsed
+
+
+def _number(text: str) -> float | str:
+    """A number that YAML does not take for one, such as 1e-1."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def build(component: type[T], values: Mapping[str, Any], **replaced: Any) -> T:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..integrations.formats import Lists
-from ..metrics.errors import InputError
+from ..metrics.errors import InputError, ResourceError
 from ..metrics.settings import settings
 from ..rerank.engine import Engine
 from ..rerank.mbr import Decider
 from ..rerank.runs import RunSettings, run_lists
 from .console import Progress, say
-from .inputs import open_input
+from .inputs import open_input, reading_in
 from .options import build
 
 
@@ -24,7 +24,7 @@ class OutputOptions:
     """Where rows go.
 
     Args:
-        output: the file; OUT.run.json and OUT.errors.jsonl stand beside it; stdout if not given.
+        output: the file; stdout if not given.
     """
 
     output: str | None = None
@@ -36,8 +36,12 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
     path = None if out in (None, "-") else Path(out)
     if path is not None and path.suffix == ".gz":
         raise InputError("rows are written plain, so that a run can go on", where="--output", fix="Leave .gz off")
+    inputs = [values.get(name) for name in ("input", "sources", "utilities")]
+    for made in (path, values.get("save_utilities")):
+        check_not_input(made, inputs)
     with open_input(values) as lists, Progress("lists", lists.fraction, quiet) as progress:
-        counts = run_lists(decider, lists, lists.name, path, engine, build(RunSettings, values), progress)
+        run = build(RunSettings, values)
+        counts = run_lists(decider, lists, lists.name, path, engine, run, progress, reading_in(values))
     say(_closing(counts, lists, path), quiet)
     return 3 if counts.get("errors") else 0
 
@@ -47,8 +51,18 @@ def _closing(counts: Mapping[str, int], lists: Lists, out: Path | None) -> str:
     share = f"{100 * counts.get('duplicates', 0) / candidates:.1f}% duplicates" if candidates else "none"
     rest = {name: n for name, n in counts.items() if name not in ("rows", "candidates", "duplicates", "errors")}
     notes = "".join(f", {n} {name}" for name, n in sorted(rest.items()))
-    errors = f"; {counts['errors']} error records in {out}.errors.jsonl" if counts.get("errors") else ""
+    place = f"in {out}.errors.jsonl" if out else "on stderr"
+    errors = f"; {counts['errors']} error records {place}" if counts.get("errors") else ""
+    if not (rows or counts.get("errors") or counts.get("context_only")):
+        return f"{lists.name}: there are no lists in it"
     return f"{lists.name}: {rows} lists decided, {candidates} candidates ({share}){notes}{errors}"
+
+
+def check_not_input(output: str | Path | None, inputs: Iterable[str | None]) -> None:
+    """Raises InputError if an output is one of the inputs, under whatever name."""
+    for name in inputs:
+        if output and name and os.path.exists(output) and os.path.exists(name) and os.path.samefile(output, name):
+            raise InputError("is an input and an output", where=str(output), fix="Choose another output")
 
 
 @contextmanager
@@ -59,14 +73,22 @@ def complete_or_absent(path: str) -> Iterator[BinaryIO]:
         InputError: it cannot be written.
     """
     draft = f"{path}.tmp"
+    if os.path.exists(f"{path}.run.json"):
+        raise InputError("is the output of a run", where=path, fix="Choose another output")
     try:
-        with open(draft, "wb") as file:
+        file = open(draft, "wb")  # noqa: SIM115  closed below
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", where=path, fix="Choose another output") from error
+    try:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", where=path, fix="Choose another output") from error
+        raise ResourceError(f"cannot be written: {error.strerror}", where=path) from error
     finally:
         if os.path.exists(draft):
             os.unlink(draft)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple
+from itertools import count
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
+from ..integrations.seen import SeenKeys
 from ..integrations.source import LineSource
 from ..integrations.strictjson import parse_json
 from ..metrics import evaluate
@@ -23,7 +25,7 @@ from ..rerank.rows import as_line
 from .console import table
 from .inputs import metric_in
 from .options import Options, needed
-from .running import OutputOptions, complete_or_absent
+from .running import OutputOptions, check_not_input, complete_or_absent
 
 BATCH = 4096
 
@@ -49,7 +51,7 @@ class ScoreOptions:
     references: tuple[str, ...] = ()
     sources: str | None = None
     documents: str | None = None
-    format: str = "text"
+    format: Literal["text", "json"] = "text"
 
 
 OPTIONS = Options(
@@ -76,6 +78,8 @@ def run(arguments: Sequence[str]) -> int:
     """Scores; returns the exit code."""
     values = OPTIONS.parse(arguments)
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
+    files = [values["input"], values["sources"], values["documents"], *values["hypotheses"], *values["references"]]
+    check_not_input(values["output"], files)
     segments = _from_jsonl(values["input"]) if values["input"] else _from_files(values)
     scored: dict[str, list[_Scores]] = {}
     with _segment_file(values["output"]) as file:
@@ -94,7 +98,15 @@ def run(arguments: Sequence[str]) -> int:
 def _batches(segments: Iterator[Segment]) -> Iterator[list[Segment]]:
     """Some thousand segments at a time, whole documents."""
     batch: list[Segment] = []
+    seen, last = SeenKeys(), None
     for segment in segments:
+        if segment.document is not None and segment.document != last and not seen.add(segment.document):
+            raise InputError(
+                f"{segment.document!r} comes back after another document",
+                where=f"{segment.where}: document",
+                fix="The segments of one document are adjacent",
+            )
+        last = segment.document
         if len(batch) >= BATCH and (segment.document is None or segment.document != batch[-1].document):
             yield batch
             batch = []
@@ -117,9 +129,16 @@ class _Scores:
         references = [segment.references for segment in batch]
         sources = _column([segment.source for segment in batch])
         documents = _column([segment.document for segment in batch])
-        values = self.metric.score(hypotheses, references, sources, documents)
-        for (_, part), rows in zip(self.metric.parts, self.statistics, strict=True):
-            rows.append(evaluate.statistics(part, part.segments(hypotheses, references, sources, documents)))
+        values = np.zeros(len(batch))
+        for (weight, part), rows in zip(self.metric.parts, self.statistics, strict=True):
+            try:
+                segments = part.segments(hypotheses, references, sources, documents)
+                store = evaluate.Store(part.scorer)
+                own = evaluate.scores(part, segments, store)
+                rows.append(evaluate.statistics(part, segments, store))
+            except InputError as error:
+                raise _placed(error, batch) from None
+            values += own if not isinstance(self.metric, Mix) else weight * part.utility_sign * own
         self.total += float(values.sum())
         self.segments += len(batch)
         return values
@@ -136,6 +155,14 @@ class _Scores:
             corpus = sum(weight * part.utility_sign * value for (weight, part), value in terms)
         mean = self.total / self.segments
         return {"system": system, "metric": self.name, "corpus": corpus, "mean": mean, "segments": self.segments}
+
+
+def _placed(error: InputError, batch: Sequence[Segment]) -> InputError:
+    """The error at its line of the input instead of its place in the batch."""
+    found = re.fullmatch(r"(\w+)\[(\d+)\](.*)", error.where)
+    if not found:
+        return error
+    return InputError(error.found, where=f"{batch[int(found[2])].where}: {found[1]}{found[3]}", fix=error.fix)
 
 
 def _column(values: Sequence[Any]) -> Sequence[Any] | None:
@@ -170,7 +197,7 @@ def _from_files(values: Mapping[str, Any]) -> Iterator[Segment]:
 
 def _together(columns: Sequence[Iterator[str]], names: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Lines of all files side by side; InputError with both counts where one is shorter."""
-    for number in range(10**12):
+    for number in count():
         lines = [next(column, None) for column in columns]
         if all(line is None for line in lines):
             return
@@ -241,4 +268,4 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _json(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"
+    return as_line(dict(row)).decode()
