@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import subprocess
 import sys
@@ -77,12 +78,46 @@ def test_presets(tmp_path: Path, capsys: Captured) -> None:
         (["explane", DEMO], "unknown subcommand 'explane'. Did you mean 'explain'"),
         (["score", "-m", "chrf", "--hypotheses", "no.txt"], "cannot be opened"),
         (["metrics", "chrff"], "Did you mean 'chrf"),
+        (["explain", DEMO, "-u", "chrf", "--id", "nosuch", "--quiet"], "no list nosuch"),
+        (["explain", DEMO, "-u", "chrf", "--limit", "foo"], "limit"),
+        (["explain", DEMO, "-u", "chrf", "--limit", "0"], "limit"),
+        (["check", DEMO, "--format", "xml"], "format"),
+        (["convert", DEMO, "--max-errors", "abc"], "max_errors"),
+        (["decode", DEMO, "-u", "chrf", "--from", "flat", "--num-candidates", "abc"], "num_candidates"),
+        (["decode", DEMO, "-u", "chrf", "--set", "quiet=no_really"], "quiet"),
+        (["decode", DEMO, "-u", "bleu", "--engine", "spark"], "engine"),
+        (["decode", DEMO, "-u", "chrf", "-o", "/dev/null"], "is no plain file"),
     ],
 )
 def test_refusals_say_what_to_do(arguments: list[str], message: str, tmp_path: Path, capsys: Captured) -> None:
     code = main([argument.format(out=tmp_path / "out") for argument in arguments])
     assert code in (2, 4)
     assert message in capsys.readouterr().err
+
+
+def test_no_config_raises_anything_but_our_errors(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every option of every subcommand, given values of every kind: refused or done, never an internal error."""
+    monkeypatch.chdir(tmp_path)
+    values = [None, True, -1, 0, 3, 1e300, "", "x", "1e-1", [], [1], ["a"], {}, {"a": 1}, "all", "-", "field:", "\0"]
+    for name in ("decode", "rerank", "explain", "score", "check", "convert", "metrics"):
+        options = importlib.import_module(f"discorank.cli.{name}").OPTIONS
+        for key in options.types:
+            for value in values:
+                config = tmp_path / "c.yaml"
+                config.write_text(yaml.safe_dump({"input": DEMO, "utility": "chrf", "quiet": True, key: value}))
+                if name == "metrics":
+                    config.write_text(yaml.safe_dump({key: value}))
+                if key == "input" and value == "-":
+                    continue
+                arguments = [name, "--config", str(config), "--set", f"output={tmp_path}/out"][
+                    : 3 if name in ("explain", "check", "metrics") else 5
+                ]
+                assert main(arguments) in (0, 2, 3, 4), (name, key, value, capsys.readouterr().err)
+                for path in tmp_path.iterdir():
+                    path.unlink()
+    capsys.readouterr()
 
 
 def test_no_traceback_without_debug(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

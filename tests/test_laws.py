@@ -559,7 +559,7 @@ def test_decoding_averages_pairwise(metric: Metric, candidates: list[str], self_
     assert all(b <= a + 2e-9 * abs(a) for a, b in pairwise(values))
 
 
-FROZEN = {
+FROZEN: dict[str, str] = {
     "bleu": "bleu",
     "chrf": "chrf",
     "chrf++": "chrf(word_order=2)",

@@ -73,6 +73,9 @@ class Shuffled:
         self.waiting: list[tuple[int, Task]] = []
         self.most = 0
 
+    def load(self, metrics: Sequence[Any]) -> None:
+        self.inner.load(metrics)
+
     def submit(self, key: int, task: Task) -> None:
         self.waiting.append((key, task))
         self.most = max(self.most, len(self.waiting))

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ..metrics.errors import InputError, unknown
 from ..metrics.settings import settings
@@ -122,15 +122,26 @@ class Options:
             )
         values = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         if shown:
-            import yaml
+            self._print(values)
+        self._check(values)
+        return values
 
-            plain = {FLAG_NAMES.get(name, name): list(v) if isinstance(v, tuple) else v for name, v in values.items()}
-            sys.stdout.write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
-            raise SystemExit(0)
+    def _print(self, values: Mapping[str, Any]) -> NoReturn:
+        import yaml
+
+        plain = {FLAG_NAMES.get(name, name): list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+        sys.stdout.write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
+        raise SystemExit(0)
+
+    def _check(self, values: Mapping[str, Any]) -> None:
+        """Raises InputError for a NUL, and for a wrong type or range where the component needs nothing else."""
+        for name, value in values.items():
+            texts = value if isinstance(value, tuple) else (value,)
+            if any("\0" in text for text in texts if isinstance(text, str)):
+                raise InputError("holds a NUL character", where=FLAG_NAMES.get(name, name), fix="Leave it out")
         for component in self.components:
             if all(field.default is not MISSING for field in fields(component)):
-                build(component, values)  # wrong types and ranges raise here
-        return values
+                build(component, values)
 
     def _known(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
         named = {FIELD_NAMES.get(name, name.replace("-", "_")): value for name, value in values.items()}
