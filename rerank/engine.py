@@ -20,7 +20,7 @@ from ..metrics.reps import Block, FloatArray
 from ..metrics.texts import Comparison
 from .choice import expected_utility, without_own
 
-STORE_BYTES = 1 << 28  # representations kept for later lists
+STORE_BYTES = 1 << 26  # representations kept for later lists
 FIRST_WAVE = 1 << 16  # characters handed to the metric at once, to begin with
 SHORT_SECONDS, LONG_SECONDS = 0.3, 1.5  # a wave outside this is made longer or shorter
 
