@@ -78,7 +78,7 @@ class Scorer(ABC):
         raise TypeError(f"{type(self).__name__} has no linear form")
 
     def pair_cost(self, reps: Reps, block: Block) -> int:
-        """Forward passes that `compare` needs for a block, 0 where pairs are plain algebra; engines tile by it."""
+        """Summed lengths of the forward passes that `compare` needs for a block; 0 where pairs are plain algebra."""
         return 0
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:

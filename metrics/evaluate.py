@@ -97,11 +97,15 @@ class Store:
         return Reps.concat(parts).take(np.argsort(order, kind="stable"))
 
     def groups(self, blocks: Sequence[Block]) -> Iterator[slice]:
-        """Consecutive blocks of about GROUP_LENGTH and at most GROUP_CELLS together (one block may be larger)."""
+        """Consecutive blocks of about GROUP_LENGTH and at most GROUP_CELLS together (one block may be larger).
+
+        What pairs cost counts as length.
+        """
         start, length, cells = 0, 0, 0
         for i, block in enumerate(blocks):
             more = int(self.lengths[block.hypotheses].sum())
             more += 0 if block.square else int(self.lengths[block.references].sum())
+            more += self.scorer.pair_cost(self.reps, block)
             if i > start and (length + more > GROUP_LENGTH or cells + block.cells > GROUP_CELLS):
                 yield slice(start, i)
                 start, length, cells = i, 0, 0
