@@ -91,6 +91,7 @@ class SavedEngine:
         self.utility = Saved(first["utility"])
         self.done: list[tuple[int, Result | DiscorankError]] = []
         self.next: tuple[str, str, FloatArray] | None = None
+        self.found = False  # the row of the first list
 
     def load(self, metrics: Sequence[Utility]) -> None:
         """There is nothing to load."""
@@ -108,7 +109,9 @@ class SavedEngine:
         return done
 
     def _value(self, task: Task) -> Result:
-        if self.next is None:
+        if not self.found:
+            self._find(task.id)
+        elif self.next is None:
             row = next(self.rows, None)
             self.next = None if row is None else read_row(row)
         if self.next is None or self.next[0] != task.id:
@@ -128,6 +131,16 @@ class SavedEngine:
                 fix="Save the utilities again",
             )
         return Result(expected_utility(u, task.weights, task.own)[None], (u,) if task.keep_matrix else ())
+
+    def _find(self, name: str) -> None:
+        """Goes to the row of the first list, which is not the first of the file where a run goes on."""
+        for row in self.rows:
+            self.next = read_row(row)
+            if self.next[0] == name:
+                self.found = True
+                return
+        self.next, self.rows = None, self._read()
+        next(self.rows, None)
 
     def _read(self) -> Iterator[Any]:
         try:

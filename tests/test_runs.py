@@ -263,6 +263,18 @@ def test_saved_utilities_decide_again(tmp_path: Path, utility: str) -> None:
         assert (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
 
 
+def test_a_run_from_saved_utilities_goes_on(tmp_path: Path) -> None:
+    lists = list(made_lists(30))
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    saved = str(tmp_path / "u.jsonl")
+    assert decode(source, tmp_path / "a", "--save-utilities", saved) == 0
+    again = ["decode", str(source), "--utilities", saved, "--quiet", "-o", str(tmp_path / "b")]
+    for stop in (11, 12, 30):
+        write_lists(source, lists[:stop])
+        assert main(again) == 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
 def test_saved_utilities_of_other_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = str(tmp_path / "u.jsonl")
     source = write_lists(tmp_path / "in.jsonl", made_lists(4))

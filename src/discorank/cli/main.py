@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     signal.signal(signal.SIGTERM, _terminate)
-    sys.path.append(os.getcwd())  # behind everything else: -u module:Class finds the user's own module there
+    sys.path.append("")  # the working directory, behind all else: -u module:Class finds the user's own module there
     try:
         code = _run(arguments)
         sys.stdout.flush()
