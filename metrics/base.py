@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 
 from . import evaluate, signature
-from .errors import InputError, excerpt
+from .errors import DiscorankError, InputError, ModelLoadError, excerpt
 from .reps import Block, FloatArray, IntArray, Reps
 from .texts import NO_CONTEXT, Comparison, Context, Document, Item, Text, aligned, paired
 
@@ -138,8 +138,13 @@ class Metric(ABC):
 
     @cached_property
     def scorer(self) -> Scorer:
-        """The loaded metric of this process."""
-        return self.load()
+        """The loaded metric of this process; raises ModelLoadError where `load` fails in a way of its own."""
+        try:
+            return self.load()
+        except (DiscorankError, MemoryError):
+            raise
+        except Exception as error:
+            raise ModelLoadError(f"{type(error).__name__}: {error}", where=self.signature()) from error
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "scorer"}

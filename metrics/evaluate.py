@@ -74,6 +74,9 @@ class Store:
             fresh = (
                 self._in_buckets(prepared, lengths) if self.scorer.info.bucketed else self.scorer.represent(prepared)
             )
+            sizes = {len(lengths), *(len(column) for column in fresh.columns.values())}
+            if sizes != {len(new)}:
+                raise MetricError(f"rows {sorted(sizes)} for {len(new)} items", where=type(self.scorer).__name__)
             reps = Reps.concat([self.reps, fresh]) if self.reps.columns else fresh
             joined = np.concatenate((self.lengths, lengths)), reps
         except BaseException:

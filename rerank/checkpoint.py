@@ -187,9 +187,11 @@ class Checkpoint:
             row = json.loads(self.run_file.read_text(encoding="utf-8"))
             was, data = dict(row["settings"]), row["input"]
             sizes, counts = ({str(k): int(v) for k, v in row[name].items()} for name in ("bytes", "counts"))
+            if int(data["entries"]) < 0 or min((*sizes.values(), *counts.values()), default=0) < 0:
+                raise ValueError("a negative number")
             seconds, digest = float(row["timings"]["seconds"]), str(data["digest"])
             state = State(int(data["entries"]), blake2b(digest_size=16), sizes, counts, seconds)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             raise ResumeError(
                 f"cannot be read ({error})", where=str(self.run_file), fix=f"Remove it and {self.out} to start anew"
             ) from error

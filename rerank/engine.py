@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..metrics.base import Metric, Scorer
-from ..metrics.errors import DiscorankError, MetricError, ResourceError
+from ..metrics.errors import DiscorankError, MetricError
 from ..metrics.evaluate import Folded, Store, lift, matrices
 from ..metrics.mixture import Utility
 from ..metrics.reps import Block, FloatArray
@@ -93,7 +93,10 @@ class LocalEngine:
         return [(key, result) for (key, _), result in zip(wave, found, strict=True)]
 
     def _values(self, tasks: Sequence[Task]) -> list[Result | DiscorankError]:
-        """Results of all tasks together; if that fails, of each alone, so that one bad list costs only itself."""
+        """Results of all tasks together; if that fails, of each alone, so that one bad list costs only itself.
+
+        A list that is too large for the memory even alone is such a list too.
+        """
         try:
             return list(self._together(tasks))
         except DiscorankError as error:
@@ -101,8 +104,6 @@ class LocalEngine:
                 return [error]
         except Exception as error:
             if len(tasks) == 1:
-                if isinstance(error, MemoryError):
-                    raise ResourceError("out of memory", where=f"list {tasks[0].id!r}") from error
                 problem = MetricError(f"{type(error).__name__}: {error}", where=tasks[0].metric.signature())
                 problem.__cause__ = error
                 return [problem]

@@ -10,7 +10,7 @@ from ..metrics.errors import DiscorankError, InputError
 from .choice import Ranking
 from .lists import plain
 
-_STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
+_STRING_OR_NUMBER = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?Infinity|NaN')
 _SPELT = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
 
 
@@ -53,8 +53,10 @@ def as_line(row: dict[str, Any]) -> bytes:
     A lone surrogate is written as its escape; of the numbers for which JSON has no word, infinity as 1e999 and NaN as
     null.
     """
-    text = json.dumps(row, ensure_ascii=False)
-    if "Infinity" in text or "NaN" in text:
+    try:
+        text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        text = json.dumps(row, ensure_ascii=False)
         text = _STRING_OR_NUMBER.sub(lambda found: _SPELT.get(found[0], found[0]), text)
     try:
         return text.encode("utf-8") + b"\n"

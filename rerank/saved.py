@@ -54,7 +54,7 @@ def read_row(row: Any) -> tuple[str, str, FloatArray]:
         h, r = map(int, row["shape"])
         values = np.frombuffer(b64decode(row["float64"], validate=True), "<f8").reshape(h, r)
         return str(row["id"]), str(row["texts"]), values.astype(np.float64)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"not a line of utilities ({error})", fix="Save them again") from error
 
 

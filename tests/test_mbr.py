@@ -20,6 +20,7 @@ from sacrebleu.metrics.ter import TER
 import discorank
 from discorank import Candidate, CandidateList, Document, InputError, MBRDecoder, MetricError, Ranking, load_metric
 from discorank.rerank import scheduler
+from discorank.rerank.engine import LocalEngine
 
 BOUNDED = bounded(max_examples=30, deadline=None, database=None, print_blob=True)
 
@@ -447,3 +448,12 @@ def test_numbers_of_a_small_case_by_hand() -> None:
     assert [(place.index, place.utility) for place in found.ranking] == [(2, 2), (1, pytest.approx(5 / 3)), (0, 1)]
     assert found.gap == pytest.approx(1 / 3)
     assert np.isfinite([place.utility for place in found.ranking if place.utility is not None]).all()
+
+
+def test_a_list_too_large_for_the_memory_costs_only_itself() -> None:
+    def hungry(hypothesis: str, reference: str) -> float:
+        return float(np.zeros(1 << 60)[0]) if "huge" in (hypothesis, reference) else 1.0
+
+    lists = [CandidateList(str(i), (Candidate(text),)) for i, text in enumerate(["a", "huge", "b"])]
+    found = [o for _, o in MBRDecoder(hungry).outcomes(enumerate(lists), LocalEngine())]
+    assert [isinstance(outcome, MetricError) for outcome in found] == [False, True, False]

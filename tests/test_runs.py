@@ -137,6 +137,56 @@ def test_outputs_are_no_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "is the output of a run" in capsys.readouterr().err
 
 
+def test_side_files_and_drafts_are_no_inputs_either(tmp_path: Path) -> None:
+    for side in (".errors.jsonl", ".run.json.tmp"):
+        source = write_lists(tmp_path / f"out{side}", made_lists(3))
+        before = source.read_bytes()
+        assert decode(source, tmp_path / "out") == 2
+        assert source.read_bytes() == before
+        source.unlink()
+    source = write_lists(tmp_path / "new.tmp", made_lists(3))
+    assert main(["convert", str(source), "-o", str(tmp_path / "new"), "--quiet"]) == 0
+    assert source.read_bytes() == (tmp_path / "new").read_bytes()
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["convert", str(source), "-o", str(tmp_path / "pipe"), "--quiet"]) == 2
+
+
+def test_other_saved_utilities_are_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(4))
+    for name, utility in (("u", "chrf"), ("v", "bleu")):
+        assert (
+            main(
+                [
+                    "decode",
+                    str(source),
+                    "-u",
+                    utility,
+                    "--quiet",
+                    "-o",
+                    f"{tmp_path}/{name}.out",
+                    "--save-utilities",
+                    f"{tmp_path}/{name}",
+                ]
+            )
+            == 0
+        )
+    again = ["decode", str(source), "--quiet", "-o", str(tmp_path / "b"), "--utilities"]
+    assert main([*again, f"{tmp_path}/u"]) == 0
+    assert main([*again, f"{tmp_path}/v"]) == 4
+    assert "utilities was" in capsys.readouterr().err
+
+
+def test_a_word_like_nan_in_a_long_text_costs_nothing(tmp_path: Path) -> None:
+    from discorank.rerank.rows import as_line
+
+    text = "x" * 3_000_000 + " NaN -Infinity " + '"' * 1000
+    assert json.loads(as_line({"text": text, "value": float("nan"), "low": float("-inf")})) == {
+        "text": text,
+        "value": None,
+        "low": float("-inf"),
+    }
+
+
 def test_reading_otherwise_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = {"id": "s", "references": {"R": ["r"]}, "systems": {"A": ["a"], "B": ["b"]}}
     source = write_lists(tmp_path / "in.jsonl", [row])

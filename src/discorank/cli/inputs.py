@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import file_digest
 from typing import Any
 
 from ..integrations.formats import Lists, open_lists
@@ -58,4 +59,13 @@ def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
 def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
     """The options that make other lists of the same bytes."""
     names = ("input_format", "num_candidates", "human", "as_systems", "include")
-    return {name: list(v) if isinstance(v, tuple) else v for name in names if (v := values[name]) not in (None, ())}
+    saved = {"utilities": _digest(values["utilities"])} if values.get("utilities") else {}
+    return saved | {
+        name: list(v) if isinstance(v, tuple) else v for name in names if (v := values[name]) not in (None, ())
+    }
+
+
+def _digest(path: str) -> str:
+    """A digest of a file's bytes."""
+    with open(path, "rb") as file:
+        return file_digest(file, "blake2b").hexdigest()[:32]

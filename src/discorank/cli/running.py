@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO
 
 from ..integrations.formats import Lists
@@ -37,7 +38,8 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
     if path is not None and path.suffix == ".gz":
         raise InputError("rows are written plain, so that a run can go on", where="--output", fix="Leave .gz off")
     inputs = [values.get(name) for name in ("input", "sources", "utilities")]
-    for made in (path, values.get("save_utilities")):
+    sides = ("", ".run.json", ".run.json.tmp", ".errors.jsonl", ".lock")
+    for made in (*(f"{path}{side}" for side in sides if path), values.get("save_utilities")):
         check_not_input(made, inputs)
     with open_input(values) as lists, Progress("lists", lists.fraction, quiet) as progress:
         run = build(RunSettings, values)
@@ -58,6 +60,13 @@ def _closing(counts: Mapping[str, int], lists: Lists, out: Path | None) -> str:
     return f"{lists.name}: {rows} lists decided, {candidates} candidates ({share}){notes}{errors}"
 
 
+def _umask() -> int:
+    """The permissions that new files are not given."""
+    found = os.umask(0)
+    os.umask(found)
+    return found
+
+
 def check_not_input(output: str | Path | None, inputs: Iterable[str | None]) -> None:
     """Raises InputError if an output is one of the inputs, under whatever name."""
     for name in inputs:
@@ -72,11 +81,15 @@ def complete_or_absent(path: str) -> Iterator[BinaryIO]:
     Raises:
         InputError: it cannot be written.
     """
-    draft = f"{path}.tmp"
     if os.path.exists(f"{path}.run.json"):
         raise InputError("is the output of a run", where=path, fix="Choose another output")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError("is no plain file", where=path, fix="Name a file; without one the output goes to stdout")
+    path = os.path.realpath(path)
     try:
-        file = open(draft, "wb")  # noqa: SIM115  closed below
+        folder, name = os.path.split(path)
+        file = NamedTemporaryFile("wb", dir=folder, prefix=f".{name[:100]}.", delete=False)  # noqa: SIM115  closed below
+        draft = file.name
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", where=path, fix="Choose another output") from error
     try:
@@ -84,6 +97,7 @@ def complete_or_absent(path: str) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(draft, 0o666 & ~_umask())
         os.replace(draft, path)
     except BrokenPipeError:
         raise
