@@ -154,22 +154,9 @@ def test_side_files_and_drafts_are_no_inputs_either(tmp_path: Path) -> None:
 def test_other_saved_utilities_are_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write_lists(tmp_path / "in.jsonl", made_lists(4))
     for name, utility in (("u", "chrf"), ("v", "bleu")):
-        assert (
-            main(
-                [
-                    "decode",
-                    str(source),
-                    "-u",
-                    utility,
-                    "--quiet",
-                    "-o",
-                    f"{tmp_path}/{name}.out",
-                    "--save-utilities",
-                    f"{tmp_path}/{name}",
-                ]
-            )
-            == 0
-        )
+        out, saved = f"{tmp_path}/{name}.out", f"{tmp_path}/{name}"
+        command = ["decode", str(source), "-u", utility, "--quiet", "-o", out, "--save-utilities", saved]
+        assert main(command) == 0
     again = ["decode", str(source), "--quiet", "-o", str(tmp_path / "b"), "--utilities"]
     assert main([*again, f"{tmp_path}/u"]) == 0
     assert main([*again, f"{tmp_path}/v"]) == 4

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from ..integrations.formats import Lists
 from ..metrics.errors import InputError, ResourceError
@@ -94,7 +94,7 @@ def complete_or_absent(path: str) -> Iterator[BinaryIO]:
         raise InputError(f"cannot be written: {error.strerror}", where=path, fix="Choose another output") from error
     try:
         with file:
-            yield file
+            yield cast(BinaryIO, file)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(draft, 0o666 & ~_umask())
