@@ -83,7 +83,7 @@ class Options:
         self.positional = dict(positional or {})
         self.parser = argparse.ArgumentParser(f"discorank {name}", description=about, allow_abbrev=False)
         for component in self.components:
-            helps = _helps(component)
+            helps = field_helps(component)
             hints = get_type_hints(component, include_extras=True)
             for field in fields(component):
                 if field.name not in hidden:
@@ -215,7 +215,7 @@ def _preset(name: str) -> Path:
     return presets[name]
 
 
-def _helps(component: type) -> dict[str, str]:
+def field_helps(component: type) -> dict[str, str]:
     """Help of every field, from the ``Args:`` part of the class's docstring."""
     doc = component.__doc__ or ""
     part = doc.partition("Args:")[2].partition("Raises:")[0]
