@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,7 +45,7 @@ class Encoder:
         self.layer = layers if layer is None else layer
         self.packed = model.config.model_type in PACKED
         if self.packed:
-            model.encoder.layer = model.encoder.layer[: self.layer]
+            model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
             use(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
@@ -58,7 +59,10 @@ class Encoder:
 
     @property
     def _first_position(self) -> int:
-        return int(self.config.pad_token_id) + 1 if "roberta" in self.config.model_type else 0
+        """RoBERTa and its kin count positions from behind that of padding."""
+        table = getattr(getattr(self.model, "embeddings", None), "position_embeddings", None)
+        padding = getattr(table, "padding_idx", None)
+        return 0 if padding is None else int(padding) + 1
 
     def states(self, ids: Ragged, all_layers: bool = False) -> Iterator[tuple[IntArray, list[Any]]]:
         """Rows of one length at a time, and their hidden states [rows, length, d] in float32 or better.
@@ -85,7 +89,7 @@ class Encoder:
         )
         at = 0
         for slab in slabs:
-            yield order[at : at + slab.count], [slab.rows(x[0]) for x in out.hidden_states]
+            yield order[at : at + slab.count], [slab.rows(x[0]) for x in out.hidden_states[: self.layer + 1]]
             at += slab.count
 
     def _plain(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
@@ -136,18 +140,17 @@ def _quietly() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def pretrained(folder: Path, kind: str = "AutoModel", **settings: Any) -> Any:
+def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
     """A transformers model with every weight of its folder.
 
     Raises:
         ModelLoadError: the folder is no model, or lacks weights.
     """
-    import transformers
-
     try:
+        empty = _empty(folder, kind)
         with _quietly():
-            model, about = getattr(transformers, kind).from_pretrained(
-                folder, local_files_only=True, output_loading_info=True, dtype="float32", **settings
+            model, about = type(empty).from_pretrained(
+                folder, local_files_only=True, output_loading_info=True, dtype="float32", **_without_pooler(empty)
             )
     except Exception as error:  # configuration, weights or tokenizer: many kinds
         raise _unreadable(folder, error) from error
@@ -166,15 +169,11 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
     Raises:
         ModelLoadError: the folder has no configuration, or the weights are not those of such an encoder.
     """
-    from transformers import AutoConfig, AutoModel
-
     try:
-        model = AutoModel.from_config(
-            AutoConfig.from_pretrained(folder, local_files_only=True), add_pooling_layer=False
-        )
+        model = _empty(folder, "AutoModel")
     except Exception as error:
         raise _unreadable(folder, error) from error
-    own = {name: value.shape for name, value in model.state_dict().items()}
+    own = {name: value.shape for name, value in model.state_dict().items() if not name.startswith("pooler.")}
     wrong = sorted(name for name in own.keys() & state.keys() if own[name] != state[name].shape)
     found = [
         f"{len(names)} {what} ({', '.join(names[:3])})"
@@ -191,8 +190,25 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
             where=str(folder),
             fix="encoder_path must be the encoder that the checkpoint was trained from",
         )
-    model.load_state_dict(state)
-    return model
+    with _quietly():
+        return type(model).from_pretrained(
+            None, config=model.config, state_dict=dict(state), dtype="float32", **_without_pooler(model)
+        )
+
+
+def _empty(folder: Path, kind: str) -> Any:
+    """A model of a folder's configuration without weights: its class, names and shapes."""
+    import torch
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    with torch.device("meta"):
+        return getattr(transformers, kind).from_config(config)
+
+
+def _without_pooler(model: Any) -> dict[str, bool]:
+    """The argument that leaves out the pooler, which no metric reads, where a class has one."""
+    return {"add_pooling_layer": False} if "add_pooling_layer" in signature(type(model).__init__).parameters else {}
 
 
 def tokenizer_of(folder: Path) -> Any:
