@@ -3,8 +3,8 @@
     python -m benchmarks.pairwise_bertscore --peer-python PATH [--threads 1 2] [--repeats 3]
 
 Both peers live in an environment of their own, whose interpreter is given. All read the same encoder with random
-weights, of the shape of XLM-R base, and its layer 9, and take turns. Prints as `pairwise_comet` does. With two sentences
-of context, match=all is what the peer computes; match=sentence, the default, is defined otherwise, so values differ.
+weights, of the shape of XLM-R base, and its layer 9, and take turns. Prints as `pairwise_comet` does. In context
+match=all is what the peer computes; match=sentence, the default, is defined otherwise, so values differ.
 """
 
 from __future__ import annotations

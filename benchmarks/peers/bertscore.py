@@ -3,8 +3,8 @@
     PYTHON -m benchmarks.peers.bertscore FOLDER LAYER THREADS
 
 bert_score encodes every distinct text once and then pads, multiplies and masks 64 pairs at a time; mbrs does the same
-with all hypotheses and one reference at a time. Context is part of a text, before the last separator, and gets the weight
-0, as in the released code of Doc-BERTScore.
+with all hypotheses and one reference at a time. Context is part of a text, before the last separator, and is given no
+weight, as in the released code of Doc-BERTScore.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BertScore:
         import torch
 
         vectors, weights = zip(*(self.kept[text] for text in texts), strict=True)
-        padded = [torch.nn.utils.rnn.pad_sequence(some, batch_first=True) for some in (vectors, weights)]
+        padded = [torch.nn.utils.rnn.pad_sequence(list(some), batch_first=True) for some in (vectors, weights)]
         lengths = torch.tensor([len(one) for one in vectors])
         return padded[0], (torch.arange(padded[0].shape[1]) < lengths[:, None]).long(), padded[1]
 

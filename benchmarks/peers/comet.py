@@ -58,7 +58,8 @@ class Plain:
 
         encoder = settings["pretrained_model"]
         self.torch, self.tokenizer = torch, AutoTokenizer.from_pretrained(encoder)
-        self.encoder = AutoModel.from_config(AutoConfig.from_pretrained(encoder), add_pooling_layer=False).eval()
+        kind: Any = AutoModel
+        self.encoder = kind.from_config(AutoConfig.from_pretrained(encoder), add_pooling_layer=False).eval()
         self.encoder.load_state_dict(under("encoder.model."))
         mix = under("layerwise_attention.scalar_parameters.")
         self.shares = torch.cat([mix[str(layer)] for layer in range(len(mix))]).softmax(0)

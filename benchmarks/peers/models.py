@@ -30,7 +30,8 @@ def make_encoder(folder: Path, texts: Sequence[str]) -> Any:
     config = {"architectures": ["XLMRobertaModel"], "model_type": "xlm-roberta", "layer_norm_eps": 1e-5, **SHAPE, **ids}
     (folder / "config.json").write_text(json.dumps(config))
     torch.manual_seed(0)
-    model = AutoModel.from_config(AutoConfig.from_pretrained(folder)).eval()
+    kind: Any = AutoModel
+    model = kind.from_config(AutoConfig.from_pretrained(folder)).eval()
     model.save_pretrained(folder)
     return model
 
@@ -60,7 +61,7 @@ def _write_tokenizer(folder: Path, words: Sequence[str]) -> int:
 
 
 def make_comet(folder: Path, encoder: Path, model: Any) -> None:
-    """A checkpoint in COMET's own layout: a mix of all layers with normalisation, mean pooling, a head of 3072 and 1024."""
+    """A checkpoint in COMET's own layout: a mix of all layers with normalisation, mean pooling, a large head."""
     import torch
     import yaml
 

@@ -1,7 +1,8 @@
 """A text encoder: hidden states of token sequences, whatever else is in their batch.
 
-Encoders of the BERT family run packed (see `packed`); any other runs on one length at a time, with rows repeated up to
-a multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit on a CPU.
+Encoders of the BERT family run packed (see `packed`); any other runs on sequences of one length, on a CPU on one at a
+time, padded to a multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit on
+a CPU.
 It knows nothing of texts or metrics; torch and transformers are imported when one is made.
 """
 
@@ -94,13 +95,18 @@ class Encoder:
 
     def _plain(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
         for slab in slabs_of(ids.lengths[order].tolist()):
-            rows, order = order[: slab.count], order[slab.count :]
-            step = ROWS // np.gcd(ROWS, max(1, slab.length))
-            repeated = np.pad(rows, (0, -len(rows) % int(step)), mode="edge")
-            tokens = self.torch.from_numpy(ids[repeated].values.reshape(len(repeated), slab.length))
-            tokens = tokens.to(self.device)
-            out = self.model(input_ids=tokens, attention_mask=self.torch.ones_like(tokens), output_hidden_states=True)
-            yield rows, [x[: len(rows)] for x in out.hidden_states[: self.layer + 1]]
+            same, order = order[: slab.count], order[slab.count :]
+            step = 1 if self.device.type == "cpu" else slab.count
+            for start in range(0, slab.count, step):
+                rows = same[start : start + step]
+                tokens = self.torch.from_numpy(ids[rows].values.reshape(len(rows), -1)).to(self.device)
+                spare = (0, min(-slab.length % ROWS, max(0, self.max_tokens - slab.length)))
+                out = self.model(
+                    input_ids=self.torch.nn.functional.pad(tokens, spare, value=self.config.pad_token_id or 0),
+                    attention_mask=self.torch.nn.functional.pad(self.torch.ones_like(tokens), spare),
+                    output_hidden_states=True,
+                )
+                yield rows, [x[:, : slab.length] for x in out.hidden_states[: self.layer + 1]]
 
     def _row(self, values: IntArray) -> Any:
         return self.torch.from_numpy(values)[None].to(self.device)

@@ -94,4 +94,4 @@ def _mean(best: Any, shares: Any, slabs: list[Slab]) -> FloatArray:
     import torch
 
     weighted = best[:, : len(shares)].double() * shares
-    return torch.cat([slab.rows(weighted.T).sum(1) for slab in slabs]).T.cpu().numpy()  # type: ignore[no-any-return]
+    return torch.cat([slab.rows(weighted.T).sum(1) for slab in slabs]).T.cpu().numpy()
