@@ -2,10 +2,10 @@
 
     python -m benchmarks.document_choice SYSTEMS_FILE ...
 
-Each file has several systems per document and human MQM scores (lower is better) under the key ``mqm``. Every segment is
-decided, as context for the next ones; those whose every system is rated count. Doc-BERTScore decides a document from left
-to right, in the context of what it chose. Intervals are by document bootstrap; a file of fewer than ten documents counts
-blocks of ten segments instead. Seconds are of the whole decoding.
+Each file has several systems per document and human MQM scores (lower is better) under the key ``mqm``. Every segment
+is decided, as context for the next ones; those whose every system is rated count. Doc-BERTScore decides a document from
+left to right, in the context of what it chose. Intervals are by document bootstrap; a file of fewer than ten documents
+counts blocks of ten segments instead. Seconds are of the whole decoding.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ def groups_of(records: list[CandidateList]) -> list[str]:
     return found
 
 
-def interval(values: np.ndarray, groups: list[str]) -> str:  # type: ignore[type-arg]
+def interval(values: np.ndarray[Any, Any], groups: list[str]) -> str:
     """Mean and 95 % interval."""
     names, which = np.unique(groups, return_inverse=True)
     sums, counts = np.bincount(which, values), np.bincount(which)

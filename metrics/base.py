@@ -94,6 +94,10 @@ class Scorer(ABC):
         """Summed lengths of the forward passes that `compare` needs for a block; 0 where pairs are plain algebra."""
         return 0
 
+    def pair_cut(self, reps: Reps, block: Block) -> int:
+        """The most that is left out of any pair of a block that is too long together; as the column "cut"."""
+        return 0
+
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Statistics [n, columns] of n one-hypothesis blocks, from which `aggregate` makes corpus scores."""
         found = self.compare_multi(reps, blocks) if self.info.needs_references else self.compare(reps, blocks)
@@ -211,8 +215,11 @@ class Metric(ABC):
             TruncationWarning: texts were too long for the model.
         """
         store = evaluate.Store(self.scorer)
-        values = evaluate.scores(self, self.segments(hypotheses, references, sources, documents), store)
-        evaluate.warn_of_cuts(store, self.name)
+        segments = self.segments(hypotheses, references, sources, documents)
+        values = evaluate.scores(self, segments, store)
+        evaluate.warn_of_cuts(
+            self, store, [c for segment in segments for c in evaluate.lift(self, segment, strict=True)]
+        )
         return values
 
     @final
@@ -227,7 +234,7 @@ class Metric(ABC):
         segments = self.segments(hypotheses, references, sources, documents)
         if not segments:
             raise InputError("no hypotheses", where=f"{self.name}.corpus", fix="A corpus has at least one segment")
-        return self.scorer.aggregate(evaluate.statistics(self, segments))
+        return self.scorer.aggregate(evaluate.scores_and_statistics(self, segments)[1])
 
     @final
     def pairwise(
@@ -247,7 +254,8 @@ class Metric(ABC):
         comparison = self.comparison(hypotheses, references, source, context or NO_CONTEXT)
         store = evaluate.Store(self.scorer)
         values = self.utility_sign * evaluate.matrices(self, [comparison], store)[0]
-        evaluate.warn_of_cuts(store, self.name)
+        columns = evaluate.columns_of(self, comparison)
+        evaluate.warn_of_cuts(self, store, [c for column in columns for c in column])
         return values
 
     @final

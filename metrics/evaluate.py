@@ -113,7 +113,7 @@ class Store:
         """What the cache has of these items, and the rest made and given to it."""
         assert self.cache is not None  # noqa: S101
         keys = [cache.key(self.scorer.identity, *_parts(item)) for item in new]
-        found = self.cache.get(keys)
+        found = {key: reps for key, reps in self.cache.get(keys).items() if {"#lengths", "#cut"} <= reps.columns.keys()}
         missing = [i for i, key in enumerate(keys) if key not in found]
         if missing:
             made = self._made([new[i] for i in missing])
@@ -138,11 +138,14 @@ class Store:
         return _Fresh(reps, lengths, np.asarray(cut))
 
     def cut_of(self, comparisons: Sequence[Comparison]) -> int:
-        """The most that was left out of any text of these comparisons; see `Scorer.prepare`."""
-        if not self.cut.any():
+        """The most that was left out of any text of these comparisons; see `Scorer.prepare` and `Scorer.pair_cut`."""
+        if not self.scorer.info.bucketed:
             return 0
-        items = {i for c in comparisons for i in (*c.hypotheses, *c.references, *([c.source] if c.source else []))}
-        return max((int(self.cut[self.row[item]]) for item in items if item in self.row), default=0)
+        blocks = self.add(comparisons)
+        rows = np.concatenate([np.append(b.hypotheses, b.references) for b in blocks] or [np.empty(0, np.int64)])
+        sources = np.array([b.source for b in blocks if b.source >= 0], np.int64)
+        texts = int(self.cut[np.append(rows, sources)].max(initial=0))
+        return max(texts, *(self.scorer.pair_cut(self.reps, block) for block in blocks), 0)
 
     def groups(self, blocks: Sequence[Block]) -> Iterator[slice]:
         """Consecutive blocks of about GROUP_LENGTH and at most GROUP_CELLS together (one block may be larger).
@@ -164,27 +167,28 @@ class Store:
 
 def matrices(metric: Metric, comparisons: Sequence[Comparison], store: Store | None = None) -> list[FloatArray]:
     """Values [H, R] of every comparison ([H, 1] when reference-free), in the paper's direction."""
-    if metric.reads.everywhere and any(map(_sentence_counts, comparisons)):
-        return [_in_every_context(metric, comparison, store) for comparison in comparisons]
     wanted = metric.info.needs_references
     empty = [not c.hypotheses or (wanted and not c.references) for c in comparisons]
-    units = [lift(metric, c) for c, none in zip(comparisons, empty, strict=True) if not none]
+    columns = [columns_of(metric, c) for c, none in zip(comparisons, empty, strict=True) if not none]
+    units = [unit for some in columns for unit in some]
     found = _matrices(metric.scorer, [c for unit in units for c in unit], store or Store(metric.scorer))
-    means = (_mean(found, unit) for unit in _consecutive(units))
+    each = iter([_mean(found, unit) for unit in _consecutive(units)])
+    means = (np.concatenate([next(each) for _ in some], axis=1) if len(some) > 1 else next(each) for some in columns)
     return [
         np.zeros((len(c.hypotheses), len(c.references) if wanted else 1)) if none else next(means)
         for c, none in zip(comparisons, empty, strict=True)
     ]
 
 
-def _in_every_context(metric: Metric, comparison: Comparison, store: Store | None) -> FloatArray:
-    """Values [H, R] with every hypothesis read in the context of every reference: H x R representations."""
-    store = store or Store(metric.scorer)
-    columns = [replace(comparison, references=(reference,)) for reference in comparison.references]
-    units = [lift(metric, column, strict=metric.info.unit == "segment") for column in columns]
-    found = _matrices(metric.scorer, [c for unit in units for c in unit], store)
-    shape = len(comparison.hypotheses), len(columns)
-    return np.concatenate([np.zeros((shape[0], 0)), *(_mean(found, unit) for unit in _consecutive(units))], axis=1)
+def columns_of(metric: Metric, comparison: Comparison) -> list[list[Comparison]]:
+    """What is compared for a matrix, column by column: comparisons whose mean it is; mostly one for all columns.
+
+    A metric that reads documents in every context has a column, and so H representations, for each reference.
+    """
+    if not (metric.reads.everywhere and comparison.references) or len(_sentence_counts(comparison)) != 1:
+        return [lift(metric, comparison)]
+    alone = (replace(comparison, references=(reference,)) for reference in comparison.references)
+    return [lift(metric, column, strict=True) for column in alone]
 
 
 def _matrices(scorer: Scorer, comparisons: Sequence[Comparison], store: Store) -> list[FloatArray]:
@@ -237,30 +241,40 @@ def _by_rows(scorer: Scorer, reps: Reps, block: Block) -> FloatArray:
 def scores(metric: Metric, segments: Sequence[Comparison], store: Store | None = None) -> FloatArray:
     """One value per one-hypothesis comparison, all its references together, [n]."""
     units = [lift(metric, segment, strict=True) for segment in segments]
-    scorer = metric.scorer
-    store = store or Store(scorer)
-    blocks = store.add([c for unit in units for c in unit])
-    value = scorer.compare_multi if metric.info.needs_references else scorer.compare
-    found = [v.ravel() for part in store.groups(blocks) for v in value(store.reps, blocks[part])]
-    return np.array([_mean(found, unit)[0] for unit in _consecutive(units)], np.float64)
-
-
-def statistics(metric: Metric, segments: Sequence[Comparison], store: Store | None = None) -> FloatArray:
-    """Statistics [n, columns] for `Scorer.aggregate`; a document contributes one row per sentence."""
     store = store or Store(metric.scorer)
-    blocks = store.add([c for segment in segments for c in lift(metric, segment, strict=True)])
-    return np.concatenate([metric.scorer.statistics(store.reps, blocks[part]) for part in store.groups(blocks)])
+    found = _values(metric.scorer, store, store.add([c for unit in units for c in unit]))
+    return np.array([found[unit.start : unit.stop].mean() for unit in _consecutive(units)], np.float64)
 
 
-def warn_of_cuts(store: Store, name: str) -> None:
-    """Warns with a TruncationWarning if texts of a store were too long."""
-    if store.cut.any():
-        text = int((store.cut == 2).sum())
-        warn(
-            f"{name}: of {len(store.cut)} texts, {text} were cut and {int((store.cut == 1).sum())} lost some context",
-            TruncationWarning,
-            stacklevel=3,
-        )
+def scores_and_statistics(
+    metric: Metric, segments: Sequence[Comparison], store: Store | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """`scores` [n], and statistics [rows, columns] for `Scorer.aggregate`; a document has a row for each sentence."""
+    from .base import Scorer
+
+    scorer, store = metric.scorer, store or Store(metric.scorer)
+    own = scores(metric, segments, store) if type(scorer).statistics is not Scorer.statistics else None
+    units = [lift(metric, segment, strict=True) for segment in segments]
+    blocks = store.add([c for unit in units for c in unit])
+    if own is not None:
+        run = partial(scorer.statistics, store.reps)
+        return own, np.array([row for part in store.groups(blocks) for row in in_halves(run, blocks[part])])
+    found = _values(scorer, store, blocks)
+    return np.array([found[u.start : u.stop].mean() for u in _consecutive(units)], np.float64), found[:, None]
+
+
+def _values(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> FloatArray:
+    """One value per one-hypothesis block, [n]."""
+    run = partial(scorer.compare_multi if scorer.info.needs_references else scorer.compare, store.reps)
+    return np.array([v.item() for part in store.groups(blocks) for v in in_halves(run, blocks[part])], np.float64)
+
+
+def warn_of_cuts(metric: Metric, store: Store, comparisons: Sequence[Comparison]) -> None:
+    """Warns with a TruncationWarning if texts were too long, alone or together."""
+    cuts = [store.cut_of([comparison]) for comparison in comparisons] if metric.info.bucketed else []
+    if any(cuts):
+        found = f"{metric.name}: of {len(cuts)} comparisons, {cuts.count(2)} lost text and {cuts.count(1)} some context"
+        warn(found, TruncationWarning, stacklevel=3)
 
 
 def lift(metric: Metric, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:

@@ -39,7 +39,7 @@ def write(metric: Any, stamped: Mapping[str, str]) -> str:
     """
     kind = type(metric)
     ours = kind.__module__.startswith(f"{__name__.partition('.')[0]}.")
-    return call(metric.name if ours else f"{kind.__module__}:{kind.__qualname__}", changed(metric) | stamped)
+    return call(metric.name if ours else f"{kind.__module__}:{kind.__qualname__}", {**changed(metric), **stamped})
 
 
 def portable(text: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from ..metrics.base import Metric, Scorer
 from ..metrics.cache import Cache
 from ..metrics.errors import DiscorankError, MetricError
-from ..metrics.evaluate import Folded, Store, lift, matrices
+from ..metrics.evaluate import Folded, Store, columns_of, lift, matrices
 from ..metrics.mixture import Utility
 from ..metrics.reps import Block, FloatArray
 from ..metrics.texts import Comparison
@@ -128,8 +128,8 @@ class LocalEngine:
             store = self._store(metric)
             lists = [(tasks[i].comparisons[p], tasks[i]) for i, p in places]
             found.update(zip(places, expectations(metric, store, lists), strict=True))
-            for (i, _), (comparison, _) in zip(places, lists, strict=True) if store.cut.any() else ():
-                cut[i] = max(cut[i], store.cut_of(lift(metric, comparison)))
+            for (i, _), (comparison, _) in zip(places, lists, strict=True) if metric.info.bucketed else ():
+                cut[i] = max(cut[i], *(store.cut_of(column) for column in columns_of(metric, comparison)))
         return [
             _result(task, [found[i, p] for p in range(len(task.comparisons))], CUTS[cut[i]])
             for i, task in enumerate(tasks)

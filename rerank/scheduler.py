@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from ..metrics.errors import DiscorankError, InputError
-from ..metrics.texts import NO_CONTEXT, Context, Text
+from ..metrics.texts import NO_CONTEXT, Context, Document, Text
 from .choice import Ranking
 from .engine import Engine, Result, Task
 from .lists import CandidateList
@@ -203,7 +203,7 @@ class Scheduler:
         if record.context_only:
             self._finish(job, lane, None)
             return
-        if self.width and record.document is None:
+        if self.width and record.document is None and not _is_whole(record):
             error = InputError(
                 "no document, but the metric reads context",
                 where="document",
@@ -263,6 +263,11 @@ def _characters(record: CandidateList) -> int:
     """About how much text a record holds."""
     texts = [candidate.text for candidate in (*record.candidates, *record.pseudo_references)]
     return sum(len(str(text)) for text in (*texts, *record.references, record.source or ""))
+
+
+def _is_whole(record: CandidateList) -> bool:
+    """Whether every candidate is a document, which brings its own context."""
+    return all(isinstance(candidate.text, Document) for candidate in record.candidates)
 
 
 def _cut(lane: _Lane, record: CandidateList, broken: bool) -> None:

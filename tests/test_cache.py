@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +136,7 @@ def test_a_cut_row_is_made_again(tmp_path: Path) -> None:
 def test_a_failed_write_does_not_stop_later_ones(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.base.execute("CREATE TRIGGER full BEFORE INSERT ON entries BEGIN SELECT RAISE(ABORT, 'disk full'); END")
-    with suppress(sqlite3.Error, InputError):
+    with pytest.warns(RuntimeWarning, match="disk full"):
         cache.put({key("a"): reps(1)})
     cache.base.execute("DROP TRIGGER full")
     cache.put({key("b"): reps(1)})

@@ -51,7 +51,7 @@ class BARTScore(BARTMetric):
         agg: several references: the mean over them, or the best (max).
     """
 
-    model: str = "facebook/bart-large-cnn"
+    default_model: ClassVar[str] = "facebook/bart-large-cnn"
     direction: Literal["f", "precision", "recall"] = "f"
     agg: Literal["mean", "max"] = "mean"
     name: ClassVar[str] = "bartscore"
@@ -77,7 +77,7 @@ class BARTScoreFaithfulness(BARTMetric):
         model: a folder or a name on the hub; BART, best trained on a task near the texts.
     """
 
-    model: str = "facebook/bart-large-cnn"
+    default_model: ClassVar[str] = "facebook/bart-large-cnn"
     name: ClassVar[str] = "bartscore-faithfulness"
     info: ClassVar[Info] = Info(
         summary="likelihood of the text given its source",

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from math import log
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -63,7 +64,7 @@ class BERTScore(ModelMetric):
             own in whole documents that are compared pairwise.
     """
 
-    model: str = "minilm"
+    default_model: ClassVar[str] = "minilm"
     layer: int | None = None
     match: Literal["sentence", "all"] | None = None
     idf: bool | str = False
@@ -87,6 +88,10 @@ class BERTScore(ModelMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        known = LAYERS.get(self.named("model").rpartition("/")[2])
+        if self.layer is None and known is not None:
+            object.__setattr__(self, "layer", known)
+            self.__dict__["defaulted"] = (*self.__dict__.get("defaulted", ()), "layer")
         if self.rescale and not self.baseline:
             raise InputError("no baseline", where="rescale", fix="Give the file of baseline scores: baseline=...")
 
@@ -108,8 +113,8 @@ class BERTScore(ModelMetric):
         return self.idf is True
 
     def fit(self, texts: Sequence[Text]) -> BERTScore:
-        """The metric with document frequencies from these texts, if `idf` is set."""
-        if not self.idf:
+        """The metric with document frequencies from these texts, if `idf` waits for them."""
+        if not self.unfitted:
             return self
         reader, _ = self._reader()
         frequencies = document_frequencies(reader, map(str, texts))
@@ -118,8 +123,23 @@ class BERTScore(ModelMetric):
         fitted.__dict__["frequencies"] = frequencies
         return fitted
 
+    def with_defaults(self, **values: Any) -> Self:
+        """As every metric; fitted frequencies and a layer stay with the model that they belong to."""
+        found = super().with_defaults(**values)
+        if found.model != self.model and "layer" in self.__dict__.get("defaulted", ()):
+            found = replace(found, layer=None)
+        if "frequencies" in self.__dict__ and (found.model, found.idf) == (self.model, self.idf):
+            found.__dict__["frequencies"] = self.__dict__["frequencies"]
+        return found
+
+    def _digest(self, name: str) -> str:
+        path = self.named(name)
+        if name != "model" and not Path(path).is_file():
+            raise InputError("there is no such file", where=f"{name} {path!r}", fix="Name a file on this machine")
+        return super()._digest(name)
+
     def _reader(self) -> tuple[Reader, Any]:
-        folder = files.locate(self.model, self.revision)
+        folder = files.locate(self.named("model"), self.revision)
         tokenizer = tokenizer_of(folder)
         limit = min(self.max_tokens or 1 << 30, int(tokenizer.model_max_length))
         return Reader(tokenizer, Frame.of(tokenizer), limit, self.truncates, self.context == 0), folder
@@ -129,22 +149,16 @@ class BERTScore(ModelMetric):
         self.check_files()
         reader, folder = self._reader()
         model = pretrained(folder)
-        encoder = Encoder(model, self.device, self.dtype, self._layer(model.config))
-        reader.max_tokens = min(reader.max_tokens, encoder.max_tokens)
-        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
-        return BERTScorer(self, reader, encoder, self._frequencies(reader), self._baseline(encoder.layer))
-
-    def _layer(self, config: Any) -> int:
-        if self.layer is not None:
-            return self.layer
-        known = LAYERS.get(self.model.rpartition("/")[2])
-        if known is None:
+        if self.layer is None:
             raise ModelLoadError(
                 f"no layer is known to be best for {self.model}",
                 where="layer",
-                fix=f"Give one of 0 to {config.num_hidden_layers}: layer=...",
+                fix=f"Give one of 0 to {model.config.num_hidden_layers}: layer=...",
             )
-        return known
+        encoder = Encoder(model, self.device, self.dtype, self.layer)
+        reader.max_tokens = min(reader.max_tokens, encoder.max_tokens)
+        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
+        return BERTScorer(self, reader, encoder, self._frequencies(reader), self._baseline(encoder.layer))
 
     def _frequencies(self, reader: Reader) -> Counter[int] | None:
         if not self.idf:
@@ -155,8 +169,11 @@ class BERTScore(ModelMetric):
                 fix = "Call fit(texts), or name a file of sentences: idf=FILE"
                 raise InputError("no document frequencies", where=f"{self.name}: idf", fix=fix)
             return found
-        with open(self.idf, encoding="utf-8") as lines:
-            return document_frequencies(reader, (line.rstrip("\n") for line in lines))
+        try:
+            texts = Path(self.idf).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeError) as error:
+            raise InputError(f"cannot be read: {error}", where=f"idf {self.idf!r}", fix="Name a UTF-8 text") from error
+        return document_frequencies(reader, texts)
 
     def _baseline(self, layer: int) -> FloatArray | None:
         if not self.rescale or not self.baseline:
@@ -164,7 +181,10 @@ class BERTScore(ModelMetric):
         try:
             with open(self.baseline, encoding="utf-8", newline="") as lines:
                 rows = {int(row["LAYER"]): [float(row[name]) for name in "PRF"] for row in csv.DictReader(lines)}
-            return np.array(rows[layer])
+            found = np.array(rows[layer])
+            if not (found < 1).all():
+                raise ValueError(f"layer {layer} has {found.tolist()}, expected numbers below 1")
+            return found
         except (OSError, KeyError, ValueError, TypeError) as error:
             raise ModelLoadError(
                 f"{type(error).__name__}: {error}",
@@ -175,7 +195,10 @@ class BERTScore(ModelMetric):
 
 def document_frequencies(reader: Reader, texts: Iterable[str]) -> Counter[int]:
     """In how many texts each token is; the number of texts under -1."""
-    ids = reader.read([Item(text) for text in texts])["ids"]
+    items = [Item(text) for text in texts]
+    if not items:
+        raise InputError("no texts", where="idf", fix="Give the sentences to count tokens in, one per line")
+    ids = reader.read(items)["ids"]
     rows = [set(ids.values[a:b].tolist()) for a, b in zip(ids.offsets[:-1], ids.offsets[1:], strict=True)]
     return Counter([token for row in rows for token in row]) + Counter({-1: len(rows)})
 

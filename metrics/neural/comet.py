@@ -41,28 +41,19 @@ class CometMetric(ModelMetric, abstract=True):
 
     @property
     def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Settings that name files."""
-        return "model", "encoder_path"
-
-    def named(self, name: str) -> str:
-        """The files of a setting; the encoder that the checkpoint names where none is given."""
-        if name == "encoder_path" and not self.encoder_path:
-            return self._checkpoint().pretrained_model
-        return super().named(name)
+        """Settings that name files; the encoder that a checkpoint names itself goes without saying."""
+        return ("model", "encoder_path") if self.encoder_path else ("model",)
 
     def _digest(self, name: str) -> str:
         if name == "model":
             return super()._digest(name)
-        return files.digest(files.locate(self.named(name)), weights=False)
-
-    def _checkpoint(self) -> CometCheckpoint:
-        return read_checkpoint(files.locate(self.model, self.revision))
+        return files.digest(files.locate(self.named(name), weights=False), weights=False)
 
     def load(self) -> Scorer:
         """The checkpoint, with its encoder's configuration and tokenizer."""
         self.check_files()
-        checkpoint = self._checkpoint()
-        folder = files.locate(self.encoder_path or checkpoint.pretrained_model)
+        checkpoint = read_checkpoint(files.locate(self.named("model"), self.revision))
+        folder = files.locate(self.encoder_path or checkpoint.pretrained_model, weights=False)
         self._check(checkpoint)
         model = from_state(folder, checkpoint.encoder)
         depth, width = model.config.num_hidden_layers, model.config.hidden_size
@@ -93,6 +84,8 @@ class CometMetric(ModelMetric, abstract=True):
                 where=f"{self.name}: {checkpoint.path}",
                 fix=f"Use it as {other}(model=...)",
             )
+        if checkpoint.kind == "unified_metric" and "src" not in checkpoint.input_segments and self.reference_free:
+            raise ModelLoadError("it reads no source", where=str(checkpoint.path), fix="Use it as comet(model=...)")
         if self.context and (checkpoint.kind == "unified_metric" or checkpoint.pool == "max"):
             what = "unified metric" if checkpoint.kind == "unified_metric" else "max-pooling model"
             raise ModelLoadError(
@@ -111,7 +104,7 @@ class Comet(CometMetric):
             own in whole documents that are compared pairwise.
     """
 
-    model: str = "Unbabel/wmt22-comet-da"
+    default_model: ClassVar[str] = "Unbabel/wmt22-comet-da"
     encoder_path: str | None = None
     context_from: Literal["reference", "hypothesis"] | None = None
     reference_free: ClassVar[bool] = False
@@ -139,7 +132,7 @@ class CometQE(CometMetric):
         encoder_path: folder or hub name with the encoder's configuration and tokenizer; the checkpoint names one.
     """
 
-    model: str = "Unbabel/wmt20-comet-qe-da"
+    default_model: ClassVar[str] = "Unbabel/wmt20-comet-qe-da"
     encoder_path: str | None = None
     reference_free: ClassVar[bool] = True
     name: ClassVar[str] = "comet-qe"
@@ -177,4 +170,4 @@ def activation(name: str) -> Callable[[Any], Any]:
     """An activation of torch by its name, in place where it is the usual one."""
     import torch
 
-    return torch.Tensor.tanh_ if name == "Tanh" else getattr(torch.nn, name)()  # type: ignore[no-any-return]
+    return torch.Tensor.tanh_ if name == "Tanh" else getattr(torch.nn, name)()

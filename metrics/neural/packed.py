@@ -23,17 +23,17 @@ class Slab(NamedTuple):
     """Some sequences of one length, one after the other."""
 
     start: int  # first token
-    count: int
+    sequences: int  # how many
     length: int
 
     @property
     def tokens(self) -> slice:
         """Where they stand."""
-        return slice(self.start, self.start + self.count * self.length)
+        return slice(self.start, self.start + self.sequences * self.length)
 
     def rows(self, x: Any) -> Any:
         """Its part of [tokens, ...] as [count, length, ...]."""
-        return x[self.tokens].view(self.count, self.length, *x.shape[1:])
+        return x[self.tokens].view(self.sequences, self.length, *x.shape[1:])
 
 
 def slabs_of(lengths: Sequence[int]) -> list[Slab]:
@@ -42,7 +42,7 @@ def slabs_of(lengths: Sequence[int]) -> list[Slab]:
     at = 0
     for length in lengths:
         if found and found[-1].length == length:
-            found[-1] = found[-1]._replace(count=found[-1].count + 1)
+            found[-1] = found[-1]._replace(sequences=found[-1].sequences + 1)
         else:
             found.append(Slab(at, 1, length))
         at += length

@@ -42,7 +42,7 @@ class Prism(ModelMetric):
             own in whole documents that are compared pairwise.
     """
 
-    model: str = "facebook/mbart-large-50"
+    default_model: ClassVar[str] = "facebook/mbart-large-50"
     lang: str | None = None
     context_from: Literal["reference", "hypothesis"] | None = None
     name: ClassVar[str] = "prism"

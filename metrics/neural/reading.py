@@ -66,6 +66,8 @@ class Reader:
         self.byte_level = tokenizer.convert_ids_to_tokens(_ids(tokenizer, [" a"])[0])[0].startswith("Ġ")
         literals = {str(token) for token in (*tokenizer.all_special_tokens, *tokenizer.get_added_vocab())}
         wide = sorted((literal for literal in literals if len(literal) > 1), key=len, reverse=True)
+        normalizer = getattr(getattr(tokenizer, "backend_tokenizer", None), "normalizer", None)
+        self.normalized = None if normalizer is None else normalizer.normalize_str
         self.special = re.compile("|".join(map(re.escape, wide)) or r"(?!)")
 
     def read(self, items: Sequence[Item]) -> Reps:
@@ -87,11 +89,18 @@ class Reader:
             return plain
         last = len(plain) - 1  # the released code joins texts by " </s> ", and byte-level tokenizers see these spaces
         spaced = [f"{' ' * (i > 0)}{text}{' ' * (i < last)}" for i, text in enumerate(plain)]
+        spaced[-1] = spaced[-1] if plain[-1] else ""
         return [f" {spaced[0]}", *spaced[1:]] if self.space_before and plain[0] else spaced
 
     def _plain(self, text: str) -> str:
         """The text without surrounding space, halves of surrogate pairs and special tokens."""
-        text = text.encode("utf-8", "replace").decode().strip()
+        text = self._broken(text.encode("utf-8", "replace").decode().strip())
+        if self.normalized is not None and self.special.search(same := self.normalized(text)):
+            return self._broken(same)  # written with other characters that the tokenizer takes for these
+        return text
+
+    def _broken(self, text: str) -> str:
+        """The text with special tokens broken up."""
         return self.special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
     def _joined(self, pieces: list[list[int]]) -> tuple[IntArray, int, int, int, int]:
@@ -123,4 +132,4 @@ def _newest(context: list[list[int]], room: int) -> list[list[int]]:
 
 
 def _ids(tokenizer: Any, texts: list[str]) -> list[list[int]]:
-    return tokenizer(texts, add_special_tokens=False, verbose=False).input_ids if texts else []  # type: ignore[no-any-return]
+    return tokenizer(texts, add_special_tokens=False, verbose=False).input_ids if texts else []

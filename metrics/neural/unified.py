@@ -20,7 +20,7 @@ from .encoder import Encoder
 from .estimator import Head
 from .mixing import Mixer
 from .model import ModelMetric
-from .reading import Reader
+from .reading import TEXT_CUT, Reader
 
 
 class UnifiedScorer(Scorer):
@@ -54,6 +54,14 @@ class UnifiedScorer(Scorer):
         r = int(lengths[block.references].sum())
         pairs = h * len(block.references) + r * len(block.hypotheses)
         return 2 * pairs + s * block.cells if self.with_source else pairs
+
+    def pair_cut(self, reps: Reps, block: Block) -> int:
+        """Whether the longest sequence of a block loses its end."""
+        lengths = reps["ids"].lengths
+        longest = int(lengths[block.hypotheses].max(initial=0))
+        longest += int(lengths[block.source]) if self.with_source else 0
+        longest += int(lengths[block.references].max(initial=0)) if self.with_reference else 0
+        return TEXT_CUT if longest > self.max_tokens else 0
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The head's value, or the mean of it over the readings that there are, [H, R] or [H, 1]."""

@@ -57,9 +57,9 @@ def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
 
 def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
     """The metric with the language, device and model that are set."""
-    metric = metric.for_language(values["lang"]) if values["lang"] else metric
     given = {name: values[name] for name in MODEL_OPTIONS if values[name] is not None}
-    return metric.with_defaults(**given)
+    metric = metric.with_defaults(**given)
+    return metric.for_language(values["lang"]) if values["lang"] else metric
 
 
 def cache_in(values: Mapping[str, Any]) -> Cache | None:

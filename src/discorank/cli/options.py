@@ -15,6 +15,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from pydantic import Field
+
 from ..metrics.errors import InputError, unknown
 from ..metrics.settings import settings
 from ..metrics.yamlfile import parse_value, read_yaml
@@ -49,7 +51,7 @@ class CommonOptions:
     dtype: str | None = None
     batch_tokens: int | None = None
     cache: str | None = None
-    cache_bytes: int = 10**10
+    cache_bytes: Annotated[int, Field(ge=1)] = 10**10
     lang: str | None = None
     quiet: bool = False
 

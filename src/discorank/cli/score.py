@@ -16,6 +16,7 @@ from ..integrations.seen import SeenKeys
 from ..integrations.source import LineSource
 from ..integrations.strictjson import parse_json
 from ..metrics import evaluate
+from ..metrics.base import Metric
 from ..metrics.cache import Cache
 from ..metrics.errors import InputError, excerpt
 from ..metrics.mixture import Mix, Utility
@@ -88,19 +89,21 @@ def run(arguments: Sequence[str]) -> int:
     files = [values["input"], values["sources"], values["documents"], *values["hypotheses"], *values["references"]]
     check_not_input(values["output"], files)
     metrics = [_fitted(metric, values) for metric in metrics]
+    stores: dict[Metric, evaluate.Store] = {}  # of one batch, shared by all systems
     cache, cuts = cache_in(values), Counter[str]()
     segments = _segments(values)
     scored: dict[str, list[_Scores]] = {}
     with _segment_file(values["output"]) as file:
         for batch in _batches(segments):
+            stores.clear()
             for system in _systems(batch, scored):
-                found = scored.setdefault(system, [_Scores(metric, cache, cuts) for metric in metrics])
+                found = scored.setdefault(system, [_Scores(metric, stores, cache, cuts) for metric in metrics])
                 new = [scores.add(batch, system) for scores in found]
                 _write_segments(file, batch, system, found, new)
     if not scored:
         raise InputError("no segments", where=values["input"] or "--hypotheses", fix="Give at least one line")
-    for name, n in cuts.items():
-        say(f"{name}: {n} texts were too long, and the least important end of them was not read", values["quiet"])
+    for name, n in (+cuts).items():
+        say(f"{name}: {n} segments were too long, and not all of their text or context was read", values["quiet"])
     rows = [scores.row(system) for system, found in scored.items() for scores in found]
     sys.stdout.write(_table(rows) if values["format"] == "text" else "".join(map(_json, rows)))
     return 0
@@ -142,8 +145,10 @@ def _batches(segments: Iterator[Segment]) -> Iterator[list[Segment]]:
 class _Scores:
     """One metric on one system: a score per segment, their mean, and the metric's own corpus score."""
 
-    def __init__(self, metric: Utility, cache: Cache | None, cuts: Counter[str]) -> None:
-        self.metric, self.name, self.cache, self.cuts = metric, metric.signature(), cache, cuts
+    def __init__(
+        self, metric: Utility, stores: dict[Metric, evaluate.Store], cache: Cache | None, cuts: Counter[str]
+    ) -> None:
+        self.metric, self.name, self.stores, self.cache, self.cuts = metric, metric.signature(), stores, cache, cuts
         self.total, self.segments = 0.0, 0
         self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]
 
@@ -157,11 +162,10 @@ class _Scores:
         for (weight, part), rows in zip(self.metric.parts, self.statistics, strict=True):
             try:
                 segments = part.segments(hypotheses, references, sources, documents)
-                store = evaluate.Store(part.scorer, self.cache)
-                own = evaluate.scores(part, segments, store)
-                if store.cut.any():
-                    self.cuts[part.name] += int((store.cut > 0).sum())
-                rows.append(evaluate.statistics(part, segments, store))
+                store = self.stores.setdefault(part, evaluate.Store(part.scorer, self.cache))
+                own, new = evaluate.scores_and_statistics(part, segments, store)
+                self.cuts[part.name] += sum(store.cut_of(evaluate.lift(part, one, strict=True)) > 0 for one in segments)
+                rows.append(new)
             except InputError as error:
                 raise _placed(error, batch) from None
             values += own if not isinstance(self.metric, Mix) else weight * part.utility_sign * own
