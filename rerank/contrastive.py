@@ -108,19 +108,20 @@ class Verdict(NamedTuple):
     utilities: FloatArray
     rank: int
     ties: int
+    flags: tuple[str, ...] = ()  # texts that were too long, as in a ranking
 
     @classmethod
-    def of(cls, utilities: FloatArray) -> Verdict:
+    def of(cls, utilities: FloatArray, flags: tuple[str, ...] = ()) -> Verdict:
         """The verdict on utilities, the correct translation's first.
 
         >>> Verdict.of(np.array([0.5, 0.7, 0.5, 0.1]))[1:]
-        (3, 1)
+        (3, 1, ())
         """
         values = np.where(np.isnan(utilities), -inf, utilities)
         correct, others = values[0], values[1:]
         best = np.maximum(correct, others)
         equal = np.minimum(correct, others) >= best - np.where(np.isinf(best), 0.0, TIE * abs(best))
-        return cls(utilities, 1 + int((equal | (others > correct)).sum()), int(equal.sum()))
+        return cls(utilities, 1 + int((equal | (others > correct)).sum()), int(equal.sum()), flags)
 
     @property
     def is_first(self) -> bool:
@@ -259,7 +260,7 @@ def _task(metric: Utility, item: ContrastiveItem) -> Task:
 def _verdict(task: Task, result: Result | DiscorankError) -> Verdict:
     if isinstance(result, DiscorankError):
         raise result.inside(_place(task.id))
-    return Verdict.of(total(task.metric, result))
+    return Verdict.of(total(task.metric, result), result.flags)
 
 
 def _chunks(items: Iterable[ContrastiveItem]) -> Iterator[list[ContrastiveItem]]:

@@ -15,6 +15,7 @@ Unbounded, about 0 to 1 for most checkpoints, higher is better, not symmetric; a
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ..base import Info, Reading, Scorer
@@ -53,7 +54,7 @@ class CometMetric(ModelMetric, abstract=True):
         """The checkpoint, with its encoder's configuration and tokenizer."""
         self.check_files()
         checkpoint = read_checkpoint(files.locate(self.named("model"), self.revision))
-        folder = files.locate(self.encoder_path or checkpoint.pretrained_model, weights=False)
+        folder = self._encoder_folder(checkpoint)
         self._check(checkpoint)
         model = from_state(folder, checkpoint.encoder)
         depth, width = model.config.num_hidden_layers, model.config.hidden_size
@@ -69,6 +70,14 @@ class CometMetric(ModelMetric, abstract=True):
             segments = ("mt", "src") if self.reference_free else checkpoint.input_segments
             return UnifiedScorer(self, *parts, segments)
         return RegressionScorer(self, *parts)
+
+    def _encoder_folder(self, checkpoint: CometCheckpoint) -> Path:
+        """Where configuration and tokenizer of the encoder are."""
+        try:
+            return files.locate(self.encoder_path or checkpoint.pretrained_model, weights=False)
+        except ModelLoadError as error:
+            fix = "Name its folder, configuration and tokenizer are enough: --encoder-path, encoder_path=..."
+            raise ModelLoadError(error.found, where=f"encoder of {checkpoint.path}: {error.where}", fix=fix) from error
 
     def _check(self, checkpoint: CometCheckpoint) -> None:
         """Raises ModelLoadError if this checkpoint is for the other metric, or cannot read context."""

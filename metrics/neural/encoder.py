@@ -208,6 +208,8 @@ def _empty(folder: Path, kind: str) -> Any:
     import torch
     import transformers
 
+    if not (folder / "config.json").is_file():
+        raise InputError("there is no config.json in it")
     config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
     with torch.device("meta"):
         model = getattr(transformers, kind).from_config(config, trust_remote_code=False)
@@ -226,6 +228,8 @@ def tokenizer_of(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
+        if not folder.is_dir():
+            raise InputError("it is no folder")
         with _quietly():
             return AutoTokenizer.from_pretrained(folder, **LOCAL)
     except Exception as error:
@@ -234,6 +238,5 @@ def tokenizer_of(folder: Path) -> Any:
 
 def _unreadable(folder: Path, error: Exception) -> ModelLoadError:
     said = str(error).strip().splitlines() or [""]
-    return ModelLoadError(
-        f"{type(error).__name__}: {said[0][:200]}", where=str(folder), fix="Is this the folder of a transformers model?"
-    )
+    found = said[0] if isinstance(error, InputError) else f"{type(error).__name__}: {said[0][:200]}"
+    return ModelLoadError(found, where=str(folder), fix="Is this the folder of a transformers model?")

@@ -17,7 +17,7 @@ from ..rerank.contrastive import Accuracy, ContrastiveAccuracy, ContrastiveItem,
 from ..rerank.engine import LocalEngine
 from ..rerank.rows import as_line
 from .console import Progress, say, table
-from .inputs import cache_in, metric_in
+from .inputs import cache_in, check_model, metric_in
 from .options import needed
 from .running import check_not_input, complete_or_absent
 
@@ -29,6 +29,7 @@ def run_contrastive(values: Mapping[str, Any]) -> int:
             raise InputError("stands beside --contrastive", where=f"--{name}", fix="Give one of them")
     path, out = values["contrastive"], values["output"]
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
+    check_model(values, metrics)
     check_not_input(out, [path])
     source = LineSource(path)
     signatures = [metric.signature() for metric in metrics]
@@ -56,6 +57,7 @@ def _notes(item: ContrastiveItem, found: Sequence[Verdict]) -> dict[str, int]:
     """What the reader of the accuracies should know of an item."""
     return {
         "items": 1,
+        **{f"with {flag}": 1 for flag in sorted({flag for verdict in found for flag in verdict.flags})},
         "with the correct text among the contrastive": int(item.correct in item.contrastive),
         "with a utility that is not a number": int(any(np.isnan(verdict.utilities).any() for verdict in found)),
     }
@@ -65,6 +67,7 @@ def _row(item: ContrastiveItem, signatures: Sequence[str], found: Sequence[Verdi
     """The item's line of the output."""
     ranks = {
         signature: {"rank": verdict.rank, "ties": verdict.ties, "utilities": verdict.utilities.tolist()}
+        | ({"flags": list(verdict.flags)} if verdict.flags else {})
         for signature, verdict in zip(signatures, found, strict=True)
     }
     return {"id": item.id, "phenomenon": item.phenomenon, "distance": item.distance, "ranks": ranks}

@@ -10,7 +10,7 @@ from ..rerank.engine import Engine, LocalEngine
 from ..rerank.mbr import MBRDecoder
 from ..rerank.runs import RunSettings
 from ..rerank.saved import SavedEngine
-from .inputs import InputOptions, cache_in, metric_in
+from .inputs import InputOptions, cache_in, check_model, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -48,6 +48,7 @@ def run(arguments: Sequence[str]) -> int:
         values["utility"] = engine.utility
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
     utility = metric_in(values, needed(values, "utility", "--utility"))
+    check_model(values, [utility, shortlist] if shortlist else [utility])
     keep = bool(values["save_utilities"])
     return run_decider(
         values, build(MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=keep), engine

@@ -18,7 +18,7 @@ from ..rerank.engine import LocalEngine
 from ..rerank.lists import CandidateList
 from ..rerank.mbr import MBRDecoder
 from ..rerank.rows import as_line
-from .inputs import InputOptions, cache_in, metric_in, open_input
+from .inputs import InputOptions, cache_in, check_model, metric_in, open_input
 from .options import Options, build, needed
 
 NEAREST = 3
@@ -55,6 +55,7 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     utility = metric_in(values, needed(values, "utility", "--utility"))
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
+    check_model(values, [utility, shortlist] if shortlist else [utility])
     decoder = build(MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=True)
     with open_input(values) as lists:
         ids = frozenset(values["id"])

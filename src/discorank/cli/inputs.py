@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import file_digest
 from typing import Any
 
 from ..integrations.formats import Lists, open_lists
 from ..metrics.cache import Cache
+from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric
 from ..metrics.settings import settings
@@ -60,6 +61,17 @@ def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
     given = {name: values[name] for name in MODEL_OPTIONS if values[name] is not None}
     metric = metric.with_defaults(**given)
     return metric.for_language(values["lang"]) if values["lang"] else metric
+
+
+def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
+    """Raises InputError if a model is named and no metric has one, or several kinds of metric would take it."""
+    parts = [part for metric in metrics if not isinstance(metric, str) for _, part in metric.parts]
+    for name in ("model", "encoder_path"):
+        takers = {part.name for part in parts if hasattr(part, name)}
+        if values[name] and len(takers) != 1:
+            found = f"is meant for {', '.join(sorted(takers))}" if takers else "no metric takes it"
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(found, where=flag, fix=f"Name it in each metric: {name}=..., or leave it out")
 
 
 def cache_in(values: Mapping[str, Any]) -> Cache | None:

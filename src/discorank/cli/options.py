@@ -40,7 +40,8 @@ class CommonOptions:
         batch_tokens: tokens in one batch of a model; chosen by device if not given.
         cache: a folder that keeps what models made of texts, for later runs.
         cache_bytes: how many bytes are kept there.
-        lang: language of the texts, for metrics whose defaults depend on it (bleu's tokenizer).
+        lang: language of the texts, such as de, for metrics that depend on it (bleu's tokenizer, bertscore's encoder,
+            prism).
         quiet: say nothing on stderr but errors.
     """
 

@@ -10,7 +10,7 @@ from ..metrics.settings import settings
 from ..rerank.engine import LocalEngine
 from ..rerank.reranker import Reranker, feature_of
 from ..rerank.runs import RunSettings
-from .inputs import InputOptions, adapted, cache_in
+from .inputs import InputOptions, adapted, cache_in, check_model
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -40,7 +40,9 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Reranks; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    return run_decider(values, build(Reranker, values, features=features(values)), LocalEngine(cache_in(values)))
+    chosen = features(values)
+    check_model(values, chosen)
+    return run_decider(values, build(Reranker, values, features=chosen), LocalEngine(cache_in(values)))
 
 
 def features(values: Mapping[str, Any]) -> dict[Any, float]:

@@ -27,7 +27,7 @@ from ..rerank.lists import plain, read_candidate
 from ..rerank.rows import as_line
 from .console import say, table
 from .contrastive import run_contrastive
-from .inputs import cache_in, metric_in
+from .inputs import cache_in, check_model, metric_in
 from .options import Options, needed
 from .running import OutputOptions, check_not_input, complete_or_absent
 
@@ -86,6 +86,7 @@ def run(arguments: Sequence[str]) -> int:
     if values["contrastive"]:
         return run_contrastive(values)
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
+    check_model(values, metrics)
     files = [values["input"], values["sources"], values["documents"], *values["hypotheses"], *values["references"]]
     check_not_input(values["output"], files)
     metrics = [_fitted(metric, values) for metric in metrics]
