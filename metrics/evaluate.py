@@ -257,8 +257,11 @@ def scores_and_statistics(
     units = [lift(metric, segment, strict=True) for segment in segments]
     blocks = store.add([c for unit in units for c in unit])
     if own is not None:
-        run = partial(scorer.statistics, store.reps)
-        return own, np.array([row for part in store.groups(blocks) for row in in_halves(run, blocks[part])])
+
+        def rows(some: Sequence[Block]) -> list[FloatArray]:
+            return list(scorer.statistics(store.reps, some))
+
+        return own, np.array([row for part in store.groups(blocks) for row in in_halves(rows, blocks[part])])
     found = _values(scorer, store, blocks)
     return np.array([found[u.start : u.stop].mean() for u in _consecutive(units)], np.float64), found[:, None]
 

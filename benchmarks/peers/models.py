@@ -1,25 +1,26 @@
-"""Models with random weights, of the shape of XLM-R base but with a small vocabulary, which costs no time."""
+"""Models with random weights, of the shape of XLM-R but with a small vocabulary, which costs no time."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-SHAPE = {
+BASE = {
     "hidden_size": 768,
     "intermediate_size": 3072,
     "max_position_embeddings": 514,
     "num_attention_heads": 12,
     "num_hidden_layers": 12,
 }
+LARGE = {**BASE, "hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16, "num_hidden_layers": 24}
 HEAD = (3072, 1024)
 
 
-def make_encoder(folder: Path, texts: Sequence[str]) -> Any:
+def make_encoder(folder: Path, texts: Sequence[str], shape: Mapping[str, int] = BASE) -> Any:
     """An encoder in the layout of transformers, for these texts: configuration, tokenizer and weights; the model."""
     import torch
     from transformers import AutoConfig, AutoModel
@@ -27,7 +28,7 @@ def make_encoder(folder: Path, texts: Sequence[str]) -> Any:
     folder.mkdir()
     size = _write_tokenizer(folder, sorted({word for text in texts for word in text.split()}))
     ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "type_vocab_size": 1, "vocab_size": size}
-    config = {"architectures": ["XLMRobertaModel"], "model_type": "xlm-roberta", "layer_norm_eps": 1e-5, **SHAPE, **ids}
+    config = {"architectures": ["XLMRobertaModel"], "model_type": "xlm-roberta", "layer_norm_eps": 1e-5, **shape, **ids}
     (folder / "config.json").write_text(json.dumps(config))
     torch.manual_seed(0)
     kind: Any = AutoModel
@@ -83,10 +84,10 @@ def make_comet(folder: Path, encoder: Path, model: Any) -> None:
     generator = torch.Generator().manual_seed(1)
     own = model.state_dict().items()
     state = {f"encoder.model.{name}": value for name, value in own if not name.startswith("pooler.")}
-    for layer in range(SHAPE["num_hidden_layers"] + 1):
+    for layer in range(model.config.num_hidden_layers + 1):
         state[f"layerwise_attention.scalar_parameters.{layer}"] = torch.randn(1, generator=generator)
     state["layerwise_attention.gamma"] = torch.ones(1)
-    widths = (6 * SHAPE["hidden_size"], *HEAD, 1)
+    widths = (6 * model.config.hidden_size, *HEAD, 1)
     for place, (into, out) in enumerate(pairwise(widths)):
         state[f"estimator.ff.{3 * place}.weight"] = torch.randn(out, into, generator=generator) * into**-0.5
         state[f"estimator.ff.{3 * place}.bias"] = torch.randn(out, generator=generator) * 0.1
