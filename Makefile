@@ -22,7 +22,7 @@ demo: .venv/ready
 	$(BIN)/discorank explain configs/demo.jsonl --utility chrf --nbest 2 --quiet
 
 test: .venv/ready
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -36,6 +36,8 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.pairwise_chrf
 	$(BIN)/python -m benchmarks.pairwise_bleu
 	$(BIN)/python -m benchmarks.growth
+	$(BIN)/python -m benchmarks.encoding
+	$(BIN)/python -m benchmarks.pairwise_comet
 
 clean:
 	rm -rf .venv .typecheck build *.egg-info src/*.egg-info
