@@ -39,6 +39,13 @@ BUILT_IN: Mapping[str, Entry] = {
     "ter": Entry(".lexical.ter:TER"),
     "rouge-l": Entry(".lexical.rouge:RougeL"),
     "rouge-w": Entry(".lexical.rouge:RougeW"),
+    "dr": Entry(".rst.metric:DR"),
+    "dr-nolex": Entry(".rst.metric:DR"),
+    "dr-lex": Entry(".rst.metric:DRLex"),
+    "dr-lex-1.1": Entry(".rst.metric:DRLex", {"words": "nuclearity"}),
+    "dr-lex-2": Entry(".rst.metric:DRLex", {"words": "relation"}),
+    "dr-lex-2.1": Entry(".rst.metric:DRLex", {"words": "both"}),
+    "discotk-light": Entry(".rst.metric:DiscoTKLight"),
 }
 
 
