@@ -114,7 +114,11 @@ def intervals(
     number = np.array([names.index(group) for group in groups])
     random = np.random.default_rng(seed)
     found = [
-        fit(differences, penalty, np.bincount(random.integers(len(names), size=len(names)), minlength=len(names))[number])
+        fit(
+            differences,
+            penalty,
+            np.bincount(random.integers(len(names), size=len(names)), minlength=len(names))[number],
+        )
         for _ in range(draws)
     ]
     low, high = np.quantile(found, [0.025, 0.975], axis=0)

@@ -129,7 +129,11 @@ class Comparison(NamedTuple):
 
 
 def randomisation(
-    first: Sequence[Agreement], second: Sequence[Agreement], variant: Variant = "wmt14", draws: int = DRAWS, seed: int = 0
+    first: Sequence[Agreement],
+    second: Sequence[Agreement],
+    variant: Variant = "wmt14",
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> Comparison:
     """Whether two metrics' taus over the same segments differ: both taus and p.
 
@@ -139,7 +143,9 @@ def randomisation(
         InputError: the segments differ in number, or no pair counts.
     """
     if len(first) != len(second):
-        raise InputError(f"{len(first)} and {len(second)} segments", where="randomisation", fix="Give the same segments")
+        raise InputError(
+            f"{len(first)} and {len(second)} segments", where="randomisation", fix="Give the same segments"
+        )
     a, b = (np.array([counts[:3] for counts in side], float).reshape(-1, 3) for side in (first, second))
     totals = np.stack([a.sum(axis=0), b.sum(axis=0)])
     taus = _taus(totals, variant)

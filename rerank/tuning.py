@@ -131,7 +131,9 @@ def _values(part: Metric, lists: Sequence[CandidateList], against: Against) -> l
     if part.info.needs_references and against == "references":
         for record in lists:
             if not record.references:
-                raise InputError("no references", where=f"list {record.id}", fix='Set against="candidates", or give some')
+                raise InputError(
+                    "no references", where=f"list {record.id}", fix='Set against="candidates", or give some'
+                )
         flat = [
             (text, list(record.references), record.source)
             for record, own in zip(lists, texts, strict=True)
@@ -158,9 +160,7 @@ class Data(NamedTuple):
     groups: list[str]  # document of every pair
 
 
-def gathered(
-    metrics: Sequence[Utility], lists: Sequence[CandidateList], preferences: Preferences, how: Tuning
-) -> Data:
+def gathered(metrics: Sequence[Utility], lists: Sequence[CandidateList], preferences: Preferences, how: Tuning) -> Data:
     """Everything that training needs; a list without a document is a group of its own.
 
     Raises:
@@ -197,7 +197,9 @@ def train_combination(
     how = how or Tuning()
     records = [record for record in lists if not record.context_only]
     data = gathered(metrics, records, preferences, how)
-    say(f"{len(records)} lists, {len(data.values)} candidates, {len(data.groups)} pairs, {len(set(data.groups))} documents")
+    say(
+        f"{len(records)} lists, {len(data.values)} candidates, {len(data.groups)} pairs, {len(set(data.groups))} documents"
+    )
     scale = Scale.of(data.values)
     scaled = scale.scaled(data.values)
     differences = scaled[data.better] - scaled[data.worse]

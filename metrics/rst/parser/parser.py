@@ -23,7 +23,7 @@ from .network import Weights
 from .weights import Model, load
 
 SHIPPED = Path(__file__).with_name("english.npz")
-MOST_UNITS = 24  # EDUs of a sentence parsed at once; longer ones are cut, as a chart grows with the cube
+MOST_UNITS = 16  # EDUs of a sentence parsed at once; longer ones are cut, as a chart grows with the cube
 MOST_WORDS = 400  # words read at once
 
 

@@ -48,6 +48,8 @@ def read_treebank(path: Path) -> dict[str, list[Sentence]]:
             document = json.loads(line)
             split = document.get("split") or _drawn(str(document["id"]))
             found[split] += list(_sentences(document, where))
+        except InputError:
+            raise
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
             raise InputError(f"{type(error).__name__}: {excerpt(str(error))}", where=where, fix=_FIX) from None
     for split, sentences in found.items():

@@ -74,13 +74,13 @@ def load(path: Path) -> Model:
         ModelLoadError: there is none, or it is another's.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as data, np.load(data, allow_pickle=False) as file:
             small = {name: file[name] for name in file.files}
         about = json.loads(small.pop("about").tobytes())
         if about.get("format") != FORMAT:
             raise ValueError(f"format {about.get('format')}, expected {FORMAT}")
         return build(unpacked(small), about)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         fix = "Train one with: discorank train rst"
         raise ModelLoadError(f"no weights of the discourse parser: {error}", where=str(path), fix=fix) from error
 

@@ -6,7 +6,7 @@ import inspect
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from ..metrics.registry import metric_class, names
@@ -55,6 +55,8 @@ def _one(name: str) -> str:
     fixed = names()[name].settings if name in names() else {}
     rows = [["setting", "default", "type"]]
     for field in fields(cls):
+        if field.default is MISSING:  # not a setting
+            continue
         value = fixed.get(field.name, field.default)
         rows.append([field.name, json.dumps(value), str(field.type)])
     doc = inspect.getdoc(inspect.getmodule(cls)) or ""
