@@ -1,4 +1,5 @@
-"""All pairs of tree kernels at once against the pairwise algorithm (production buckets, a memo), CPU seconds in one run.
+"""All pairs of tree kernels at once against the pairwise algorithm (production buckets, a memo), CPU seconds in one
+run.
 
     python -m benchmarks.tree_kernels
 

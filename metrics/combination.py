@@ -1,13 +1,14 @@
 """A combination of metrics tuned on preferences (as DiscoTK-party; Joty et al. 2014, 2017), higher is better.
 
     combination(h, r) = sum_i w_i u_i(h, r) / (max_i - min_i)
-with utilities u_i and what `discorank train combination` found: weights w_i, and the range min_i to max_i of each metric
-in the training data. (Minima are left out of the sum: they change no choice.) It is the sum of its parts, each computed
-as if alone, so it reads documents, contexts and several references as they do; a combination of reference-free metrics
-reranks. The range is open, symmetry that of its parts.
+with utilities u_i and what `discorank train combination` found: weights w_i, and the range min_i to max_i of each
+metric in the training data. (Minima are left out of the sum: they change no choice.) It is the sum of its parts, each
+computed as if alone, so it reads documents, contexts and several references as they do; a combination of
+reference-free metrics reranks. The range is open, symmetry that of its parts.
 
-A model is a JSON file: ``{"format": 1, "features": [{"metric": "chrf", "weight": 1.2, "min": 3.1, "max": 97.0}, ...]}``;
-other keys say how it was trained. No weights ship with discorank: they do not carry over from one kind of text to another.
+A model is a JSON file: ``{"format": 1, "features": [{"metric": "chrf", "weight": 1.2, "min": 3.1, "max": 97.0},
+...]}``; other keys say how it was trained. No weights ship with discorank: they do not carry over from one kind of
+text to another.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Combination(Mix):
     """
 
     model: str = ""
-    name: ClassVar[str] = "combination"  # type: ignore[misc]
+    name: ClassVar[str] = "combination"
     info: ClassVar[Info] = Info(
         summary="metrics weighted by training on preferences (needs model=)", paper="Joty et al. 2014, 2017"
     )

@@ -2,8 +2,8 @@
 
     p(a better than b) = 1 / (1 + exp(-w (x_a - x_b))),     x_i = (u_i - min_i) / (max_i - min_i)
     J(w) = sum_pairs log(1 + exp(-w d)) + penalty |w|^2,    d = x_better - x_worse
-Minimised by Newton's method; J is strictly convex. A metric that does not vary has x = 0, so its weight is 0. The penalty
-is chosen by cross-validation over groups (documents), by the mean loss of pairs held out.
+Minimised by Newton's method; J is strictly convex. A metric that does not vary has x = 0, so its weight is 0. The
+penalty is chosen by cross-validation over groups (documents), by the mean loss of pairs held out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which candidate people prefer: pairs (better, worse) from scores or from rankings.
 
-From scores: every pair of candidates of one list whose scores differ by more than a margin. From rankings: a judgement is
-a ranking of some candidates of one list, best rank first; each gives votes for its pairs, ties none, and a pair stands
-once, for whom more votes were given; equal votes cancel.
+From scores: every pair of candidates of one list whose scores differ by more than a margin. From rankings: a judgement
+is a ranking of some candidates of one list, best rank first; each gives votes for its pairs, ties none, and a pair
+stands once, for whom more votes were given; equal votes cancel.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def _taus(counts: FloatArray, variant: str) -> FloatArray:
     c, d, t = counts.T
     below = c + d + (0 if variant == "wmt13" else t)
     above = c - d - (t if variant == "wmt12" else 0)
-    return np.divide(above, below, out=np.full(len(counts), np.nan), where=below > 0)
+    return np.asarray(np.divide(above, below, out=np.full(len(counts), np.nan), where=below > 0))
 
 
 def win_ratios(judgements: Iterable[tuple[str, str, str]]) -> dict[str, float | None]:
@@ -113,7 +113,7 @@ def _correlation(name: str, x: Sequence[float], y: Sequence[float]) -> float | N
     if len(x) < 2 or len(set(x)) < 2 or len(set(y)) < 2:
         return None
     try:
-        from scipy import stats
+        from scipy import stats  # type: ignore[import-untyped]
     except ImportError:
         fix = "Install it: pip install 'discorank[statistics]'"
         raise ModelLoadError("correlations need scipy", where="statistics", fix=fix) from None

@@ -1,8 +1,8 @@
 """Trains a combination of metrics on lists whose candidates people have judged; see `metrics.combination`.
 
-A feature is a metric's utility of every candidate: against the human references, or (`against="candidates"`) its expected
-utility against the list's pseudo-references, which is what MBR decoding maximises; a reference-free metric needs neither.
-Each is computed once.
+A feature is a metric's utility of every candidate: against the human references, or (`against="candidates"`) its
+expected utility against the list's pseudo-references, which is what MBR decoding maximises; a reference-free metric
+needs neither. Each is computed once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -54,7 +53,7 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """Where preferences come from: a score of every candidate, rankings by list and system, or a metric as a teacher."""
+    """Where preferences come from: a score of every candidate, rankings by list and system, or a teacher metric."""
 
     field: str | None = None
     lower: bool = False
@@ -119,8 +118,8 @@ def features(metric: Utility, lists: Sequence[CandidateList], against: Against) 
     for weight, part in metric.parts:
         if part.reads.context:
             raise InputError(f"{part.signature()} reads context", where="metric", fix="Train with context=0")
-        values = iter(lists)
-        rows = [row for batch in iter(lambda: list(islice(values, BATCH)), []) for row in _values(part, batch, against)]
+        starts = range(0, len(lists), BATCH)
+        rows = [row for start in starts for row in _values(part, lists[start : start + BATCH], against)]
         for own, row in zip(found, rows, strict=True):
             own += weight * part.utility_sign * row
     return found
@@ -197,9 +196,8 @@ def train_combination(
     how = how or Tuning()
     records = [record for record in lists if not record.context_only]
     data = gathered(metrics, records, preferences, how)
-    say(
-        f"{len(records)} lists, {len(data.values)} candidates, {len(data.groups)} pairs, {len(set(data.groups))} documents"
-    )
+    documents = len(set(data.groups))
+    say(f"{len(records)} lists, {len(data.values)} candidates, {len(data.groups)} pairs, {documents} documents")
     scale = Scale.of(data.values)
     scaled = scale.scaled(data.values)
     differences = scaled[data.better] - scaled[data.worse]
@@ -228,7 +226,7 @@ def train_combination(
         "penalties_tried": tried,
         "lists": len(records),
         "pairs": len(data.groups),
-        "documents": len(set(data.groups)),
+        "documents": documents,
         "held_out": held_out(differences, data.groups, penalty),
     }
 

@@ -208,7 +208,7 @@ def test_training_says_what_is_missing() -> None:
     with pytest.raises(InputError, match="no pair of candidates"):
         train_combination(metrics, [], Preferences("errors"))
     bare = [read_list({key: value for key, value in row.items() if key != "references"}) for row in lists()]
-    with pytest.raises(InputError, match='list l0: no references.*against="candidates"'):
+    with pytest.raises(InputError, match=r'list l0: no references.*against="candidates"'):
         train_combination(metrics, bare, Preferences("errors"))
     assert train_combination(metrics, bare, Preferences("errors"), Tuning(against="candidates", draws=10))["pairs"]
 
@@ -273,7 +273,7 @@ def test_broken_models(tmp_path: Path, text: str, match: str) -> None:
 
 
 def test_a_combination_needs_its_model() -> None:
-    with pytest.raises(InputError, match='Give model="FILE.json"'):
+    with pytest.raises(InputError, match=r'Give model="FILE.json"'):
         load_metric("combination")
     with pytest.raises(InputError, match="cannot be read: No such file"):
         load_metric("combination", model="nowhere.json")

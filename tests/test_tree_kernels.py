@@ -218,7 +218,7 @@ def test_empty_texts_and_empty_edus() -> None:
 
 def test_words_are_no_tags() -> None:
     a = represent(("SPAN", "*"), Lexical(), Reading(lowercase=False))
-    assert not set(fragments(a)) & {f for f in fragments(("*", ("*",)))}
+    assert not set(fragments(a)) & set(fragments(("*", ("*",))))
 
 
 # --- settings

@@ -1,15 +1,16 @@
 """Similarity of discourse trees by all-subtree kernels (Guzmán et al. 2014; Joty et al. 2014, 2017), 0 to 1.
 
     s(h, r) = K(h, r) / sqrt(K(h, h) K(r, r)),   K(a, b) = sum_f decay^|f| c_f(a) c_f(b)
-over the fragments f of one representation of both texts' discourse trees: `dr` (also `dr-nolex`) relations and nuclearity
-without words, `dr-lex` with the words below; in `dr-lex-1.1` words match within EDUs of one nuclearity only, in
-`dr-lex-2` within spans of one relation, in `dr-lex-2.1` both (our reading: the papers do not draw these trees).
-`discotk-light` is the plain mean of the five. Symmetric, 1 for equal trees, higher is better; an empty text is a tree of
-one empty EDU. Of several references the best counts.
+over the fragments f of one representation of both texts' discourse trees: `dr` (also `dr-nolex`) relations and
+nuclearity without words, `dr-lex` with the words below; in `dr-lex-1.1` words match within EDUs of one nuclearity
+only, in `dr-lex-2` within spans of one relation, in `dr-lex-2.1` both (our reading: the papers do not draw these
+trees). `discotk-light` is the plain mean of the five. Symmetric, 1 for equal trees, higher is better; an empty text is
+a tree of one empty EDU. Of several references the best counts.
 
-`decay`: 1 is the papers' text, but then an EDU of m words has about 2^m fragments, one changed word takes away nearly all
-of them, and most values are near 0; 0.4 keeps values graded. Trees come from `Document(rst=...)`, else from the file
-`trees`, else from the English parser that ships with discorank; a text of several sentences is a Joint of their trees.
+`decay`: 1 is the papers' text, but then an EDU of m words has about 2^m fragments, one changed word takes away nearly
+all of them, and most values are near 0; 0.4 keeps values graded. Trees come from `Document(rst=...)`, else from the
+file `trees`, else from the English parser that ships with discorank; a text of several sentences is a Joint of their
+trees.
 """
 
 from __future__ import annotations
@@ -159,14 +160,13 @@ class TreeKernelScorer(Scorer):
         alone = [Block(row, row) for row in np.arange(len(prepared))[:, None]]
         for i in range(len(self.metric.representations)):
             own, big = _part(prepared, i), prepared[f"{i}.size"] > MOST_NODES
-            logarithms = np.zeros(len(alone))
+            root, half = np.ones(len(alone)), np.zeros(len(alone))
             for log, rows in ((False, np.flatnonzero(~big)), (True, np.flatnonzero(big))):
-                values = np.array([k[0, 0] for k in kernels(own, [alone[row] for row in rows], self.metric.decay, log)])
-                logarithms[rows] = values if log else np.log(values)
-                added[f"{i}.root"] = added.get(f"{i}.root", np.ones(len(alone)))
-                if not log:
-                    added[f"{i}.root"][rows] = np.sqrt(values)
-            added[f"{i}.half"] = logarithms / 2
+                found = kernels(own, [alone[row] for row in rows], self.metric.decay, log)
+                values = np.array([k[0, 0] for k in found])
+                half[rows] = (values if log else np.log(values)) / 2
+                root[rows] = 1 if log else np.sqrt(values)
+            added |= {f"{i}.root": root, f"{i}.half": half}
         return Reps(added)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:

@@ -1,7 +1,7 @@
 """Names of rhetorical relations as the 18 coarse classes of the RST Discourse Treebank (Carlson and Marcu 2001).
 
-Covers RST-DT's own names, those of GUM and of classic RST (Mann and Thompson 1988). Names are compared without regard to
-case, ``_`` or ``-``, and without the suffixes of RST-DT (``-e``, ``-n``, ``-s``) and of GUM's dependencies (``_r``,
+Covers RST-DT's own names, those of GUM and of classic RST (Mann and Thompson 1988). Names are compared without regard
+to case, ``_`` or ``-``, and without the suffixes of RST-DT (``-e``, ``-n``, ``-s``) and of GUM's dependencies (``_r``,
 ``_m``). A name that is none of them stays as it is.
 """
 

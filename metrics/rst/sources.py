@@ -69,7 +69,7 @@ class TreeSource:
             check_words(tree, str(text))
             return tree
         if self.file is not None:
-            return self._in_file(text)
+            return _in_file(self.file, text)
         if not str(text).strip():
             return ()
         if not self.parse:
@@ -79,16 +79,16 @@ class TreeSource:
 
         return english().document(list(text.sentences) if isinstance(text, Document) else str(text))
 
-    def _in_file(self, text: Text) -> Tree:
-        """The tree of the whole text, or those of its sentences joined."""
-        assert_file = self.file
-        if assert_file is None or not str(text).strip():
-            return ()
-        whole = assert_file.tree(str(text))
-        if whole is not None:
-            return whole
-        parts = [assert_file.tree(s) for s in text.sentences] if isinstance(text, Document) else [None]
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
-            raise InputError(f"no tree for {excerpt(str(text))}", where=assert_file.path, fix="Add a tree of its words")
-        return joined(known)
+
+def _in_file(file: TreeFile, text: Text) -> Tree:
+    """The tree of the whole text, or those of its sentences joined."""
+    if not str(text).strip():
+        return ()
+    whole = file.tree(str(text))
+    if whole is not None:
+        return whole
+    parts = [file.tree(sentence) for sentence in text.sentences] if isinstance(text, Document) else [None]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        raise InputError(f"no tree for {excerpt(str(text))}", where=file.path, fix="Add a tree of its words")
+    return joined(known)

@@ -60,7 +60,8 @@ def columns(trees: Sequence[Labelled]) -> tuple[dict[str, Ragged], IntArray]:
 
 def _row(tree: Labelled, digests: Digests) -> dict[str, list[int]]:
     row: dict[str, list[int]] = {name: [] for name in COLUMNS}
-    number, entry_of = count(), {}  # entries by digest
+    number = count()
+    entry_of: dict[bytes, int] = {}  # by digest
     places: list[int] = []  # entry of every node
     subs: list[bytes] = []  # digest of every node
     for node in nodes(tree):

@@ -1,8 +1,8 @@
 """English words and sentences as the discourse parser reads them, losing no character but white space.
 
 Words are split as in GUM and the Penn Treebank: punctuation, ``n't`` and ``'s`` apart, hyphens between words apart.
-Sentences end at ``.``, ``!`` or ``?`` before a capital, a digit or a quote, unless the word is a usual abbreviation, and
-at line breaks.
+Sentences end at ``.``, ``!`` or ``?`` before a capital, a digit or a quote, unless the word is a usual abbreviation,
+and at line breaks.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ _WORD = re.compile(
     r"|\w+|\.{2,}|-{2,}|[^\w\s]",
     re.UNICODE,
 )
-_ABBREVIATIONS = frozenset(
-    "mr mrs ms dr st prof vs etc jr sr no vol fig al gen col sen rep gov inc ltd co corp dept approx pp ed eds cf e.g i.e "
-    "jan feb mar apr jun jul aug sep sept oct nov dec".split()
-)
+_SHORT = """
+    mr mrs ms dr st prof vs etc jr sr no vol fig al gen col sen rep gov inc ltd co corp dept approx pp ed eds cf e.g i.e
+    jan feb mar apr jun jul aug sep sept oct nov dec
+"""
+_ABBREVIATIONS = frozenset(_SHORT.split())
 _END = re.compile(r"([.!?…]+[\"'”’)\]]*)(\s+)(?=[\"'“‘(\[]*[A-Z0-9À-ÖØ-Þ])")
 _LAST = re.compile(r"[\w.]+$")
 

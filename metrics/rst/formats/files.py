@@ -30,7 +30,7 @@ Format = Literal["auto", "lisp", "rs3", "json"]
 FORMATS = ("auto", "lisp", "rs3", "json")
 
 
-def read_trees(path: str | Path, format: str = "auto") -> list[Tree]:  # noqa: A002
+def read_trees(path: str | Path, format: str = "auto") -> list[Tree]:
     """The trees of a file (.gz too), in order; "auto" looks at how it begins.
 
     Raises:

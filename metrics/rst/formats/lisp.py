@@ -1,6 +1,6 @@
 """The ``.dis`` bracket format of RST-DT, GUM (lisp_binary, lisp_nary) and CODRA, read and written.
 
-    ( Root (span 1 2) ( Nucleus (leaf 1) (rel2par span) (text _!It fell_!) ) ( Satellite (leaf 2) (rel2par Cause) ... ) )
+    ( Root (span 1 2) ( Nucleus (leaf 1) (rel2par span) (text _!It fell_!) ) ( Satellite (leaf 2) (rel2par Cause) ...))
 
 The relation of a node is that of its first satellite, or of its nuclei. A file may hold several trees (CODRA's trees of
 sentences, leaves counted on); ``( DUMMY (leaf 6) ...)`` is a sentence of one EDU.

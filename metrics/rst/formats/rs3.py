@@ -2,13 +2,14 @@
 
 A segment or group points to its parent. A child is a nucleus if its relation is "span", or if its parent is a
 multinuclear group and the header types the relation as such; otherwise it is a satellite of its parent. Several
-satellites of one nucleus are folded nearest first, left before right, one binary level each. Secondary edges and signals
-are not read.
+satellites of one nucleus are folded nearest first, left before right, one binary level each. Secondary edges and
+signals are not read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from ...errors import InputError, excerpt
@@ -74,7 +75,7 @@ def _nodes(text: str, where: str) -> tuple[dict[str, _Node], set[str]]:
 
 
 def _xml(text: str, where: str) -> Any:
-    from xml.etree import ElementTree  # noqa: S405  entities are refused below
+    from xml.etree import ElementTree
 
     end = text.find("</rst>")
     body = text[text.find("<") : end + len("</rst>")] if end >= 0 else text
@@ -90,7 +91,8 @@ def _built(name: str, nodes: dict[str, _Node], multinuclear: set[str], where: st
     """The tree below a node, its satellites included."""
     node = nodes[name]
     reached.add(name)
-    nuclei, satellites = [], []
+    nuclei: list[str] = []
+    satellites: list[str] = []
     for child in node.children:
         relation = nodes[child].relation
         own = relation == "span" or (node.kind == "multinuc" and relation in multinuclear)
@@ -114,7 +116,7 @@ def _core(node: _Node, nuclei: list[tuple[str, _Span]], nodes: dict[str, _Node],
     if node.kind != "multinuc":
         raise InputError(f"{len(nuclei)} nuclei below a group of type {excerpt(node.kind)}", where=where, fix=_FIX)
     spans = [span for _, span in nuclei]
-    for left, right in zip(spans, spans[1:], strict=False):
+    for left, right in pairwise(spans):
         _adjacent(left, right, where)
     relation = nodes[nuclei[0][0]].relation
     tree = RSTTree("N" * len(spans), relation, tuple(span.tree for span in spans))

@@ -75,7 +75,7 @@ def _network(tags: int) -> Any:
 
     tables = nn.ModuleList([nn.Embedding(rows, width) for rows, width in zip(TABLES, WIDTHS, strict=True)])
     for table in tables:
-        nn.init.normal_(table.weight, 0, 0.3)
+        nn.init.normal_(table.get_parameter("weight"), 0, 0.3)
     made = {
         "tables": tables,
         "lower": nn.GRU(sum(WIDTHS), UNITS, bidirectional=True, batch_first=True),

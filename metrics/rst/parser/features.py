@@ -61,7 +61,7 @@ class Units(NamedTuple):
     starts: list[int]  # first word of every EDU, and the number of words
 
     @property
-    def count(self) -> int:
+    def edus(self) -> int:
         """Number of EDUs."""
         return len(self.starts) - 1
 
@@ -117,7 +117,7 @@ class _Split:
             f"nt={min(of_left // 4, 6)}_{min(of_right // 4, 6)}",
             f"nl={min(of_left, 6)}",
             f"nr={min(of_right, 6)}",
-            f"top={i == 0}_{j == self.units.count - 1}",
+            f"top={i == 0}_{j == self.units.edus - 1}",
         ]
 
     def _words(self) -> list[str]:
@@ -125,7 +125,7 @@ class _Split:
         l0, l1, l2 = (left.word(left.begin + d) for d in range(3))
         r0, r1, r2 = (right.word(right.begin + d) for d in range(3))
         e0, e1, e2 = (left.word(left.end - 1 - d) for d in range(3))
-        few_left, few_right = self.many.split("_")
+        few_left = self.many[0]
         return [
             *(f"l{d}={word}" for d, word in enumerate((l0, l1, l2))),
             *(f"r{d}={word}" for d, word in enumerate((r0, r1, r2))),

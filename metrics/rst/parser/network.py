@@ -3,8 +3,8 @@
 Encoder: tables -> GRU -> tag logits -> [states, softmax of them] -> GRU -> boundary logit; the mean over its members.
 GRU (Cho et al. 2014, in torch's form), per direction:
     r, z = sigmoid(x W + b + h U + c)     n = tanh(x W_n + b_n + r (h U_n + c_n))     h' = (1 - z) n + z h
-Splits: logits = relu(sum of the features' rows + b) W + c. Every sentence is computed alone, so that its tree is the same
-in any company.
+Splits: logits = relu(sum of the features' rows + b) W + c. Every sentence is computed alone, so that its tree is the
+same in any company.
 """
 
 from __future__ import annotations

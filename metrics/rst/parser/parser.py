@@ -1,8 +1,8 @@
 """From an English text to its discourse tree: words, tags, EDUs, and the best binary tree of every sentence.
 
-A tree's score is the product over its nodes of p(split | span), a softmax over the places a span can be cut at; the best
-tree is found exactly, as in CKY. The label of a node (nuclearity and relation) is its split's best. Sentences are joined
-under one Joint. Same text, same tree, in any company.
+A tree's score is the product over its nodes of p(split | span), a softmax over the places a span can be cut at; the
+best tree is found exactly, as in CKY. The label of a node (nuclearity and relation) is its split's best. Sentences are
+joined under one Joint. Same text, same tree, in any company.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ class Parser:
 
     def cuts(self, units: Units) -> Cuts:
         """The nodes of the best tree, by first and last EDU."""
-        triples = chart(units.count)
+        triples = chart(units.edus)
         if not triples:
             return {}
         rows = Ragged.of_rows([split_numbers(units, triple) for triple in triples])
-        return best_cuts(units.count, triples, self.model.splitter.scores(rows), self.model.labels)
+        return best_cuts(units.edus, triples, self.model.splitter.scores(rows), self.model.labels)
 
 
 def chart(count: int) -> list[Triple]:

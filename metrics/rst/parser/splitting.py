@@ -1,4 +1,5 @@
-"""Trains the splitters: bags of hashed features that score where a span is cut, and the label of the node; see `network`.
+"""Trains the splitters: bags of hashed features that score where a span is cut, and the label of the node; see
+`network`.
 
 Rows of features that training never meets stay zero, so that they say nothing.
 """
@@ -81,7 +82,7 @@ def _epoch(net: Any, examples: Sequence[Example], rate: float) -> float:
     for i in range(0, len(order), BATCH):
         loss = _loss(net, [examples[k] for k in order[i : i + BATCH]])
         net.optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         net.optimizer.step()
         total += loss.item()
     return total * BATCH / len(order)

@@ -1,8 +1,8 @@
 """Trains the discourse parser with torch: first the encoders (tags and EDU boundaries), then the splitters.
 
 The loss of an encoder is the cross-entropy of boundaries plus `TAG_SHARE` of that of tags; of a splitter, the
-cross-entropy of the gold split among those of its span and of its label. Tags that a splitter sees are the encoders' own.
-Seeded throughout: the same data, versions and machine give the same weights.
+cross-entropy of the gold split among those of its span and of its label. Tags that a splitter sees are the encoders'
+own. Seeded throughout: the same data, versions and machine give the same weights.
 """
 
 from __future__ import annotations

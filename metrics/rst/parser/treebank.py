@@ -12,6 +12,7 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -109,11 +110,7 @@ def _span(node: Any, cuts: Cuts) -> tuple[int, int]:
         return node, node
     nuc, rel, *rest = node
     spans = [_span(child, cuts) for child in rest if not isinstance(child, str)]
-    if (
-        len(nuc) != len(spans)
-        or len(spans) < 2
-        or any(b[0] != a[1] + 1 for a, b in zip(spans, spans[1:], strict=False))
-    ):
+    if len(nuc) != len(spans) or len(spans) < 2 or any(b[0] != a[1] + 1 for a, b in pairwise(spans)):
         raise ValueError(f"node {nuc} {rel} over {spans}")
     _cut(nuc, coarse(rel), spans, cuts)
     return spans[0][0], spans[-1][1]

@@ -96,9 +96,9 @@ def _shown(model: Mapping[str, Any]) -> str:
         interval = f"[{feature['low']:.2f}, {feature['high']:.2f}]"
         ends = [f"{feature[name]:.4g}" for name in ("min", "max")]
         rows.append([feature["metric"], f"{feature['weight']:.3f}", interval, *ends])
-    held = model["held_out"]
+    held, alone = model["held_out"], 100 * model["held_out"]["best_single_accuracy"]
     return (
-        f"{table(rows)}\n{model['pairs']} pairs of {model['documents']} documents, penalty {model['penalty']:g}; held out: "
-        f"{100 * held['accuracy']:.1f} % right (best metric alone {100 * held['best_single_accuracy']:.1f} %), "
+        f"{table(rows)}\n{model['pairs']} pairs of {model['documents']} documents, penalty {model['penalty']:g}; "
+        f"held out: {100 * held['accuracy']:.1f} % right (best metric alone {alone:.1f} %), "
         f"loss {held['loss']:.4f}"
     )
