@@ -8,7 +8,7 @@ penalty is chosen by cross-validation over groups (documents), by the mean loss 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -43,22 +43,31 @@ class Scale(NamedTuple):
         return (values - self.low) * self.spread
 
 
+class Fitting(NamedTuple):
+    """How weights are found."""
+
+    penalty: float
+    positive: bool = False
+
+
 def loss(weights: FloatArray, differences: FloatArray) -> FloatArray:
     """log(1 + exp(-w d)) of every pair, [pairs]."""
     return np.logaddexp(0, -(differences @ weights))
 
 
-def fit(differences: FloatArray, penalty: float, shares: FloatArray | None = None) -> FloatArray:
+def fit(
+    differences: FloatArray, penalty: float, shares: FloatArray | None = None, positive: bool = False
+) -> FloatArray:
     """The weights that minimise J, [features], from differences better less worse, [pairs, features].
 
     Args:
         differences: of the scaled features.
         penalty: of the squared weights, above 0.
         shares: how much every pair counts, [pairs]; 1 each if None.
+        positive: whether no weight may be negative (Newton's steps are then projected; Bertsekas 1982).
     """
     counts = np.ones(len(differences)) if shares is None else shares
     weights = np.zeros(differences.shape[1])
-    identity = np.eye(len(weights))
 
     def objective(w: FloatArray) -> float:
         return float(counts @ loss(w, differences) + penalty * w @ w)
@@ -66,14 +75,30 @@ def fit(differences: FloatArray, penalty: float, shares: FloatArray | None = Non
     for _ in range(STEPS):
         wrong = np.exp(-np.logaddexp(0, differences @ weights))  # 1 - p
         gradient = 2 * penalty * weights - differences.T @ (counts * wrong)
-        curvature = (differences.T * (counts * wrong * (1 - wrong))) @ differences + 2 * penalty * identity
-        step = np.linalg.solve(curvature, gradient)
-        size = 1.0
-        while objective(weights - size * step) > objective(weights) and size > PRECISION:
-            size /= 2
-        weights = weights - size * step
-        if np.abs(size * step).max(initial=0) < PRECISION * (1 + np.abs(weights).max(initial=0)):
+        curvature = (differences.T * (counts * wrong * (1 - wrong))) @ differences
+        free = ~(positive & (weights <= 0) & (gradient >= 0))
+        step = np.zeros_like(weights)
+        inner = curvature[np.ix_(free, free)] + 2 * penalty * np.eye(int(free.sum()))
+        step[free] = np.linalg.solve(inner, gradient[free])
+        moved = _descended(objective, weights, step, positive)
+        done = np.abs(moved - weights).max(initial=0) < PRECISION * (1 + np.abs(weights).max(initial=0))
+        weights = moved
+        if done:
             break
+    return weights
+
+
+def _descended(
+    objective: Callable[[FloatArray], float], weights: FloatArray, step: FloatArray, positive: bool
+) -> FloatArray:
+    """The weights after the longest of ever halved steps that does not raise the objective."""
+    size, before = 1.0, objective(weights)
+    while size > PRECISION:
+        moved = weights - size * step
+        moved = np.maximum(moved, 0) if positive else moved
+        if objective(moved) <= before:
+            return np.asarray(moved)
+        size /= 2
     return weights
 
 
@@ -91,7 +116,7 @@ def folds(groups: Sequence[str], count: int = 5) -> IntArray:
 
 
 def choose_penalty(
-    differences: FloatArray, groups: Sequence[str], penalties: Sequence[float] = PENALTIES
+    differences: FloatArray, groups: Sequence[str], positive: bool = False, penalties: Sequence[float] = PENALTIES
 ) -> tuple[float, list[float]]:
     """The penalty whose pairs held out lose least (the largest of equals), and the mean loss of each."""
     fold = folds(groups)
@@ -99,7 +124,7 @@ def choose_penalty(
     for penalty in penalties:
         total = 0.0
         for held in range(int(fold.max()) + 1):
-            weights = fit(differences[fold != held], penalty)
+            weights = fit(differences[fold != held], penalty, positive=positive)
             total += float(loss(weights, differences[fold == held]).sum())
         losses.append(total / len(differences))
     best = max(i for i, value in enumerate(losses) if value <= min(losses) + 1e-12)
@@ -107,19 +132,15 @@ def choose_penalty(
 
 
 def intervals(
-    differences: FloatArray, groups: Sequence[str], penalty: float, draws: int = 200, seed: int = 0
+    differences: FloatArray, groups: Sequence[str], how: Fitting, draws: int = 200, seed: int = 0
 ) -> tuple[FloatArray, FloatArray]:
     """The 2.5 % and 97.5 % quantiles of every weight when groups are drawn with replacement, [features] each."""
     names = sorted(set(groups))
     number = np.array([names.index(group) for group in groups])
     random = np.random.default_rng(seed)
-    found = [
-        fit(
-            differences,
-            penalty,
-            np.bincount(random.integers(len(names), size=len(names)), minlength=len(names))[number],
-        )
-        for _ in range(draws)
-    ]
+    size, found = len(names), []
+    for _ in range(draws):
+        times = np.bincount(random.integers(size, size=size), minlength=size)
+        found.append(fit(differences, how.penalty, times[number], how.positive))
     low, high = np.quantile(found, [0.025, 0.975], axis=0)
     return low, high

@@ -19,7 +19,7 @@ from ..metrics import evaluate
 from ..metrics.base import Metric
 from ..metrics.combination import FORMAT
 from ..metrics.errors import InputError, excerpt
-from ..metrics.logistic import Scale, choose_penalty, fit, folds, intervals, loss
+from ..metrics.logistic import Fitting, Scale, choose_penalty, fit, folds, intervals, loss
 from ..metrics.mixture import Utility
 from ..metrics.reps import FloatArray
 from ..metrics.settings import settings
@@ -40,6 +40,7 @@ class Tuning:
         against: what metrics compare candidates with: the human references, or the other candidates, as MBR does.
         margin: a pair counts where scores differ by more.
         penalty: of the squared weights; chosen by cross-validation over documents if not given.
+        positive: whether no metric may count against a candidate; metrics agree so much that free weights cancel.
         draws: resamples of documents for the intervals of the weights.
         seed: of these draws.
     """
@@ -47,6 +48,7 @@ class Tuning:
     against: Against = "references"
     margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     penalty: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    positive: bool = True
     draws: Annotated[int, Field(ge=10)] = 200
     seed: int = 0
 
@@ -159,26 +161,41 @@ class Data(NamedTuple):
     groups: list[str]  # document of every pair
 
 
-def gathered(metrics: Sequence[Utility], lists: Sequence[CandidateList], preferences: Preferences, how: Tuning) -> Data:
-    """Everything that training needs; a list without a document is a group of its own.
+def gathered(values: Sequence[FloatArray], pairs: Sequence[Sequence[tuple[int, int]]], groups: Sequence[str]) -> Data:
+    """Training data from the features [N, metrics], the (better, worse) places and the document of every list."""
+    better, worse, documents, start = [], [], [], 0
+    for own, some, group in zip(values, pairs, groups, strict=True):
+        better += [start + a for a, _ in some]
+        worse += [start + b for _, b in some]
+        documents += [group] * len(some)
+        start += len(own)
+    return Data(np.concatenate(values), better, worse, documents)
 
-    Raises:
-        InputError: no pair is left.
-    """
-    pairs = preferences.pairs(lists, how.margin)
-    if not any(pairs):
-        raise InputError("no pair of candidates of which one is better", where="preferences", fix="Lower the margin")
-    values = np.stack([np.concatenate(features(metric, lists, how.against)) for metric in metrics], axis=1)
-    if not np.isfinite(values).all():
-        column = int(np.argmax(~np.isfinite(values).all(axis=0)))
-        raise InputError("values that are not finite", where=metrics[column].signature(), fix="Leave it out")
-    better, worse, groups, start = [], [], [], 0
-    for record, own in zip(lists, pairs, strict=True):
-        better += [start + a for a, _ in own]
-        worse += [start + b for _, b in own]
-        groups += [record.document or record.id] * len(own)
-        start += len(record.candidates)
-    return Data(values, better, worse, groups)
+
+class Learned(NamedTuple):
+    """What training finds."""
+
+    scale: Scale
+    differences: FloatArray  # of the scaled features, [pairs, metrics]
+    fitting: Fitting
+    tried: list[float] | None  # held-out loss of every penalty
+    weights: FloatArray
+
+    def score(self, values: FloatArray) -> FloatArray:
+        """The combination of features [..., metrics]."""
+        return np.asarray(self.scale.scaled(values) @ self.weights)
+
+
+def learn(data: Data, how: Tuning) -> Learned:
+    """The weights of some data; errors as `folds`."""
+    scale = Scale.of(data.values)
+    scaled = scale.scaled(data.values)
+    differences = scaled[data.better] - scaled[data.worse]
+    penalty, tried = how.penalty, None
+    if penalty is None:
+        penalty, tried = choose_penalty(differences, data.groups, how.positive)
+    weights = fit(differences, penalty, positive=how.positive)
+    return Learned(scale, differences, Fitting(penalty, how.positive), tried, weights)
 
 
 def train_combination(
@@ -195,18 +212,20 @@ def train_combination(
     """
     how = how or Tuning()
     records = [record for record in lists if not record.context_only]
-    data = gathered(metrics, records, preferences, how)
+    pairs = preferences.pairs(records, how.margin)
+    if not any(pairs):
+        raise InputError("no pair of candidates of which one is better", where="preferences", fix="Lower the margin")
+    columns = [features(metric, records, how.against) for metric in metrics]
+    for metric, column in zip(metrics, columns, strict=True):
+        if not all(np.isfinite(values).all() for values in column):
+            raise InputError("values that are not finite", where=metric.signature(), fix="Leave it out")
+    rows = [np.stack(own, axis=1) for own in zip(*columns, strict=True)]
+    data = gathered(rows, pairs, [record.document or record.id for record in records])
     documents = len(set(data.groups))
     say(f"{len(records)} lists, {len(data.values)} candidates, {len(data.groups)} pairs, {documents} documents")
-    scale = Scale.of(data.values)
-    scaled = scale.scaled(data.values)
-    differences = scaled[data.better] - scaled[data.worse]
-    penalty, tried = how.penalty, None
-    if penalty is None:
-        penalty, tried = choose_penalty(differences, data.groups)
-    weights = fit(differences, penalty)
-    low, high = intervals(differences, data.groups, penalty, how.draws, how.seed)
-    named = zip(metrics, weights, low, high, scale.low, scale.high, strict=True)
+    found = learn(data, how)
+    low, high = intervals(found.differences, data.groups, found.fitting, how.draws, how.seed)
+    named = zip(metrics, found.weights, low, high, *found.scale, strict=True)
     return {
         "format": FORMAT,
         "features": [
@@ -222,21 +241,22 @@ def train_combination(
         ],
         "against": how.against,
         "margin": how.margin,
-        "penalty": penalty,
-        "penalties_tried": tried,
+        "penalty": found.fitting.penalty,
+        "positive": how.positive,
+        "penalties_tried": found.tried,
         "lists": len(records),
         "pairs": len(data.groups),
         "documents": documents,
-        "held_out": held_out(differences, data.groups, penalty),
+        "held_out": held_out(found.differences, data.groups, found.fitting),
     }
 
 
-def held_out(differences: FloatArray, groups: Sequence[str], penalty: float) -> dict[str, float]:
+def held_out(differences: FloatArray, groups: Sequence[str], how: Fitting) -> dict[str, float]:
     """Cross-validated share of pairs put right and mean loss; `singles` is the best feature alone on all pairs."""
     fold = folds(groups)
     right, lost = 0, 0.0
     for held in range(int(fold.max()) + 1):
-        weights = fit(differences[fold != held], penalty)
+        weights = fit(differences[fold != held], how.penalty, positive=how.positive)
         own = differences[fold == held]
         right += int((own @ weights > 0).sum())
         lost += float(loss(weights, own).sum())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from discorank import InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
 from discorank.metrics.combination import Combination
-from discorank.metrics.logistic import Scale, choose_penalty, fit, folds, intervals, loss
+from discorank.metrics.logistic import Fitting, Scale, choose_penalty, fit, folds, intervals, loss
 from discorank.rerank.lists import read_list
 from discorank.rerank.preferences import by_scores, by_votes, verdicts
 from discorank.rerank.tuning import Preferences, Tuning, features, read_rankings, train_combination
@@ -71,6 +71,20 @@ def test_the_gradient_vanishes(seed: int, penalty: float) -> None:
     np.testing.assert_allclose(gradient, 0, atol=1e-6 * max(1, np.abs(differences).max()))
 
 
+@given(st.integers(0, 99), st.sampled_from([0.01, 1.0, 100.0]))
+@BOUNDED
+def test_positive_weights_meet_the_conditions_of_the_optimum(seed: int, penalty: float) -> None:
+    """No weight is negative; the gradient is 0 where a weight is positive, and not below 0 elsewhere."""
+    generator = np.random.default_rng(seed)
+    differences = generator.normal(size=(generator.integers(1, 30), 4)) @ generator.normal(size=(4, 4))
+    weights = fit(differences, penalty, positive=True)
+    wrong = 1 / (1 + np.exp(np.clip(differences @ weights, -700, 700)))
+    gradient = 2 * penalty * weights - differences.T @ wrong
+    assert (weights >= 0).all()
+    np.testing.assert_allclose(gradient[weights > 0], 0, atol=1e-5)
+    assert (gradient >= -1e-5).all()
+
+
 def test_repeated_pairs_count_as_shares() -> None:
     differences = np.random.default_rng(0).normal(size=(6, 2))
     shares = np.array([0, 1, 2, 3, 0, 1.0])
@@ -98,7 +112,7 @@ def test_noise_is_held_down() -> None:
     clear = signal * np.sign(signal[:, :1])
     noise = signal * generator.choice([-1, 1], size=(200, 1))
     assert choose_penalty(clear, groups)[0] < 1 < 100 <= choose_penalty(noise, groups)[0]
-    low, high = intervals(clear, groups, 1.0, draws=30)
+    low, high = intervals(clear, groups, Fitting(1.0), draws=30)
     weights = fit(clear, 1.0)
     assert (low <= weights).all()
     assert (weights <= high).all()
@@ -144,6 +158,11 @@ def records() -> list[Any]:
 METRICS = ("chrf", "ter", "rouge-l")
 
 
+def test_free_weights_may_be_negative() -> None:
+    against = [f["weight"] for f in trained(positive=False, against="candidates")["features"]]
+    assert min(f["weight"] for f in trained(against="candidates")["features"]) >= 0 > min(against)
+
+
 def trained(**settings: Any) -> dict[str, Any]:
     metrics = [load_metric(name) for name in METRICS]
     return train_combination(metrics, records(), Preferences("errors", lower=True), Tuning(draws=20, **settings))
@@ -160,7 +179,7 @@ def test_training_finds_the_metrics_that_agree(tmp_path: Path) -> None:
     h, r = ["w1 w2 x", "w1 w2 w3", "y"], ["w1 w2 w3"] * 3
     expected = sum(
         f["weight"] / (f["max"] - f["min"]) * (m.utility_sign * m.score(h, r))
-        for f, m in ((f, load_metric(f["metric"])) for f in model["features"])
+        for f, (_, m) in ((f, load_metric(f["metric"]).parts[0]) for f in model["features"])
     )
     np.testing.assert_allclose(metric.score(h, r), expected, rtol=1e-12)
     np.testing.assert_allclose(np.diagonal(metric.pairwise(h, r)), expected, rtol=1e-12)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import settings as bounded
 
-from discorank import Document, InputError, load_metric
+from discorank import Document, InputError, ModelLoadError, load_metric
 from discorank.metrics.rst.formats.files import read_plain, read_trees
 from discorank.metrics.rst.formats.isanlp import read_isanlp
 from discorank.metrics.rst.formats.lisp import read_lisp, write_lisp
 from discorank.metrics.rst.formats.rs3 import read_rs3
 from discorank.metrics.rst.formats.spans import read_dmrst
+from discorank.metrics.rst.isanlp import isanlp
 from discorank.metrics.rst.relations import CLASSES, coarse
 from discorank.metrics.rst.tokens import sentences, words
 from discorank.metrics.rst.trees import Tree, check_tree, check_words, edus, joined, letters, plain, split_right
@@ -274,6 +276,31 @@ def test_isanlp_units_and_their_json() -> None:
 
     assert read_isanlp(as_object(whole)) == SAID
     assert read_plain({"rst": [whole]}) == [SAID]
+
+
+def test_a_parser_of_isanlp_rst(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = unit(left=unit(text="she left"), right=unit(text="it rained"), relation="Cause", nuclearity="NS")
+    answers = {"she left it rained": {"rst": [SimpleNamespace(**inner)]}, "he said": {"rst": [unit(text="he sat")]}}
+    fake = ModuleType("isanlp_rst.parser")
+    fake.Parser = lambda **settings: lambda text: answers.get(text)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "isanlp_rst", ModuleType("isanlp_rst"))
+    monkeypatch.setitem(sys.modules, "isanlp_rst.parser", fake)
+    isanlp.cache_clear()
+    metric = load_metric("dr", parser="isanlp")
+    own = Document(["she left it rained"], rst=plain(SAID.children[1]))  # type: ignore[arg-type]
+    assert metric.pairwise(["she left it rained"], [own])[0, 0] == pytest.approx(1)
+    with pytest.raises(InputError, match=r"isanlp_rst, character 5 .*reads 'id'"):
+        metric.pairwise(["he said"], [own])
+    with pytest.raises(InputError, match="isanlp_rst gave None"):
+        metric.pairwise(["what"], [own])
+    isanlp.cache_clear()
+
+
+def test_isanlp_rst_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "isanlp_rst", None)
+    isanlp.cache_clear()
+    with pytest.raises(ModelLoadError, match="Install isanlp_rst"):
+        load_metric("dr", parser="isanlp").pairwise(["a"], ["b"])
 
 
 @pytest.mark.parametrize(

@@ -181,11 +181,10 @@ def text_of(tree: Tree) -> Document:
     return Document([" ".join(words(tree))], rst=plain(tree))
 
 
-@pytest.mark.parametrize("decay", [0.4, 1.0])
-@pytest.mark.parametrize("name", ["dr", "dr-lex", "dr-lex-2.1"])
+@pytest.mark.parametrize(("name", "decay"), [("dr", 1.0), ("dr-lex", 1.0), ("dr-lex-2.1", 0.4)])
 def test_ten_thousand_words_are_finite(name: str, decay: float) -> None:
-    shapes = [(10000, 2), (10, 1000), (10, 1000, 3), (3, 2), (40, 250)]
-    texts = [text_of(chain(*shape)) if len(shape) == 2 else text_of(chain(*shape[:2], shape[2])) for shape in shapes]
+    shapes = [(5000, 2, 0), (10, 1000, 3), (3, 2, 0), (40, 100, 0)]
+    texts = [text_of(chain(*shape)) for shape in shapes]
     found = load_metric(name, decay=decay).pairwise(texts, texts)
     assert np.isfinite(found).all()
     np.testing.assert_allclose(np.diagonal(found), 1, atol=1e-9)
@@ -277,7 +276,7 @@ def test_other_languages_need_their_trees() -> None:
 
 
 def test_representations_survive_the_wire() -> None:
-    scorer = load_metric("discotk-light").scorer
+    scorer = load_metric("discotk-light").parts[0][1].scorer
     from discorank.metrics.texts import Item
 
     reps = scorer.represent(scorer.prepare([Item(text_of(tree)) for tree in SOURCES])[0])

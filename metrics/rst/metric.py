@@ -29,7 +29,7 @@ from ..settings import settings
 from ..texts import Item
 from .gram import kernels
 from .representations import REPRESENTATIONS, Lexical, Reading, represent
-from .sources import TreeFile, TreeSource, check_file
+from .sources import ParserName, TreeFile, TreeSource, check_file
 from .subtrees import COLUMNS, columns
 
 MOST_NODES = 1000  # K of a tree of n nodes is below n^2 2^n: up to here no kernel overflows
@@ -47,7 +47,8 @@ class TreeKernel(Metric):
         binarize: "right" cuts nodes of more than two children into right-branching pairs; null keeps them.
         relations: "coarse" compares the 18 classes of RST-DT, "raw" the names as given.
         trees: a file of trees (.dis, .rs3, JSON), found by their words; with it, every text needs its tree.
-        parser: "english" parses texts without a tree; "none" refuses them.
+        parser: what parses texts without a tree: "english" (ships with discorank), "isanlp" (isanlp_rst, if you have
+            it); "none" refuses them.
     """
 
     decay: Annotated[float, Field(gt=0, le=1)] = 0.4
@@ -55,7 +56,7 @@ class TreeKernel(Metric):
     binarize: Literal["right"] | None = "right"
     relations: Literal["coarse", "raw"] = "coarse"
     trees: str | None = None
-    parser: Literal["english", "none"] = "english"
+    parser: ParserName = "english"
     name: ClassVar[str] = "tree kernel"
     info: ClassVar[Info] = Info(summary="any tree kernel", paper=PAPER)
 
@@ -69,7 +70,7 @@ class TreeKernel(Metric):
         """The representations whose kernels are averaged."""
 
     def for_language(self, lang: str) -> Self:
-        """Without the English parser for other languages: then texts need their trees."""
+        """Without the English parsers for other languages: then texts need their trees."""
         return self if lang.lower().partition("-")[0] in ("en", "eng") else replace(self, parser="none")
 
     def load(self) -> TreeKernelScorer:
@@ -136,7 +137,7 @@ class TreeKernelScorer(Scorer):
         self.info, self.metric = metric.info, metric
         self.reading = Reading(metric.lowercase, metric.binarize is not None, metric.relations == "coarse")
         file = TreeFile(metric.trees) if metric.trees else None
-        self.source = TreeSource(file, metric.parser == "english")
+        self.source = TreeSource(file, metric.parser)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """The subtrees of every representation, and their number.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import file_digest
+from typing import Literal, Protocol
 
 from ..errors import InputError, excerpt
 from ..texts import Document, Text
@@ -51,17 +53,40 @@ class TreeFile:
         return self.trees.get(letters(text))
 
 
+class Parses(Protocol):
+    """A discourse parser."""
+
+    def document(self, text: str | Sequence[str]) -> Tree:
+        """The tree of a text, or of given sentences."""
+
+
+ParserName = Literal["english", "isanlp", "none"]
+
+
+def _parser(name: ParserName) -> Parses | None:
+    if name == "english":
+        from .parser.parser import english
+
+        return english()
+    if name == "isanlp":
+        from .isanlp import isanlp
+
+        return isanlp()
+    return None
+
+
 class TreeSource:
     """The tree of any text."""
 
-    def __init__(self, file: TreeFile | None, parse: bool) -> None:
-        self.file, self.parse = file, parse
+    def __init__(self, file: TreeFile | None, parser: ParserName) -> None:
+        self.file, self.parser = file, parser
 
     def tree(self, text: Text) -> Tree:
         """Its own tree, else that of the file, else the parser's; sentences are joined.
 
         Raises:
             InputError: there is none, or it is broken, or its words are not the text's.
+            ModelLoadError: the parser is not there.
         """
         own = text.rst if isinstance(text, Document) else None
         if own is not None:
@@ -72,12 +97,11 @@ class TreeSource:
             return _in_file(self.file, text)
         if not str(text).strip():
             return ()
-        if not self.parse:
+        parser = _parser(self.parser)
+        if parser is None:
             fix = 'Give Document(rst=...) or a file trees=..., or parser="english" for English'
             raise InputError(f"no tree for {excerpt(str(text))}", where="rst", fix=fix)
-        from .parser.parser import english
-
-        return english().document(list(text.sentences) if isinstance(text, Document) else str(text))
+        return parser.document(list(text.sentences) if isinstance(text, Document) else str(text))
 
 
 def _in_file(file: TreeFile, text: Text) -> Tree:
