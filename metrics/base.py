@@ -7,8 +7,8 @@ It knows no files, lists, weights, caches or Ray.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import inf
 from typing import Any, ClassVar, Literal, NamedTuple, Self, final
@@ -35,28 +35,41 @@ class Info:
     symmetric: bool = False  # with default settings u(h, r) = u(r, h)
     several: Literal["max", "mean", "own"] = "max"  # several references: the best, the mean, or `compare_multi`
     linear: bool = False  # the scorer implements `expected`
-    bucketed: bool = False  # `represent` wants batches of one length
+    bucketed: bool = False  # `represent` runs a model: it wants batches of similar length under a budget
     version: int = 1  # raised whenever a score changes
 
 
 class Reading(NamedTuple):
-    """How many preceding sentences an item carries, and whose target context a hypothesis is read in."""
+    """How many preceding sentences an item carries, and whose target context a hypothesis is read in.
+
+    In whole documents that are compared pairwise it is the hypothesis's own, unless `everywhere`: then every hypothesis
+    is read in the context of every reference.
+    """
 
     context: int = 0
     context_from: str = "reference"
+    everywhere: bool = False
 
 
 class Scorer(ABC):
     """A loaded metric in one process."""
 
     info: Info
+    batch_tokens: int = 4096  # summed lengths of one `represent` batch, where `info.bucketed`
+    identity: str = ""  # all that representations depend on beside the item, where `info.bucketed`: key of a cache
 
     @abstractmethod
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Reads items on the CPU (tokenise, count, label): columns, and the length of each item, which buckets it."""
+        """Reads items on the CPU (tokenise, count, label): columns, and the length of each item.
+
+        A column "cut" says what was left out of a text that is too long: nothing (0), context (1), text itself (2).
+        """
 
     def represent(self, prepared: Reps) -> Reps:
-        """The expensive step, on a batch of one length bucket where `info.bucketed`; row i depends on row i alone."""
+        """The expensive step; where `info.bucketed`, on batches in order of length.
+
+        Row i depends on row i alone, to the last bit on a CPU. A column "cut" is kept by the engine.
+        """
         return prepared
 
     @abstractmethod
@@ -104,9 +117,9 @@ class Metric(ABC):
     name: ClassVar[str]
     info: ClassVar[Info]
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, abstract: bool = False) -> None:
         super().__init_subclass__()
-        for attribute in ("name", "info"):
+        for attribute in () if abstract else ("name", "info"):
             if not hasattr(cls, attribute):
                 fix = "See docs/writing-a-metric.md"
                 raise InputError(f"a metric has a class attribute {attribute!r}", where=cls.__qualname__, fix=fix)
@@ -124,6 +137,11 @@ class Metric(ABC):
             ModelLoadError: something it needs is missing or broken.
         """
 
+    @property
+    def unfitted(self) -> bool:
+        """Whether the metric cannot be used before `fit`."""
+        return False
+
     def fit(self, texts: Sequence[Text]) -> Self:
         """The metric with corpus state (idf, weights, ranges) from `texts`; itself where there is none."""
         return self
@@ -132,9 +150,11 @@ class Metric(ABC):
         """The metric with the defaults of a language (BCP 47) where settings were left at theirs; itself by default."""
         return self
 
-    def on_device(self, device: str) -> Self:
-        """The metric with its model on a device; itself where it has none."""
-        return self
+    def with_defaults(self, **values: Any) -> Self:
+        """The metric with these settings where it has them and they are at their defaults."""
+        own = {field.name: field.default for field in fields(self) if field.init}  # type: ignore[arg-type]
+        given = {name: v for name, v in values.items() if name in own and getattr(self, name) == own[name]}
+        return replace(self, **given) if given else self  # type: ignore[type-var]
 
     @cached_property
     def scorer(self) -> Scorer:
@@ -144,7 +164,7 @@ class Metric(ABC):
         except (DiscorankError, MemoryError):
             raise
         except Exception as error:
-            raise ModelLoadError(f"{type(error).__name__}: {error}", where=self.signature()) from error
+            raise ModelLoadError(f"{type(error).__name__}: {error}", where=self.name) from error
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "scorer"}
@@ -159,9 +179,14 @@ class Metric(ABC):
         """(weight, metric) terms of the utility; one for a plain metric, several for a `Mix`."""
         return ((1.0, self),)
 
+    @property
+    def stamped(self) -> Mapping[str, str]:
+        """Settings that name files, with a digest of these: they always stand in the signature."""
+        return {}
+
     def signature(self) -> str:
         """The metric as a call, ``chrf(beta=1.0)``: names what differs from the defaults and parses back to it."""
-        return signature.write(self)
+        return signature.write(self, self.stamped)
 
     @final
     def score(
@@ -181,8 +206,14 @@ class Metric(ABC):
 
         Raises:
             InputError: lengths that disagree, something missing, a list where a text belongs.
+
+        Warns:
+            TruncationWarning: texts were too long for the model.
         """
-        return evaluate.scores(self, self.segments(hypotheses, references, sources, documents))
+        store = evaluate.Store(self.scorer)
+        values = evaluate.scores(self, self.segments(hypotheses, references, sources, documents), store)
+        evaluate.warn_of_cuts(store, self.name)
+        return values
 
     @final
     def corpus(
@@ -214,7 +245,10 @@ class Metric(ABC):
         if context and not self.reads.context:
             raise InputError(f"{self.signature()} reads no context", where="context", fix="Set context=k in the metric")
         comparison = self.comparison(hypotheses, references, source, context or NO_CONTEXT)
-        return self.utility_sign * evaluate.matrices(self, [comparison])[0]
+        store = evaluate.Store(self.scorer)
+        values = self.utility_sign * evaluate.matrices(self, [comparison], store)[0]
+        evaluate.warn_of_cuts(store, self.name)
+        return values
 
     @final
     def comparison(
@@ -265,7 +299,7 @@ class Metric(ABC):
                 where="references",
                 fix="Leave out the references that only some segments have",
             )
-        return aligned(hypotheses, lists, used, documents, *self.reads)
+        return aligned(hypotheses, lists, used, documents, self.reads.context, self.reads.context_from)
 
 
 def check_texts(texts: Sequence[Any], where: str) -> None:

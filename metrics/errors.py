@@ -43,6 +43,10 @@ def _remade(kind: type[DiscorankError], found: str, where: str, fix: str) -> Dis
     return kind(found, where=where, fix=fix)
 
 
+class TruncationWarning(UserWarning):
+    """Texts were too long for a model, and something of them or of their context was left out."""
+
+
 class InputError(DiscorankError, ValueError):
     """A text, a file, a setting or a combination of settings that cannot be used."""
 

@@ -10,31 +10,60 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
+from warnings import warn
 
 import numpy as np
 
-from .errors import InputError, MetricError, excerpt
+from . import cache
+from .batches import in_batches, in_halves, is_out_of_memory
+from .errors import InputError, MetricError, TruncationWarning, excerpt
 from .reps import Block, FloatArray, IntArray, Reps
 from .texts import Comparison, Document, Item
 
 if TYPE_CHECKING:
     from .base import Metric, Reading, Scorer
 
-BUCKET = 16  # lengths are padded to multiples of this
-BATCH_LENGTH = 4096  # summed padded lengths of one represent batch
 GROUP_LENGTH = 1 << 16  # summed lengths of the lists compared in one call
 GROUP_CELLS = 1 << 20  # summed matrix cells of the lists compared in one call
 LIST_CELLS = 1 << 22  # cells of one list above which it is compared some rows at a time
 ITEM_BYTES = 400  # an item, its text and its place in a store, beside the characters
 
 
+class _Fresh(NamedTuple):
+    """Some items represented."""
+
+    reps: Reps
+    lengths: IntArray
+    cut: IntArray  # see `Scorer.prepare`
+
+    def take(self, rows: IntArray) -> _Fresh:
+        return _Fresh(self.reps.take(rows), self.lengths[rows], self.cut[rows])
+
+    def packed(self) -> Reps:
+        """As one Reps, for the cache."""
+        return Reps({**self.reps.columns, "#lengths": self.lengths, "#cut": self.cut})
+
+    @classmethod
+    def unpacked(cls, reps: Reps) -> _Fresh:
+        """The inverse of `packed`."""
+        columns = dict(reps.columns)
+        lengths, cut = columns.pop("#lengths"), columns.pop("#cut")
+        return cls(Reps(columns), lengths, cut)  # type: ignore[arg-type]
+
+
+def _parts(item: Item) -> Iterator[str]:
+    """What tells an item from others, as texts."""
+    yield from (item.side, repr(item.text) if isinstance(item.text, Document) else item.text, *item.context)
+
+
 class Store:
     """The distinct items seen so far and their representations."""
 
-    def __init__(self, scorer: Scorer) -> None:
-        self.scorer = scorer
+    def __init__(self, scorer: Scorer, cache: cache.Cache | None = None) -> None:
+        self.scorer, self.cache = scorer, cache
         self.row: dict[Item, int] = {}
         self.lengths: IntArray = np.empty(0, np.int64)
+        self.cut: IntArray = np.empty(0, np.int64)
         self.reps = Reps({})
         self.text_bytes = 0
 
@@ -70,34 +99,50 @@ class Store:
 
     def _represent(self, new: Sequence[Item]) -> None:
         try:
-            prepared, lengths = self.scorer.prepare(new)
-            fresh = (
-                self._in_buckets(prepared, lengths) if self.scorer.info.bucketed else self.scorer.represent(prepared)
-            )
-            sizes = {len(lengths), *(len(column) for column in fresh.columns.values())}
-            if sizes != {len(new)}:
-                raise MetricError(f"rows {sorted(sizes)} for {len(new)} items", where=type(self.scorer).__name__)
-            reps = Reps.concat([self.reps, fresh]) if self.reps.columns else fresh
-            joined = np.concatenate((self.lengths, lengths)), reps
+            fresh = self._known(new) if self.cache and self.scorer.info.bucketed else self._made(new)
+            reps = Reps.concat([self.reps, fresh.reps]) if self.reps.columns else fresh.reps
+            joined = np.concatenate((self.lengths, fresh.lengths)), reps, np.concatenate((self.cut, fresh.cut))
         except BaseException:
             for item in new:  # an item that could not be represented is unknown again
                 del self.row[item]
             raise
-        self.lengths, self.reps = joined
+        self.lengths, self.reps, self.cut = joined
         self.text_bytes += sum(ITEM_BYTES + 2 * len(str(item.text)) for item in new)
 
-    def _in_buckets(self, prepared: Reps, lengths: IntArray) -> Reps:
-        bucket = -(-lengths // BUCKET)
-        order = np.argsort(bucket, kind="stable")
-        ordered = bucket[order]
-        parts, start = [], 0
-        while start < len(order):
-            width = int(ordered[start])
-            limit = start + max(1, BATCH_LENGTH // max(BUCKET, width * BUCKET))
-            stop = min(limit, int(np.searchsorted(ordered, width, "right")))
-            parts.append(self.scorer.represent(prepared.take(order[start:stop])))
-            start = stop
-        return Reps.concat(parts).take(np.argsort(order, kind="stable"))
+    def _known(self, new: Sequence[Item]) -> _Fresh:
+        """What the cache has of these items, and the rest made and given to it."""
+        assert self.cache is not None  # noqa: S101
+        keys = [cache.key(self.scorer.identity, *_parts(item)) for item in new]
+        found = self.cache.get(keys)
+        missing = [i for i, key in enumerate(keys) if key not in found]
+        if missing:
+            made = self._made([new[i] for i in missing])
+            added = {keys[i]: made.take(np.array([n])).packed() for n, i in enumerate(missing)}
+            self.cache.put(added)
+            found |= added
+        return _Fresh.unpacked(Reps.concat([found[key] for key in keys]))
+
+    def _made(self, new: Sequence[Item]) -> _Fresh:
+        prepared, lengths = self.scorer.prepare(new)
+        cut = prepared.columns.get("cut", np.zeros(len(new), np.int64))
+        if self.scorer.info.bucketed:
+            parts, places = in_batches(
+                lengths, self.scorer.batch_tokens, lambda rows: self.scorer.represent(prepared.take(rows))
+            )
+            reps = Reps.concat(parts).take(places)
+        else:
+            reps = self.scorer.represent(prepared)
+        sizes = {len(lengths), len(cut), *(len(column) for column in reps.columns.values())}
+        if sizes != {len(new)}:
+            raise MetricError(f"rows {sorted(sizes)} for {len(new)} items", where=type(self.scorer).__name__)
+        return _Fresh(reps, lengths, np.asarray(cut))
+
+    def cut_of(self, comparisons: Sequence[Comparison]) -> int:
+        """The most that was left out of any text of these comparisons; see `Scorer.prepare`."""
+        if not self.cut.any():
+            return 0
+        items = {i for c in comparisons for i in (*c.hypotheses, *c.references, *([c.source] if c.source else []))}
+        return max((int(self.cut[self.row[item]]) for item in items if item in self.row), default=0)
 
     def groups(self, blocks: Sequence[Block]) -> Iterator[slice]:
         """Consecutive blocks of about GROUP_LENGTH and at most GROUP_CELLS together (one block may be larger).
@@ -119,6 +164,8 @@ class Store:
 
 def matrices(metric: Metric, comparisons: Sequence[Comparison], store: Store | None = None) -> list[FloatArray]:
     """Values [H, R] of every comparison ([H, 1] when reference-free), in the paper's direction."""
+    if metric.reads.everywhere and any(map(_sentence_counts, comparisons)):
+        return [_in_every_context(metric, comparison, store) for comparison in comparisons]
     wanted = metric.info.needs_references
     empty = [not c.hypotheses or (wanted and not c.references) for c in comparisons]
     units = [lift(metric, c) for c, none in zip(comparisons, empty, strict=True) if not none]
@@ -128,6 +175,16 @@ def matrices(metric: Metric, comparisons: Sequence[Comparison], store: Store | N
         np.zeros((len(c.hypotheses), len(c.references) if wanted else 1)) if none else next(means)
         for c, none in zip(comparisons, empty, strict=True)
     ]
+
+
+def _in_every_context(metric: Metric, comparison: Comparison, store: Store | None) -> FloatArray:
+    """Values [H, R] with every hypothesis read in the context of every reference: H x R representations."""
+    store = store or Store(metric.scorer)
+    columns = [replace(comparison, references=(reference,)) for reference in comparison.references]
+    units = [lift(metric, column, strict=metric.info.unit == "segment") for column in columns]
+    found = _matrices(metric.scorer, [c for unit in units for c in unit], store)
+    shape = len(comparison.hypotheses), len(columns)
+    return np.concatenate([np.zeros((shape[0], 0)), *(_mean(found, unit) for unit in _consecutive(units))], axis=1)
 
 
 def _matrices(scorer: Scorer, comparisons: Sequence[Comparison], store: Store) -> list[FloatArray]:
@@ -152,7 +209,12 @@ def _pieces(block: Block) -> list[Block]:
 
 def _compared(scorer: Scorer, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
     """What the scorer returns for some blocks, which must be of their shapes."""
-    found = scorer.compare(reps, blocks)
+    try:
+        found = in_halves(partial(scorer.compare, reps), blocks)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        found = [_by_rows(scorer, reps, block) for block in blocks]
     wanted = [(len(b.hypotheses), len(b.references) if scorer.info.needs_references else 1) for b in blocks]
     shapes = [np.shape(u) for u in found]
     if shapes != wanted:
@@ -160,6 +222,16 @@ def _compared(scorer: Scorer, reps: Reps, blocks: Sequence[Block]) -> list[Float
             f"compare returned shapes {excerpt(shapes)}, expected {excerpt(wanted)}", where=type(scorer).__name__
         )
     return found
+
+
+def _by_rows(scorer: Scorer, reps: Reps, block: Block) -> FloatArray:
+    """A list that is too large at once, some of its rows at a time."""
+
+    def compare(rows: Sequence[int]) -> Sequence[FloatArray]:
+        part = Block(np.asarray(rows), block.references.copy(), block.source)
+        return list(scorer.compare(reps, [part])[0])
+
+    return np.array(in_halves(compare, block.hypotheses.tolist()))
 
 
 def scores(metric: Metric, segments: Sequence[Comparison], store: Store | None = None) -> FloatArray:
@@ -178,6 +250,17 @@ def statistics(metric: Metric, segments: Sequence[Comparison], store: Store | No
     store = store or Store(metric.scorer)
     blocks = store.add([c for segment in segments for c in lift(metric, segment, strict=True)])
     return np.concatenate([metric.scorer.statistics(store.reps, blocks[part]) for part in store.groups(blocks)])
+
+
+def warn_of_cuts(store: Store, name: str) -> None:
+    """Warns with a TruncationWarning if texts of a store were too long."""
+    if store.cut.any():
+        text = int((store.cut == 2).sum())
+        warn(
+            f"{name}: of {len(store.cut)} texts, {text} were cut and {int((store.cut == 1).sum())} lost some context",
+            TruncationWarning,
+            stacklevel=3,
+        )
 
 
 def lift(metric: Metric, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:

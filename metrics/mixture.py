@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -93,9 +94,9 @@ class Mix:
         """The mix of the fitted parts."""
         return Mix(tuple((weight, metric.fit(texts)) for weight, metric in self.parts))
 
-    def on_device(self, device: str) -> Mix:
-        """The mix of the parts with their models on a device."""
-        return Mix(tuple((weight, metric.on_device(device)) for weight, metric in self.parts))
+    def with_defaults(self, **values: Any) -> Mix:
+        """The mix of the parts with these settings where they have them and left them at their defaults."""
+        return Mix(tuple((weight, metric.with_defaults(**values)) for weight, metric in self.parts))
 
     def for_language(self, lang: str) -> Mix:
         """The mix of the parts with the defaults of a language."""

@@ -48,6 +48,16 @@ BUILT_IN: Mapping[str, Entry] = {
     "dr-lex-2.1": Entry(".rst.metric:DRLex", {"words": "both"}),
     "discotk-light": Entry(".rst.metric:DiscoTKLight"),
     "combination": Entry(".combination:Combination"),
+    "bertscore": Entry(".neural.bertscore:BERTScore"),
+    "doc-bertscore": Entry(".neural.bertscore:BERTScore", {"context": 2}),
+    "comet": Entry(".neural.comet:Comet"),
+    "doc-comet": Entry(".neural.comet:Comet", {"context": 2}),
+    "comet-qe": Entry(".neural.comet:CometQE"),
+    "doc-comet-qe": Entry(".neural.comet:CometQE", {"context": 2}),
+    "prism": Entry(".neural.prism:Prism"),
+    "doc-prism": Entry(".neural.prism:Prism", {"context": 2}),
+    "bartscore": Entry(".neural.bartscore:BARTScore"),
+    "bartscore-faithfulness": Entry(".neural.bartscore:BARTScoreFaithfulness"),
 }
 
 

@@ -54,9 +54,12 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
 
 
 def changed(instance: object) -> dict[str, Any]:
-    """The settings of `instance` that differ from their defaults, in the order of declaration."""
+    """The settings of `instance` that differ from their defaults, in the order of declaration.
+
+    Fields that do not take part in comparisons (a device, a batch size) change no value and are left out.
+    """
     pairs = ((f, getattr(instance, f.name)) for f in fields(instance))  # type: ignore[arg-type]
-    return {f.name: value for f, value in pairs if f.init and value != f.default}
+    return {f.name: value for f, value in pairs if f.init and f.compare and value != f.default}
 
 
 def _in_our_words(cls: Any, error: ValidationError) -> InputError:

@@ -32,14 +32,23 @@ class Call(NamedTuple):
     settings: Mapping[str, Any]
 
 
-def write(metric: Any) -> str:
-    """The signature of a plain metric: its name and the settings that differ from the defaults.
+def write(metric: Any, stamped: Mapping[str, str]) -> str:
+    """The signature of a plain metric: its name, the settings that differ from the defaults, and the `stamped` ones.
 
     A class from outside discorank is named by where it is found, as its name may be another's too.
     """
     kind = type(metric)
     ours = kind.__module__.startswith(f"{__name__.partition('.')[0]}.")
-    return call(metric.name if ours else f"{kind.__module__}:{kind.__qualname__}", changed(metric))
+    return call(metric.name if ours else f"{kind.__module__}:{kind.__qualname__}", changed(metric) | stamped)
+
+
+def portable(text: str) -> str:
+    """A signature in which files stand by their digests alone, wherever they are.
+
+    >>> portable('comet(model="models/wmt22@sha256:0123456789abcdef")')
+    'comet(model="@sha256:0123456789abcdef")'
+    """
+    return re.sub(r'"[^"]*(@sha256:[0-9a-f]+")', r'"\1', text)
 
 
 def call(name: str, settings: Mapping[str, Any]) -> str:

@@ -162,6 +162,7 @@ class Checkpoint:
         row = {
             "complete": complete,
             **self.about,
+            "truncations": {name: n for name, n in self.state.counts.items() if name.startswith("truncated-")},
             "settings": self.identity,
             "input": {"entries": state.entries, "digest": state.digest.hexdigest()},
             "counts": dict(sorted(state.counts.items())),

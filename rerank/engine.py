@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..metrics.base import Metric, Scorer
+from ..metrics.cache import Cache
 from ..metrics.errors import DiscorankError, MetricError
 from ..metrics.evaluate import Folded, Store, lift, matrices
 from ..metrics.mixture import Utility
@@ -22,6 +23,7 @@ from .choice import expected_utility, without_own
 
 STORE_BYTES = 1 << 26  # representations kept for later lists
 FIRST_WAVE = 1 << 16  # characters handed to the metric at once, to begin with
+CUTS = ((), ("truncated-context",), ("truncated-text",))  # flags by what was left out of a list's texts
 SHORT_SECONDS, LONG_SECONDS = 0.3, 1.5  # a wave outside this is made longer or shorter
 
 
@@ -41,6 +43,7 @@ class Result(NamedTuple):
 
     values: FloatArray
     matrices: tuple[FloatArray, ...] = ()
+    flags: tuple[str, ...] = ()  # what the list's reader should know
 
 
 class Engine(Protocol):
@@ -57,9 +60,14 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Loaded scorers in this process, one store of representations for each."""
+    """Loaded scorers in this process, one store of representations for each.
 
-    def __init__(self) -> None:
+    Args:
+        cache: keeps representations of models for later runs.
+    """
+
+    def __init__(self, cache: Cache | None = None) -> None:
+        self.cache = cache
         self.waiting: list[tuple[int, Task]] = []
         self.stores: dict[Metric, Store] = {}
         self.wave = FIRST_WAVE
@@ -68,7 +76,7 @@ class LocalEngine:
         """Loads the scorers; errors as `Metric.load`."""
         for metric in metrics:
             for _, part in metric.parts:
-                self.stores.setdefault(part, Store(part.scorer))
+                self._store(part)
 
     def submit(self, key: int, task: Task) -> None:
         """Takes a list."""
@@ -115,13 +123,22 @@ class LocalEngine:
             for p, (_, part) in enumerate(task.metric.parts):
                 plan.setdefault(part, []).append((i, p))
         found: dict[tuple[int, int], tuple[FloatArray, FloatArray | None]] = {}
+        cut = [0] * len(tasks)
         for metric, places in plan.items():
-            store = self.stores.get(metric)
-            if store is None:
-                store = self.stores[metric] = Store(metric.scorer)
+            store = self._store(metric)
             lists = [(tasks[i].comparisons[p], tasks[i]) for i, p in places]
             found.update(zip(places, expectations(metric, store, lists), strict=True))
-        return [_result(task, [found[i, p] for p in range(len(task.comparisons))]) for i, task in enumerate(tasks)]
+            for (i, _), (comparison, _) in zip(places, lists, strict=True) if store.cut.any() else ():
+                cut[i] = max(cut[i], store.cut_of(lift(metric, comparison)))
+        return [
+            _result(task, [found[i, p] for p in range(len(task.comparisons))], CUTS[cut[i]])
+            for i, task in enumerate(tasks)
+        ]
+
+    def _store(self, metric: Metric) -> Store:
+        if metric not in self.stores:
+            self.stores[metric] = Store(metric.scorer, self.cache)
+        return self.stores[metric]
 
 
 def expectations(
@@ -179,9 +196,9 @@ def _without_self(
     return found
 
 
-def _result(task: Task, found: Sequence[tuple[FloatArray, FloatArray | None]]) -> Result:
+def _result(task: Task, found: Sequence[tuple[FloatArray, FloatArray | None]], flags: tuple[str, ...]) -> Result:
     kept = tuple(u for _, u in found if u is not None)
-    return Result(np.array([values for values, _ in found]), kept if task.keep_matrix else ())
+    return Result(np.array([values for values, _ in found]), kept if task.keep_matrix else (), flags)
 
 
 def _size(task: Task) -> int:

@@ -130,6 +130,7 @@ class MBRDecoder:
         kept = np.arange(len(distinct))
         if self._shortlist is not None and len(distinct) > self.top_k:
             result = yield self._task(self._shortlist, record, distinct, kept, context)
+            flags = (*flags, *result.flags)
             best = choose(record, total(self._shortlist, result)[distinct.of], self.top_k, distinct=distinct).ranking
             kept = np.unique([distinct.of[place.index] for place in best])
             flags = (*flags, "shortlisted")
@@ -137,6 +138,7 @@ class MBRDecoder:
         if any(is_joined(part, c) for (_, part), c in zip(self._utility.parts, task.comparisons, strict=True)):
             flags = (*flags, "joined")
         result = yield task._replace(keep_matrix=self.keep_matrix)
+        flags = (*flags, *(flag for flag in result.flags if flag not in flags))
         values = np.full(len(distinct), np.nan)
         values[kept] = total(self._utility, result)
         left_out = set(range(len(distinct))) - set(kept.tolist())

@@ -42,11 +42,12 @@ def _weighted(features: Any) -> tuple[tuple[Feature, float], ...]:
         number = finite(weight)
         if number is None:
             raise InputError(f"weight {excerpt(weight)}", where=f"feature {given!r}", fix="Give a finite number")
-        pairs.append((_checked(given), number))
+        pairs.append((feature_of(given), number))
     return tuple(pairs)
 
 
-def _checked(given: Any) -> Feature:
+def feature_of(given: Any) -> Feature:
+    """A feature that is read off the list, by its name, or a metric without references; raises InputError."""
     if isinstance(given, str) and _is_plain(given):
         return given
     try:
@@ -143,6 +144,7 @@ class Reranker:
                 for _, part in mix.parts
             )
             result = yield Task(record.id, mix, comparisons, np.ones(1))
+            flags = (*flags, *result.flags)
             rows = iter(result.values)
             for metric in metrics:
                 value = sum(weight * part.utility_sign * next(rows) for weight, part in metric.parts)
@@ -155,6 +157,7 @@ class Reranker:
 
 
 def _is_plain(name: str) -> bool:
+    """Whether a feature is read off the list, without a metric."""
     return name in PLAIN or (name.startswith("field:") and name != "field:")
 
 

@@ -11,12 +11,13 @@ from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from platform import python_version
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, cast
 
 from pydantic import Field
 
 from ..metrics.errors import DiscorankError, InputError
 from ..metrics.settings import settings
+from ..metrics.signature import portable
 from ..metrics.texts import Document, Text
 from .checkpoint import Checkpoint, Stream
 from .engine import Engine
@@ -25,6 +26,8 @@ from .mbr import Decider
 from .rows import error_row, json_row, text_row
 from .saved import header, matrix_row
 from .scheduler import Decided, Outcome, accept_all
+
+PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
 
 
 class Entry(Protocol):
@@ -118,7 +121,7 @@ def _outputs(
     sinks = {"rows": out, "errors": Path(f"{out}.errors.jsonl")}
     if run.save_utilities:
         sinks["utilities"] = Path(run.save_utilities)
-    about = {"name": name, "signature": _signature(decider), "versions": _versions(), "seeds": {}, "truncations": {}}
+    about = {"name": name, "signature": _signature(decider), "versions": _versions(), "seeds": {}}
     return Checkpoint(out, sinks, {**_identity(decider, run), **reading}, about)
 
 
@@ -226,7 +229,17 @@ def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]
 def _identity(decider: Decider, run: RunSettings) -> dict[str, Any]:
     versions = {part.signature(): part.info.version for metric in decider.metrics for _, part in metric.parts}
     saved = {"save_utilities": True} if run.save_utilities else {}
-    return {**decider.identity, "score_versions": versions, "format": run.format, **saved}
+    found = {**decider.identity, "score_versions": versions, "format": run.format, **saved}
+    return cast("dict[str, Any]", _portable(found))
+
+
+def _portable(value: Any) -> Any:
+    """The value with files named by their digests alone: a model may be moved."""
+    if isinstance(value, dict):
+        return {_portable(key): _portable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_portable(inner) for inner in value]
+    return portable(value) if isinstance(value, str) else value
 
 
 def _signature(decider: Decider) -> str | list[str]:
@@ -236,5 +249,4 @@ def _signature(decider: Decider) -> str | list[str]:
 
 
 def _versions() -> dict[str, str]:
-    versions = {package: version(package) for package in ("discorank", "numpy", "sacrebleu")}
-    return {"python": python_version(), **versions}
+    return {"python": python_version(), **{package: version(package) for package in PACKAGES}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -116,7 +117,7 @@ def test_no_config_raises_anything_but_our_errors(
                 ]
                 assert main(arguments) in (0, 2, 3, 4), (name, key, value, capsys.readouterr().err)
                 for path in tmp_path.iterdir():
-                    path.unlink()
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
     capsys.readouterr()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from discorank import CandidateList, Context, Document, InputError, MBRDecoder, Metric, Scorer, load_metric
 from discorank.metrics import evaluate
 from discorank.metrics.base import Info, Reading
-from discorank.metrics.evaluate import BUCKET, Folded, Store, is_joined, lift, matrices
+from discorank.metrics.evaluate import Folded, Store, is_joined, lift, matrices
 from discorank.metrics.reps import Block, FloatArray, IntArray, Reps
 from discorank.metrics.settings import settings
 from discorank.metrics.texts import NO_CONTEXT, Comparison, Item, paired
@@ -108,19 +109,16 @@ def test_an_item_that_failed_is_unknown_again() -> None:
 
 @given(lengths=st.lists(st.integers(0, 200), min_size=1, max_size=60, unique=True), limit=st.integers(1, 600))
 @BOUNDED
-def test_batches_hold_one_bucket_and_little(lengths: list[int], limit: int) -> None:
+def test_batches_are_in_order_of_length_and_small(lengths: list[int], limit: int) -> None:
     metric = Recorder()
     scorer = metric.load()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "BATCH_LENGTH", limit)
-        store = Store(scorer)
-        store.add([made(["x" * length for length in lengths])])
+    scorer.batch_tokens = limit
+    store = Store(scorer)
+    store.add([made(["x" * length for length in lengths])])
     assert store.reps["length"].tolist() == lengths
-    assert sorted(length for batch in scorer.batches for length in batch) == sorted(lengths)
-    for batch in scorer.batches:
-        padded = {-(-length // BUCKET) * BUCKET for length in batch}
-        assert len(padded) == 1
-        assert len(batch) == 1 or len(batch) * max(BUCKET, padded.pop()) <= limit
+    assert [length for batch in scorer.batches for length in batch] == sorted(lengths)
+    assert all(len(batch) == 1 or sum(batch) <= limit for batch in scorer.batches)
+    assert all(sum(a) + b[0] > limit for a, b in pairwise(scorer.batches)), "a batch could have been larger"
 
 
 @given(

@@ -83,7 +83,7 @@ def test_a_mix() -> None:
     [
         ("chfr", r"unknown metric 'chfr'. Did you mean 'chrf'"),
         ("blue", r"unknown metric 'blue'. Did you mean 'bleu'"),
-        ("zzzzzz", r"unknown metric 'zzzzzz'. All: bleu, chrf"),
+        ("zzzzzz", r"unknown metric 'zzzzzz'. All: bartscore, "),
         ("chrf(bta=1)", r"unknown setting 'bta'. Did you mean 'beta'"),
         ({"name": "chrf", "bta": 1}, r"chrf: unknown setting 'bta'"),
         ({"beta": 1}, r'Write \{"name": "chrf"'),

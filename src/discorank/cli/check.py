@@ -115,15 +115,21 @@ def _needs(values: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, An
     """What a utility asks of the input, and how much work it would be."""
     metric = metric_in(values, values["utility"])
     lists, problems = report.get("lists", 0), []
+    distinct, pairs = report.get("distinct", 0) + report.get("pseudo_references", 0), report.get("pairs", 0)
+    texts = 0
     for _, part in metric.parts:
+        in_every_context = part.reads.everywhere and report.get("with_documents", 0)
+        texts += pairs if in_every_context else distinct
+        if in_every_context:
+            problems.append(f"{part.name} reads every hypothesis in the context of every reference of its document")
         if part.info.needs_source and report.get("with_source", 0) < lists:
             problems.append(f"{part.name} needs a source in every list")
         if part.reads.context and report.get("in_documents", 0) < lists:
             problems.append(f"{part.name} reads context: every list needs its document")
     return {
         "signature": metric.signature(),
-        "texts_to_represent": (report.get("distinct", 0) + report.get("pseudo_references", 0)) * len(metric.parts),
-        "pairs_to_compare": report.get("pairs", 0) * len(metric.parts),
+        "texts_to_represent": texts,
+        "pairs_to_compare": pairs * len(metric.parts),
         "problems": problems,
     }
 

@@ -10,7 +10,7 @@ from ..rerank.engine import Engine, LocalEngine
 from ..rerank.mbr import MBRDecoder
 from ..rerank.runs import RunSettings
 from ..rerank.saved import SavedEngine
-from .inputs import InputOptions, metric_in
+from .inputs import InputOptions, cache_in, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -40,7 +40,7 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Decodes; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    engine: Engine = LocalEngine()
+    engine: Engine = LocalEngine(cache_in(values))
     if values["utilities"]:
         if values["utility"] or values["shortlist"]:
             raise InputError("stands beside --utilities", where="--utility", fix="Give one of them")

@@ -14,10 +14,11 @@ from ..integrations.formats import Lists
 from ..metrics.errors import InputError
 from ..metrics.settings import settings
 from ..rerank.choice import Distinct, Ranking
+from ..rerank.engine import LocalEngine
 from ..rerank.lists import CandidateList
 from ..rerank.mbr import MBRDecoder
 from ..rerank.rows import as_line
-from .inputs import InputOptions, metric_in, open_input
+from .inputs import InputOptions, cache_in, metric_in, open_input
 from .options import Options, build, needed
 
 NEAREST = 3
@@ -60,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         records = {r.id: r for r in islice(_wanted(lists, frozenset() if decoder.width else ids), values["limit"])}
     if missing := sorted(ids - records.keys()):
         raise InputError(f"no list {', '.join(missing)}", where=lists.name, fix="Raise --limit, or see the input's ids")
-    for ranking in decoder.decode(records.values()):
+    for ranking in decoder.decode(records.values(), LocalEngine(cache_in(values))):
         if ids and ranking.id not in ids:
             continue
         found = explanation(ranking, records[ranking.id])

@@ -7,10 +7,11 @@ from hashlib import file_digest
 from typing import Any
 
 from ..integrations.formats import Lists, open_lists
+from ..metrics.cache import Cache
 from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric
 from ..metrics.settings import settings
-from .options import needed
+from .options import MODEL_OPTIONS, needed
 
 
 @settings
@@ -50,10 +51,20 @@ def open_input(values: Mapping[str, Any]) -> Lists:
 
 
 def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
-    """The metric that an option names, for the language and on the device that are set."""
-    metric = load_metric(spec)
+    """The metric that an option names, with the language, device and model that are set."""
+    return adapted(load_metric(spec), values)
+
+
+def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
+    """The metric with the language, device and model that are set."""
     metric = metric.for_language(values["lang"]) if values["lang"] else metric
-    return metric.on_device(values["device"]) if values["device"] else metric
+    given = {name: values[name] for name in MODEL_OPTIONS if values[name] is not None}
+    return metric.with_defaults(**given)
+
+
+def cache_in(values: Mapping[str, Any]) -> Cache | None:
+    """The cache that the options name."""
+    return Cache(values["cache"], values["cache_bytes"]) if values["cache"] else None
 
 
 def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:

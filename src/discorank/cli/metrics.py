@@ -12,7 +12,7 @@ from typing import Any
 from ..metrics.registry import metric_class, names
 from ..metrics.settings import settings
 from .console import table
-from .options import Options
+from .options import Options, field_helps
 
 
 @settings
@@ -53,12 +53,13 @@ def _one(name: str) -> str:
     """The module's docstring (equation, range, direction), then the settings."""
     cls: Any = metric_class(name)
     fixed = names()[name].settings if name in names() else {}
-    rows = [["setting", "default", "type"]]
+    helps = {key: text for base in reversed(cls.__mro__) for key, text in field_helps(base).items()}
+    rows = [["setting", "default", "what it does"]]
     for field in fields(cls):
         if field.default is MISSING:  # not a setting
             continue
         value = fixed.get(field.name, field.default)
-        rows.append([field.name, json.dumps(value), str(field.type)])
+        rows.append([field.name, json.dumps(value), helps.get(field.name, str(field.type))])
     doc = inspect.getdoc(inspect.getmodule(cls)) or ""
-    about = inspect.getdoc(cls) or ""
+    about = (inspect.getdoc(cls) or "").partition("Args:")[0].strip()
     return "\n\n".join(part for part in (name, doc, about, table(rows) if len(rows) > 1 else "") if part)

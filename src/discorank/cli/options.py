@@ -21,6 +21,7 @@ from ..metrics.yamlfile import parse_value, read_yaml
 
 T = TypeVar("T")
 FLAG_NAMES = {"input_format": "from"}  # fields whose option cannot have the field's name
+MODEL_OPTIONS = ("model", "encoder_path", "device", "dtype", "batch_tokens")
 FIELD_NAMES = {flag: field for field, flag in FLAG_NAMES.items()}
 
 
@@ -30,13 +31,25 @@ class CommonOptions:
 
     Args:
         engine: where metrics run.
-        device: where models run, such as cpu or cuda:0, for metrics that have one.
+        model: the model of metrics that have one, where they do not name it: a folder or a name on the hub.
+        encoder_path: the encoder of checkpoints that come without configuration and tokenizer.
+        device: where models run, such as cpu or cuda:0; the first GPU if there is one.
+        dtype: precision of models: float32, bfloat16 or float16.
+        batch_tokens: tokens in one batch of a model; chosen by device if not given.
+        cache: a folder that keeps what models made of texts, for later runs.
+        cache_bytes: how many bytes are kept there.
         lang: language of the texts, for metrics whose defaults depend on it (bleu's tokenizer).
         quiet: say nothing on stderr but errors.
     """
 
     engine: Literal["local"] = "local"
+    model: str | None = None
+    encoder_path: str | None = None
     device: str | None = None
+    dtype: str | None = None
+    batch_tokens: int | None = None
+    cache: str | None = None
+    cache_bytes: int = 10**10
     lang: str | None = None
     quiet: bool = False
 
@@ -70,7 +83,7 @@ class Options:
         self.positional = dict(positional or {})
         self.parser = argparse.ArgumentParser(f"discorank {name}", description=about, allow_abbrev=False)
         for component in self.components:
-            helps = _helps(component)
+            helps = field_helps(component)
             hints = get_type_hints(component, include_extras=True)
             for field in fields(component):
                 if field.name not in hidden:
@@ -202,7 +215,7 @@ def _preset(name: str) -> Path:
     return presets[name]
 
 
-def _helps(component: type) -> dict[str, str]:
+def field_helps(component: type) -> dict[str, str]:
     """Help of every field, from the ``Args:`` part of the class's docstring."""
     doc = component.__doc__ or ""
     part = doc.partition("Args:")[2].partition("Raises:")[0]

@@ -8,9 +8,9 @@ from typing import Any
 from ..metrics.errors import InputError
 from ..metrics.settings import settings
 from ..rerank.engine import LocalEngine
-from ..rerank.reranker import Reranker
+from ..rerank.reranker import Reranker, feature_of
 from ..rerank.runs import RunSettings
-from .inputs import InputOptions
+from .inputs import InputOptions, adapted, cache_in
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -40,17 +40,19 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Reranks; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    return run_decider(values, build(Reranker, values, features=features(values)), LocalEngine())
+    return run_decider(values, build(Reranker, values, features=features(values)), LocalEngine(cache_in(values)))
 
 
-def features(values: Mapping[str, Any]) -> dict[str, float]:
-    """Weight of every feature named with -m."""
-    found: dict[str, float] = {}
+def features(values: Mapping[str, Any]) -> dict[Any, float]:
+    """Weight of every feature named with -m, metrics with the language, device and model that are set."""
+    found: dict[Any, float] = {}
     for text in needed(values, "metric", "--metric"):
         name, weight = split_weight(text)
-        if name in found:
+        feature = feature_of(name)
+        feature = feature if isinstance(feature, str) else adapted(feature, values)
+        if feature in found:
             raise InputError("is given twice", where=f"feature {name!r}", fix="Add the weights")
-        found[name] = weight
+        found[feature] = weight
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -15,6 +16,7 @@ from ..integrations.seen import SeenKeys
 from ..integrations.source import LineSource
 from ..integrations.strictjson import parse_json
 from ..metrics import evaluate
+from ..metrics.cache import Cache
 from ..metrics.errors import InputError, excerpt
 from ..metrics.mixture import Mix, Utility
 from ..metrics.reps import FloatArray
@@ -22,8 +24,9 @@ from ..metrics.settings import settings
 from ..metrics.texts import Text
 from ..rerank.lists import plain, read_candidate
 from ..rerank.rows import as_line
-from .console import table
-from .inputs import metric_in
+from .console import say, table
+from .contrastive import run_contrastive
+from .inputs import cache_in, metric_in
 from .options import Options, needed
 from .running import OutputOptions, check_not_input, complete_or_absent
 
@@ -42,6 +45,7 @@ class ScoreOptions:
         references: files of references, aligned by line; several are several references.
         sources: the file of sources, aligned by line.
         documents: the file of document ids, aligned by line.
+        contrastive: instead of all these, JSONL of contrastive items; how often the correct translation ranks first.
         format: what is printed for each system, text or json.
     """
 
@@ -51,6 +55,7 @@ class ScoreOptions:
     references: tuple[str, ...] = ()
     sources: str | None = None
     documents: str | None = None
+    contrastive: str | None = None
     format: Literal["text", "json"] = "text"
 
 
@@ -77,22 +82,41 @@ class Segment(NamedTuple):
 def run(arguments: Sequence[str]) -> int:
     """Scores; returns the exit code."""
     values = OPTIONS.parse(arguments)
+    if values["contrastive"]:
+        return run_contrastive(values)
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
     files = [values["input"], values["sources"], values["documents"], *values["hypotheses"], *values["references"]]
     check_not_input(values["output"], files)
-    segments = _from_jsonl(values["input"]) if values["input"] else _from_files(values)
+    metrics = [_fitted(metric, values) for metric in metrics]
+    cache, cuts = cache_in(values), Counter[str]()
+    segments = _segments(values)
     scored: dict[str, list[_Scores]] = {}
     with _segment_file(values["output"]) as file:
         for batch in _batches(segments):
             for system in _systems(batch, scored):
-                found = scored.setdefault(system, [_Scores(metric) for metric in metrics])
+                found = scored.setdefault(system, [_Scores(metric, cache, cuts) for metric in metrics])
                 new = [scores.add(batch, system) for scores in found]
                 _write_segments(file, batch, system, found, new)
     if not scored:
         raise InputError("no segments", where=values["input"] or "--hypotheses", fix="Give at least one line")
+    for name, n in cuts.items():
+        say(f"{name}: {n} texts were too long, and the least important end of them was not read", values["quiet"])
     rows = [scores.row(system) for system, found in scored.items() for scores in found]
     sys.stdout.write(_table(rows) if values["format"] == "text" else "".join(map(_json, rows)))
     return 0
+
+
+def _segments(values: Mapping[str, Any]) -> Iterator[Segment]:
+    return _from_jsonl(values["input"]) if values["input"] else _from_files(values)
+
+
+def _fitted(metric: Utility, values: Mapping[str, Any]) -> Utility:
+    """The metric with what it learns from a corpus, here all references."""
+    if not any(part.unfitted for _, part in metric.parts):
+        return metric
+    if values["input"] == "-":
+        raise InputError("is read twice to fit a metric", where="INPUT", fix="Give a file instead of -")
+    return metric.fit([text for segment in _segments(values) for text in segment.references])
 
 
 def _batches(segments: Iterator[Segment]) -> Iterator[list[Segment]]:
@@ -118,8 +142,8 @@ def _batches(segments: Iterator[Segment]) -> Iterator[list[Segment]]:
 class _Scores:
     """One metric on one system: a score per segment, their mean, and the metric's own corpus score."""
 
-    def __init__(self, metric: Utility) -> None:
-        self.metric, self.name = metric, metric.signature()
+    def __init__(self, metric: Utility, cache: Cache | None, cuts: Counter[str]) -> None:
+        self.metric, self.name, self.cache, self.cuts = metric, metric.signature(), cache, cuts
         self.total, self.segments = 0.0, 0
         self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]
 
@@ -133,8 +157,10 @@ class _Scores:
         for (weight, part), rows in zip(self.metric.parts, self.statistics, strict=True):
             try:
                 segments = part.segments(hypotheses, references, sources, documents)
-                store = evaluate.Store(part.scorer)
+                store = evaluate.Store(part.scorer, self.cache)
                 own = evaluate.scores(part, segments, store)
+                if store.cut.any():
+                    self.cuts[part.name] += int((store.cut > 0).sum())
                 rows.append(evaluate.statistics(part, segments, store))
             except InputError as error:
                 raise _placed(error, batch) from None

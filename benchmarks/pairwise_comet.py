@@ -1,0 +1,121 @@
+"""COMET over all pairs of a list against mbrs (naist-nlp), which runs the whole estimator in a loop over references.
+
+    python -m benchmarks.pairwise_comet [--peer-python PATH] [--threads 1 2] [--repeats 3]
+
+mbrs lives in an environment of its own, whose interpreter is given; without one, the same steps written out run in this
+environment. Both read the same checkpoint with random weights, of the shape of XLM-R base with a head of 3072 and 1024,
+and take turns. Prints medians of wall and CPU seconds, the ratio of every turn, and the largest difference of a value
+beside the standard deviation of values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.lists import synthetic
+from benchmarks.peers.models import make_comet, make_encoder
+from benchmarks.peers.process import Peer, Timed, timed
+from discorank.metrics.evaluate import Store
+from discorank.metrics.neural.comet import Comet
+from discorank.metrics.texts import NO_CONTEXT, Context
+
+WIDTH, CONTEXT = 128, 2
+SEPARATOR = " </s> "
+
+
+def arguments(description: str | None) -> argparse.Namespace:
+    """The options of a benchmark against a peer."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer-python", help="interpreter of the peer's environment")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--repeats", type=int, default=3)
+    return parser.parse_args()
+
+
+def report(name: str, repeats: int, peer: Callable[[], Timed], ours: Callable[[], Timed]) -> None:
+    """Both in turns."""
+    turns = [(peer(), ours()) for _ in range(repeats)]
+    wall, own_wall = ([turn[side].wall_seconds for turn in turns] for side in (0, 1))
+    cpu, own_cpu = ([turn[side].cpu_seconds for turn in turns] for side in (0, 1))
+    ratios, cpu_ratios = (
+        " ".join(f"{a / b:.2f}" for a, b in zip(*sides, strict=True)) for sides in ((wall, own_wall), (cpu, own_cpu))
+    )
+    theirs, found = (np.array(one.value) for one in turns[-1])
+    difference = f"{np.abs(theirs - found).max():.0e} of {found.std():.0e}"
+    seconds = " ".join(f"{median(some):8.2f}" for some in (wall, own_wall, cpu, own_cpu))
+    width = max(20, 5 * repeats)
+    print(f"{name:44} {seconds}  {ratios:{width}} {cpu_ratios:{width}} {difference}", flush=True)
+
+
+def header(peer: str, repeats: int) -> None:
+    """Above what `report` prints."""
+    width = max(20, 5 * repeats)
+    names = f"{peer:>8} {'ours':>8} {'CPU':>8} {'ours':>8}"
+    print(f"{'seconds':44} {names}  {'ratios of wall':{width}} {'of CPU':{width}} largest difference, of deviation")
+
+
+def cases(threads: int, repeats: int, peer: Peer, folder: Path, encoder: Path, texts: list[str]) -> None:
+    source, before, texts = texts[0], texts[1:3], texts[3:]
+    duplicated = texts[: round(WIDTH * 2 / 3)]
+    duplicated = duplicated + duplicated[: WIDTH - len(duplicated)]
+    metric = Comet(model=str(folder), encoder_path=str(encoder), device="cpu")
+    in_context = Comet(
+        model=str(folder), encoder_path=str(encoder), device="cpu", context=CONTEXT, compat="reference"
+    )
+    store = Store(metric.scorer)
+    blocks = store.add([metric.comparison(texts, texts, source, NO_CONTEXT)])
+    peer("encode", texts=texts, source=source)
+    tokens = store.lengths[blocks[0].hypotheses].mean()
+    print(f"N={WIDTH}, {tokens:.1f} tokens on average, {threads} thread{'s' * (threads > 1)}")
+    context = Context((source,) * CONTEXT, before)
+
+    def whole(texts: list[str]) -> None:
+        name = f"all of it, {WIDTH - len(set(texts))} duplicates"
+        theirs = lambda: peer("pairwise", texts=texts, source=source)  # noqa: E731
+        report(name, repeats, theirs, lambda: timed(metric.pairwise, hypotheses=texts, references=texts, source=source))
+
+    ours: Any = lambda: timed(lambda: metric.scorer.compare(store.reps, blocks)[0])  # noqa: E731
+    ours()
+    report("compare", repeats, lambda: peer("compare"), ours)
+    whole(texts)
+    whole(duplicated)
+    joined = [SEPARATOR.join((*before, text)) for text in texts]
+    source_joined = SEPARATOR.join((*context.source, source))
+    report(
+        f"all of it, {CONTEXT} sentences of context",
+        repeats,
+        lambda: peer("pairwise", texts=joined, source=source_joined, context=True),
+        lambda: timed(in_context.pairwise, hypotheses=texts, references=texts, source=source, context=context),
+    )
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    import torch
+
+    texts = synthetic(WIDTH + 1 + CONTEXT, seed=0)
+    with tempfile.TemporaryDirectory() as name:
+        folder, encoder = Path(name, "comet"), Path(name, "encoder")
+        make_comet(folder, encoder, make_encoder(encoder, texts))
+        header("mbrs" if options.peer_python else "loop", options.repeats)
+        for threads in options.threads:
+            torch.set_num_threads(threads)
+            plain = [] if options.peer_python else ["--plain"]
+            python = options.peer_python or sys.executable
+            peer = Peer(python, "benchmarks.peers.comet", str(folder), str(threads), *plain)
+            cases(threads, options.repeats, peer, folder, encoder, texts)
+            peer.close()
+
+
+if __name__ == "__main__":
+    main()

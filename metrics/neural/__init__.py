@@ -1,0 +1,1 @@
+"""Metrics that read texts with a neural model, and what their checkpoints need."""

@@ -1,0 +1,213 @@
+"""A text encoder: hidden states of token sequences, whatever else is in their batch.
+
+Encoders of the BERT family run packed (see `packed`); any other runs on one length at a time, with rows repeated up to
+a multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit on a CPU.
+It knows nothing of texts or metrics; torch and transformers are imported when one is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import InputError, ModelLoadError
+from ..reps import IntArray, Ragged
+from .packed import ROWS, slabs_of, use, within
+
+DType = Literal["float32", "bfloat16", "float16"]
+PACKED = {"bert", "camembert", "electra", "roberta", "xlm-roberta"}  # `model_type` of a configuration
+CPU_TOKENS, GPU_TOKENS = 1024, 1 << 15  # of one batch
+
+
+class Encoder:
+    """A transformer encoder without its pooler.
+
+    Args:
+        model: a transformers model in evaluation mode.
+        device: where it runs.
+        dtype: in which precision.
+        layer: the last layer that is wanted, 0 the embeddings; all if not given.
+    """
+
+    def __init__(self, model: Any, device: str | None, dtype: DType, layer: int | None = None) -> None:
+        import torch
+
+        self.torch = torch
+        self.config = model.config
+        layers = model.config.num_hidden_layers
+        if layer is not None and not 0 <= layer <= layers:
+            raise InputError(f"layer {layer} of an encoder with {layers} layers", where="layer")
+        self.layer = layers if layer is None else layer
+        self.packed = model.config.model_type in PACKED
+        if self.packed:
+            model.encoder.layer = model.encoder.layer[: self.layer]
+            use(model)
+        self.device = device_of(device)
+        self.model = model.to(self.device, getattr(torch, dtype)).train(False)
+        self.batch_tokens = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest sequence it has positions for."""
+        positions = int(getattr(self.config, "max_position_embeddings", 1 << 30))
+        return positions - self._first_position
+
+    @property
+    def _first_position(self) -> int:
+        return int(self.config.pad_token_id) + 1 if "roberta" in self.config.model_type else 0
+
+    def states(self, ids: Ragged, all_layers: bool = False) -> Iterator[tuple[IntArray, list[Any]]]:
+        """Rows of one length at a time, and their hidden states [rows, length, d] in float32 or better.
+
+        The states are those of the wanted layer, or of the embeddings and every layer up to it.
+        """
+        order = np.argsort(ids.lengths, kind="stable")
+        forward = self._packed if self.packed else self._plain
+        with self.torch.inference_mode():
+            for rows, states in forward(ids, order):
+                yield rows, [x.float() for x in (states if all_layers else states[-1:])]
+
+    def _packed(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
+        lengths = ids.lengths[order]
+        tokens = ids[order].values
+        position = np.arange(len(tokens)) - np.repeat(lengths.cumsum() - lengths, lengths) + self._first_position
+        spare = -len(tokens) % ROWS
+        slabs = slabs_of(lengths.tolist())
+        out = self.model(
+            input_ids=self._row(np.pad(tokens, (0, spare), mode="edge")),
+            position_ids=self._row(np.pad(position, (0, spare), mode="edge")),
+            output_hidden_states=True,
+            packing=within(slabs),
+        )
+        at = 0
+        for slab in slabs:
+            yield order[at : at + slab.count], [slab.rows(x[0]) for x in out.hidden_states]
+            at += slab.count
+
+    def _plain(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
+        for slab in slabs_of(ids.lengths[order].tolist()):
+            rows, order = order[: slab.count], order[slab.count :]
+            step = ROWS // np.gcd(ROWS, max(1, slab.length))
+            repeated = np.pad(rows, (0, -len(rows) % int(step)), mode="edge")
+            tokens = self.torch.from_numpy(ids[repeated].values.reshape(len(repeated), slab.length))
+            tokens = tokens.to(self.device)
+            out = self.model(input_ids=tokens, attention_mask=self.torch.ones_like(tokens), output_hidden_states=True)
+            yield rows, [x[: len(rows)] for x in out.hidden_states[: self.layer + 1]]
+
+    def _row(self, values: IntArray) -> Any:
+        return self.torch.from_numpy(values)[None].to(self.device)
+
+
+def device_of(name: str | None) -> Any:
+    """The device of a name: the first GPU if there is one, else the CPU, where none is given.
+
+    Raises:
+        InputError: there is no such device.
+    """
+    import torch
+
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"{str(error).splitlines()[0]}", where=f"device {name!r}", fix="Such as cpu or cuda:0"
+        ) from error
+    return device
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the progress bars and reports of transformers."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def pretrained(folder: Path, kind: str = "AutoModel", **settings: Any) -> Any:
+    """A transformers model with every weight of its folder.
+
+    Raises:
+        ModelLoadError: the folder is no model, or lacks weights.
+    """
+    import transformers
+
+    try:
+        with _quietly():
+            model, about = getattr(transformers, kind).from_pretrained(
+                folder, local_files_only=True, output_loading_info=True, dtype="float32", **settings
+            )
+    except Exception as error:  # configuration, weights or tokenizer: many kinds
+        raise _unreadable(folder, error) from error
+    missing = sorted(about["missing_keys"])
+    if missing or about["mismatched_keys"]:
+        found = (
+            f"{len(missing)} weights are missing ({', '.join(missing[:3])})" if missing else "weights of other shapes"
+        )
+        raise ModelLoadError(found, where=str(folder), fix="Give the folder of the whole model")
+    return model
+
+
+def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
+    """An encoder with the configuration of a folder and the weights of a checkpoint, every one of them.
+
+    Raises:
+        ModelLoadError: the folder has no configuration, or the weights are not those of such an encoder.
+    """
+    from transformers import AutoConfig, AutoModel
+
+    try:
+        model = AutoModel.from_config(
+            AutoConfig.from_pretrained(folder, local_files_only=True), add_pooling_layer=False
+        )
+    except Exception as error:
+        raise _unreadable(folder, error) from error
+    own = {name: value.shape for name, value in model.state_dict().items()}
+    wrong = sorted(name for name in own.keys() & state.keys() if own[name] != state[name].shape)
+    found = [
+        f"{len(names)} {what} ({', '.join(names[:3])})"
+        for names, what in (
+            (sorted(own.keys() - state.keys()), "weights are missing"),
+            (sorted(state.keys() - own.keys()), "weights have no place"),
+            ([f"{name}: {tuple(state[name].shape)} against {tuple(own[name])}" for name in wrong], "shapes differ"),
+        )
+        if names
+    ]
+    if found:
+        raise ModelLoadError(
+            f"the checkpoint is not of this encoder: {'; '.join(found)}",
+            where=str(folder),
+            fix="encoder_path must be the encoder that the checkpoint was trained from",
+        )
+    model.load_state_dict(state)
+    return model
+
+
+def tokenizer_of(folder: Path) -> Any:
+    """The tokenizer of a folder; raises ModelLoadError."""
+    from transformers import AutoTokenizer
+
+    try:
+        with _quietly():
+            return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except Exception as error:
+        raise _unreadable(folder, error) from error
+
+
+def _unreadable(folder: Path, error: Exception) -> ModelLoadError:
+    said = str(error).strip().splitlines() or [""]
+    return ModelLoadError(
+        f"{type(error).__name__}: {said[0][:200]}", where=str(folder), fix="Is this the folder of a transformers model?"
+    )
