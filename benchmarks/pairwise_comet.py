@@ -68,9 +68,7 @@ def cases(threads: int, repeats: int, peer: Peer, folder: Path, encoder: Path, t
     duplicated = texts[: round(WIDTH * 2 / 3)]
     duplicated = duplicated + duplicated[: WIDTH - len(duplicated)]
     metric = Comet(model=str(folder), encoder_path=str(encoder), device="cpu")
-    in_context = Comet(
-        model=str(folder), encoder_path=str(encoder), device="cpu", context=CONTEXT, compat="reference"
-    )
+    in_context = Comet(model=str(folder), encoder_path=str(encoder), device="cpu", context=CONTEXT, compat="reference")
     store = Store(metric.scorer)
     blocks = store.add([metric.comparison(texts, texts, source, NO_CONTEXT)])
     peer("encode", texts=texts, source=source)

@@ -252,6 +252,10 @@ def test_a_combination_is_a_named_mix(tmp_path: Path) -> None:
     texts = ["a cat", "the cat", "dogs"]
     expected = load_metric("2*chrf + 0.5*ter").pairwise(texts, texts)
     assert metric.pairwise(texts, texts).tobytes() == expected.tobytes()
+    assert metric.with_defaults(device="cpu").for_language("de") is metric
+    assert metric.for_language("zh") == metric
+    bleu = load_metric("combination", model=write(tmp_path / "b.json", ("bleu", 2)))
+    assert bleu.for_language("zh").signature() == '1.0*bleu(tokenize="zh")'.removeprefix("1.0*")
     both = load_metric(f"bleu + 0.5*{metric.signature()}")
     assert both == load_metric("bleu + 1.0*chrf + 0.25*ter")
     assert next(MBRDecoder(utility=metric).decode([{"id": "x", "candidates": texts}])).text in texts

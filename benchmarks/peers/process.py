@@ -34,7 +34,12 @@ class Peer:
 
     def __init__(self, python: str, module: str, *arguments: str) -> None:
         root = Path(__file__).resolve().parents[2]
-        environment = {**os.environ, "PYTHONWARNINGS": "ignore", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+        environment = {
+            **os.environ,
+            "PYTHONWARNINGS": "ignore",
+            "HF_HUB_OFFLINE": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
         self.process = subprocess.Popen(
             [python, "-m", module, *arguments],
             stdin=subprocess.PIPE,

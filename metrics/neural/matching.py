@@ -92,4 +92,3 @@ def _match(a: _Texts, b: _Texts) -> tuple[FloatArray, FloatArray]:
 
 def _mean(best: Any, shares: Any) -> FloatArray:
     return (best.double() * shares).sum(-1).cpu().numpy()  # type: ignore[no-any-return]
-

@@ -23,7 +23,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         "discorank train",
         description="Make a model from data.\n\nkinds:\n" + "\n".join(f"  {k:<11}  {v}" for k, v in KINDS.items()),
-        epilog="discorank train KIND --help tells more.",
+        epilog="discorank train KIND --help tells more; both take --config, --set and --print-config.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("kind", nargs="?", help=argparse.SUPPRESS)
