@@ -17,6 +17,7 @@ from pydantic import Field
 
 from ..metrics import evaluate
 from ..metrics.base import Metric
+from ..metrics.cache import Cache
 from ..metrics.combination import FORMAT
 from ..metrics.errors import InputError, excerpt
 from ..metrics.logistic import Fitting, Scale, choose_penalty, fit, folds, intervals, loss
@@ -110,7 +111,9 @@ def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
     return found
 
 
-def features(metric: Utility, lists: Sequence[CandidateList], against: Against) -> list[FloatArray]:
+def features(
+    metric: Utility, lists: Sequence[CandidateList], against: Against, cache: Cache | None = None
+) -> list[FloatArray]:
     """The utility of every candidate of every list, [N] each.
 
     Raises:
@@ -121,13 +124,14 @@ def features(metric: Utility, lists: Sequence[CandidateList], against: Against) 
         if part.reads.context:
             raise InputError(f"{part.signature()} reads context", where="metric", fix="Train with context=0")
         starts = range(0, len(lists), BATCH)
-        rows = [row for start in starts for row in _values(part, lists[start : start + BATCH], against)]
+        rows = [row for start in starts for row in _values(part, lists[start : start + BATCH], against, cache)]
         for own, row in zip(found, rows, strict=True):
             own += weight * part.utility_sign * row
     return found
 
 
-def _values(part: Metric, lists: Sequence[CandidateList], against: Against) -> list[FloatArray]:
+def _values(part: Metric, lists: Sequence[CandidateList], against: Against, cache: Cache | None) -> list[FloatArray]:
+    store = evaluate.Store(part.scorer, cache)
     texts = [[candidate.text for candidate in record.candidates] for record in lists]
     if part.info.needs_references and against == "references":
         for record in lists:
@@ -142,14 +146,14 @@ def _values(part: Metric, lists: Sequence[CandidateList], against: Against) -> l
         ]
         hypotheses, references, sources = (list(column) for column in zip(*flat, strict=True))
         known = None if any(source is None for source in sources) else sources
-        values = part.score(hypotheses, references, known)
+        values = evaluate.scores(part, part.segments(hypotheses, references, known, None), store)
         return np.split(values, np.cumsum([len(own) for own in texts])[:-1])
     others = [[candidate.text for candidate in record.pseudo_references] for record in lists]
     comparisons = [
         part.comparison(own, other or own, record.source, NO_CONTEXT)
         for record, own, other in zip(lists, texts, others, strict=True)
     ]
-    return [u.mean(axis=1) for u in evaluate.matrices(part, comparisons)]
+    return [u.mean(axis=1) for u in evaluate.matrices(part, comparisons, store)]
 
 
 class Data(NamedTuple):
@@ -204,6 +208,7 @@ def train_combination(
     preferences: Preferences,
     how: Tuning | None = None,
     say: Callable[[str], None] = lambda text: None,
+    cache: Cache | None = None,
 ) -> dict[str, Any]:
     """The model as JSON data, ready to be written and named in ``combination(model=...)``.
 
@@ -215,7 +220,7 @@ def train_combination(
     pairs = preferences.pairs(records, how.margin)
     if not any(pairs):
         raise InputError("no pair of candidates of which one is better", where="preferences", fix="Lower the margin")
-    columns = [features(metric, records, how.against) for metric in metrics]
+    columns = [features(metric, records, how.against, cache) for metric in metrics]
     for metric, column in zip(metrics, columns, strict=True):
         if not all(np.isfinite(values).all() for values in column):
             raise InputError("values that are not finite", where=metric.signature(), fix="Leave it out")

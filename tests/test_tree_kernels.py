@@ -287,6 +287,16 @@ def test_representations_survive_the_wire() -> None:
     )
 
 
+def test_a_pair_is_explained_by_its_trees() -> None:
+    scorer = load_metric("dr").parts[0][1].scorer
+    from discorank.metrics.texts import Item
+
+    reps = scorer.prepare([Item(text_of(SOURCES[3])), Item("He said it rained.")])[0]
+    found = scorer.describe(reps, Block(np.array([1]), np.array([0])), 0, 0)
+    assert found["hypothesis tree"] == "(SN-Attribution [He said] [it rained .])"
+    assert found["reference tree"].startswith("(NS-Elaboration [a plan]")
+
+
 def test_every_pair_of_lexical_settings_is_its_own() -> None:
     made = {name: bracketed(represent(SOURCES[3], how, AS_GIVEN)) for name, how in REPRESENTATIONS.items()}
     assert all(made[a] != made[b] for a, b in combinations_with_replacement(made, 2) if a != b)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -31,6 +31,7 @@ from .gram import kernels
 from .representations import REPRESENTATIONS, Lexical, Reading, represent
 from .sources import ParserName, TreeFile, TreeSource, check_file
 from .subtrees import COLUMNS, columns
+from .trees import shown
 
 MOST_NODES = 1000  # K of a tree of n nodes is below n^2 2^n: up to here no kernel overflows
 Representation = Lexical | Literal["bare", "words"]
@@ -146,7 +147,8 @@ class TreeKernelScorer(Scorer):
             InputError: a text has no tree, or its tree is broken or has other words.
         """
         trees = [self.source.tree(item.text) for item in items]
-        found: dict[str, Ragged | IntArray] = {}
+        lines = [np.frombuffer(shown(tree).encode("utf-8", "surrogatepass"), np.uint8) for tree in trees]
+        found: dict[str, Ragged | IntArray] = {"shown": Ragged.of_rows(lines)}
         lengths = np.zeros(len(items), np.int64)
         for i, how in enumerate(self.metric.representations):
             own, sizes = columns([represent(tree, how, self.reading) for tree in trees])
@@ -174,6 +176,13 @@ class TreeKernelScorer(Scorer):
         """The mean of the normalised kernels, [H, R] of every block."""
         parts = [self._normalised(reps, i, blocks) for i in range(len(self.metric.representations))]
         return [sum(values[1:], values[0]) / len(parts) for values in zip(*parts, strict=True)]
+
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+        """The discourse trees of a pair."""
+        rows = {"hypothesis": block.hypotheses[[hypothesis]], "reference": block.references[[reference]]}
+        return {
+            f"{side} tree": bytes(reps["shown"][row].values).decode("utf-8", "replace") for side, row in rows.items()
+        }
 
     def _normalised(self, reps: Reps, i: int, blocks: Sequence[Block]) -> list[FloatArray]:
         own, decay, big = _part(reps, i), self.metric.decay, reps[f"{i}.size"] > MOST_NODES

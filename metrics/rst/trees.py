@@ -119,6 +119,17 @@ def joined(trees: Sequence[Tree], rel: str = "Joint") -> Tree:
     return RSTTree("N" * len(trees), rel, tuple(trees)) if trees else ()
 
 
+def shown(tree: Tree) -> str:
+    """The tree in one line for people.
+
+    >>> shown(RSTTree("NS", "Cause", (("it", "fell"), ("since",))))
+    '(NS-Cause [it fell] [since])'
+    """
+    if isinstance(tree, tuple):
+        return f"[{' '.join(tree)}]"
+    return f"({tree.nuc}-{tree.rel} {' '.join(shown(child) for child in tree.children)})"
+
+
 def plain(tree: Tree) -> Any:
     """The tree as JSON data, as `Document(rst=...)` takes it.
 

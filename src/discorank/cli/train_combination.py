@@ -12,7 +12,7 @@ from ..metrics.errors import InputError
 from ..metrics.settings import settings
 from ..rerank.tuning import Preferences, Tuning, read_rankings, train_combination
 from .console import say, table
-from .inputs import InputOptions, metric_in, open_input
+from .inputs import InputOptions, cache_in, metric_in, open_input
 from .options import Options, build, needed
 from .running import check_not_input, complete_or_absent
 
@@ -64,8 +64,9 @@ def run(arguments: Sequence[str]) -> int:
                 raise entry.error
             if entry.record is not None:
                 records.append(entry.record)
+    how = build(Tuning, values)
     model = train_combination(
-        metrics, records, preferences, build(Tuning, values), lambda text: say(text, values["quiet"])
+        metrics, records, preferences, how, lambda text: say(text, values["quiet"]), cache_in(values)
     )
     with complete_or_absent(out) as file:
         file.write(json.dumps(model, ensure_ascii=False, indent=1).encode() + b"\n")
