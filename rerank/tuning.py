@@ -20,7 +20,7 @@ from ..metrics.base import Metric
 from ..metrics.cache import Cache
 from ..metrics.combination import FORMAT
 from ..metrics.errors import InputError, excerpt
-from ..metrics.logistic import Fitting, Scale, choose_penalty, fit, folds, intervals, loss
+from ..metrics.logistic import Fitting, Scale, Tried, choose_penalty, fit, folds, intervals, loss
 from ..metrics.mixture import Utility
 from ..metrics.reps import FloatArray
 from ..metrics.settings import settings
@@ -182,7 +182,7 @@ class Learned(NamedTuple):
     scale: Scale
     differences: FloatArray  # of the scaled features, [pairs, metrics]
     fitting: Fitting
-    tried: list[float] | None  # held-out loss of every penalty
+    tried: list[Tried]  # penalties, where one was to be chosen
     weights: FloatArray
 
     def score(self, values: FloatArray) -> FloatArray:
@@ -195,7 +195,7 @@ def learn(data: Data, how: Tuning) -> Learned:
     scale = Scale.of(data.values)
     scaled = scale.scaled(data.values)
     differences = scaled[data.better] - scaled[data.worse]
-    penalty, tried = how.penalty, None
+    penalty, tried = how.penalty, list[Tried]()
     if penalty is None:
         penalty, tried = choose_penalty(differences, data.groups, how.positive)
     weights = fit(differences, penalty, positive=how.positive)
@@ -248,7 +248,7 @@ def train_combination(
         "margin": how.margin,
         "penalty": found.fitting.penalty,
         "positive": how.positive,
-        "penalties_tried": found.tried,
+        "penalties_tried": [one._asdict() for one in found.tried],
         "lists": len(records),
         "pairs": len(data.groups),
         "documents": documents,

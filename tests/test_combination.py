@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from discorank import InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
 from discorank.metrics.combination import Combination
-from discorank.metrics.logistic import Fitting, Scale, choose_penalty, fit, folds, intervals, loss
+from discorank.metrics.logistic import PENALTIES, Fitting, Scale, choose_penalty, fit, folds, intervals, loss
 from discorank.rerank.lists import read_list
 from discorank.rerank.preferences import by_scores, by_votes, verdicts
 from discorank.rerank.tuning import Preferences, Tuning, features, read_rankings, train_combination
@@ -109,9 +109,17 @@ def test_folds_keep_documents_together() -> None:
 def test_noise_is_held_down() -> None:
     generator = np.random.default_rng(0)
     signal, groups = generator.normal(size=(200, 3)), [str(i % 20) for i in range(200)]
-    clear = signal * np.sign(signal[:, :1])
+    clear = signal * np.sign(signal @ [1, -0.9, 0.1])[:, None]
     noise = signal * generator.choice([-1, 1], size=(200, 1))
-    assert choose_penalty(clear, groups)[0] < 1 < 100 <= choose_penalty(noise, groups)[0]
+    assert choose_penalty(noise, groups)[0] == max(PENALTIES)
+    penalty, tried = choose_penalty(clear, groups)
+    best = max(one.right for one in tried)
+    assert best > 0.97
+    assert [one.penalty for one in tried] == list(PENALTIES)
+    enough = [one for one in tried if one.right >= best - next(o.error for o in tried if o.right == best)]
+    assert penalty == max(one.penalty for one in enough)
+    assert all(0 < one.error < 0.05 for one in tried)
+    clear = signal * np.sign(signal[:, :1])
     low, high = intervals(clear, groups, Fitting(1.0), draws=30)
     weights = fit(clear, 1.0)
     assert (low <= weights).all()
