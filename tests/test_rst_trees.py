@@ -287,7 +287,7 @@ def test_a_parser_of_isanlp_rst(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "isanlp_rst.parser", fake)
     isanlp.cache_clear()
     metric = load_metric("dr", parser="isanlp")
-    own = Document(["she left it rained"], rst=plain(SAID.children[1]))  # type: ignore[arg-type]
+    own = Document(["she left it rained"], rst=plain(SAID.children[1]))
     assert metric.pairwise(["she left it rained"], [own])[0, 0] == pytest.approx(1)
     with pytest.raises(InputError, match=r"isanlp_rst, character 5 .*reads 'id'"):
         metric.pairwise(["he said"], [own])
