@@ -15,9 +15,9 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -28,8 +28,8 @@ from discorank.metrics.evaluate import Store
 from discorank.metrics.neural.comet import Comet
 from discorank.metrics.texts import NO_CONTEXT, Context
 
-WIDTH, CONTEXT = 128, 2
-SEPARATOR = " </s> "
+WIDTH, CONTEXT, SAMPLED = 128, 2, 32
+SEPARATOR = "</s> "  # as a tokenizer reads it that does not strip spaces
 
 
 def arguments(description: str | None) -> argparse.Namespace:
@@ -63,37 +63,37 @@ def header(peer: str, repeats: int) -> None:
     print(f"{'seconds':44} {names}  {'ratios of wall':{width}} {'of CPU':{width}} largest difference, of deviation")
 
 
-def cases(threads: int, repeats: int, peer: Peer, folder: Path, encoder: Path, texts: list[str]) -> None:
+def cases(repeats: int, peer: Peer, folder: Path, encoder: Path, texts: list[str]) -> None:
+    """The compare step alone, and all of it: without duplicates, with a third of them, and in context."""
     source, before, texts = texts[0], texts[1:3], texts[3:]
-    duplicated = texts[: round(WIDTH * 2 / 3)]
-    duplicated = duplicated + duplicated[: WIDTH - len(duplicated)]
+    distinct = texts[: round(WIDTH * 2 / 3)]
     metric = Comet(model=str(folder), encoder_path=str(encoder), device="cpu")
+<<<<<<< HEAD
     in_context = Comet(model=str(folder), encoder_path=str(encoder), device="cpu", context=CONTEXT, compat="reference")
+=======
+>>>>>>> main
     store = Store(metric.scorer)
     blocks = store.add([metric.comparison(texts, texts, source, NO_CONTEXT)])
+    print(f"N={WIDTH}, {store.lengths[blocks[0].hypotheses].mean():.1f} tokens on average")
     peer("encode", texts=texts, source=source)
-    tokens = store.lengths[blocks[0].hypotheses].mean()
-    print(f"N={WIDTH}, {tokens:.1f} tokens on average, {threads} thread{'s' * (threads > 1)}")
-    context = Context((source,) * CONTEXT, before)
-
-    def whole(texts: list[str]) -> None:
-        name = f"all of it, {WIDTH - len(set(texts))} duplicates"
-        theirs = lambda: peer("pairwise", texts=texts, source=source)  # noqa: E731
-        report(name, repeats, theirs, lambda: timed(metric.pairwise, hypotheses=texts, references=texts, source=source))
-
-    ours: Any = lambda: timed(lambda: metric.scorer.compare(store.reps, blocks)[0])  # noqa: E731
+    ours = partial(timed, lambda: metric.scorer.compare(store.reps, blocks)[0])
     ours()
     report("compare", repeats, lambda: peer("compare"), ours)
-    whole(texts)
-    whole(duplicated)
+    for some in (texts, distinct + distinct[: WIDTH - len(distinct)]):
+        theirs = partial(peer, "pairwise", texts=some, source=source)
+        ours = partial(timed, metric.pairwise, hypotheses=some, references=some, source=source)
+        report(f"all of it, {WIDTH - len(set(some))} duplicates", repeats, theirs, ours)
+    metric = Comet(model=str(folder), encoder_path=str(encoder), device="cpu", context=CONTEXT)
+    context = Context((source,) * CONTEXT, before)
     joined = [SEPARATOR.join((*before, text)) for text in texts]
     source_joined = SEPARATOR.join((*context.source, source))
-    report(
-        f"all of it, {CONTEXT} sentences of context",
-        repeats,
-        lambda: peer("pairwise", texts=joined, source=source_joined, context=True),
-        lambda: timed(in_context.pairwise, hypotheses=texts, references=texts, source=source, context=context),
-    )
+    theirs = partial(peer, "pairwise", texts=joined, source=source_joined, context=True)
+    ours = partial(timed, metric.pairwise, hypotheses=texts, references=texts, source=source, context=context)
+    report(f"all of it, {CONTEXT} sentences of context", repeats, theirs, ours)
+    few = joined[:SAMPLED]
+    seconds = peer("scores", hypotheses=few, references=few[::-1], sources=[source_joined] * SAMPLED).cpu_seconds
+    every, own = seconds / SAMPLED * WIDTH**2, ours().cpu_seconds
+    print(f"every pair encoded by itself (CPU, from {SAMPLED} pairs): {every:.0f} s, {every / own:.0f} times ours")
 
 
 def main() -> None:
@@ -111,7 +111,8 @@ def main() -> None:
             plain = [] if options.peer_python else ["--plain"]
             python = options.peer_python or sys.executable
             peer = Peer(python, "benchmarks.peers.comet", str(folder), str(threads), *plain)
-            cases(threads, options.repeats, peer, folder, encoder, texts)
+            print(f"{threads} thread{'s' * (threads > 1)}")
+            cases(options.repeats, peer, folder, encoder, texts)
             peer.close()
 
 

@@ -577,6 +577,8 @@ def test_decoding_averages_pairwise(metric: Metric, candidates: list[str], self_
 
 
 FROZEN: dict[str, str] = {
+    "bartscore": 'bartscore(model="@sha256:85101182ce1b9580")',
+    "bartscore-faithfulness": 'bartscore-faithfulness(model="@sha256:85101182ce1b9580")',
     "bertscore": 'bertscore(model="@sha256:2162f708afb7ed95",layer=2)',
     "bleu": "bleu",
     "chrf": "chrf",
@@ -593,6 +595,8 @@ FROZEN: dict[str, str] = {
     "doc-bertscore": 'bertscore(model="@sha256:bb13ed768c1130e7",context=2,layer=2)',
     "doc-comet": 'comet(model="@sha256:d0efe56455cbdf42",context=2,encoder_path="@sha256:9026ac1908ab09ae")',
     "doc-comet-qe": 'comet-qe(model="@sha256:22b1728478801dd4",context=2,encoder_path="@sha256:9026ac1908ab09ae")',
+    "doc-prism": 'prism(model="@sha256:ffe6fd168adbb50d",context=2,lang="de_DE")',
+    "prism": 'prism(model="@sha256:ffe6fd168adbb50d",lang="en_XX")',
     "rouge-l": "rouge-l",
     "rouge-w": "rouge-w",
     "ter": "ter",

@@ -9,6 +9,7 @@ estimator on every pair.
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ class Loop:
     def pairwise(self, texts: list[str], source: str) -> Any:
         return self.metric.pairwise_scores(texts, texts, source)
 
+    def scores(self, hypotheses: list[str], references: list[str], sources: list[str]) -> Any:
+        return self.metric.scores(hypotheses, references, sources)
+
     def in_context(self, wanted: bool) -> None:
         self.metric.scorer.use_context = wanted
 
@@ -54,13 +58,14 @@ class Plain:
 
         encoder = settings["pretrained_model"]
         self.torch, self.tokenizer = torch, AutoTokenizer.from_pretrained(encoder)
-        self.encoder = AutoModel.from_config(AutoConfig.from_pretrained(encoder), add_pooling_layer=False).eval()
+        kind: Any = AutoModel
+        self.encoder = kind.from_config(AutoConfig.from_pretrained(encoder), add_pooling_layer=False).eval()
         self.encoder.load_state_dict(under("encoder.model."))
         mix = under("layerwise_attention.scalar_parameters.")
         self.shares = torch.cat([mix[str(layer)] for layer in range(len(mix))]).softmax(0)
         widths = (6 * self.encoder.config.hidden_size, *settings["hidden_sizes"])
         layers: list[Any] = []
-        for into, out in zip(widths[:-1], widths[1:], strict=True):
+        for into, out in pairwise(widths):
             layers += [torch.nn.Linear(into, out), torch.nn.Tanh(), torch.nn.Dropout(0.1)]
         self.head = torch.nn.Sequential(*layers, torch.nn.Linear(widths[-1], 1)).eval()
         self.head.load_state_dict(under("estimator.ff."))
@@ -97,6 +102,10 @@ class Plain:
         e = self.encode(texts)
         return self.compare(e, e, self.encode([source]))
 
+    def scores(self, hypotheses: list[str], references: list[str], sources: list[str]) -> Any:
+        h, r, s = (self.encode(texts) for texts in (hypotheses, references, sources))
+        return self.head(self.torch.cat((h, r, h * r, (h - r).abs(), h * s, (h - s).abs()), 1))[:, 0]
+
     def in_context(self, wanted: bool) -> None:
         self.context = wanted
 
@@ -114,12 +123,16 @@ def main(folder: str, threads: str, *plain: str) -> None:
     def compare() -> Any:
         return peer.compare(kept[0], kept[0], kept[1]).tolist()
 
-    def pairwise(texts: list[str], source: str, context: bool = False) -> Any:
+    def all_pairs(texts: list[str], source: str, context: bool = False) -> Any:
         peer.in_context(context)
         return peer.pairwise(texts, source).tolist()
 
+    def scores(hypotheses: list[str], references: list[str], sources: list[str]) -> Any:
+        peer.in_context(True)
+        return peer.scores(hypotheses, references, sources).tolist()
+
     with torch.no_grad():
-        serve({"encode": encode, "compare": compare, "pairwise": pairwise})
+        serve({"encode": encode, "compare": compare, "pairwise": all_pairs, "scores": scores})
 
 
 if __name__ == "__main__":

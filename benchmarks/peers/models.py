@@ -1,9 +1,10 @@
-"""Models with random weights, of the shape of XLM-R base but with a small vocabulary: their speed is that of real ones."""
+"""Models with random weights, of the shape of XLM-R base but with a small vocabulary, which costs no time."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def make_encoder(folder: Path, texts: Sequence[str]) -> Any:
     config = {"architectures": ["XLMRobertaModel"], "model_type": "xlm-roberta", "layer_norm_eps": 1e-5, **SHAPE, **ids}
     (folder / "config.json").write_text(json.dumps(config))
     torch.manual_seed(0)
-    model = AutoModel.from_config(AutoConfig.from_pretrained(folder)).eval()
+    kind: Any = AutoModel
+    model = kind.from_config(AutoConfig.from_pretrained(folder)).eval()
     model.save_pretrained(folder)
     return model
 
@@ -59,7 +61,7 @@ def _write_tokenizer(folder: Path, words: Sequence[str]) -> int:
 
 
 def make_comet(folder: Path, encoder: Path, model: Any) -> None:
-    """A checkpoint in COMET's own layout: a mix of all layers with normalisation, mean pooling, a head of two layers."""
+    """A checkpoint in COMET's own layout: a mix of all layers with normalisation, mean pooling, a large head."""
     import torch
     import yaml
 
@@ -85,7 +87,7 @@ def make_comet(folder: Path, encoder: Path, model: Any) -> None:
         state[f"layerwise_attention.scalar_parameters.{layer}"] = torch.randn(1, generator=generator)
     state["layerwise_attention.gamma"] = torch.ones(1)
     widths = (6 * SHAPE["hidden_size"], *HEAD, 1)
-    for place, (into, out) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+    for place, (into, out) in enumerate(pairwise(widths)):
         state[f"estimator.ff.{3 * place}.weight"] = torch.randn(out, into, generator=generator) * into**-0.5
         state[f"estimator.ff.{3 * place}.bias"] = torch.randn(out, generator=generator) * 0.1
     (folder / "checkpoints").mkdir(parents=True)

@@ -128,7 +128,7 @@ class BERTScore(ModelMetric):
         """The encoder up to its layer, and what weighs and rescales."""
         self.check_files()
         reader, folder = self._reader()
-        model = pretrained(folder, add_pooling_layer=False)
+        model = pretrained(folder)
         encoder = Encoder(model, self.device, self.dtype, self._layer(model.config))
         reader.max_tokens = min(reader.max_tokens, encoder.max_tokens)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens

@@ -1,7 +1,8 @@
 """A text encoder: hidden states of token sequences, whatever else is in their batch.
 
-Encoders of the BERT family run packed (see `packed`); any other runs on one length at a time, with rows repeated up to
-a multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit on a CPU.
+Encoders of the BERT family run packed (see `packed`); any other runs on sequences of one length, on a CPU on one at a
+time, padded to a multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit on
+a CPU.
 It knows nothing of texts or metrics; torch and transformers are imported when one is made.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,7 +46,7 @@ class Encoder:
         self.layer = layers if layer is None else layer
         self.packed = model.config.model_type in PACKED
         if self.packed:
-            model.encoder.layer = model.encoder.layer[: self.layer]
+            model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
             use(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
@@ -58,7 +60,10 @@ class Encoder:
 
     @property
     def _first_position(self) -> int:
-        return int(self.config.pad_token_id) + 1 if "roberta" in self.config.model_type else 0
+        """RoBERTa and its kin count positions from behind that of padding."""
+        table = getattr(getattr(self.model, "embeddings", None), "position_embeddings", None)
+        padding = getattr(table, "padding_idx", None)
+        return 0 if padding is None else int(padding) + 1
 
     def states(self, ids: Ragged, all_layers: bool = False) -> Iterator[tuple[IntArray, list[Any]]]:
         """Rows of one length at a time, and their hidden states [rows, length, d] in float32 or better.
@@ -85,18 +90,23 @@ class Encoder:
         )
         at = 0
         for slab in slabs:
-            yield order[at : at + slab.count], [slab.rows(x[0]) for x in out.hidden_states]
+            yield order[at : at + slab.count], [slab.rows(x[0]) for x in out.hidden_states[: self.layer + 1]]
             at += slab.count
 
     def _plain(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
         for slab in slabs_of(ids.lengths[order].tolist()):
-            rows, order = order[: slab.count], order[slab.count :]
-            step = ROWS // np.gcd(ROWS, max(1, slab.length))
-            repeated = np.pad(rows, (0, -len(rows) % int(step)), mode="edge")
-            tokens = self.torch.from_numpy(ids[repeated].values.reshape(len(repeated), slab.length))
-            tokens = tokens.to(self.device)
-            out = self.model(input_ids=tokens, attention_mask=self.torch.ones_like(tokens), output_hidden_states=True)
-            yield rows, [x[: len(rows)] for x in out.hidden_states[: self.layer + 1]]
+            same, order = order[: slab.count], order[slab.count :]
+            step = 1 if self.device.type == "cpu" else slab.count
+            for start in range(0, slab.count, step):
+                rows = same[start : start + step]
+                tokens = self.torch.from_numpy(ids[rows].values.reshape(len(rows), -1)).to(self.device)
+                spare = (0, min(-slab.length % ROWS, max(0, self.max_tokens - slab.length)))
+                out = self.model(
+                    input_ids=self.torch.nn.functional.pad(tokens, spare, value=self.config.pad_token_id or 0),
+                    attention_mask=self.torch.nn.functional.pad(self.torch.ones_like(tokens), spare),
+                    output_hidden_states=True,
+                )
+                yield rows, [x[:, : slab.length] for x in out.hidden_states[: self.layer + 1]]
 
     def _row(self, values: IntArray) -> Any:
         return self.torch.from_numpy(values)[None].to(self.device)
@@ -136,18 +146,17 @@ def _quietly() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def pretrained(folder: Path, kind: str = "AutoModel", **settings: Any) -> Any:
+def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
     """A transformers model with every weight of its folder.
 
     Raises:
         ModelLoadError: the folder is no model, or lacks weights.
     """
-    import transformers
-
     try:
+        empty = _empty(folder, kind)
         with _quietly():
-            model, about = getattr(transformers, kind).from_pretrained(
-                folder, local_files_only=True, output_loading_info=True, dtype="float32", **settings
+            model, about = type(empty).from_pretrained(
+                folder, local_files_only=True, output_loading_info=True, dtype="float32", **_without_pooler(empty)
             )
     except Exception as error:  # configuration, weights or tokenizer: many kinds
         raise _unreadable(folder, error) from error
@@ -166,15 +175,11 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
     Raises:
         ModelLoadError: the folder has no configuration, or the weights are not those of such an encoder.
     """
-    from transformers import AutoConfig, AutoModel
-
     try:
-        model = AutoModel.from_config(
-            AutoConfig.from_pretrained(folder, local_files_only=True), add_pooling_layer=False
-        )
+        model = _empty(folder, "AutoModel")
     except Exception as error:
         raise _unreadable(folder, error) from error
-    own = {name: value.shape for name, value in model.state_dict().items()}
+    own = {name: value.shape for name, value in model.state_dict().items() if not name.startswith("pooler.")}
     wrong = sorted(name for name in own.keys() & state.keys() if own[name] != state[name].shape)
     found = [
         f"{len(names)} {what} ({', '.join(names[:3])})"
@@ -191,8 +196,25 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
             where=str(folder),
             fix="encoder_path must be the encoder that the checkpoint was trained from",
         )
-    model.load_state_dict(state)
-    return model
+    with _quietly():
+        return type(model).from_pretrained(
+            None, config=model.config, state_dict=dict(state), dtype="float32", **_without_pooler(model)
+        )
+
+
+def _empty(folder: Path, kind: str) -> Any:
+    """A model of a folder's configuration without weights: its class, names and shapes."""
+    import torch
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    with torch.device("meta"):
+        return getattr(transformers, kind).from_config(config)
+
+
+def _without_pooler(model: Any) -> dict[str, bool]:
+    """The argument that leaves out the pooler, which no metric reads, where a class has one."""
+    return {"add_pooling_layer": False} if "add_pooling_layer" in signature(type(model).__init__).parameters else {}
 
 
 def tokenizer_of(folder: Path) -> Any:

@@ -4,13 +4,13 @@
     A = W_h h + W_hs (h*s) + W_ds |h-s| + bias,   B = W_r r,   C = W_hr (h*r) + W_d |h-r|
 
 A and B are computed once per text; C, which is symmetric, once per unordered pair of a square block. Without references
-the head is ff([h, s, h*s, |h-s|]), once per text. Every product has a multiple of 16 rows: then a row's bytes do not
-depend on its neighbours.
+the head is ff([h, s, h*s, |h-s|]), once per text. Every product has a multiple of 16 rows and columns: then a row's
+bytes do not depend on its neighbours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ class Head:
         activation: Callable[[Any], Any],
         final: Callable[[Any], Any] | None,
     ) -> None:
-        self.layers = [(weight.T.contiguous(), bias) for weight, bias in layers]
+        self.layers = list(_widened(layers))
         self.activation, self.final = activation, final
 
     def whole(self, features: Any) -> FloatArray:
@@ -50,6 +50,18 @@ class Head:
             x = product(self.activation(x), weight).add_(bias)
         x = x[:, 0] if self.final is None else self.final(x[:, 0])
         return x.double().cpu().numpy()  # type: ignore[no-any-return]
+
+
+def _widened(layers: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """Weights [in, out] and biases [out] with outputs that are always 0 before the activation, to a multiple of 16."""
+    from torch.nn.functional import pad
+
+    width = layers[0][0].shape[1]
+    for weight, bias in layers:
+        out, into = weight.shape
+        more = -out % ROWS
+        yield pad(weight.T, (0, more, 0, width - into)).contiguous(), pad(bias, (0, more))
+        width = out + more
 
 
 class PairHead:
@@ -67,53 +79,61 @@ class PairHead:
         """Values [H, R] of every block; e: vectors [rows, d]."""
         import torch
 
-        def on_device(rows: Sequence[IntArray]) -> Any:
-            return torch.from_numpy(np.concatenate(rows)).to(e.device)
+        def on_device(rows: IntArray) -> Any:
+            return torch.from_numpy(rows).to(e.device)
 
-        h = e[on_device([b.hypotheses for b in blocks])]
-        s = e[on_device([np.full(len(b.hypotheses), b.source) for b in blocks])]
-        r = e[on_device([b.references for b in blocks])]
+        h = e[on_device(np.concatenate([b.hypotheses for b in blocks]))]
+        s = e[on_device(np.repeat([b.source for b in blocks], [len(b.hypotheses) for b in blocks]))]
+        r = e[on_device(np.concatenate([b.references for b in blocks]))]
         of_h = product(torch.cat((h, h * s, (h - s).abs_()), 1), self.w_h).add_(self.bias)
         of_r = product(r, self.w_r)
-        pairs = _Pairs.of(blocks)
         values = np.empty(sum(b.cells for b in blocks))
-        step = CPU_PAIRS if e.device.type == "cpu" else GPU_PAIRS
-        for start in range(0, len(pairs.cell), step):
-            part = slice(start, start + step)
-            i, j = on_device([pairs.h[part]]), on_device([pairs.r[part]])
+        for pairs in _Pairs.of(blocks).parts(CPU_PAIRS if e.device.type == "cpu" else GPU_PAIRS):
+            i, j, turned_i, turned_j = map(on_device, (pairs.h, pairs.r, pairs.turned_h, pairs.turned_r))
             a, b = h[i], r[j]
             both = product(torch.cat((a * b, a.sub_(b).abs_()), 1), self.w_pair)
-            back = np.flatnonzero(pairs.turned_cell[part] >= 0)
-            turned = on_device([back])
-            again = both[turned] if len(back) < len(i) else both
-            j_as_h, i_as_r = on_device([pairs.turned_h[part][back]]), on_device([pairs.turned_r[part][back]])
-            turned_sum = (again + of_h[j_as_h]).add_(of_r[i_as_r]) if len(back) else None
-            values[pairs.cell[part]] = self.head.rest((both + of_h[i]).add_(of_r[j]))
-            if turned_sum is not None:
-                values[pairs.turned_cell[part][back]] = self.head.rest(turned_sum)
+            if len(turned_i):
+                turned = (both[: len(turned_i)] + of_h[turned_i]).add_(of_r[turned_j])
+                values[pairs.turned_cell] = self.head.rest(turned)
+            values[pairs.cell] = self.head.rest(both.add_(of_h[i]).add_(of_r[j]))
         return by_block(values, blocks)
 
 
 class _Pairs(NamedTuple):
-    """Pairs to compute, of a square block only those of the upper half, and where their values go."""
+    """Pairs to compute, of a square block only those of one half, and where their values go.
+
+    Those that are wanted the other way round too come first, so that the last three columns are shorter.
+    """
 
     h: IntArray  # place among the hypotheses of all blocks
     r: IntArray  # place among the references of all blocks
     cell: IntArray
-    turned_h: IntArray  # the same pair the other way round; its cell is -1 where there is none
+    turned_h: IntArray  # the same pair the other way round
     turned_r: IntArray
     turned_cell: IntArray
 
     @classmethod
     def of(cls, blocks: Sequence[Block]) -> _Pairs:
-        found, at_h, at_r, at = [], 0, 0, 0
+        twice: list[Any] = [np.empty((6, 0), np.int64)]
+        once: list[Any] = [np.empty((3, 0), np.int64)]
+        at_h, at_r, at = 0, 0, 0
         for block in blocks:
             high, wide = len(block.hypotheses), len(block.references)
-            i, j = np.triu_indices(high) if block.square else np.indices((high, wide)).reshape(2, -1)
-            turned = np.where((i != j) & block.square, at + j * wide + i, -1)
-            found.append((i + at_h, j + at_r, at + i * wide + j, j + at_h, i + at_r, turned))
+            if block.square:
+                i, j = np.triu_indices(high, 1)
+                twice.append([i + at_h, j + at_r, at + i * wide + j, j + at_h, i + at_r, at + j * wide + i])
+                i = j = np.arange(high)
+            else:
+                i, j = np.indices((high, wide)).reshape(2, -1)
+            once.append([i + at_h, j + at_r, at + i * wide + j])
             at_h, at_r, at = at_h + high, at_r + wide, at + block.cells
-        return cls(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        columns, more = np.concatenate(twice, axis=1), np.concatenate(once, axis=1)
+        return cls(*np.concatenate((columns[:3], more), axis=1), *columns[3:])
+
+    def parts(self, size: int) -> Iterator[_Pairs]:
+        """At most `size` pairs at a time."""
+        for start in range(0, len(self.cell), size):
+            yield _Pairs(*(column[start : start + size] for column in self))
 
 
 def source_features(h: Any, s: Any) -> Any:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 NAME = "discorank-packed"
-ROWS = 16  # products have multiples of this many rows
+ROWS = 16  # products have multiples of this many rows (and widths, as all models have)
+QUERIES = 8  # attention has multiples of this many queries: with others, its kernel rounds otherwise in another thread
 Attend = Callable[
     [Any, Any, Any, float], Any
 ]  # query, key, value [1, heads, tokens, d/heads] -> [1, tokens, heads, ...]
@@ -50,14 +51,16 @@ def slabs_of(lengths: Sequence[int]) -> list[Slab]:
 
 def within(slabs: Sequence[Slab]) -> Attend:
     """Attention of every sequence to itself, both ways."""
+    from torch.nn.functional import pad
     from torch.nn.functional import scaled_dot_product_attention as attention
 
     def attend(query: Any, key: Any, value: Any, scaling: float) -> Any:
         out = query.new_zeros(query.shape[2], query.shape[1], value.shape[3])  # [tokens, heads, d/heads]
         q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [tokens, heads, d/heads]
         for slab in slabs:
-            own = (slab.rows(x).transpose(1, 2) for x in (q, k, v))  # [count, heads, length, d/heads]
-            slab.rows(out).copy_(attention(*own, scale=scaling).transpose(1, 2))
+            own_q, own_k, own_v = (slab.rows(x).transpose(1, 2) for x in (q, k, v))  # [count, heads, length, d/heads]
+            found = attention(pad(own_q, (0, 0, 0, -slab.length % QUERIES)), own_k, own_v, scale=scaling)
+            slab.rows(out).copy_(found[:, :, : slab.length].transpose(1, 2))
         return out[None]
 
     return attend

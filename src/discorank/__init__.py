@@ -16,6 +16,10 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Block": ".metrics.reps",
+    "Cache": ".metrics.cache",
+    "LocalEngine": ".rerank.engine",
+    "TruncationWarning": ".metrics.errors",
+    "contrastive_accuracy": ".rerank.contrastive",
     "Info": ".metrics.base",
     "Item": ".metrics.texts",
     "Ragged": ".metrics.reps",
@@ -42,6 +46,7 @@ _HOME = {
 
 __all__ = [
     "Block",
+    "Cache",
     "Candidate",
     "CandidateList",
     "Context",
@@ -50,6 +55,7 @@ __all__ = [
     "Info",
     "InputError",
     "Item",
+    "LocalEngine",
     "MBRDecoder",
     "Metric",
     "MetricError",
@@ -61,6 +67,8 @@ __all__ = [
     "Reranker",
     "ResumeError",
     "Scorer",
+    "TruncationWarning",
+    "contrastive_accuracy",
     "decode",
     "load_metric",
     "settings",
@@ -68,12 +76,22 @@ __all__ = [
 
 if TYPE_CHECKING:
     from .metrics.base import Info, Metric, Reading, Scorer
-    from .metrics.errors import DiscorankError, InputError, MetricError, ModelLoadError, ResumeError
+    from .metrics.cache import Cache
+    from .metrics.errors import (
+        DiscorankError,
+        InputError,
+        MetricError,
+        ModelLoadError,
+        ResumeError,
+        TruncationWarning,
+    )
     from .metrics.registry import load_metric
     from .metrics.reps import Block, Ragged, Reps
     from .metrics.settings import settings
     from .metrics.texts import Context, Document, Item
     from .rerank.choice import Ranking
+    from .rerank.contrastive import contrastive_accuracy
+    from .rerank.engine import LocalEngine
     from .rerank.lists import Candidate, CandidateList
     from .rerank.mbr import MBRDecoder, decode
     from .rerank.reranker import Reranker
