@@ -68,10 +68,6 @@ def cases(repeats: int, peer: Peer, folder: Path, encoder: Path, texts: list[str
     source, before, texts = texts[0], texts[1:3], texts[3:]
     distinct = texts[: round(WIDTH * 2 / 3)]
     metric = Comet(model=str(folder), encoder_path=str(encoder), device="cpu")
-<<<<<<< HEAD
-    in_context = Comet(model=str(folder), encoder_path=str(encoder), device="cpu", context=CONTEXT, compat="reference")
-=======
->>>>>>> main
     store = Store(metric.scorer)
     blocks = store.add([metric.comparison(texts, texts, source, NO_CONTEXT)])
     print(f"N={WIDTH}, {store.lengths[blocks[0].hypotheses].mean():.1f} tokens on average")
