@@ -198,6 +198,11 @@ def test_rs3_folds_satellites_nearest_first() -> None:
     assert tree == RSTTree("NS", "cause", (inner, ("d",)))
 
 
+def test_rs3_left_satellites_are_folded_from_the_nucleus_outwards() -> None:
+    body = segment(1, "a", "3", "cause") + segment(2, "b", "3", "purpose") + segment(3, "c")
+    assert read_rs3(rs3(body)) == RSTTree("SN", "cause", (("a",), RSTTree("SN", "purpose", (("b",), ("c",)))))
+
+
 def test_rs3_multinuclear() -> None:
     body = "".join(segment(i, text, "9", "joint") for i, text in enumerate("abc"))
     satellite = segment(3, "d", "9", "cause")
