@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from discorank import InputError, ModelLoadError, load_metric
+from discorank import Document, InputError, ModelLoadError, load_metric
 from discorank.cli.main import main
 from discorank.metrics.reps import Ragged
 from discorank.metrics.rst.parser import evaluation
@@ -288,6 +288,15 @@ def test_training_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
     assert [table.shape[1] for table in model.encoder.tables] == list(TABLES)
     tree = Parser(model).document("they said she fell, because it rained.")
     assert plain(tree)["rel"] == "Attribution"
+    metric = load_metric("dr", weights=str(out))
+    assert metric.signature().startswith(f'dr(weights="{out}@sha256:')
+    assert load_metric(metric.signature()) == metric == metric.for_language("de")
+    given_tree = Document(["they said she fell, because it rained."], rst=plain(tree))
+    assert metric.pairwise([str(given_tree)], [given_tree])[0, 0] == pytest.approx(1)
+    with pytest.raises(InputError, match="weights beside parser='none'"):
+        load_metric("dr", weights=str(out), parser="none")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_metric("dr", weights=str(tmp_path / "none"))
 
 
 def test_train_says_what_it_needs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

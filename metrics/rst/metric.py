@@ -24,6 +24,7 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
+from ..errors import InputError
 from ..reps import Block, FloatArray, IntArray, Ragged, Reps
 from ..settings import settings
 from ..texts import Item
@@ -50,6 +51,7 @@ class TreeKernel(Metric):
         trees: a file of trees (.dis, .rs3, JSON), found by their words; with it, every text needs its tree.
         parser: what parses texts without a tree: "english" (ships with discorank), "isanlp" (isanlp_rst, if you have
             it); "none" refuses them.
+        weights: a file of `discorank train rst` that "english" uses in place of its own.
     """
 
     decay: Annotated[float, Field(gt=0, le=1)] = 0.4
@@ -58,12 +60,16 @@ class TreeKernel(Metric):
     relations: Literal["coarse", "raw"] = "coarse"
     trees: str | None = None
     parser: ParserName = "english"
+    weights: str | None = None
     name: ClassVar[str] = "tree kernel"
     info: ClassVar[Info] = Info(summary="any tree kernel", paper=PAPER)
 
     def __post_init__(self) -> None:
-        if self.trees is not None:
-            object.__setattr__(self, "trees", check_file(self.trees))
+        for name in ("trees", "weights"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, check_file(getattr(self, name)))
+        if self.weights is not None and self.parser != "english":
+            raise InputError(f"weights beside parser={self.parser!r}", where=self.name, fix="Leave one of them out")
 
     @property
     @abstractmethod
@@ -71,8 +77,9 @@ class TreeKernel(Metric):
         """The representations whose kernels are averaged."""
 
     def for_language(self, lang: str) -> Self:
-        """Without the English parsers for other languages: then texts need their trees."""
-        return self if lang.lower().partition("-")[0] in ("en", "eng") else replace(self, parser="none")
+        """Without the English parsers for other languages: then texts need their trees, or weights of their own."""
+        english = lang.lower().partition("-")[0] in ("en", "eng")
+        return self if english or self.weights else replace(self, parser="none")
 
     def load(self) -> TreeKernelScorer:
         """The scorer; the parser is loaded when the first text needs it."""
@@ -138,7 +145,7 @@ class TreeKernelScorer(Scorer):
         self.info, self.metric = metric.info, metric
         self.reading = Reading(metric.lowercase, metric.binarize is not None, metric.relations == "coarse")
         file = TreeFile(metric.trees) if metric.trees else None
-        self.source = TreeSource(file, metric.parser)
+        self.source = TreeSource(file, metric.parser, metric.weights)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """The subtrees of every representation, and their number.

@@ -16,7 +16,7 @@ _DIGITS = 16
 
 
 def check_file(spec: str) -> str:
-    """``path@sha256:...`` of a file of trees given as its path, or with a digest that must be its own.
+    """``path@sha256:...`` of a file given as its path, or with a digest that must be its own.
 
     Raises:
         InputError: the file cannot be read, or is another than the digest says.
@@ -26,7 +26,7 @@ def check_file(spec: str) -> str:
         with open(path, "rb") as file:
             found = file_digest(file, "sha256").hexdigest()[:_DIGITS]
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=path, fix="Name a file of trees") from None
+        raise InputError(f"cannot be read: {error.strerror}", where=path, fix="Name a file that is there") from None
     if wanted and wanted != found:
         raise InputError(f"digest {found}, expected {wanted}", where=path, fix="It is not the file that was used")
     return f"{path}{_MARK}{found}"
@@ -63,11 +63,11 @@ class Parses(Protocol):
 ParserName = Literal["english", "isanlp", "none"]
 
 
-def _parser(name: ParserName) -> Parses | None:
+def _parser(name: ParserName, weights: str | None) -> Parses | None:
     if name == "english":
-        from .parser.parser import english
+        from .parser.parser import loaded
 
-        return english()
+        return loaded(*weights.split(_MARK)) if weights else loaded()
     if name == "isanlp":
         from .isanlp import isanlp
 
@@ -78,8 +78,8 @@ def _parser(name: ParserName) -> Parses | None:
 class TreeSource:
     """The tree of any text."""
 
-    def __init__(self, file: TreeFile | None, parser: ParserName) -> None:
-        self.file, self.parser = file, parser
+    def __init__(self, file: TreeFile | None, parser: ParserName, weights: str | None = None) -> None:
+        self.file, self.parser, self.weights = file, parser, weights
 
     def tree(self, text: Text) -> Tree:
         """Its own tree, else that of the file, else the parser's; sentences are joined.
@@ -97,7 +97,7 @@ class TreeSource:
             return _in_file(self.file, text)
         if not str(text).strip():
             return ()
-        parser = _parser(self.parser)
+        parser = _parser(self.parser, self.weights)
         if parser is None:
             fix = 'Give Document(rst=...) or a file trees=..., or parser="english" for English'
             raise InputError(f"no tree for {excerpt(str(text))}", where="rst", fix=fix)

@@ -130,6 +130,15 @@ def tree_of(found: Sequence[str], starts: Sequence[int], cuts: Cuts) -> Tree:
 
 
 @cache
+def loaded(weights: str | None = None, digest: str = "") -> Parser:
+    """The parser of a file of weights, or the one that ships with discorank; loaded once per process and `digest`.
+
+    Raises:
+        ModelLoadError: the file is missing or no weights.
+    """
+    return Parser(load(Path(weights) if weights else SHIPPED))
+
+
 def english() -> Parser:
-    """The parser that ships with discorank, loaded once per process."""
-    return Parser(load(SHIPPED))
+    """The parser that ships with discorank."""
+    return loaded()
