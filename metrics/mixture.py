@@ -96,11 +96,16 @@ class Mix:
 
     def with_defaults(self, **values: Any) -> Mix:
         """The mix of the parts with these settings where they have them and left them at their defaults."""
-        return Mix(tuple((weight, metric.with_defaults(**values)) for weight, metric in self.parts))
+        return self._of(tuple((weight, metric.with_defaults(**values)) for weight, metric in self.parts))
 
     def for_language(self, lang: str) -> Mix:
         """The mix of the parts with the defaults of a language."""
-        return Mix(tuple((weight, metric.for_language(lang)) for weight, metric in self.parts))
+        return self._of(tuple((weight, metric.for_language(lang)) for weight, metric in self.parts))
+
+    def _of(self, parts: tuple[tuple[float, Metric], ...]) -> Mix:
+        """The mix of other parts, itself if they are the same ones (so that it keeps its name)."""
+        same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
+        return self if same else Mix(parts)
 
 
 Utility = Metric | Mix

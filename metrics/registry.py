@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .base import Metric
+from .combination import Combination
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
 from .function import Function
 from .mixture import Mix, Utility
@@ -39,6 +40,14 @@ BUILT_IN: Mapping[str, Entry] = {
     "ter": Entry(".lexical.ter:TER"),
     "rouge-l": Entry(".lexical.rouge:RougeL"),
     "rouge-w": Entry(".lexical.rouge:RougeW"),
+    "dr": Entry(".rst.metric:DR"),
+    "dr-nolex": Entry(".rst.metric:DR"),
+    "dr-lex": Entry(".rst.metric:DRLex"),
+    "dr-lex-1.1": Entry(".rst.metric:DRLex", {"words": "nuclearity"}),
+    "dr-lex-2": Entry(".rst.metric:DRLex", {"words": "relation"}),
+    "dr-lex-2.1": Entry(".rst.metric:DRLex", {"words": "both"}),
+    "discotk-light": Entry(".rst.metric:DiscoTKLight"),
+    "combination": Entry(".combination:Combination"),
     "bertscore": Entry(".neural.bertscore:BERTScore"),
     "doc-bertscore": Entry(".neural.bertscore:BERTScore", {"context": 2}),
     "comet": Entry(".neural.comet:Comet"),
@@ -61,7 +70,7 @@ def names() -> Mapping[str, Entry]:
     return {**BUILT_IN, **added}
 
 
-def metric_class(name: str) -> type[Metric]:
+def metric_class(name: str) -> type[Metric | Combination]:
     """The class behind a registered name or a ``module:Class``.
 
     Raises:
@@ -69,7 +78,7 @@ def metric_class(name: str) -> type[Metric]:
         ModelLoadError: its module cannot be imported.
     """
     found = _object(name)
-    if not (isinstance(found, type) and issubclass(found, Metric)):
+    if not (isinstance(found, type) and issubclass(found, Metric | Combination)):
         raise InputError(f"{name!r} is not a metric", where="metric", fix="A metric is a subclass of discorank.Metric")
     return found
 
@@ -107,7 +116,8 @@ def _from_text(text: str, settings: Mapping[str, Any]) -> Utility:
         return _made(terms[0]._replace(settings={**terms[0].settings, **settings}))
     if settings:
         raise InputError(f"settings {sorted(settings)} beside a mix", where=text, fix="Write them into the terms")
-    return Mix(tuple((term.weight, _made(term)) for term in terms))
+    made = [(term.weight, _made(term)) for term in terms]
+    return Mix(tuple((weight * own, part) for weight, utility in made for own, part in utility.parts))
 
 
 def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
@@ -117,8 +127,10 @@ def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
     return load_metric(name, **{str(key): value for key, value in values.items() if key != "name"})
 
 
-def _made(call: Call) -> Metric:
+def _made(call: Call) -> Utility:
     found = _object(call.name)
+    if found is Combination:
+        return Combination.make(call.settings)
     fixed = names()[call.name].settings if call.name in names() else {}
     if isinstance(found, type) and issubclass(found, Metric):
         return build(found, {**fixed, **call.settings})

@@ -13,6 +13,7 @@ from .errors import InputError, excerpt
 
 Side = Literal["target", "source"]
 Focus = tuple[str] | tuple[str, int, int]
+MOST_LEVELS = 250  # of a discourse tree that is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,11 @@ class RSTTree:
     children: tuple[RSTTree | tuple[str, ...], ...]
 
     @classmethod
-    def read(cls, plain: Any, where: str = "rst") -> RSTTree | tuple[str, ...]:
+    def read(cls, plain: Any, where: str = "rst", level: int = 0) -> RSTTree | tuple[str, ...]:
         """A tree from plain data: a list of words, or ``{"nuc": "NS", "rel": ..., "children": [...]}``.
 
         Raises:
-            InputError: the data is neither, or the number of letters and children differs.
+            InputError: the data is neither, the number of letters and children differs, or it is nested too deep.
         """
         if isinstance(plain, RSTTree):
             return plain
@@ -43,8 +44,12 @@ class RSTTree:
                 where=where,
                 fix="A leaf is a list of words, a node has nuc, rel and children",
             )
+        if level >= MOST_LEVELS:
+            raise InputError(f"more than {MOST_LEVELS} levels", where=where[:40], fix="Give a tree of fewer levels")
         nuc, rel = plain.get("nuc"), plain.get("rel")
-        children = tuple(cls.read(child, f"{where}.children[{i}]") for i, child in enumerate(plain["children"]))
+        children = tuple(
+            cls.read(child, f"{where}.children[{i}]", level + 1) for i, child in enumerate(plain["children"])
+        )
         if not isinstance(rel, str) or not isinstance(nuc, str) or set(nuc) - set("NS") or len(nuc) != len(children):
             raise InputError(
                 f"found nuc={excerpt(nuc)}, rel={excerpt(rel)} over {len(children)} children",

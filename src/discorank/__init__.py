@@ -36,12 +36,14 @@ _HOME = {
     "Metric": ".metrics.base",
     "MetricError": ".metrics.errors",
     "ModelLoadError": ".metrics.errors",
+    "RSTTree": ".metrics.texts",
     "Ranking": ".rerank.choice",
     "Reranker": ".rerank.reranker",
     "ResumeError": ".metrics.errors",
     "Scorer": ".metrics.base",
     "decode": ".rerank.mbr",
     "load_metric": ".metrics.registry",
+    "read_trees": ".metrics.rst.formats.files",
 }
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "Metric",
     "MetricError",
     "ModelLoadError",
+    "RSTTree",
     "Ragged",
     "Ranking",
     "Reading",
@@ -71,6 +74,7 @@ __all__ = [
     "contrastive_accuracy",
     "decode",
     "load_metric",
+    "read_trees",
     "settings",
 ]
 
@@ -87,8 +91,9 @@ if TYPE_CHECKING:
     )
     from .metrics.registry import load_metric
     from .metrics.reps import Block, Ragged, Reps
+    from .metrics.rst.formats.files import read_trees
     from .metrics.settings import settings
-    from .metrics.texts import Context, Document, Item
+    from .metrics.texts import Context, Document, Item, RSTTree
     from .rerank.choice import Ranking
     from .rerank.contrastive import contrastive_accuracy
     from .rerank.engine import LocalEngine

@@ -6,7 +6,7 @@ import inspect
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from ..metrics.registry import metric_class, names
@@ -56,6 +56,8 @@ def _one(name: str) -> str:
     helps = {key: text for base in reversed(cls.__mro__) for key, text in field_helps(base).items()}
     rows = [["setting", "default", "what it does"]]
     for field in fields(cls):
+        if field.default is MISSING:  # not a setting
+            continue
         value = fixed.get(field.name, field.default)
         rows.append([field.name, json.dumps(value), helps.get(field.name, str(field.type))])
     doc = inspect.getdoc(inspect.getmodule(cls)) or ""

@@ -1,0 +1,1 @@
+"""Discourse trees: reading, writing and parsing them, and the kernels that compare them."""

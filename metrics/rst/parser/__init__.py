@@ -1,0 +1,1 @@
+"""A small English discourse parser: numpy at run time, trained with torch by `discorank train rst`."""

@@ -1,0 +1,125 @@
+"""Sentences with their gold EDUs and trees, read from documents with discourse trees.
+
+A line of the JSONL is a document: ``id``; ``edus``, a text or list of words each; ``sent``, the number of the sentence
+of each EDU; ``tree``, where a leaf is the place of an EDU and a node ``[nuclearity, relation, ..., child, child, ...]``
+(texts between relation and children are ignored); ``split``, "train", "dev" or "test", else drawn by the id. A sentence
+whose EDUs are a constituent of the document's tree has a gold tree; of the others, the constituents inside are used.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from ...errors import InputError, excerpt
+from ..relations import coarse
+from ..trees import split_right
+from .parser import Cut, Cuts
+
+SPLITS = ("train", "dev", "test")
+_FIX = "See the module discorank.metrics.rst.parser.treebank for the form"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence: its words, where its EDUs start (and its end), the gold nodes inside, and whether they are a tree."""
+
+    document: str
+    words: list[str]
+    starts: list[int]
+    cuts: Cuts
+    whole: bool
+
+
+def read_treebank(path: Path) -> dict[str, list[Sentence]]:
+    """The sentences of every split.
+
+    Raises:
+        InputError: the file cannot be read, a line is not of the form, or a split is empty.
+    """
+    found: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
+    for where, line in _lines(path):
+        try:
+            document = json.loads(line)
+            split = document.get("split") or _drawn(str(document["id"]))
+            found[split] += list(_sentences(document, where))
+        except InputError:
+            raise
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+            raise InputError(f"{type(error).__name__}: {excerpt(str(error))}", where=where, fix=_FIX) from None
+    for split, sentences in found.items():
+        if not any(sentence.whole for sentence in sentences):
+            raise InputError(f"no trees of sentences in the split {split!r}", where=str(path), fix=_FIX)
+    return found
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield f"{path}:{number}", line
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {type(error).__name__}", where=str(path), fix=_FIX) from None
+
+
+def _drawn(name: str) -> str:
+    """80 % of documents are for training, 10 % each for choosing and testing."""
+    return ("dev", "test", *["train"] * 8)[crc32(name.encode()) % 10]
+
+
+def _sentences(document: Mapping[str, Any], where: str) -> Iterator[Sentence]:
+    edus = [edu.split() if isinstance(edu, str) else list(edu) for edu in document["edus"]]
+    if len(document["sent"]) != len(edus):
+        raise InputError(f"{len(document['sent'])} sentence numbers for {len(edus)} EDUs", where=where, fix=_FIX)
+    cuts: Cuts = {}
+    first, last = _span(document["tree"], cuts)
+    if (first, last) != (0, len(edus) - 1):
+        raise InputError(f"a tree over EDUs {first} to {last} of {len(edus)}", where=where, fix=_FIX)
+    begin = 0
+    for end in range(1, len(edus) + 1):
+        if end == len(edus) or document["sent"][end] != document["sent"][begin]:
+            yield _sentence(str(document["id"]), edus[begin:end], begin, cuts)
+            begin = end
+
+
+def _sentence(document: str, edus: list[list[str]], begin: int, cuts: Cuts) -> Sentence:
+    starts = [0]
+    for edu in edus:
+        starts.append(starts[-1] + len(edu))
+    end = begin + len(edus) - 1
+    inside = {
+        (i - begin, j - begin): cut._replace(middle=cut.middle - begin)
+        for i in range(begin, end)
+        for j in range(i + 1, end + 1)
+        if (cut := cuts.get((i, j)))
+    }
+    words = [word for edu in edus for word in edu]
+    return Sentence(document, words, starts, inside, len(edus) > 1 and (begin, end) in cuts)
+
+
+def _span(node: Any, cuts: Cuts) -> tuple[int, int]:
+    """First and last EDU of a node; the nodes of its binary form go to `cuts`."""
+    if isinstance(node, int):
+        return node, node
+    nuc, rel, *rest = node
+    spans = [_span(child, cuts) for child in rest if not isinstance(child, str)]
+    if len(nuc) != len(spans) or len(spans) < 2 or any(b[0] != a[1] + 1 for a, b in pairwise(spans)):
+        raise ValueError(f"node {nuc} {rel} over {spans}")
+    _cut(nuc, coarse(rel), spans, cuts)
+    return spans[0][0], spans[-1][1]
+
+
+def _cut(nuc: str, rel: str, spans: list[tuple[int, int]], cuts: Cuts) -> None:
+    """The binary nodes of one node, from the outside in."""
+    while len(spans) > 1:
+        at, pair = (1, nuc) if len(spans) == 2 else split_right(nuc)
+        cuts[spans[0][0], spans[-1][1]] = Cut(spans[at - 1][1], pair, rel)
+        keep = slice(0, at) if at > 1 else slice(1, None)
+        nuc, spans = nuc[keep], spans[keep]

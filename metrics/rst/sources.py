@@ -1,0 +1,118 @@
+"""Where the discourse tree of a text comes from: the text itself, a file of trees, or the parser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import file_digest
+from typing import Literal, Protocol
+
+from ..errors import InputError, excerpt
+from ..texts import Document, Text
+from .formats.files import read_trees
+from .trees import Tree, check_tree, check_words, joined, letters, letters_of
+
+_MARK = "@sha256:"
+_DIGITS = 16
+
+
+def check_file(spec: str) -> str:
+    """``path@sha256:...`` of a file given as its path, or with a digest that must be its own.
+
+    Raises:
+        InputError: the file cannot be read, or is another than the digest says.
+    """
+    path, _, wanted = spec.partition(_MARK)
+    try:
+        with open(path, "rb") as file:
+            found = file_digest(file, "sha256").hexdigest()[:_DIGITS]
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=path, fix="Name a file that is there") from None
+    if wanted and wanted != found:
+        raise InputError(f"digest {found}, expected {wanted}", where=path, fix="It is not the file that was used")
+    return f"{path}{_MARK}{found}"
+
+
+class TreeFile:
+    """Trees found by the words they stand over.
+
+    Raises:
+        InputError: as `read_trees`, or two trees over the same words differ.
+    """
+
+    def __init__(self, spec: str) -> None:
+        self.path = spec.partition(_MARK)[0]
+        self.trees: dict[str, Tree] = {}
+        for i, tree in enumerate(read_trees(self.path), 1):
+            key = letters_of(tree)
+            if self.trees.setdefault(key, tree) != tree:
+                found = f"a second tree over {excerpt(key)}"
+                raise InputError(found, where=f"{self.path}, tree {i}", fix="Give one tree per text")
+
+    def tree(self, text: str) -> Tree | None:
+        """The tree of a text, or None."""
+        return self.trees.get(letters(text))
+
+
+class Parses(Protocol):
+    """A discourse parser."""
+
+    def document(self, text: str | Sequence[str]) -> Tree:
+        """The tree of a text, or of given sentences."""
+
+
+ParserName = Literal["english", "isanlp", "none"]
+
+
+def _parser(name: ParserName, weights: str | None) -> Parses | None:
+    if name == "english":
+        from .parser.parser import loaded
+
+        return loaded(*weights.split(_MARK)) if weights else loaded()
+    if name == "isanlp":
+        from .isanlp import isanlp
+
+        return isanlp()
+    return None
+
+
+class TreeSource:
+    """The tree of any text."""
+
+    def __init__(self, file: TreeFile | None, parser: ParserName, weights: str | None = None) -> None:
+        self.file, self.parser, self.weights = file, parser, weights
+
+    def tree(self, text: Text) -> Tree:
+        """Its own tree, else that of the file, else the parser's; sentences are joined.
+
+        Raises:
+            InputError: there is none, or it is broken, or its words are not the text's.
+            ModelLoadError: the parser is not there.
+        """
+        own = text.rst if isinstance(text, Document) else None
+        if own is not None:
+            tree = check_tree(own)
+            check_words(tree, str(text))
+            return tree
+        if self.file is not None:
+            return _in_file(self.file, text)
+        if not str(text).strip():
+            return ()
+        parser = _parser(self.parser, self.weights)
+        if parser is None:
+            fix = 'Give Document(rst=...) or a file trees=..., or parser="english" for English'
+            raise InputError(f"no tree for {excerpt(str(text))}", where="rst", fix=fix)
+        return parser.document(list(text.sentences) if isinstance(text, Document) else str(text))
+
+
+def _in_file(file: TreeFile, text: Text) -> Tree:
+    """The tree of the whole text, or those of its sentences joined."""
+    if not str(text).strip():
+        return ()
+    whole = file.tree(str(text))
+    if whole is not None:
+        return whole
+    parts = [file.tree(sentence) for sentence in text.sentences] if isinstance(text, Document) else [None]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        raise InputError(f"no tree for {excerpt(str(text))}", where=file.path, fix="Add a tree of its words")
+    return joined(known)

@@ -1,0 +1,269 @@
+"""Trains a combination of metrics on lists whose candidates people have judged; see `metrics.combination`.
+
+A feature is a metric's utility of every candidate: against the human references, or (`against="candidates"`) its
+expected utility against the list's pseudo-references, which is what MBR decoding maximises; a reference-free metric
+needs neither. Each is computed once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from ..metrics import evaluate
+from ..metrics.base import Metric
+from ..metrics.cache import Cache
+from ..metrics.combination import FORMAT
+from ..metrics.errors import InputError, excerpt
+from ..metrics.logistic import Fitting, Scale, Tried, choose_penalty, fit, folds, intervals, loss
+from ..metrics.mixture import Utility
+from ..metrics.reps import FloatArray
+from ..metrics.settings import settings
+from ..metrics.texts import NO_CONTEXT
+from .lists import CandidateList
+from .preferences import by_scores, by_votes, verdicts
+
+BATCH = 256  # lists whose features are computed at once
+Against = Literal["references", "candidates"]
+Rankings = Mapping[str, Sequence[Mapping[str, float]]]
+
+
+@settings
+class Tuning:
+    """How a combination is trained.
+
+    Args:
+        against: what metrics compare candidates with: the human references, or the other candidates, as MBR does.
+        margin: a pair counts where scores differ by more.
+        penalty: of the squared weights; chosen by cross-validation over documents if not given.
+        positive: whether no metric may count against a candidate; metrics agree so much that free weights cancel.
+        draws: resamples of documents for the intervals of the weights.
+        seed: of these draws.
+    """
+
+    against: Against = "references"
+    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    penalty: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    positive: bool = True
+    draws: Annotated[int, Field(ge=10)] = 200
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """Where preferences come from: a score of every candidate, rankings by list and system, or a teacher metric."""
+
+    field: str | None = None
+    lower: bool = False
+    rankings: Rankings | None = None
+    teacher: Utility | None = None
+
+    def pairs(self, lists: Sequence[CandidateList], margin: float) -> list[list[tuple[int, int]]]:
+        """(better, worse) places of the candidates of every list.
+
+        Raises:
+            InputError: nothing is given, a ranking names an unknown system, or a teacher has no references.
+        """
+        if self.rankings is not None:
+            return [_ranked(record, self.rankings.get(record.id, ())) for record in lists]
+        if self.teacher is not None:
+            values = features(self.teacher, lists, "references")
+            return [by_scores(own.tolist(), margin) for own in values]
+        if self.field is None:
+            raise InputError("no preferences", where="human", fix="Give human scores, rankings or a teacher")
+        field = self.field
+        return [by_scores([_number(c.fields.get(field)) for c in r.candidates], margin, self.lower) for r in lists]
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _ranked(record: CandidateList, rankings: Sequence[Mapping[str, float]]) -> list[tuple[int, int]]:
+    places = {candidate.fields.get("system"): i for i, candidate in enumerate(record.candidates)}
+    for ranks in rankings:
+        if missing := ranks.keys() - places.keys():
+            fix = f"Its systems: {', '.join(map(str, places))}"
+            raise InputError(f"ranks {min(missing)!r}, which is no system", where=f"rankings of {record.id}", fix=fix)
+    pairs = by_votes(verdict for ranks in rankings for verdict in verdicts(ranks))
+    return [(places[better], places[worse]) for better, worse in pairs]
+
+
+def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
+    """Rankings from JSON lines ``{"id": "d7:3", "ranks": {"A": 1, "B": 2}}`` with their places; rank 1 is best.
+
+    Raises:
+        InputError: a line is not of this form.
+    """
+    found: dict[str, list[dict[str, float]]] = {}
+    for where, line in lines:
+        try:
+            value = json.loads(line)
+            ranks = {str(name): float(rank) for name, rank in value["ranks"].items()}
+            found.setdefault(str(value["id"]), []).append(ranks)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise InputError(f"found {excerpt(line)}", where=where, fix='{"id": "d7:3", "ranks": {"A": 1}}') from None
+    return found
+
+
+def features(
+    metric: Utility, lists: Sequence[CandidateList], against: Against, cache: Cache | None = None
+) -> list[FloatArray]:
+    """The utility of every candidate of every list, [N] each.
+
+    Raises:
+        InputError: a metric reads context, or a list has no references where they are needed.
+    """
+    found = [np.zeros(len(record.candidates)) for record in lists]
+    for weight, part in metric.parts:
+        if part.reads.context:
+            raise InputError(f"{part.signature()} reads context", where="metric", fix="Train with context=0")
+        starts = range(0, len(lists), BATCH)
+        rows = [row for start in starts for row in _values(part, lists[start : start + BATCH], against, cache)]
+        for own, row in zip(found, rows, strict=True):
+            own += weight * part.utility_sign * row
+    return found
+
+
+def _values(part: Metric, lists: Sequence[CandidateList], against: Against, cache: Cache | None) -> list[FloatArray]:
+    store = evaluate.Store(part.scorer, cache)
+    texts = [[candidate.text for candidate in record.candidates] for record in lists]
+    if part.info.needs_references and against == "references":
+        for record in lists:
+            if not record.references:
+                raise InputError(
+                    "no references", where=f"list {record.id}", fix='Set against="candidates", or give some'
+                )
+        flat = [
+            (text, list(record.references), record.source)
+            for record, own in zip(lists, texts, strict=True)
+            for text in own
+        ]
+        hypotheses, references, sources = (list(column) for column in zip(*flat, strict=True))
+        known = None if any(source is None for source in sources) else sources
+        values = evaluate.scores(part, part.segments(hypotheses, references, known, None), store)
+        return np.split(values, np.cumsum([len(own) for own in texts])[:-1])
+    others = [[candidate.text for candidate in record.pseudo_references] for record in lists]
+    comparisons = [
+        part.comparison(own, other or own, record.source, NO_CONTEXT)
+        for record, own, other in zip(lists, texts, others, strict=True)
+    ]
+    return [u.mean(axis=1) for u in evaluate.matrices(part, comparisons, store)]
+
+
+class Data(NamedTuple):
+    """Features of all candidates, and the pairs among them."""
+
+    values: FloatArray  # [candidates, metrics]
+    better: list[int]
+    worse: list[int]
+    groups: list[str]  # document of every pair
+
+
+def gathered(values: Sequence[FloatArray], pairs: Sequence[Sequence[tuple[int, int]]], groups: Sequence[str]) -> Data:
+    """Training data from the features [N, metrics], the (better, worse) places and the document of every list."""
+    better, worse, documents, start = [], [], [], 0
+    for own, some, group in zip(values, pairs, groups, strict=True):
+        better += [start + a for a, _ in some]
+        worse += [start + b for _, b in some]
+        documents += [group] * len(some)
+        start += len(own)
+    return Data(np.concatenate(values), better, worse, documents)
+
+
+class Learned(NamedTuple):
+    """What training finds."""
+
+    scale: Scale
+    differences: FloatArray  # of the scaled features, [pairs, metrics]
+    fitting: Fitting
+    tried: list[Tried]  # penalties, where one was to be chosen
+    weights: FloatArray
+
+    def score(self, values: FloatArray) -> FloatArray:
+        """The combination of features [..., metrics]."""
+        return np.asarray(self.scale.scaled(values) @ self.weights)
+
+
+def learn(data: Data, how: Tuning) -> Learned:
+    """The weights of some data; errors as `folds`."""
+    scale = Scale.of(data.values)
+    scaled = scale.scaled(data.values)
+    differences = scaled[data.better] - scaled[data.worse]
+    penalty, tried = how.penalty, list[Tried]()
+    if penalty is None:
+        penalty, tried = choose_penalty(differences, data.groups, how.positive)
+    weights = fit(differences, penalty, positive=how.positive)
+    return Learned(scale, differences, Fitting(penalty, how.positive), tried, weights)
+
+
+def train_combination(
+    metrics: Sequence[Utility],
+    lists: Iterable[CandidateList],
+    preferences: Preferences,
+    how: Tuning | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    cache: Cache | None = None,
+) -> dict[str, Any]:
+    """The model as JSON data, ready to be written and named in ``combination(model=...)``.
+
+    Raises:
+        InputError: no preferences, fewer than two documents, a metric without what it needs.
+    """
+    how = how or Tuning()
+    records = [record for record in lists if not record.context_only]
+    pairs = preferences.pairs(records, how.margin)
+    if not any(pairs):
+        raise InputError("no pair of candidates of which one is better", where="preferences", fix="Lower the margin")
+    columns = [features(metric, records, how.against, cache) for metric in metrics]
+    for metric, column in zip(metrics, columns, strict=True):
+        if not all(np.isfinite(values).all() for values in column):
+            raise InputError("values that are not finite", where=metric.signature(), fix="Leave it out")
+    rows = [np.stack(own, axis=1) for own in zip(*columns, strict=True)]
+    data = gathered(rows, pairs, [record.document or record.id for record in records])
+    documents = len(set(data.groups))
+    say(f"{len(records)} lists, {len(data.values)} candidates, {len(data.groups)} pairs, {documents} documents")
+    found = learn(data, how)
+    low, high = intervals(found.differences, data.groups, found.fitting, how.draws, how.seed)
+    named = zip(metrics, found.weights, low, high, *found.scale, strict=True)
+    return {
+        "format": FORMAT,
+        "features": [
+            {
+                "metric": metric.signature(),
+                "weight": float(weight),
+                "low": float(a),
+                "high": float(b),
+                "min": float(least),
+                "max": float(most),
+            }
+            for metric, weight, a, b, least, most in named
+        ],
+        "against": how.against,
+        "margin": how.margin,
+        "penalty": found.fitting.penalty,
+        "positive": how.positive,
+        "penalties_tried": [one._asdict() for one in found.tried],
+        "lists": len(records),
+        "pairs": len(data.groups),
+        "documents": documents,
+        "held_out": held_out(found.differences, data.groups, found.fitting),
+    }
+
+
+def held_out(differences: FloatArray, groups: Sequence[str], how: Fitting) -> dict[str, float]:
+    """Cross-validated share of pairs put right and mean loss; `singles` is the best feature alone on all pairs."""
+    fold = folds(groups)
+    right, lost = 0, 0.0
+    for held in range(int(fold.max()) + 1):
+        weights = fit(differences[fold != held], how.penalty, positive=how.positive)
+        own = differences[fold == held]
+        right += int((own @ weights > 0).sum())
+        lost += float(loss(weights, own).sum())
+    singles = (differences > 0).mean(axis=0)
+    return {"accuracy": right / len(groups), "loss": lost / len(groups), "best_single_accuracy": float(singles.max())}

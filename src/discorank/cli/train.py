@@ -1,0 +1,33 @@
+"""``discorank train rst|combination ...``: makes a model from data; each kind has a module of its own."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from ..metrics.errors import unknown
+
+KINDS = {
+    "rst": "a discourse parser from a treebank",
+    "combination": "a weighted combination of metrics from human preferences",
+}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Trains; returns the exit code."""
+    if arguments and arguments[0] in KINDS:
+        module: Any = import_module(f".train_{arguments[0]}", __package__)
+        return int(module.run(arguments[1:]))
+    parser = argparse.ArgumentParser(
+        "discorank train",
+        description="Make a model from data.\n\nkinds:\n" + "\n".join(f"  {k:<11}  {v}" for k, v in KINDS.items()),
+        epilog="discorank train KIND --help tells more; both take --config, --set and --print-config.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("kind", nargs="?", help=argparse.SUPPRESS)
+    known, _ = parser.parse_known_args(list(arguments))
+    if known.kind:
+        raise unknown("kind", known.kind, KINDS, where="discorank train")
+    return parser.error(f"a kind is needed: {', '.join(KINDS)}")
