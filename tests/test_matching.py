@@ -64,7 +64,7 @@ def rows_of(n: int, seed: int) -> Block:
 
 
 @given(LENGTHS, st.integers(0, 1000), st.booleans())
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=50)
 def test_is_the_equation(lengths: list[int], seed: int, square: bool) -> None:
     vectors, weights = made(lengths, seed)
     every = np.random.default_rng(seed).permutation(len(lengths))
@@ -76,7 +76,7 @@ def test_is_the_equation(lengths: list[int], seed: int, square: bool) -> None:
 
 
 @given(LENGTHS, st.integers(0, 1000), st.integers(1, 4))
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=50)
 def test_a_pair_has_the_same_bytes_in_every_block(lengths: list[int], seed: int, threads: int) -> None:
     torch.set_num_threads(threads)
     vectors, weights = made(lengths, seed)
@@ -93,7 +93,7 @@ def test_a_pair_has_the_same_bytes_in_every_block(lengths: list[int], seed: int,
 
 
 @given(LENGTHS, st.integers(0, 1000), st.tuples(st.integers(1, 100), st.integers(1, 100)))
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=25)
 def test_tiles_do_not_matter(lengths: list[int], seed: int, tile: tuple[int, int]) -> None:
     vectors, weights = made(lengths, seed)
     every = np.arange(len(lengths))

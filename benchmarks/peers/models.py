@@ -24,6 +24,7 @@ def make_encoder(folder: Path, texts: Sequence[str], shape: Mapping[str, int] = 
     """An encoder in the layout of transformers, for these texts: configuration, tokenizer and weights; the model."""
     import torch
     from transformers import AutoConfig, AutoModel
+    from transformers.utils import logging
 
     folder.mkdir()
     size = _write_tokenizer(folder, sorted({word for text in texts for word in text.split()}))
@@ -31,6 +32,8 @@ def make_encoder(folder: Path, texts: Sequence[str], shape: Mapping[str, int] = 
     config = {"architectures": ["XLMRobertaModel"], "model_type": "xlm-roberta", "layer_norm_eps": 1e-5, **shape, **ids}
     (folder / "config.json").write_text(json.dumps(config))
     torch.manual_seed(0)
+    disable: Any = logging.disable_progress_bar
+    disable()
     kind: Any = AutoModel
     model = kind.from_config(AutoConfig.from_pretrained(folder)).eval()
     model.save_pretrained(folder)
