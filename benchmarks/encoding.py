@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks.lists import synthetic
 from benchmarks.peers.models import BASE, LARGE, make_comet, make_encoder
-from discorank.metrics.evaluate import Store
 from discorank.metrics.neural.comet import Comet
+from discorank.metrics.store import Store
 from discorank.metrics.texts import Comparison, Item
 
 SIDE = 8192  # of the matrix product that gives the peak; half of it on a CPU

@@ -19,8 +19,8 @@ from benchmarks.lists import synthetic
 from benchmarks.pairwise_comet import SEPARATOR, arguments, header, report
 from benchmarks.peers.models import make_encoder
 from benchmarks.peers.process import Peer, timed
-from discorank.metrics.evaluate import Store
 from discorank.metrics.neural.bertscore import BERTScore
+from discorank.metrics.store import Store
 from discorank.metrics.texts import Context
 
 WIDTH, CONTEXT, LAYER = 64, 2, 9

@@ -24,8 +24,8 @@ import numpy as np
 from benchmarks.lists import synthetic
 from benchmarks.peers.models import make_comet, make_encoder
 from benchmarks.peers.process import Peer, Timed, timed
-from discorank.metrics.evaluate import Store
 from discorank.metrics.neural.comet import Comet
+from discorank.metrics.store import Store
 from discorank.metrics.texts import NO_CONTEXT, Context
 
 WIDTH, CONTEXT, SAMPLED = 128, 2, 32

@@ -16,8 +16,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 
 from . import evaluate, signature
+from .documents import columns_of, lift
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt
 from .reps import Block, FloatArray, IntArray, Reps
+from .store import Store
 from .texts import NO_CONTEXT, Comparison, Context, Document, Item, Text, aligned, paired
 
 
@@ -214,12 +216,10 @@ class Metric(ABC):
         Warns:
             TruncationWarning: texts were too long for the model.
         """
-        store = evaluate.Store(self.scorer)
+        store = Store(self.scorer)
         segments = self.segments(hypotheses, references, sources, documents)
         values = evaluate.scores(self, segments, store)
-        evaluate.warn_of_cuts(
-            self, store, [c for segment in segments for c in evaluate.lift(self, segment, strict=True)]
-        )
+        evaluate.warn_of_cuts(self, store, [c for segment in segments for c in lift(self, segment, strict=True)])
         return values
 
     @final
@@ -252,9 +252,9 @@ class Metric(ABC):
         if context and not self.reads.context:
             raise InputError(f"{self.signature()} reads no context", where="context", fix="Set context=k in the metric")
         comparison = self.comparison(hypotheses, references, source, context or NO_CONTEXT)
-        store = evaluate.Store(self.scorer)
+        store = Store(self.scorer)
         values = self.utility_sign * evaluate.matrices(self, [comparison], store)[0]
-        columns = evaluate.columns_of(self, comparison)
+        columns = columns_of(self, comparison)
         evaluate.warn_of_cuts(self, store, [c for column in columns for c in column])
         return values
 

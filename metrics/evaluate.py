@@ -1,168 +1,28 @@
 """Runs a scorer over comparisons: each distinct item is represented once, many lists are compared per call.
 
-`Store` owns "once per distinct text", length buckets and grouping; it lives across waves of new items. Nothing here
-depends on which metric runs, and no value depends on which lists share a call.
+Nothing here depends on which metric runs, and no value depends on which lists share a call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 from warnings import warn
 
 import numpy as np
 
-from . import cache
-from .batches import in_batches, in_halves, is_out_of_memory
-from .errors import InputError, MetricError, TruncationWarning, excerpt
+from .batches import in_halves, is_out_of_memory
+from .documents import columns_of, lift
+from .errors import MetricError, TruncationWarning, excerpt
 from .reps import Block, FloatArray, IntArray, Reps
-from .texts import Comparison, Document, Item
+from .store import Store
+from .texts import Comparison
 
 if TYPE_CHECKING:
-    from .base import Metric, Reading, Scorer
+    from .base import Metric, Scorer
 
-GROUP_LENGTH = 1 << 16  # summed lengths of the lists compared in one call
-GROUP_CELLS = 1 << 20  # summed matrix cells of the lists compared in one call
 LIST_CELLS = 1 << 22  # cells of one list above which it is compared some rows at a time
-ITEM_BYTES = 400  # an item, its text and its place in a store, beside the characters
-
-
-class _Fresh(NamedTuple):
-    """Some items represented."""
-
-    reps: Reps
-    lengths: IntArray
-    cut: IntArray  # see `Scorer.prepare`
-
-    def take(self, rows: IntArray) -> _Fresh:
-        return _Fresh(self.reps.take(rows), self.lengths[rows], self.cut[rows])
-
-    def packed(self) -> Reps:
-        """As one Reps, for the cache."""
-        return Reps({**self.reps.columns, "#lengths": self.lengths, "#cut": self.cut})
-
-    @classmethod
-    def unpacked(cls, reps: Reps) -> _Fresh:
-        """The inverse of `packed`."""
-        columns = dict(reps.columns)
-        lengths, cut = columns.pop("#lengths"), columns.pop("#cut")
-        return cls(Reps(columns), lengths, cut)  # type: ignore[arg-type]
-
-
-def _parts(item: Item) -> Iterator[str]:
-    """What tells an item from others, as texts."""
-    yield from (item.side, repr(item.text) if isinstance(item.text, Document) else item.text, *item.context)
-
-
-class Store:
-    """The distinct items seen so far and their representations."""
-
-    def __init__(self, scorer: Scorer, cache: cache.Cache | None = None) -> None:
-        self.scorer, self.cache = scorer, cache
-        self.row: dict[Item, int] = {}
-        self.lengths: IntArray = np.empty(0, np.int64)
-        self.cut: IntArray = np.empty(0, np.int64)
-        self.reps = Reps({})
-        self.text_bytes = 0
-
-    @property
-    def nbytes(self) -> int:
-        """About the bytes held, the items that are keys included."""
-        return self.reps.nbytes + self.text_bytes
-
-    def add(self, comparisons: Sequence[Comparison]) -> list[Block]:
-        """Represents what is new; returns one block of rows per comparison, repeated rows where items repeat."""
-        new: list[Item] = []
-        blocks = []
-        for comparison in comparisons:
-            hypotheses = self._rows(comparison.hypotheses, new)
-            square = comparison.references is comparison.hypotheses
-            references = hypotheses if square else self._rows(comparison.references, new)
-            source = -1 if comparison.source is None else int(self._rows((comparison.source,), new)[0])
-            blocks.append(Block(hypotheses, references, source))
-        if new:
-            self._represent(new)
-        return blocks
-
-    def _rows(self, items: Sequence[Item], new: list[Item]) -> IntArray:
-        rows = self.row
-        found = np.empty(len(items), np.int64)
-        for i, item in enumerate(items):
-            row = rows.get(item)
-            if row is None:
-                row = rows[item] = len(rows)
-                new.append(item)
-            found[i] = row
-        return found
-
-    def _represent(self, new: Sequence[Item]) -> None:
-        try:
-            fresh = self._known(new) if self.cache and self.scorer.info.bucketed else self._made(new)
-            reps = Reps.concat([self.reps, fresh.reps]) if self.reps.columns else fresh.reps
-            joined = np.concatenate((self.lengths, fresh.lengths)), reps, np.concatenate((self.cut, fresh.cut))
-        except BaseException:
-            for item in new:  # an item that could not be represented is unknown again
-                del self.row[item]
-            raise
-        self.lengths, self.reps, self.cut = joined
-        self.text_bytes += sum(ITEM_BYTES + 2 * len(str(item.text)) for item in new)
-
-    def _known(self, new: Sequence[Item]) -> _Fresh:
-        """What the cache has of these items, and the rest made and given to it."""
-        assert self.cache is not None  # noqa: S101
-        keys = [cache.key(self.scorer.identity, *_parts(item)) for item in new]
-        found = {key: reps for key, reps in self.cache.get(keys).items() if {"#lengths", "#cut"} <= reps.columns.keys()}
-        missing = [i for i, key in enumerate(keys) if key not in found]
-        if missing:
-            made = self._made([new[i] for i in missing])
-            added = {keys[i]: made.take(np.array([n])).packed() for n, i in enumerate(missing)}
-            self.cache.put(added)
-            found |= added
-        return _Fresh.unpacked(Reps.concat([found[key] for key in keys]))
-
-    def _made(self, new: Sequence[Item]) -> _Fresh:
-        prepared, lengths = self.scorer.prepare(new)
-        cut = prepared.columns.get("cut", np.zeros(len(new), np.int64))
-        if self.scorer.info.bucketed:
-            parts, places = in_batches(
-                lengths, self.scorer.batch_tokens, lambda rows: self.scorer.represent(prepared.take(rows))
-            )
-            reps = Reps.concat(parts).take(places)
-        else:
-            reps = self.scorer.represent(prepared)
-        sizes = {len(lengths), len(cut), *(len(column) for column in reps.columns.values())}
-        if sizes != {len(new)}:
-            raise MetricError(f"rows {sorted(sizes)} for {len(new)} items", where=type(self.scorer).__name__)
-        return _Fresh(reps, lengths, np.asarray(cut))
-
-    def cut_of(self, comparisons: Sequence[Comparison]) -> int:
-        """The most that was left out of any text of these comparisons; see `Scorer.prepare` and `Scorer.pair_cut`."""
-        if not self.scorer.info.bucketed:
-            return 0
-        blocks = self.add(comparisons)
-        rows = np.concatenate([np.append(b.hypotheses, b.references) for b in blocks] or [np.empty(0, np.int64)])
-        sources = np.array([b.source for b in blocks if b.source >= 0], np.int64)
-        texts = int(self.cut[np.append(rows, sources)].max(initial=0))
-        return max(texts, *(self.scorer.pair_cut(self.reps, block) for block in blocks), 0)
-
-    def groups(self, blocks: Sequence[Block]) -> Iterator[slice]:
-        """Consecutive blocks of about GROUP_LENGTH and at most GROUP_CELLS together (one block may be larger).
-
-        What pairs cost counts as length.
-        """
-        start, length, cells = 0, 0, 0
-        for i, block in enumerate(blocks):
-            more = int(self.lengths[block.hypotheses].sum())
-            more += 0 if block.square else int(self.lengths[block.references].sum())
-            more += self.scorer.pair_cost(self.reps, block)
-            if i > start and (length + more > GROUP_LENGTH or cells + block.cells > GROUP_CELLS):
-                yield slice(start, i)
-                start, length, cells = i, 0, 0
-            length, cells = length + more, cells + block.cells
-        if blocks:
-            yield slice(start, len(blocks))
 
 
 def matrices(metric: Metric, comparisons: Sequence[Comparison], store: Store | None = None) -> list[FloatArray]:
@@ -178,17 +38,6 @@ def matrices(metric: Metric, comparisons: Sequence[Comparison], store: Store | N
         np.zeros((len(c.hypotheses), len(c.references) if wanted else 1)) if none else next(means)
         for c, none in zip(comparisons, empty, strict=True)
     ]
-
-
-def columns_of(metric: Metric, comparison: Comparison) -> list[list[Comparison]]:
-    """What is compared for a matrix, column by column: comparisons whose mean it is; mostly one for all columns.
-
-    A metric that reads documents in every context has a column, and so H representations, for each reference.
-    """
-    if not (metric.reads.everywhere and comparison.references) or len(_sentence_counts(comparison)) != 1:
-        return [lift(metric, comparison)]
-    alone = (replace(comparison, references=(reference,)) for reference in comparison.references)
-    return [lift(metric, column, strict=True) for column in alone]
 
 
 def _matrices(scorer: Scorer, comparisons: Sequence[Comparison], store: Store) -> list[FloatArray]:
@@ -278,69 +127,6 @@ def warn_of_cuts(metric: Metric, store: Store, comparisons: Sequence[Comparison]
     if any(cuts):
         found = f"{metric.name}: of {len(cuts)} comparisons, {cuts.count(2)} lost text and {cuts.count(1)} some context"
         warn(found, TruncationWarning, stacklevel=3)
-
-
-def lift(metric: Metric, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:
-    """The comparisons whose mean is the value of this one: itself, or one per sentence of its documents.
-
-    A segment metric reads documents sentence by sentence where all have equally many sentences, each in the context of
-    its own document (if `strict` and the metric says so, hypotheses in that of the first reference). Where they have
-    not, it reads their joined text, or raises if `strict`.
-
-    Raises:
-        InputError: sentence counts differ and `strict` is set.
-    """
-    if metric.info.unit == "document" or not (counts := _sentence_counts(comparison)):
-        return [comparison]
-    if len(counts) == 1 and (n := min(counts)) > 0:
-        return [_aligned_sentence(metric.reads, comparison, at, lend=strict) for at in range(n)]
-    if strict:
-        found = ", ".join("a plain text" if n < 0 else f"{n} sentences" for n in sorted(counts))
-        raise InputError(
-            f"{metric.name} reads documents sentence by sentence, found {found}",
-            where="documents",
-            fix="Align the sentences, or join each document into one text",
-        )
-    return [_mapped(comparison, lambda item: item._replace(text=str(item.text)))]
-
-
-def is_joined(metric: Metric, comparison: Comparison) -> bool:
-    """Whether documents of unequal sentence counts are compared as joined text."""
-    return metric.info.unit == "segment" and len(_sentence_counts(comparison)) > 1
-
-
-def _sentence_counts(comparison: Comparison) -> set[int]:
-    """The different sentence counts of the texts, -1 for a plain text; empty if all are plain."""
-    items = comparison.hypotheses
-    if comparison.references is not comparison.hypotheses:
-        items += comparison.references
-    if comparison.source is not None:
-        items += (comparison.source,)
-    if all(type(item.text) is str for item in items):
-        return set()
-    return {len(item.text.sentences) if isinstance(item.text, Document) else -1 for item in items}
-
-
-def _mapped(comparison: Comparison, read: Callable[[Item], Item]) -> Comparison:
-    rows = tuple(map(read, comparison.hypotheses))
-    square = comparison.references is comparison.hypotheses
-    columns = rows if square else tuple(map(read, comparison.references))
-    return Comparison(rows, columns, None if comparison.source is None else read(comparison.source))
-
-
-def _aligned_sentence(reads: Reading, comparison: Comparison, at: int, lend: bool) -> Comparison:
-    """The comparison of one sentence of every text."""
-    found = _mapped(comparison, partial(_sentence, at=at, k=reads.context))
-    if not (lend and reads.context and reads.context_from == "reference" and found.references):
-        return found
-    lent = found.references[0].context
-    return replace(found, hypotheses=tuple(item._replace(context=lent) for item in found.hypotheses))
-
-
-def _sentence(item: Item, at: int, k: int) -> Item:
-    sentences = item.text.sentences if isinstance(item.text, Document) else (item.text,)
-    before = (*item.context, *sentences[:at])
-    return Item(sentences[at], before[-k:] if k else (), item.side)
 
 
 def _consecutive(units: Sequence[Sequence[Comparison]]) -> Iterator[range]:

@@ -14,10 +14,12 @@ import numpy as np
 
 from ..metrics.base import Metric, Scorer
 from ..metrics.cache import Cache
+from ..metrics.documents import columns_of, lift
 from ..metrics.errors import DiscorankError, MetricError
-from ..metrics.evaluate import Folded, Store, columns_of, lift, matrices
+from ..metrics.evaluate import Folded, matrices
 from ..metrics.mixture import Utility
 from ..metrics.reps import Block, FloatArray
+from ..metrics.store import Store
 from ..metrics.texts import Comparison
 from .choice import expected_utility, without_own
 

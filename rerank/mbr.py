@@ -15,8 +15,8 @@ from typing import Annotated, Any, Protocol, cast
 import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator
 
+from ..metrics.documents import is_joined
 from ..metrics.errors import DiscorankError, InputError, excerpt
-from ..metrics.evaluate import is_joined
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.reps import FloatArray, IntArray

@@ -24,6 +24,7 @@ from ..metrics.logistic import Fitting, Scale, Tried, choose_penalty, fit, folds
 from ..metrics.mixture import Utility
 from ..metrics.reps import FloatArray
 from ..metrics.settings import settings
+from ..metrics.store import Store
 from ..metrics.texts import NO_CONTEXT
 from .lists import CandidateList
 from .preferences import by_scores, by_votes, verdicts
@@ -131,7 +132,7 @@ def features(
 
 
 def _values(part: Metric, lists: Sequence[CandidateList], against: Against, cache: Cache | None) -> list[FloatArray]:
-    store = evaluate.Store(part.scorer, cache)
+    store = Store(part.scorer, cache)
     texts = [[candidate.text for candidate in record.candidates] for record in lists]
     if part.info.needs_references and against == "references":
         for record in lists:

@@ -15,9 +15,9 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Context, InputError, MBRDecoder, Metric, ModelLoadError, load_metric
-from discorank.metrics.evaluate import Store
 from discorank.metrics.neural.bartscore import BARTScore, BARTScoreFaithfulness
 from discorank.metrics.neural.encoder import pretrained, tokenizer_of
+from discorank.metrics.store import Store
 
 BOUNDED = bounded(max_examples=6, deadline=None, database=None, print_blob=True)
 GOLDEN = Path(__file__).parent / "golden" / "docmetrics"

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from discorank import MBRDecoder, Metric, MetricError, Scorer
 from discorank.metrics.base import Info
 from discorank.metrics.batches import in_batches, in_halves, is_out_of_memory
-from discorank.metrics.evaluate import Store, matrices
+from discorank.metrics.evaluate import matrices
 from discorank.metrics.reps import Block, FloatArray, IntArray, Reps
 from discorank.metrics.settings import settings
+from discorank.metrics.store import Store
 from discorank.metrics.texts import NO_CONTEXT, Item
 from discorank.rerank.engine import LocalEngine
 from discorank.rerank.lists import read_list

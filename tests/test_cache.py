@@ -14,8 +14,9 @@ import pytest
 
 from discorank import InputError, MBRDecoder, Metric, load_metric
 from discorank.metrics.cache import FILE, Cache, key
-from discorank.metrics.evaluate import Store, matrices
+from discorank.metrics.evaluate import matrices
 from discorank.metrics.reps import Ragged, Reps
+from discorank.metrics.store import Store
 from discorank.metrics.texts import Context, Document
 from discorank.rerank.engine import LocalEngine
 

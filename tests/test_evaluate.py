@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 
 from discorank import CandidateList, Context, Document, InputError, MBRDecoder, Metric, Scorer, load_metric
 from discorank.metrics import evaluate
+from discorank.metrics import store as store_module
 from discorank.metrics.base import Info, Reading
-from discorank.metrics.evaluate import Folded, Store, is_joined, lift, matrices
+from discorank.metrics.documents import is_joined, lift
+from discorank.metrics.evaluate import Folded, matrices
 from discorank.metrics.reps import Block, FloatArray, IntArray, Reps
 from discorank.metrics.settings import settings
+from discorank.metrics.store import Store
 from discorank.metrics.texts import NO_CONTEXT, Comparison, Item, paired
 from discorank.rerank.lists import Candidate
 
@@ -131,8 +134,8 @@ def test_groups_are_small_and_complete(lists: list[list[int]], length: int, cell
     store = Store(Recorder().load())
     blocks = store.add([made(["x" * n for n in row]) for row in lists])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "GROUP_LENGTH", length)
-        patch.setattr(evaluate, "GROUP_CELLS", cells)
+        patch.setattr(store_module, "GROUP_LENGTH", length)
+        patch.setattr(store_module, "GROUP_CELLS", cells)
         groups = list(store.groups(blocks))
     assert [i for group in groups for i in range(group.start, group.stop)] == list(range(len(blocks)))
     for group in groups:
@@ -154,13 +157,13 @@ def test_group_sizes_do_not_change_values(name: str, lists: list[list[str]], cel
     comparisons = [made(row) for row in lists] + [made(row, lists[0]) for row in lists]
     segments = [made(row[:1], row) for row in lists]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "GROUP_CELLS", 1 << 40)
-        patch.setattr(evaluate, "GROUP_LENGTH", 1 << 40)
+        patch.setattr(store_module, "GROUP_CELLS", 1 << 40)
+        patch.setattr(store_module, "GROUP_LENGTH", 1 << 40)
         whole = matrices(metric, comparisons)
         scores, statistics = evaluate.scores_and_statistics(metric, segments)
         assert evaluate.scores(metric, segments).tobytes() == scores.tobytes()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "GROUP_CELLS", cells)
+        patch.setattr(store_module, "GROUP_CELLS", cells)
         parts = matrices(metric, comparisons)
         assert evaluate.scores(metric, segments).tobytes() == scores.tobytes()
         assert evaluate.scores_and_statistics(metric, segments)[1].tobytes() == statistics.tobytes()

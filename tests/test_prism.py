@@ -19,10 +19,11 @@ from transformers.models.mbart50.tokenization_mbart50 import FAIRSEQ_LANGUAGE_CO
 
 from discorank import Context, Document, InputError, ModelLoadError, load_metric
 from discorank.metrics.errors import TruncationWarning
-from discorank.metrics.evaluate import Store, matrices
+from discorank.metrics.evaluate import matrices
 from discorank.metrics.neural.encoder import pretrained, tokenizer_of
 from discorank.metrics.neural.prism import BY_LANGUAGE, CODES, Prism
 from discorank.metrics.reps import Block
+from discorank.metrics.store import Store
 
 BOUNDED = bounded(max_examples=6, deadline=None, database=None, print_blob=True)
 GOLDEN = Path(__file__).parent / "golden" / "docmetrics"

@@ -66,10 +66,14 @@ class CometMetric(ModelMetric, abstract=True):
         limit = min(self.max_tokens or 1 << 30, encoder.max_tokens + OLD_LIMIT - LIMIT)
         reader = Reader(tokenizer, Frame.of(tokenizer), limit, self.truncates)
         parts = reader, encoder, mixer_of(checkpoint, encoder.device), head_of(checkpoint, encoder.device)
+        scorer: Scorer
         if checkpoint.kind == "unified_metric":
             segments = ("mt", "src") if self.reference_free else checkpoint.input_segments
-            return UnifiedScorer(self, *parts, segments)
-        return RegressionScorer(self, *parts)
+            scorer = UnifiedScorer(self, *parts, segments)
+        else:
+            scorer = RegressionScorer(self, *parts)
+        scorer.identity += f" {files.digest(folder, weights=False)}"  # an encoder that is not named is in no signature
+        return scorer
 
     def _encoder_folder(self, checkpoint: CometCheckpoint) -> Path:
         """Where configuration and tokenizer of the encoder are."""

@@ -18,10 +18,12 @@ from ..integrations.strictjson import parse_json
 from ..metrics import evaluate
 from ..metrics.base import Metric
 from ..metrics.cache import Cache
+from ..metrics.documents import lift
 from ..metrics.errors import InputError, excerpt
 from ..metrics.mixture import Mix, Utility
 from ..metrics.reps import FloatArray
 from ..metrics.settings import settings
+from ..metrics.store import Store
 from ..metrics.texts import Text
 from ..rerank.lists import plain, read_candidate
 from ..rerank.rows import as_line
@@ -90,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
     files = [values["input"], values["sources"], values["documents"], *values["hypotheses"], *values["references"]]
     check_not_input(values["output"], files)
     metrics = [_fitted(metric, values) for metric in metrics]
-    stores: dict[Metric, evaluate.Store] = {}  # of one batch, shared by all systems
+    stores: dict[Metric, Store] = {}  # of one batch, shared by all systems
     cache, cuts = cache_in(values), Counter[str]()
     segments = _segments(values)
     scored: dict[str, list[_Scores]] = {}
@@ -146,9 +148,7 @@ def _batches(segments: Iterator[Segment]) -> Iterator[list[Segment]]:
 class _Scores:
     """One metric on one system: a score per segment, their mean, and the metric's own corpus score."""
 
-    def __init__(
-        self, metric: Utility, stores: dict[Metric, evaluate.Store], cache: Cache | None, cuts: Counter[str]
-    ) -> None:
+    def __init__(self, metric: Utility, stores: dict[Metric, Store], cache: Cache | None, cuts: Counter[str]) -> None:
         self.metric, self.name, self.stores, self.cache, self.cuts = metric, metric.signature(), stores, cache, cuts
         self.total, self.segments = 0.0, 0
         self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]
@@ -163,9 +163,9 @@ class _Scores:
         for (weight, part), rows in zip(self.metric.parts, self.statistics, strict=True):
             try:
                 segments = part.segments(hypotheses, references, sources, documents)
-                store = self.stores.setdefault(part, evaluate.Store(part.scorer, self.cache))
+                store = self.stores.setdefault(part, Store(part.scorer, self.cache))
                 own, new = evaluate.scores_and_statistics(part, segments, store)
-                self.cuts[part.name] += sum(store.cut_of(evaluate.lift(part, one, strict=True)) > 0 for one in segments)
+                self.cuts[part.name] += sum(store.cut_of(lift(part, one, strict=True)) > 0 for one in segments)
                 rows.append(new)
             except InputError as error:
                 raise _placed(error, batch) from None
