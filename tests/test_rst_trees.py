@@ -21,8 +21,9 @@ from discorank.metrics.rst.formats.rs3 import read_rs3
 from discorank.metrics.rst.formats.spans import read_dmrst
 from discorank.metrics.rst.isanlp import isanlp
 from discorank.metrics.rst.relations import CLASSES, coarse
-from discorank.metrics.rst.tokens import sentences, words
+from discorank.metrics.rst.tokens import words
 from discorank.metrics.rst.trees import Tree, check_tree, check_words, edus, joined, letters, plain, split_right
+from discorank.metrics.sentences import sentences
 from discorank.metrics.texts import RSTTree
 
 from .discourse import trees

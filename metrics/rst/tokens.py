@@ -1,8 +1,6 @@
-"""English words and sentences as the discourse parser reads them, losing no character but white space.
+"""English words as the discourse parser reads them, losing no character but white space.
 
 Words are split as in GUM and the Penn Treebank: punctuation, ``n't`` and ``'s`` apart, hyphens between words apart.
-Sentences end at ``.``, ``!`` or ``?`` before a capital, a digit or a quote, unless the word is a usual abbreviation,
-and at line breaks.
 """
 
 from __future__ import annotations
@@ -20,13 +18,6 @@ _WORD = re.compile(
     r"|\w+|\.{2,}|-{2,}|[^\w\s]",
     re.UNICODE,
 )
-_SHORT = """
-    mr mrs ms dr st prof vs etc jr sr no vol fig al gen col sen rep gov inc ltd co corp dept approx pp ed eds cf e.g i.e
-    jan feb mar apr jun jul aug sep sept oct nov dec
-"""
-_ABBREVIATIONS = frozenset(_SHORT.split())
-_END = re.compile(r"([.!?…]+[\"'”’)\]]*)(\s+)(?=[\"'“‘(\[]*[A-Z0-9À-ÖØ-Þ])")
-_LAST = re.compile(r"[\w.]+$")
 
 
 def words(text: str) -> list[str]:
@@ -36,26 +27,3 @@ def words(text: str) -> list[str]:
     ['She', 'did', "n't", 'say', ':', 'the', 'cat', "'s", 'well', '-', 'known', '.']
     """
     return _WORD.findall(text)
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences of a text, none empty.
-
-    >>> sentences('Mr. Smith left. "Why?" he asked.  It rained')
-    ['Mr. Smith left.', '"Why?" he asked.', 'It rained']
-    """
-    found: list[str] = []
-    for line in text.splitlines():
-        start = 0
-        for end in _END.finditer(line):
-            before = _LAST.search(line, start, end.start())
-            if end[1].startswith(".") and before and _is_abbreviation(before.group()):
-                continue
-            found.append(line[start : end.start(2)])
-            start = end.end()
-        found.append(line[start:])
-    return [sentence.strip() for sentence in found if sentence.strip()]
-
-
-def _is_abbreviation(word: str) -> bool:
-    return word.lower() in _ABBREVIATIONS or (len(word) == 1 and word.isupper())

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...reps import FloatArray, Ragged
+from ...sentences import sentences
 from ...texts import RSTTree
-from ..tokens import sentences, words
+from ..tokens import words
 from ..trees import Tree, joined
 from .features import Triple, Units, sentence_numbers, split_numbers
 from .network import Weights

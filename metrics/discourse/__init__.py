@@ -1,0 +1,1 @@
+"""Discourse metrics: coherence by foci, cohesion and discourse roles."""

@@ -1,0 +1,36 @@
+"""Functions of the user's own that a setting names as ``module:function``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from .errors import InputError, ModelLoadError
+
+
+def is_function_name(name: str) -> bool:
+    """Whether a setting names a function: ``module:function``, both dotted Python names."""
+    module, colon, attribute = name.partition(":")
+    parts = [*module.split("."), *attribute.split(".")]
+    return bool(colon) and all(part.isidentifier() for part in parts)
+
+
+def function_named(name: str, where: str) -> Callable[..., Any]:
+    """The function that ``module:function`` names.
+
+    Raises:
+        InputError: it is not a function.
+        ModelLoadError: there is no such module or function, or importing it failed.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # another's module may raise anything
+        fix = "Write module:function; the module is looked for in the working directory and wherever Python looks"
+        raise ModelLoadError(f"{type(error).__name__}: {error}", where=f"{where} {name!r}", fix=fix) from error
+    if not callable(found):
+        raise InputError(f"{name!r} is not a function", where=where, fix="Name a function")
+    return found  # type: ignore[no-any-return]
