@@ -19,7 +19,7 @@ def tagged(sentences: Sequence[Sequence[str]], tagger: Tagger = "auto") -> list[
     """
     if tagger != "none":
         try:
-            from HanTa.HanoverTagger import HanoverTagger  # type: ignore[import-not-found]
+            from HanTa.HanoverTagger import HanoverTagger
         except ImportError:
             if tagger == "hanta":
                 fix = "Install it: pip install HanTa"
