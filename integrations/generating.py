@@ -20,7 +20,7 @@ class Prompt:
     """One input of a generator.
 
     Args:
-        id: its name, unique in a run; what is drawn at random for it depends on the seed and on this name alone.
+        id: its name, unique in a run.
         text: what the model reads.
         source: the source that its candidate list carries, where it is another text than the prompt or none.
         document, position: as in a candidate list.
