@@ -7,7 +7,7 @@ how a choice is made.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ..metrics.errors import DiscorankError
@@ -35,6 +35,10 @@ class Prompt:
     position: int | None = None
     references: tuple[Text, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def with_extra(self, more: Mapping[str, Any]) -> Prompt:
+        """The prompt with further keys."""
+        return replace(self, extra={**self.extra, **more})
 
     def with_candidates(
         self, candidates: Sequence[Candidate], pseudo_references: Sequence[Candidate] = ()
