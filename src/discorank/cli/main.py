@@ -23,6 +23,7 @@ SUBCOMMANDS = {
     "score": "score texts against references",
     "check": "look at an input without scoring: counts, lengths, duplicates, cost",
     "convert": "turn other formats into candidate lists",
+    "generate": "write candidate lists with a model that generates",
     "train": "train the discourse parser, or a combination of metrics",
     "metrics": "list the metrics and their settings",
 }
