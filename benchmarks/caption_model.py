@@ -2,9 +2,10 @@
 
     python -m benchmarks.caption_model DATA FOLDER [--minutes 35]
 
-DATA is a file of parallel captions (JSON lines, gzip, with keys ``de`` and ``en``); the last 1500 are held back. The model
-is an encoder-decoder of the Marian kind with a joint vocabulary of its own, trained for a set time without label
-smoothing, so that its samples are those of an honest distribution. The learning rate falls to zero at the end of the time.
+DATA is a file of parallel captions (JSON lines, gzip, with keys ``de`` and ``en``); the last 1500 are held back. The
+model is an encoder-decoder of the Marian kind with a joint vocabulary of its own, trained for a set time in bfloat16,
+without label smoothing, so that its samples are those of an honest distribution. The learning rate falls to zero at the
+end of the time.
 """
 
 from __future__ import annotations

@@ -41,7 +41,12 @@ def model_of(family: str) -> Any:
 
     sizes = SIZES | {"vocab_size": len(tokenizer_of(family)), "decoder_start_token_id": 1}
     bart = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 2, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
-    bart |= {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "max_position_embeddings": 64, "bos_token_id": 3}
+    bart |= {
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+        "max_position_embeddings": 64,
+        "bos_token_id": 3,
+    }
     torch.manual_seed(0)
     if family == "bart":
         config = transformers.BartConfig(**sizes, **bart, forced_eos_token_id=1)

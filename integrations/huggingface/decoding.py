@@ -86,7 +86,7 @@ class Decoding:
                 return self._beams([inputs[i] for i, _ in part], pool.size)
             return [[output] for output in self._samples(inputs, part, pool, seed)]
 
-        with _evaluating(self.model):
+        with _prepared(self.model, self.config):
             for start in range(0, len(work), step):
                 part = work[start : start + step]
                 for (i, _), outputs in zip(part, in_halves(run, part), strict=True):
@@ -158,7 +158,7 @@ class Decoding:
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         step = max(1, min(self.at_once, CELLS // (longest * vocabulary)))
         found: dict[tuple[int, tuple[int, ...]], float] = {}
-        with _evaluating(self.model):
+        with _prepared(self.model, self.config):
             for start in range(0, len(work), step):
                 part = work[start : start + step]
                 values = in_halves(lambda some: self._scored(inputs, some), part)
@@ -205,11 +205,13 @@ class Decoding:
 
 
 @contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
-    """Without dropout, whatever the model was doing before."""
-    before = model.training
+def _prepared(model: Any, config: Any) -> Iterator[None]:
+    """Without dropout, and with a configuration that transformers does not fill up from the model's own."""
+    before = model.training, model.generation_config
     model.train(False)
+    model.generation_config = config
     try:
         yield
     finally:
-        model.train(before)
+        model.train(before[0])
+        model.generation_config = before[1]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
-from ...metrics.errors import ModelLoadError
+from ...metrics.errors import ModelLoadError, unknown
 from ...metrics.neural import files
 from ...metrics.neural.encoder import LOCAL, DType, device_of, pretrained, tokenizer_of
 
@@ -29,6 +29,8 @@ def load(name: str, revision: str | None = None, device: str | None = None, dtyp
     import torch
     from transformers import AutoConfig
 
+    if dtype not in get_args(DType):
+        raise unknown("dtype", dtype, get_args(DType))
     folder = files.locate(name, revision)
     try:
         config = AutoConfig.from_pretrained(folder, **LOCAL)
