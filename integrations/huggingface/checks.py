@@ -107,10 +107,10 @@ def check_length(model: Any, tokens: int, max_new_tokens: int) -> None:
 
 def check_ids(ids: Sequence[int], tokenizer: Any, generates_on: bool) -> None:
     """Raises InputError for an input that the model reads nothing of, or, `generates_on`, takes for finished."""
-    if not ids:
-        raise InputError("no tokens", where="text", fix="Give a text that is not empty")
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     words = [token for token in ids if token not in special]
+    if not words:
+        raise InputError("there is nothing to read", where="text", fix="Give a text that is not empty")
     if len(words) > 1 and tokenizer.unk_token_id is not None and set(words) == {tokenizer.unk_token_id}:
         fix = "Load the tokenizer with from_pretrained from its folder; is it the model's?"
         raise InputError("the tokenizer knows none of the words", where="text", fix=fix)

@@ -19,7 +19,7 @@ from .generator import HuggingFaceGenerator
 from .settings import GenerationSettings
 
 GENERATION = frozenset(f.name for f in fields(GenerationSettings))  # type: ignore[arg-type]
-DECODING = frozenset(f.name for f in fields(MBRDecoder)) - GENERATION - {"utility"}  # type: ignore[arg-type]
+DECODING = frozenset({"weights", "self_pair", "nbest", "strategy", "oracle", "keep_matrix"})  # of MBRDecoder
 
 
 def generate(
@@ -136,6 +136,9 @@ def _parts(
 ) -> tuple[MBRDecoder | Reranker, GenerationSettings]:
     """The decider and the generation settings that keyword arguments stand for."""
     for name in settings:
+        if name in ("shortlist", "top_k"):  # top_k also means something else to those who sample
+            fix = "Give utility=MBRDecoder(utility=..., shortlist=..., top_k=...)"
+            raise InputError("is a setting of shortlists, not of sampling", where=name, fix=fix)
         if name not in GENERATION | DECODING:
             raise unknown("setting", name, GENERATION | DECODING)
     decoding = {name: settings[name] for name in settings if name in DECODING}
