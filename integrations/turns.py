@@ -200,9 +200,9 @@ class Turns:
         for i, made in zip(good, self.generator.generate([outcomes[i] for i in good]), strict=True):
             outcomes[i] = made if isinstance(made, DiscorankError) else Turn(made, None, jobs[i].flags)
         if self.decider is not None:
-            made = [i for i in good if isinstance(outcomes[i], Turn)]
-            chosen = self._decided([(outcomes[i].record, jobs[i].context) for i in made])
-            for i, ranking in zip(made, chosen, strict=True):
+            with_lists = [i for i in good if isinstance(outcomes[i], Turn)]
+            chosen = self._decided([(outcomes[i].record, jobs[i].context) for i in with_lists])
+            for i, ranking in zip(with_lists, chosen, strict=True):
                 error = isinstance(ranking, DiscorankError)
                 outcomes[i] = ranking if error else outcomes[i]._replace(chosen=ranking.index)
         return outcomes

@@ -131,7 +131,7 @@ def _outputs(
     if out is None and run.save_utilities:
         raise InputError("nothing to resume on stdout", where="save_utilities", fix="Write the rows to a file too")
     more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
-    about = {"name": name, "signature": _signature(decider), "seeds": {}}
+    about: dict[str, Any] = {"name": name, "signature": _signature(decider), "seeds": {}}
     return outputs(out, {**_identity(decider, run), **reading}, about, more)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -87,8 +88,7 @@ def run(arguments: Sequence[str]) -> int:
     decider = _decider(values)
     generator = BACKENDS[values["backend"]](values)
     turns = Turns(generator, template, first, values["context"], decider, LocalEngine(cache_in(values)))
-    source = LineSource(path)
-    with Progress("lists", source.fraction, values["quiet"]) as progress:
+    with closing(LineSource(path)) as source, Progress("lists", source.fraction, values["quiet"]) as progress:
         about = {"seeds": {"generation": values["seed"]}}
         entries = read_prompts(source, values["input_format"])
         counts = run_generation(turns, entries, source.name, out, values["max_errors"], progress, about)
