@@ -43,15 +43,14 @@ def make_tokenizer(texts: list[str]) -> Any:
     special = ["<pad>", "</s>", "<unk>"]
     made.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=special))
     made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=512
-    )
+    kind: Any = PreTrainedTokenizerFast
+    return kind(tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=512)
 
 
 def make_model(vocabulary: int) -> Any:
     from transformers import MarianConfig, MarianMTModel
 
-    sizes = {"encoder_layers": LAYERS, "decoder_layers": LAYERS}
+    sizes: dict[str, Any] = {"encoder_layers": LAYERS, "decoder_layers": LAYERS}
     sizes |= {"encoder_ffn_dim": FEED_FORWARD, "decoder_ffn_dim": FEED_FORWARD}
     sizes |= {"encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS}
     config = MarianConfig(
@@ -76,7 +75,8 @@ def batches(pairs: list[tuple[list[int], list[int]]], seed: int) -> Iterator[lis
     """One epoch of batches of about `BATCH_TOKENS` target tokens, each of one length, in random order."""
     draw = random.Random(seed)
     order = sorted(pairs, key=lambda pair: (len(pair[0]), len(pair[1]), draw.random()))
-    found, batch = [], []
+    found: list[list[tuple[list[int], list[int]]]] = []
+    batch: list[tuple[list[int], list[int]]] = []
     for pair in order:
         if batch and (len(batch) + 1) * max(len(p[1]) for p in (*batch, pair)) > BATCH_TOKENS:
             found.append(batch)

@@ -203,8 +203,9 @@ class Turns:
             with_lists = [i for i in good if isinstance(outcomes[i], Turn)]
             chosen = self._decided([(outcomes[i].record, jobs[i].context) for i in with_lists])
             for i, ranking in zip(with_lists, chosen, strict=True):
-                error = isinstance(ranking, DiscorankError)
-                outcomes[i] = ranking if error else outcomes[i]._replace(chosen=ranking.index)
+                outcomes[i] = (
+                    ranking if isinstance(ranking, DiscorankError) else outcomes[i]._replace(chosen=ranking.index)
+                )
         return outcomes
 
     def _filled(self, job: _Job) -> Prompt | DiscorankError:

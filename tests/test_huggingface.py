@@ -74,7 +74,7 @@ def stripped(family: str, sequences: Any, prompt_tokens: int) -> list[str]:
 @every_family
 @pytest.mark.parametrize("sampling", ["epsilon", "beam"])
 def test_every_way_in_picks_the_same(family: str, sampling: str) -> None:
-    settings = {"num_candidates": 6, "seed": 3, "sampling": sampling}
+    settings: dict[str, Any] = {"num_candidates": 6, "seed": 3, "sampling": sampling}
     wrapped = [str(ranking.text) for ranking in generate(family, sampling=sampling)]
     model, tokenizer, inputs = model_of(family), tokenizer_of(family), padded_inputs(family)
     length = inputs["input_ids"].shape[1]
@@ -372,7 +372,7 @@ def test_models_and_tokenizers_that_do_not_fit_are_refused() -> None:
     from tokenizers.pre_tokenizers import Whitespace
     from transformers import BertConfig, BertModel
 
-    size = {"num_hidden_layers": 1, "num_attention_heads": 1, "hidden_size": 8, "intermediate_size": 8}
+    size: dict[str, Any] = {"num_hidden_layers": 1, "num_attention_heads": 1, "hidden_size": 8, "intermediate_size": 8}
     with pytest.raises(InputError, match="a BertModel generates no text"):
         huggingface.generate(BertModel(BertConfig(vocab_size=90, **size)), tokenizer_of("bart"), TEXTS)
     with pytest.raises(InputError, match="expected a tokenizer of transformers"):

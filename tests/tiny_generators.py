@@ -30,17 +30,25 @@ def tokenizer_of(family: str) -> Any:
     single = "<s> $A" if family == "llama" else "$A </s>"
     made.post_processor = processors.TemplateProcessing(single=single, special_tokens=[("<s>", 3), ("</s>", 1)])
     names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "bos_token": "<s>"}
-    return PreTrainedTokenizerFast(tokenizer_object=made, additional_special_tokens=list(LANGUAGES), **names)
+    kind: Any = PreTrainedTokenizerFast
+    return kind(tokenizer_object=made, additional_special_tokens=list(LANGUAGES), **names)
 
 
 @cache
 def model_of(family: str) -> Any:
     """A model whose random weights are large enough that its distributions differ from input to input."""
     import torch
-    import transformers
+    import transformers as library
 
+    transformers: Any = library
     sizes = SIZES | {"vocab_size": len(tokenizer_of(family)), "decoder_start_token_id": 1}
-    bart = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 2, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
+    bart: dict[str, Any] = {
+        "d_model": 32,
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+        "encoder_ffn_dim": 48,
+        "decoder_ffn_dim": 48,
+    }
     bart |= {
         "encoder_attention_heads": 2,
         "decoder_attention_heads": 2,
@@ -50,7 +58,7 @@ def model_of(family: str) -> Any:
     torch.manual_seed(0)
     if family == "bart":
         config = transformers.BartConfig(**sizes, **bart, forced_eos_token_id=1)
-        model: Any = transformers.BartForConditionalGeneration(config)
+        model = transformers.BartForConditionalGeneration(config)
     elif family == "mbart":
         config = transformers.MBartConfig(**sizes, **bart, forced_eos_token_id=1)
         model = transformers.MBartForConditionalGeneration(config)
@@ -61,7 +69,7 @@ def model_of(family: str) -> Any:
         model = transformers.T5ForConditionalGeneration(config)
     else:
         del sizes["decoder_start_token_id"]
-        heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "num_hidden_layers": 2}
+        heads: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1, "num_hidden_layers": 2}
         config = transformers.LlamaConfig(
             **sizes, **heads, hidden_size=32, intermediate_size=48, bos_token_id=3, max_position_embeddings=64
         )

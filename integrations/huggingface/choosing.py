@@ -18,7 +18,7 @@ from ..generating import Prompt
 from .generator import HuggingFaceGenerator
 from .settings import GenerationSettings
 
-GENERATION = frozenset(f.name for f in fields(GenerationSettings))  # type: ignore[arg-type]
+GENERATION = frozenset(f.name for f in fields(GenerationSettings))
 DECODING = frozenset({"weights", "self_pair", "nbest", "strategy", "oracle", "keep_matrix"})  # of MBRDecoder
 
 
@@ -198,11 +198,12 @@ def _unpadded(ids: Any, mask: Any) -> list[list[int]]:
 def _sequences(heads: Any, tokens: list[list[int]], padding: int, config: Any, encodes: bool) -> Any:
     """Heads [n, k] with tokens behind them, padded at the end; in an object if `config` asks for one."""
     import torch
-    from transformers.generation import GenerateDecoderOnlyOutput, GenerateEncoderDecoderOutput
+    from transformers.generation.utils import GenerateDecoderOnlyOutput, GenerateEncoderDecoderOutput
 
     width = max(map(len, tokens))
     rows = [row + [padding] * (width - len(row)) for row in tokens]
     found = torch.cat((heads, torch.tensor(rows, dtype=heads.dtype, device=heads.device)), dim=1)
     if not config.return_dict_in_generate:
         return found
-    return (GenerateEncoderDecoderOutput if encodes else GenerateDecoderOnlyOutput)(sequences=found)
+    kind: Any = GenerateEncoderDecoderOutput if encodes else GenerateDecoderOnlyOutput
+    return kind(sequences=found)

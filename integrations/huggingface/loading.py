@@ -19,7 +19,7 @@ class Loaded(NamedTuple):
     digest: str
 
 
-def load(name: str, revision: str | None = None, device: str | None = None, dtype: DType = "float32") -> Loaded:
+def load(name: str, revision: str | None = None, device: str | None = None, dtype: str = "float32") -> Loaded:
     """The model of a folder or of a name on the hub, ready to generate; no code of it is run.
 
     Raises:

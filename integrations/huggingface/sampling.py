@@ -38,13 +38,13 @@ def cutoff_of(method: Method, cutoff: float | None, where: str) -> float | None:
 
 def warpers(method: Method, cutoff: float | None, temperature: float) -> list[Any]:
     """The processors of transformers that make logits into those that are drawn from; temperature comes first."""
-    from transformers import generation
+    from transformers.generation import logits_process as cuts
 
-    found: list[Any] = [] if temperature == 1 else [generation.TemperatureLogitsWarper(temperature)]
+    found: list[Any] = [] if temperature == 1 else [cuts.TemperatureLogitsWarper(temperature)]
     kinds = {
-        "epsilon": generation.EpsilonLogitsWarper,
-        "nucleus": generation.TopPLogitsWarper,
-        "typical": generation.TypicalLogitsWarper,
+        "epsilon": cuts.EpsilonLogitsWarper,
+        "nucleus": cuts.TopPLogitsWarper,
+        "typical": cuts.TypicalLogitsWarper,
     }
     return found if cutoff is None else [*found, kinds[method](cutoff)]
 
