@@ -325,6 +325,7 @@ def test_the_command_in_turns(folder: Path, tmp_path: Path) -> None:
         (["--prompt", "{target_context} {source}"], "the prompt reads context, but none is kept"),
         (["-u", "chrf"], "the prompt does not read what was chosen"),
         (["--backend", "abacus"], "backend"),
+        (["--model", "x"], "Name the model that generates with --generator"),
         (["-o", "out.gz"], "Leave .gz off"),
     ],
 )

@@ -16,6 +16,7 @@ from ..integrations.prompts import read_prompts
 from ..integrations.source import LineSource
 from ..integrations.template import Template
 from ..integrations.turns import Turns
+from ..metrics.errors import InputError
 from ..metrics.settings import settings
 from ..rerank.engine import LocalEngine
 from ..rerank.mbr import MBRDecoder
@@ -98,7 +99,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _decider(values: Mapping[str, Any]) -> MBRDecoder | None:
     if values["utility"] is None:
-        check_model(values, [])
+        if values["model"] or values["encoder_path"]:
+            flag = "--model" if values["model"] else "--encoder-path"
+            raise InputError("is that of a metric", where=flag, fix="Name the model that generates with --generator")
         return None
     utility = metric_in(values, values["utility"])
     check_model(values, [utility])
