@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import signal
@@ -9,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ class Scribe:
 
     @property
     def prompts_at_once(self) -> int:
-        return 2
+        return 1
 
     def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
         for prompt in prompts:
@@ -96,7 +96,7 @@ def plain(scribe: Scribe) -> Turns:
 
 
 def run(turns: Turns, source: Path, out: Path, max_errors: int = 0) -> Mapping[str, int]:
-    with closing(LineSource(source)) as lines:
+    with contextlib.closing(LineSource(source)) as lines:
         return run_generation(turns, read_prompts(lines), str(source), out, max_errors)
 
 
@@ -122,7 +122,7 @@ def test_documents_take_turns(tmp_path: Path) -> None:
     counts = run(in_turns(scribe), source, tmp_path / "out.jsonl")
     assert counts["rows"] == 15
     assert rows(tmp_path / "out.jsonl") == one_by_one(inputs())
-    assert [prompt.id for prompt in scribe.prompts[:3]] == ["0:0", "1:0", "2:0"]  # together
+    assert [prompt.id for prompt in scribe.prompts[:4]] == ["0:0", "1:0", "0:1", "1:1"]  # of a block of 8
 
 
 def test_decoding_what_was_generated_in_turns_chooses_the_same(tmp_path: Path) -> None:
@@ -141,31 +141,41 @@ def test_sources_alone_are_read_ahead(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [plain, in_turns])
-@bounded(max_examples=12, deadline=None, database=None)
-@given(data=st.data())
+@bounded(max_examples=15, deadline=None, database=None)
+@given(st.lists(st.integers(0, 12), max_size=4), st.sets(st.integers(0, 27), max_size=6), st.integers(0, 27))
 def test_a_run_stopped_anywhere_goes_on(
-    make: Any, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+    make: Any, tmp_path_factory: pytest.TempPathFactory, stops: list[int], gone: set[int], poisoned: int
 ) -> None:
     folder = tmp_path_factory.mktemp("run")
-    given = inputs(documents=4, sentences=4)
+    given = [row for i, row in enumerate(inputs(documents=4, sentences=7)) if i not in gone]
+    given[poisoned % len(given)]["source"] = "poison"
     source = written(folder / "in.jsonl", given)
-    run(make(Scribe()), source, folder / "whole.jsonl")
+    run(make(Scribe()), source, folder / "whole.jsonl", max_errors=1)
     out = folder / "out.jsonl"
-    finished: list[str] = []
-    for _ in range(40):
-        scribe = Scribe(stop_after=data.draw(st.integers(2, 20)))
-        try:
-            run(make(scribe), source, out)
-        except KeyboardInterrupt:
-            assert not {prompt.id for prompt in scribe.prompts} & {*finished}
-            finished = [row["id"] for row in rows(out)]
-            assert finished == [row["id"] for row in given][: len(finished)]
-        else:
-            break
-        if make is in_turns and not finished:  # a block is written whole
-            run(make(Scribe()), source, out)
+    finished: set[str] = set()
+    for stop in (*stops, None):
+        scribe = Scribe(stop)
+        with contextlib.suppress(KeyboardInterrupt):
+            run(make(scribe), source, out, max_errors=1)
+        assert not {prompt.id for prompt in scribe.prompts} & finished
+        finished = {row["id"] for row in rows(out)}
     assert out.read_bytes() == (folder / "whole.jsonl").read_bytes()
     assert json.loads(Path(f"{out}.run.json").read_text())["complete"]
+
+
+def test_every_block_is_saved_before_the_next(tmp_path: Path) -> None:
+    source, out = written(tmp_path / "in.jsonl", inputs(1, 5)), tmp_path / "out.jsonl"
+    saved = []
+
+    class Watching(Scribe):
+        """Reads the run file whenever it is called."""
+
+        def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
+            saved.append(json.loads(Path(f"{out}.run.json").read_text())["input"]["entries"])
+            yield from super().generate(prompts)
+
+    run(plain(Watching()), source, out)
+    assert saved == [0, 1, 2, 3, 4]
 
 
 def test_a_finished_run_generates_nothing_again(tmp_path: Path) -> None:
