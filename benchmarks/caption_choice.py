@@ -5,8 +5,8 @@
 FOLDER is a model that `caption_model` trained on DATA; the captions are the last ones, which it has not seen. Every
 row is a system: beam search (width 5), one sample, MBR over the first N of 64 samples, and the oracle, which chooses by
 chrF against the human reference. chrF and BLEU are those of the corpus, with 95 % intervals by bootstrap over captions
-(1000 draws, the same for all rows); "over beam" is the difference in chrF. Seconds are of generating, or of choosing
-alone.
+(1000 draws, the same for all rows); "over beam" is the difference in chrF. Seconds are CPU
+seconds of generating, or of choosing alone.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from benchmarks.caption_model import captions
+from benchmarks.measuring import cpu_seconds
 from discorank import load_metric
 from discorank.integrations.generating import Prompt
 from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGenerator
@@ -53,10 +53,10 @@ def interval(scores: np.ndarray[Any, Any]) -> str:
 
 
 def generated(generator: HuggingFaceGenerator, prompts: list[Prompt]) -> tuple[list[CandidateList], float]:
-    start = perf_counter()
+    start = cpu_seconds()
     lists = list(generator.generate(prompts))
     assert all(isinstance(one, CandidateList) for one in lists)
-    return [one for one in lists if isinstance(one, CandidateList)], perf_counter() - start
+    return [one for one in lists if isinstance(one, CandidateList)], cpu_seconds() - start
 
 
 def main() -> None:
@@ -99,9 +99,9 @@ def main() -> None:
         for name in (*options.utilities, "oracle"):
             oracle = name == "oracle"
             decoder = MBRDecoder(utility="chrf" if oracle else name, oracle=oracle)
-            start = perf_counter()
+            start = cpu_seconds()
             texts = [str(ranking.text) for ranking in decoder.decode(some)]
-            row(f"{name if oracle else 'MBR ' + name}, N={size}", texts, perf_counter() - start)
+            row(f"{name if oracle else 'MBR ' + name}, N={size}", texts, cpu_seconds() - start)
 
 
 if __name__ == "__main__":
