@@ -5,8 +5,8 @@
 FOLDER is a model that `caption_model` trained on DATA; the captions are the last ones, which it has not seen. Every
 row is a system: beam search (width 5), one sample, MBR over the first N of 64 samples, and the oracle, which chooses by
 chrF against the human reference. chrF and BLEU are those of the corpus, with 95 % intervals by bootstrap over captions
-(1000 draws, the same for all rows); "over beam" is the difference in chrF. Seconds are CPU
-seconds of generating, or of choosing alone.
+(1000 draws, the same for all rows); "over beam" is the difference in chrF. Seconds are CPU seconds of generating, or of
+choosing alone.
 """
 
 from __future__ import annotations
