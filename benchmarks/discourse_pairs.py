@@ -3,7 +3,8 @@
     python -m benchmarks.discourse_pairs SYSTEMS_FILE [--repeats K]
 
 Texts are the summaries and references of a systems file, read with the encoder of the extra minilm; nouns are found
-before any clock starts, as texts bring their foci. All figures are CPU seconds of one run, the two sides of a ratio in turns:
+before any clock starts, as texts bring their foci. All figures are CPU seconds of one run, the two sides of a ratio in
+turns:
 
     whole     N x N utilities of 64 texts over their 64 encodings alone
     compare   the same utilities by a plain loop over pairs of focus tables, over the time of `compare`

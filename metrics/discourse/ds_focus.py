@@ -99,7 +99,7 @@ class _Table(NamedTuple):
 
     def total(self, texts: int, norm: str) -> FloatArray:
         """The summed lengths of each text's foci, [texts]."""
-        return np.bincount(self.text, _norm(self.squares, norm), texts)
+        return np.bincount(self.text, _norm(self.squares, norm), texts).astype(np.float64)
 
 
 class DSFocusScorer(FocusScorer):

@@ -156,13 +156,13 @@ def _graph_vector(x: FloatArray) -> FloatArray:
 
 
 def _means(x: FloatArray) -> FloatArray:
-    return x.sum(axis=0) / max(1, len(x))
+    return np.asarray(x.sum(axis=0) / max(1, len(x)))
 
 
 def _units(x: FloatArray) -> FloatArray:
     """Rows of length one; those of length 0 stay."""
     length = np.sqrt((x * x).sum(axis=1, keepdims=True))
-    return x / np.where(length > 0, length, 1)
+    return np.asarray(x / np.where(length > 0, length, 1))
 
 
 def _mean(values: FloatArray, weights: FloatArray) -> FloatArray:

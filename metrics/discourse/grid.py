@@ -46,7 +46,7 @@ def adjacency(grid: Grid, sentences: int, weighted: bool = False) -> FloatArray:
             shared[i, own[at + 1 :]] += 1
     place = np.arange(sentences)
     distance = np.maximum(place[None, :] - place[:, None], 1)
-    return (shared if weighted else np.minimum(shared, 1)) / distance
+    return np.asarray((shared if weighted else np.minimum(shared, 1)) / distance)
 
 
 def freq(grid: Grid) -> float:

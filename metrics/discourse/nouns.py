@@ -80,7 +80,9 @@ def _finder(name: str) -> Finder:
     kind, _, rest = name.partition(":")
     if kind == "none":
         raise InputError("a text without foci", where="nouns", fix="Annotate it: Document(foci=...), or name a finder")
-    return {"hanta": _hanta, "spacy": _spacy}.get(kind, lambda _: _own(name))(rest)
+    if kind in ("hanta", "spacy"):
+        return _hanta(rest) if kind == "hanta" else _spacy(rest)
+    return _own(name)
 
 
 def _hanta(language: str) -> Finder:
