@@ -152,7 +152,7 @@ def _graph_vector(x: FloatArray) -> FloatArray:
     """g / ||g|| of rows [n, d]; zeros without rows."""
     if not len(x):
         return np.zeros(4 * x.shape[1])
-    return _units(np.concatenate([x.min(axis=0), _means(x), x.max(axis=0), x.sum(axis=0)])[None])[0]
+    return np.asarray(_units(np.concatenate([x.min(axis=0), _means(x), x.max(axis=0), x.sum(axis=0)])[None])[0])
 
 
 def _means(x: FloatArray) -> FloatArray:
