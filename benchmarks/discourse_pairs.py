@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from time import process_time
 from typing import Any
 
@@ -43,7 +44,10 @@ def texts_of(path: str, n: int, metric: Any) -> list[Document]:
         records = [entry.record for entry in lists if entry.record is not None]
     plain = [str(t) for r in records for t in (*(c.text for c in r.candidates), *r.references)]
     read = [FocusReader(metric).read(text) for text in list(dict.fromkeys(plain))[:n]]
-    return [Document(foci.sentences, foci=[list(map(tuple, found)) for found in foci.found]) for foci in read]
+    return [
+        Document(foci.sentences, foci=[[(n.key, n.start, n.end) for n in found] for found in foci.found])
+        for foci in read
+    ]
 
 
 def pair_loop(reps: Any) -> np.ndarray[Any, Any]:
@@ -89,19 +93,19 @@ def main(path: str, repeats: int) -> None:
         whole, compare = [], []
         for _ in range(repeats):
             t_encode, (store, blocks) = seconds(encode)
-            t_whole, (u,) = seconds(lambda m=metric, c=comparison: matrices(m, [c]))
-            t_compare = min(seconds(lambda m=metric, s=store, b=blocks: m.scorer.compare(s.reps, b))[0] for _ in "123")
+            t_whole, (u,) = seconds(partial(matrices, metric, [comparison]))
+            t_compare = min(seconds(partial(metric.scorer.compare, store.reps, blocks))[0] for _ in "123")
             whole.append(t_whole / t_encode)
             if name == "ds-focus":
-                t_loop, plain = seconds(lambda s=store, b=blocks: pair_loop(s.reps.take(b[0].hypotheses)))
+                t_loop, plain = seconds(partial(pair_loop, store.reps.take(blocks[0].hypotheses)))
                 compare.append(t_loop / t_compare)
                 difference = abs(plain - u).max()
         length = np.mean([len(str(t).split()) for t in texts])
         print(f"{name}, N=64, {length:.0f} words: whole {' '.join(f'{x:.2f}' for x in whole)} x the encodings", end="")
         print(f" ({t_encode:.2f} s), compare {1000 * t_compare:.1f} ms")
         if compare:
-            ratios = " ".join(f"{x:.0f}" for x in compare)
-            print(f"  compare against pair loop: {ratios}x, largest difference {difference:.1e}")
+            times = " ".join(f"{x:.0f}" for x in compare)
+            print(f"  compare against pair loop: {times}x, largest difference {difference:.1e}")
     metric = load_metric("ds-focus")
     texts = texts_of(path, 32, metric)
     ratios = []

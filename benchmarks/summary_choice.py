@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from scipy.stats import kendalltau
+from scipy.stats import kendalltau  # type: ignore[import-untyped]
 
 from discorank import load_metric
 from discorank.integrations.formats import open_lists
