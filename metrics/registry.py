@@ -47,6 +47,8 @@ BUILT_IN: Mapping[str, Entry] = {
     "dr-lex-2": Entry(".rst.metric:DRLex", {"words": "relation"}),
     "dr-lex-2.1": Entry(".rst.metric:DRLex", {"words": "both"}),
     "discotk-light": Entry(".rst.metric:DiscoTKLight"),
+    "pdd": Entry(".discourse.pdd:PDD"),
+    "role-match": Entry(".discourse.rolematch:RoleMatch"),
     "combination": Entry(".combination:Combination"),
     "bertscore": Entry(".neural.bertscore:BERTScore"),
     "doc-bertscore": Entry(".neural.bertscore:BERTScore", {"context": 2}),

@@ -148,6 +148,8 @@ TINY: dict[str, dict[str, Any]] = {  # settings of metrics with a model, so that
     "doc-prism": {"model": str(MODELS / "tiny-mbart50"), "lang": "de"},
     "bartscore": {"model": str(MODELS / "tiny-bart")},
     "bartscore-faithfulness": {"model": str(MODELS / "tiny-bart")},
+    "pdd": {"model": str(MODELS.parents[1] / "pdd" / "tiny-roles"), "encoder_path": str(MODELS / "tiny-bert")},
+    "role-match": {"model": str(MODELS.parents[1] / "pdd" / "tiny-roles"), "encoder_path": str(MODELS / "tiny-bert")},
 }
 
 
