@@ -185,11 +185,16 @@ class SentenceFeatures:
 
     def of(self, ids: Ragged, counts: IntArray) -> FloatArray:
         """Features [sentences, width]; arguments as `Classifier.labels`."""
+        found = self.vectors(ids)
+        return np.concatenate((found, places(counts)), axis=1) if self.place else found
+
+    def vectors(self, ids: Ragged) -> FloatArray:
+        """The unit vectors of sentences, [sentences, d]."""
         found = np.empty((len(ids), self.encoder.config.hidden_size))
         normalize = self.encoder.torch.nn.functional.normalize
         for rows, (states,) in self.encoder.states(ids):
             found[rows] = normalize(states.sum(1) / states.shape[1], dim=-1).cpu().numpy()
-        return np.concatenate((found, places(counts)), axis=1) if self.place else found
+        return found
 
 
 def places(counts: IntArray) -> FloatArray:

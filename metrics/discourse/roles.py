@@ -129,7 +129,8 @@ class RoleScorer(Scorer):
             return prepared
         sentences: Ragged = prepared["sentences"]
         ids = Ragged.of_lengths(prepared["tokens"].values, sentences.values)
-        found = self.number[self.classifier.labels(ids, sentences.lengths)]
+        labels = self.classifier.labels(ids, sentences.lengths) if len(ids) else np.empty(0, np.int64)
+        found = self.number[labels]
         kept = ~np.isin(found, list(self.schema.dropped))
         whose = np.repeat(np.arange(len(prepared)), sentences.lengths)
         return Reps({"roles": Ragged.of_lengths(found[kept], np.bincount(whose[kept], minlength=len(prepared)))})
