@@ -149,8 +149,8 @@ class LinearClassifier:
         name, digest = files.split(str(config.get("encoder", "")))
         path = files.locate(encoder_path or name)
         if digest is not None and (found := files.digest(path)) != digest:
-            fix = "Give the encoder it was trained with: encoder_path=..."
-            raise ModelLoadError(f"the encoder {path} has the digest {found}, expected {digest}", where=str(folder), fix=fix)
+            found = f"the encoder {path} has the digest {found}, expected {digest}"
+            raise ModelLoadError(found, where=str(folder), fix="Give the one it was trained with: encoder_path=...")
         self.names = tuple(map(str, config.get("roles", ())))
         self.features = SentenceFeatures(path, device, dtype, bool(config.get("place", True)), max_tokens)
         self.encoder, self.reader = self.features.encoder, self.features.reader

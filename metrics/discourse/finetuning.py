@@ -15,7 +15,7 @@ from ..neural import files
 from ..neural.encoder import LOCAL, device_of, quietly, tokenizer_of
 from ..neural.reading import Frame, Reader
 from ..reps import Ragged
-from .labelled import Labelled
+from .labelled import Labelled, read_sentences
 
 if TYPE_CHECKING:
     from .role_training import RoleTraining
@@ -44,8 +44,6 @@ def fine_tuned(
     model, tokenizer, where = _with_new_head(folder, names), tokenizer_of(folder), device_of(device)
     limit = min(how.max_tokens or 1 << 30, int(tokenizer.model_max_length))
     reader = Reader(tokenizer, Frame.of(tokenizer), limit, "oldest-context")
-    from .role_training import read_sentences
-
     ids, _ = read_sentences(reader, documents)
     roles = np.concatenate([document.roles for document in documents])
     model.to(where).train(True)

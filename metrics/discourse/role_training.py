@@ -20,11 +20,10 @@ from ..batches import in_batches
 from ..errors import InputError
 from ..logistic import folds
 from ..neural import files
-from ..reps import FloatArray, IntArray, Ragged
+from ..reps import FloatArray, IntArray
 from ..settings import settings
-from ..texts import Item
 from .classifier import CONFIG, KIND, WEIGHTS, Classifier, SentenceFeatures, load_classifier, places
-from .labelled import Labelled, figures, read_labelled
+from .labelled import Labelled, figures, read_labelled, read_sentences
 from .schemas import Schema
 
 PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -89,12 +88,6 @@ def train(
     classifier = load_classifier(out, device, "float32", how.encoder, how.max_tokens)
     majority = np.bincount(np.concatenate([document.roles for document in documents]))
     return figures(test, labels_of(classifier, test), schema.names, int(majority.argmax()))
-
-
-def read_sentences(reader: Any, documents: Sequence[Labelled]) -> tuple[Ragged, IntArray]:
-    """Token ids of all sentences, and how many sentences each document has."""
-    ids = reader.read([Item(sentence) for document in documents for sentence in document.sentences])["ids"]
-    return ids, np.array([len(document.sentences) for document in documents])
 
 
 def labels_of(classifier: Classifier, documents: Sequence[Labelled]) -> IntArray:

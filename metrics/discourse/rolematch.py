@@ -52,7 +52,8 @@ class RoleMatchScorer(RoleScorer):
         found = np.empty(len(h), np.int64)
         for part in in_parts(both, TERMS):
             pair, place = _places(both[part])
-            same = roles.values[roles.offsets[h[part]][pair] + place] == roles.values[roles.offsets[r[part]][pair] + place]
+            own, other = (roles.values[roles.offsets[rows[part]][pair] + place] for rows in (h, r))
+            same = own == other
             found[part] = np.bincount(pair[same], minlength=len(both[part]))
         return by_block(found / np.maximum(roles.lengths[r], 1), blocks)
 
