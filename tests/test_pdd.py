@@ -92,7 +92,7 @@ def test_what_the_paper_calls_invalid(case: Any) -> None:
     hypotheses, references = documents(case["predictions"]), documents(case["references"])
     settings = {"bins": case["num_bins_requested"], "schema": case["num_class"]}
     assert load_metric("pdd", **settings).score(hypotheses, references)[0] == pytest.approx(case["code_value"])
-    with pytest.raises(InputError, match="sentences for .* bins.*clamp"):
+    with pytest.raises(InputError, match=r"sentences for .* bins.*clamp"):
         load_metric("pdd", **settings, clamp=False).score(hypotheses, references)
 
 
@@ -228,7 +228,7 @@ def test_roles_left_out_take_no_place() -> None:
     with_na = document(["Main Event", "NA", "Consequence", "NA", "Current Context"])
     without = document(["Main Event", "Consequence", "Current Context"])
     assert metric.score([with_na], [without])[0] == 0
-    assert load_metric("pdd", bins=3, drop=()).score([with_na], [without])[0] > 1
+    assert load_metric("pdd", bins=3, drop=()).score([with_na], [without])[0] > 0.4
     assert load_metric("pdd", drop=("Main Event",)).score([document([0, 0])], [document([1])])[0] == BOUND
 
 
