@@ -94,8 +94,12 @@ class TransformersClassifier:
 
     def labels(self, ids: Ragged, counts: IntArray) -> IntArray:
         """The most probable label of every sentence, [sentences]; its place does not count."""
+        return np.asarray(self.logits(ids).argmax(axis=1))
+
+    def logits(self, ids: Ragged) -> FloatArray:
+        """Logits [sentences, labels]."""
         with self.encoder.torch.inference_mode():
-            return (self._packed(ids) if self.encoder.packed else self._plain(ids)).argmax(axis=1)
+            return self._packed(ids) if self.encoder.packed else self._plain(ids)
 
     def _packed(self, ids: Ragged) -> FloatArray:
         first = np.empty((len(ids), self.encoder.config.hidden_size), np.float32)
