@@ -26,8 +26,8 @@ from .classifier import CONFIG, KIND, WEIGHTS, Classifier, SentenceFeatures, loa
 from .labelled import Labelled, figures, read_labelled, read_sentences
 from .schemas import Schema
 
-PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-STEPS = 300
+PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
+STEPS, HISTORY = 200, 10
 Say = Callable[[str], None]
 
 
@@ -150,7 +150,8 @@ def fit(features: FloatArray, roles: IntArray, size: int, penalty: float) -> tup
     x, y = torch.from_numpy(features), torch.from_numpy(roles)
     weight = torch.zeros(size, x.shape[1], dtype=torch.float64, requires_grad=True)
     bias = torch.zeros(size, dtype=torch.float64, requires_grad=True)
-    search: Any = torch.optim.LBFGS([weight, bias], max_iter=STEPS, tolerance_grad=1e-7, line_search_fn="strong_wolfe")
+    how: dict[str, Any] = {"max_iter": STEPS, "history_size": HISTORY, "line_search_fn": "strong_wolfe"}
+    search: Any = torch.optim.LBFGS([weight, bias], tolerance_grad=1e-7, **how)
 
     def objective() -> Any:
         search.zero_grad()
