@@ -2,14 +2,14 @@
 
     python -m benchmarks.role_shuffles FILE
 
-FILE, JSONL (.gz too), has the gold roles of a document per line: id, schema (news9 or lfqa6), split, roles, words (per
-sentence). Of every document Variation 1 is a full shuffle of its sentences, Variation 2 a shuffle inside a random number
-of positional bins; the document itself is the reference. The paper does not say how many bins: here 2 to 10, and once 2
-to the number of sentences, always fewer than sentences, so that Variation 2 too may move something. Its raters were never
-released: here Variation 2 is better by construction, shown first or second at random, and Cohen's kappa is between this
-and the metric's preferences, a tie counting half. Printed for PDD with several N and for role match: accuracy, kappa and
-its 95 % interval by document, ties, and the difference of PDD's kappa from that of role match with its interval. News
-articles have 100 to 800 words, as in the paper.
+FILE, JSONL (.gz too), has the gold roles of a document per line: id, schema (news9 or lfqa6), split, roles, words per
+sentence. Of every document Variation 1 is a full shuffle of its sentences, Variation 2 a shuffle inside a random number
+of positional bins; the document itself is the reference. The paper does not say how many bins: here 2 to 10, and once
+any number, always fewer than sentences, so that Variation 2 may move something too. Its raters were never released: here
+Variation 2 is better by construction, shown first or second at random, and Cohen's kappa is between this and the metric's
+preferences, a tie counting half. Printed for PDD with several N and for role match: accuracy, kappa with its 95 %
+interval by document, ties, and the difference of PDD's kappa from that of role match with its interval. As in the
+paper, documents are by people, have more sentences than N, and news articles 100 to 800 words.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TESTED = ("validation", "test")
 
 
 def read(path: Path, schema: str, splits: Sequence[str] | None) -> list[list[str]]:
-    """The roles of every document that people wrote, without NA and unlabelled sentences; at least three of them."""
+    """The roles of every document that people wrote, without NA and unlabelled sentences."""
     found = []
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -48,7 +48,7 @@ def read(path: Path, schema: str, splits: Sequence[str] | None) -> list[list[str
                 roles = [RENAMED.get(role, role) for role in document["roles"] if role not in ("NA", "")]
                 if schema != "news9" or 100 <= sum(document["words"]) <= 800:
                     found.append(roles)
-    return [roles for roles in found if len(roles) > 2]
+    return [roles for roles in found if len(roles) > PAPER[schema]]
 
 
 def variations(roles: list[str], most: int, random: np.random.Generator) -> tuple[list[str], list[str]]:
