@@ -5,10 +5,10 @@
 FILE, JSONL (.gz too), has the gold roles of a document per line: id, schema (news9 or lfqa6), split, roles, words per
 sentence. Of every document Variation 1 is a full shuffle of its sentences, Variation 2 a shuffle inside a random number
 of positional bins; the document itself is the reference. The paper does not say how many bins: here 2 to 10, and once
-any number, always fewer than sentences, so that Variation 2 may move something too. Its raters were never released: here
-Variation 2 is better by construction, shown first or second at random, and Cohen's kappa is between this and the metric's
-preferences, a tie counting half. Printed for PDD with several N and for role match: accuracy, kappa with its 95 %
-interval by document, ties, and the difference of PDD's kappa from that of role match with its interval. As in the
+any number, always fewer than sentences, so that Variation 2 may move something too. Its raters were never released:
+here Variation 2 is better by construction, shown first or second at random, and Cohen's kappa is between this and the
+metric's preferences, a tie counting half. Printed for PDD with several N and for role match: accuracy, kappa with its
+95 % interval by document, ties, and the difference of PDD's kappa from that of role match with its interval. As in the
 paper, documents are by people, have more sentences than N, and news articles 100 to 800 words.
 """
 
