@@ -14,8 +14,8 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, MBRDecoder, load_metric
-from discorank.metrics.discourse.densities import bins_of
-from discorank.metrics.reps import Block, FloatArray
+from discorank.metrics.discourse.densities import Densities, bins_of, counts
+from discorank.metrics.reps import Block, FloatArray, Ragged
 from discorank.metrics.store import Store
 from discorank.metrics.texts import NO_CONTEXT
 
@@ -155,6 +155,21 @@ def test_sets_are_pooled(pairs: list[tuple[list[int], list[int]]], bins: int, ep
     assert found == pytest.approx(plain_pdd(hypotheses, references, bins, eps), rel=1e-11, abs=1e-11)
 
 
+@given(texts=some, bins=st.integers(1, 6), eps=epsilons, data=st.data())
+@BOUNDED
+def test_scattered_pairs_are_the_bytes_of_the_matrix(
+    texts: list[list[int]], bins: int, eps: float, data: st.DataObject
+) -> None:
+    roles_of_all = Ragged.of_rows([np.array(labels, np.int64) for labels in texts])
+    densities = Densities.of(counts(roles_of_all, bins, SIZE), eps)
+    h, r = (index.ravel() for index in np.indices((len(texts), len(texts))))
+    whole = densities.divergences(h, r)
+    some_pairs = data.draw(st.lists(st.sampled_from(range(len(h))), min_size=1, max_size=3))
+    assert densities.divergences(h[some_pairs], r[some_pairs]).tobytes() == whole[some_pairs].tobytes()
+    everything = np.arange(len(texts))
+    assert densities._matrix(everything, everything).tobytes() == densities._scattered(h, r).tobytes()
+
+
 @pytest.mark.parametrize("name", ["pdd", "role-match"])
 @given(hypotheses=some, references=some, data=st.data())
 @BOUNDED
@@ -193,6 +208,8 @@ def test_decoding_equals_the_matrix(name: str, candidates: list[list[int]], self
 @given(x=roles.filter(bool), y=roles.filter(bool))
 @BOUNDED
 def test_zero_for_equal_densities_and_never_for_an_empty_text(x: list[int], y: list[int]) -> None:
+    for eps in (0.003, 0.1, 0.9, 3.0):
+        assert load_metric("pdd", schema=SIZE, eps=eps).score([document(x)], [document(x)])[0] == 0
     metric = load_metric("pdd", schema=SIZE)
     found = -metric.pairwise(documents([x, y, []]), documents([x, []]))
     assert found[0, 0] == 0

@@ -4,13 +4,14 @@
 
 Sentence i of L goes to the last of the N bins whose edge j (L - 1) / N, j = 0 .. N - 1, is not above i; a lone
 sentence goes to bin floor(N / 2). These are the edges of a numpy histogram over ``range(L)``, in the arithmetic of the
-authors' code. Most cells of a density are 0, so a divergence is summed over the cells that the reference has:
+authors' code. Most cells of a density are 0, and those of the reference count for little:
 
-    N D = sum_(p_r > 0) A_r (ln A_r - ln A_h) + eps (t_h - sum_(p_r > 0) (ln eps - ln A_h)),
+    N D = s_r + eps t_h - sum_(n, k) p_r ln A_h,     s_r = sum_(p_r > 0) (A_r ln A_r - eps ln eps),
     t_h = sum_(p_h > 0) (ln eps - ln A_h).
 
-Sums are taken cell by cell in one order, so a value is a function of its pair alone to the last bit, which a product
-of matrices would not promise, and a divergence from itself is exactly 0.
+The last sum is taken term by term in the order of the cells: over all of them for the pairs of a whole matrix at once,
+over those that are not 0 for scattered pairs. Either way a value is a function of its pair alone to the last bit, which
+a product of matrices would not promise.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import numpy as np
 from ..reps import FloatArray, IntArray, Ragged
 
 TERMS = 1 << 20  # of sums over many pairs, at once
+CACHED = 1 << 15  # cells of a matrix that is summed up at once
+WHOLE = 2  # a matrix with at most so many cells per wanted pair is computed whole
 ROUNDING = 1e-13  # relative error of a sum, more than there is
 
 
@@ -71,11 +74,11 @@ class Densities(NamedTuple):
     """Role densities of some documents or sets in N bins."""
 
     bins: int
-    eps: float
-    a: FloatArray  # p + eps, [documents, N K]
-    log: FloatArray  # ln of it
+    p: FloatArray  # [documents, N K]
+    log: FloatArray  # ln(p + eps)
+    own: FloatArray  # s of each document, [documents]
+    lost: FloatArray  # eps t of each document, [documents]
     filled: Ragged  # the cells of each document where p > 0
-    lost: FloatArray  # t of each document, [documents]
 
     @classmethod
     def of(cls, counted: FloatArray, eps: float) -> Self:
@@ -83,38 +86,55 @@ class Densities(NamedTuple):
         documents, bins, _ = counted.shape
         p = (counted / np.maximum(counted.sum(axis=2, keepdims=True), 1)).reshape(documents, -1)
         row, cell = np.nonzero(p)
-        a = p + eps
-        log = np.log(a)
-        lost = np.bincount(row, np.log(eps) - log[row, cell], documents)
-        return cls(bins, eps, a, log, Ragged.of_lengths(cell, np.bincount(row, minlength=documents)), lost)
+        log = np.log(p + eps)
+        terms, nothing = log[row, cell], float(np.log(eps))
+        own = np.bincount(row, (p[row, cell] + eps) * terms - eps * nothing, documents)
+        lost = eps * np.bincount(row, nothing - terms, documents)
+        filled = Ragged.of_lengths(cell, np.bincount(row, minlength=documents))
+        return cls(bins, p, log, own, lost, filled)
 
     def divergences(self, h: IntArray, r: IntArray) -> FloatArray:
         """D(h || r) of pairs of rows, [pairs] each."""
-        found = np.empty(len(h))
-        for part in in_parts(self.filled.lengths[r], TERMS):
-            found[part] = self._divergences(h[part], r[part])
+        rows, columns = np.unique(h), np.unique(r)
+        if len(rows) * len(columns) <= WHOLE * len(h):
+            cross = self._matrix(rows, columns)[np.searchsorted(rows, h), np.searchsorted(columns, r)]
+        else:
+            parts = in_parts(self.filled.lengths[r], TERMS)
+            cross = np.concatenate([self._scattered(h[part], r[part]) for part in parts])
+        return self._less(self.own[r] + self.lost[h], cross)
+
+    def _matrix(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        """sum p_r ln A_h of all rows h and columns r, [rows, columns]."""
+        found = np.zeros((len(rows), len(columns)))
+        p = self.p[columns].T
+        used = np.flatnonzero(p.any(axis=1))
+        p, log = np.ascontiguousarray(p[used]), np.ascontiguousarray(self.log[rows].T[used])
+        for part in in_parts(np.full(len(rows), len(columns)), CACHED):
+            own = found[part]
+            term = np.empty_like(own)
+            for p_cell, log_cell in zip(p, log[:, part, None], strict=True):
+                own += np.multiply(log_cell, p_cell, out=term)
         return found
 
-    def _divergences(self, h: IntArray, r: IntArray) -> FloatArray:
-        cells, width = self.filled[r], self.a.shape[1]
+    def _scattered(self, h: IntArray, r: IntArray) -> FloatArray:
+        """sum p_r ln A_h of pairs of rows, [pairs]."""
+        cells, width = self.filled[r], self.p.shape[1]
         pair = np.repeat(np.arange(len(r)), cells.lengths)
-        own = r[pair] * width + cells.values
-        log_h = self.log.ravel().take(h[pair] * width + cells.values)
-        shared = np.bincount(pair, self.a.ravel().take(own) * (self.log.ravel().take(own) - log_h), len(r))
-        known = np.bincount(pair, np.log(self.eps) - log_h, len(r))
-        return np.maximum(shared + self.eps * (self.lost[h] - known), 0) / self.bins
+        p = self.p.ravel().take(r[pair] * width + cells.values)
+        log = self.log.ravel().take(h[pair] * width + cells.values)
+        return np.bincount(pair, p * log, len(r))
+
+    def _less(self, own: FloatArray, cross: FloatArray) -> FloatArray:
+        """(own - cross) / N, and 0 where nothing but rounding is left of it, so that equal densities are at 0."""
+        rest = own - cross
+        rest[np.abs(rest) <= ROUNDING * (np.abs(own) + np.abs(cross) + self.bins)] = 0
+        return np.asarray(np.maximum(rest, 0) / self.bins)
 
     def expected(self, h: IntArray, r: IntArray, weights: FloatArray) -> FloatArray:
-        """sum_r w_r D(h || r) of rows h, [hypotheses], in time linear in both: D is linear in A_r.
+        """sum_r w_r D(h || r) of rows h, [hypotheses], in time linear in both: D is linear in p_r and s_r.
 
-        sum_r w_r D(h || r) = (sum_r w_r s_r - ln A_h . sum_r w_r A_r) / N,     s_r = A_r . ln A_r
-
-        Where nothing but rounding is left of the difference it is 0, as in the pairs, so that equal texts stay equal.
+        sum_r w_r D(h || r) = (sum_r w_r s_r + sum_r w_r eps t_h - ln A_h . sum_r w_r p_r) / N
         """
-        a = self.a[r]
-        mean = (weights[:, None] * a).sum(axis=0)
-        own = (weights * (a * self.log[r]).sum(axis=1)).sum()
+        mean = (weights[:, None] * self.p[r]).sum(axis=0)
         cross = (self.log[h] * mean).sum(axis=1)
-        found = np.maximum(own - cross, 0) / self.bins
-        found[np.abs(own - cross) <= ROUNDING * (abs(own) + np.abs(cross))] = 0
-        return found
+        return self._less((weights * self.own[r]).sum() + weights.sum() * self.lost[h], cross)

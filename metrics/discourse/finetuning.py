@@ -49,7 +49,8 @@ def fine_tuned(
     model.to(where).train(True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=how.learning_rate, weight_decay=DECAY)
     steps = how.epochs * -(-len(roles) // how.batch_sentences)
-    schedule = get_linear_schedule_with_warmup(optimizer, int(WARMUP * steps), steps)
+    linear: Any = get_linear_schedule_with_warmup
+    schedule = linear(optimizer, int(WARMUP * steps), steps)
     random = np.random.default_rng(how.seed)
     for epoch in range(1, how.epochs + 1):
         order, total = random.permutation(len(roles)), 0.0

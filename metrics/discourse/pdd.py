@@ -128,7 +128,7 @@ class PDDScorer(RoleScorer):
             at = np.arange(len(rows))
             total[h] += densities.expected(at[: len(h)], at[len(h) :], weights[r])
             used[h] += weights[r].sum()
-        return (total + (weights.sum() - used) * self.worst) * self.factor
+        return np.asarray((total + (weights.sum() - used) * self.worst) * self.factor)
 
     def _rectangles(self, lengths: IntArray, block: Block) -> Iterator[tuple[int, IntArray, IntArray]]:
         """Every pair of texts that have sentences once: (N, hypotheses, references) of the pairs with N bins."""

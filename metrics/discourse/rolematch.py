@@ -68,7 +68,7 @@ class RoleMatchScorer(RoleScorer):
         share = weights / np.maximum(others.lengths, 1)
         table = np.bincount(place * size + others.values, share[whose], depth * size)
         whose, place = _places(own.lengths)
-        return np.bincount(whose, table[place * size + own.values], len(own))
+        return np.asarray(np.bincount(whose, table[place * size + own.values], len(own)), np.float64)
 
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The places whose roles differ, counted from 1, as far as the reference goes."""
