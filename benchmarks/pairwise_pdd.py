@@ -3,8 +3,8 @@
     python -m benchmarks.pairwise_pdd
 
 Documents of 5 to 40 sentences with random roles of eight; roles are at hand, only the comparison is timed. Two pair
-loops: `score` of one pair as it is defined, from roles to Eq. 1, and Eq. 1 alone, the density of every document in every
-number of bins computed before. The first is timed on some pairs.
+loops: a pair as it is defined, from roles to Eq. 1, timed on some pairs; and Eq. 1 alone, the density of every document
+in every number of bins computed before.
 """
 
 from __future__ import annotations
