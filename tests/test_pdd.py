@@ -316,3 +316,9 @@ def test_what_is_explained() -> None:
     assert match.describe(store.reps, block, 0, 1) == {
         "places that differ": [{"sentence": 4, "hypothesis": "Consequence", "reference": "Previous Event"}]
     }
+
+
+def test_the_documentation_shows_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[1] / "docs" / "discourse-roles.md").read_text(encoding="utf-8")
+    exec(text.partition("```python\n")[2].partition("```")[0], {})
+    assert capsys.readouterr().out == "[13.47]\n"

@@ -88,8 +88,8 @@ class Densities(NamedTuple):
         row, cell = np.nonzero(p)
         log = np.log(p + eps)
         terms, nothing = log[row, cell], float(np.log(eps))
-        own = np.bincount(row, (p[row, cell] + eps) * terms - eps * nothing, documents)
-        lost = eps * np.bincount(row, nothing - terms, documents)
+        own = _sums(row, (p[row, cell] + eps) * terms - eps * nothing, documents)
+        lost = eps * _sums(row, nothing - terms, documents)
         filled = Ragged.of_lengths(cell, np.bincount(row, minlength=documents))
         return cls(bins, p, log, own, lost, filled)
 
@@ -122,7 +122,7 @@ class Densities(NamedTuple):
         pair = np.repeat(np.arange(len(r)), cells.lengths)
         p = self.p.ravel().take(r[pair] * width + cells.values)
         log = self.log.ravel().take(h[pair] * width + cells.values)
-        return np.bincount(pair, p * log, len(r))
+        return _sums(pair, p * log, len(r))
 
     def _less(self, own: FloatArray, cross: FloatArray) -> FloatArray:
         """(own - cross) / N, and 0 where nothing but rounding is left of it, so that equal densities are at 0."""
@@ -138,3 +138,8 @@ class Densities(NamedTuple):
         mean = (weights[:, None] * self.p[r]).sum(axis=0)
         cross = (self.log[h] * mean).sum(axis=1)
         return self._less((weights * self.own[r]).sum() + weights.sum() * self.lost[h], cross)
+
+
+def _sums(rows: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """The sum of the values of every row, [size], added up in their order."""
+    return np.asarray(np.bincount(rows, values, size), np.float64)
