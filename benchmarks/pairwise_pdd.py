@@ -9,14 +9,16 @@ in every number of bins computed before.
 
 from __future__ import annotations
 
+from functools import partial
 from math import log
+from typing import Any
 
 import numpy as np
 
 from benchmarks.measuring import timed
 from discorank import Document, load_metric
 from discorank.metrics.discourse.densities import counts
-from discorank.metrics.reps import FloatArray, Ragged
+from discorank.metrics.reps import FloatArray, IntArray, Ragged
 from discorank.metrics.store import Store
 from discorank.metrics.texts import NO_CONTEXT
 
@@ -55,22 +57,26 @@ def from_roles(h: Document, r: Document) -> float:
     return float((a_r * (np.log(a_r) - np.log(a_h))).sum() / n)
 
 
+def pairs_from_roles(texts: list[Document], pairs: IntArray) -> list[float]:
+    return [from_roles(texts[i], texts[j]) for i, j in pairs]
+
+
 def main() -> None:
     names = ("N", "ours ms", "loop ms", "ratio", "Eq. 1 ms", "ratio", "linear ms", "ratio to Eq. 1", "difference")
     print(" ".join(f"{name:>9}" for name in names))
-    metric = load_metric("pdd", bins=BINS, eps=EPS, schema=ROLES)
+    metric: Any = load_metric("pdd", bins=BINS, eps=EPS, schema=ROLES)
     for count in (16, 64, 256, 1024):
         texts = documents(count)
         store = Store(metric.scorer)
         block = store.add([metric.comparison(texts, texts, None, NO_CONTEXT)])[0]
-        ours, found = timed(lambda s=store, b=block: metric.scorer.compare(s.reps, [b])[0], repeats=5)
+        ours, (found,) = timed(partial(metric.scorer.compare, store.reps, [block]), repeats=5)
         weights = np.full(count, 1 / count)
-        linear, mean = timed(lambda s=store, b=block, w=weights: metric.scorer.expected(s.reps, [b], [w])[0], repeats=5)
+        linear, (mean,) = timed(partial(metric.scorer.expected, store.reps, [block], [weights]), repeats=5)
         pairs = np.random.default_rng(0).integers(count, size=(SAMPLED, 2))
-        one, values = timed(lambda t=texts, p=pairs: [from_roles(t[i], t[j]) for i, j in p], repeats=3)
+        one, values = timed(partial(pairs_from_roles, texts, pairs), repeats=3)
         loop = one / SAMPLED * count * count
         known = densities(texts)
-        equation, expected = timed(lambda k=known: pair_loop(k), repeats=1 if count > 256 else 3)
+        equation, expected = timed(partial(pair_loop, known), repeats=1 if count > 256 else 3)
         worst = max(abs(found - expected).max(), abs(mean - expected.mean(axis=1)).max())
         worst = max(worst, abs(found[tuple(pairs.T)] - values).max())
         cells = [f"{1e3 * ours:.2f}", f"{1e3 * loop:.1f}", f"{loop / ours:.0f}x", f"{1e3 * equation:.1f}"]

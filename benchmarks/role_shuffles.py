@@ -19,6 +19,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def triples(documents: Sequence[list[str]], most: int) -> Iterator[tuple[list[st
 
 def preferences(signature: str, schema: str, data: Sequence[tuple[list[str], ...]]) -> FloatArray:
     """1 where the metric prefers Variation 2, 1/2 where it cannot tell, [triples]."""
-    metric = load_metric(signature, schema=SCHEMAS[schema])
+    metric: Any = load_metric(signature, schema=SCHEMAS[schema])
     reference, everywhere, inside = (
         [Document(["."] * len(roles), roles=roles) for roles in column] for column in zip(*data, strict=True)
     )

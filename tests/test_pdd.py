@@ -30,6 +30,10 @@ some = st.lists(roles, min_size=1, max_size=6)
 epsilons = st.sampled_from([1e-8, 1e-3, 0.1, 1.0])
 
 
+def metric_of(name: str, **settings: Any) -> Any:
+    return load_metric(name, **settings)
+
+
 def document(labels: list[int] | list[str]) -> Document:
     return Document(["x"] * len(labels), roles=labels)
 
@@ -44,8 +48,8 @@ def plain_density(lists: list[list[int]], n: int) -> FloatArray:
     for labels in lists:
         if labels:
             which = np.digitize(np.arange(len(labels)), np.histogram(range(len(labels)), n)[1][:-1]) - 1
-            np.add.at(counts, (which, labels), 1)
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+            np.add.at(counts, (which, np.array(labels)), 1)
+    return np.asarray(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))
 
 
 def plain_pdd(h: list[list[int]], r: list[list[int]], bins: int, eps: float) -> float:
@@ -61,29 +65,29 @@ def plain_pdd(h: list[list[int]], r: list[list[int]], bins: int, eps: float) -> 
 def test_golden_values(case: Any) -> None:
     hypotheses, references = documents(case["predictions"]), documents(case["references"])
     settings = {"bins": case["num_bins_requested"], "eps": case["epsilon"], "schema": case["num_class"]}
-    metric = load_metric("pdd", **settings)
+    metric = metric_of("pdd", **settings)
     assert metric.corpus(hypotheses, references) == pytest.approx(case["expected_pdd"], abs=1e-9)
-    renormalised = load_metric("pdd", **settings, scale="renormalise").corpus(hypotheses, references)
+    renormalised = metric_of("pdd", **settings, scale="renormalise").corpus(hypotheses, references)
     assert renormalised == pytest.approx(case["expected_pdd_renormalised"], abs=1e-9)
     if len(hypotheses) == 1:
         assert metric.score(hypotheses, references)[0] == pytest.approx(case["expected_pdd"], abs=1e-9)
         assert metric.pairwise(hypotheses, references)[0, 0] == pytest.approx(-case["expected_pdd"], abs=1e-9)
-        match = load_metric("role-match", schema=case["num_class"]).score(hypotheses, references)[0]
+        match = metric_of("role-match", schema=case["num_class"]).score(hypotheses, references)[0]
         assert match == pytest.approx(case.get("expected_exact_match", match), abs=1e-9)
 
 
 def test_golden_matrices() -> None:
     golden = GOLDEN["pairwise"]
     texts = documents(golden["docs"])
-    pdd = load_metric("pdd", bins=golden["num_bins_requested"], eps=golden["epsilon"], schema=golden["num_class"])
+    pdd = metric_of("pdd", bins=golden["num_bins_requested"], eps=golden["epsilon"], schema=golden["num_class"])
     np.testing.assert_allclose(-pdd.pairwise(texts, texts), golden["matrix"], atol=1e-9)
-    match = load_metric("role-match", schema=golden["num_class"])
+    match = metric_of("role-match", schema=golden["num_class"])
     np.testing.assert_allclose(match.pairwise(texts, texts), golden["exact_match"], atol=1e-9)
 
 
 @pytest.mark.parametrize("case", GOLDEN["exact_match_cases"])
 def test_golden_role_match(case: Any) -> None:
-    found = load_metric("role-match", schema=9).score([document(case["pred"])], [document(case["ref"])])
+    found = metric_of("role-match", schema=9).score([document(case["pred"])], [document(case["ref"])])
     assert found[0] == pytest.approx(case["expected"], abs=1e-12)
 
 
@@ -91,20 +95,20 @@ def test_golden_role_match(case: Any) -> None:
 def test_what_the_paper_calls_invalid(case: Any) -> None:
     hypotheses, references = documents(case["predictions"]), documents(case["references"])
     settings = {"bins": case["num_bins_requested"], "schema": case["num_class"]}
-    assert load_metric("pdd", **settings).score(hypotheses, references)[0] == pytest.approx(case["code_value"])
+    assert metric_of("pdd", **settings).score(hypotheses, references)[0] == pytest.approx(case["code_value"])
     with pytest.raises(InputError, match=r"sentences for .* bins.*clamp"):
-        load_metric("pdd", **settings, clamp=False).score(hypotheses, references)
+        metric_of("pdd", **settings, clamp=False).score(hypotheses, references)
 
 
 def test_more_sentences_than_bins_need_no_clamp() -> None:
     texts = documents([[0, 1, 2], [2, 1, 0, 0]])
-    strict = load_metric("pdd", bins=2, clamp=False).pairwise(texts, texts)
-    assert strict.tobytes() == load_metric("pdd", bins=2).pairwise(texts, texts).tobytes()
+    strict = metric_of("pdd", bins=2, clamp=False).pairwise(texts, texts)
+    assert strict.tobytes() == metric_of("pdd", bins=2).pairwise(texts, texts).tobytes()
 
 
 def test_a_worked_example() -> None:
     """Two bins; the first agrees, in the second the hypothesis lacks the role that half of the reference has."""
-    metric = load_metric("pdd", bins=2, eps=0.5)
+    metric = metric_of("pdd", bins=2, eps=0.5)
     found = metric.score([document([0, 0, 1, 1])], [document([0, 0, 1, 2])])[0]
     second = [(1.0, 1.5), (1.0, 0.5)]  # (A_r, A_h) of roles 1 and 2
     assert found == pytest.approx(sum(r * log(r / h) for r, h in second) / 2, abs=1e-12)
@@ -128,7 +132,7 @@ def test_bins_are_those_of_a_histogram() -> None:
 def test_all_pairs_equal_the_equation(
     hypotheses: list[list[int]], references: list[list[int]], bins: int, eps: float
 ) -> None:
-    metric = load_metric("pdd", bins=bins, eps=eps, schema=SIZE)
+    metric = metric_of("pdd", bins=bins, eps=eps, schema=SIZE)
     found = -metric.pairwise(documents(hypotheses), documents(references))
     expected = [[plain_pdd([h], [r], bins, eps) for r in references] for h in hypotheses]
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
@@ -141,7 +145,7 @@ def test_all_pairs_equal_the_equation(
 def test_several_references_are_pooled(
     hypothesis: list[int], references: list[list[int]], bins: int, eps: float
 ) -> None:
-    metric = load_metric("pdd", bins=bins, eps=eps, schema=SIZE)
+    metric = metric_of("pdd", bins=bins, eps=eps, schema=SIZE)
     found = metric.score([document(hypothesis)], [documents(references)])[0]
     assert found == pytest.approx(plain_pdd([hypothesis], references, bins, eps), rel=1e-11, abs=1e-11)
 
@@ -150,7 +154,7 @@ def test_several_references_are_pooled(
 @BOUNDED
 def test_sets_are_pooled(pairs: list[tuple[list[int], list[int]]], bins: int, eps: float) -> None:
     hypotheses, references = [h for h, _ in pairs], [r for _, r in pairs]
-    metric = load_metric("pdd", bins=bins, eps=eps, schema=SIZE)
+    metric = metric_of("pdd", bins=bins, eps=eps, schema=SIZE)
     found = metric.corpus(documents(hypotheses), documents(references))
     assert found == pytest.approx(plain_pdd(hypotheses, references, bins, eps), rel=1e-11, abs=1e-11)
 
@@ -176,7 +180,7 @@ def test_scattered_pairs_are_the_bytes_of_the_matrix(
 def test_the_linear_form_equals_the_pairs(
     name: str, hypotheses: list[list[int]], references: list[list[int]], data: st.DataObject
 ) -> None:
-    metric = load_metric(name, schema=SIZE, **({"bins": data.draw(st.integers(1, 6))} if name == "pdd" else {}))
+    metric = metric_of(name, schema=SIZE, **({"bins": data.draw(st.integers(1, 6))} if name == "pdd" else {}))
     weights = np.array(data.draw(st.lists(st.floats(0.01, 1), min_size=len(references), max_size=len(references))))
     weights /= weights.sum()
     store = Store(metric.scorer)
@@ -193,7 +197,7 @@ def test_the_linear_form_equals_the_pairs(
 @given(candidates=st.lists(roles, min_size=2, max_size=7), self_pair=st.booleans())
 @BOUNDED
 def test_decoding_equals_the_matrix(name: str, candidates: list[list[int]], self_pair: bool) -> None:
-    metric = load_metric(name, schema=SIZE)
+    metric = metric_of(name, schema=SIZE)
     texts = documents(candidates)
     record = {"id": "a", "candidates": [{"text": list(t.sentences), "roles": list(t.roles or ())} for t in texts]}
     found = [
@@ -209,14 +213,14 @@ def test_decoding_equals_the_matrix(name: str, candidates: list[list[int]], self
 @BOUNDED
 def test_zero_for_equal_densities_and_never_for_an_empty_text(x: list[int], y: list[int]) -> None:
     for eps in (0.003, 0.1, 0.9, 3.0):
-        assert load_metric("pdd", schema=SIZE, eps=eps).score([document(x)], [document(x)])[0] == 0
-    metric = load_metric("pdd", schema=SIZE)
+        assert metric_of("pdd", schema=SIZE, eps=eps).score([document(x)], [document(x)])[0] == 0
+    metric = metric_of("pdd", schema=SIZE)
     found = -metric.pairwise(documents([x, y, []]), documents([x, []]))
     assert found[0, 0] == 0
     assert found[2].tolist() == [BOUND, BOUND]
     assert found[:, 1].tolist() == [BOUND] * 3
     if len(x) == len(y) <= 8:  # one sentence per bin: what role match says
-        match = load_metric("role-match", schema=SIZE).score(documents([y]), documents([x]))[0]
+        match = metric_of("role-match", schema=SIZE).score(documents([y]), documents([x]))[0]
         assert found[1, 0] == pytest.approx((1 - match) * BOUND, rel=1e-6)
 
 
@@ -226,38 +230,36 @@ def test_an_empty_candidate_never_wins() -> None:
         "candidates": ["", {"text": ["x"], "roles": [0]}, {"text": ["x", "y"], "roles": [1, 2]}, "", ""],
     }
     for name in ("pdd", "role-match"):
-        ranking = next(MBRDecoder(load_metric(name), nbest=None).decode([record]))
+        ranking = next(MBRDecoder(metric_of(name), nbest=None).decode([record]))
         assert ranking.ranking[-1].text == ""
 
 
 def test_scales() -> None:
     pair = [document([0, 1])], [document([2, 3])]
-    assert load_metric("pdd").score(*pair)[0] == pytest.approx(BOUND, rel=1e-6)
-    assert load_metric("pdd", scale="unit").score(*pair)[0] == pytest.approx(1, rel=1e-6)
-    ratio = (
-        load_metric("pdd", scale="renormalise", eps=0.1).score(*pair)[0] / load_metric("pdd", eps=0.1).score(*pair)[0]
-    )
+    assert metric_of("pdd").score(*pair)[0] == pytest.approx(BOUND, rel=1e-6)
+    assert metric_of("pdd", scale="unit").score(*pair)[0] == pytest.approx(1, rel=1e-6)
+    ratio = metric_of("pdd", scale="renormalise", eps=0.1).score(*pair)[0] / metric_of("pdd", eps=0.1).score(*pair)[0]
     assert ratio == pytest.approx(1 / (1 + 8 * 0.1))  # NA is left out: 8 roles of news
 
 
 def test_roles_left_out_take_no_place() -> None:
-    metric = load_metric("pdd", bins=3)
+    metric = metric_of("pdd", bins=3)
     with_na = document(["Main Event", "NA", "Consequence", "NA", "Current Context"])
     without = document(["Main Event", "Consequence", "Current Context"])
     assert metric.score([with_na], [without])[0] == 0
-    assert load_metric("pdd", bins=3, drop=()).score([with_na], [without])[0] > 0.4
-    assert load_metric("pdd", drop=("Main Event",)).score([document([0, 0])], [document([1])])[0] == BOUND
+    assert metric_of("pdd", bins=3, drop=()).score([with_na], [without])[0] > 0.4
+    assert metric_of("pdd", drop=("Main Event",)).score([document([0, 0])], [document([1])])[0] == BOUND
 
 
 def test_numbers_and_names_are_the_same_roles() -> None:
     names = document(["Answer", "Miscellaneous"])
     for name in ("pdd", "role-match"):
-        metric = load_metric(name, schema="lfqa")
+        metric = metric_of(name, schema="lfqa")
         assert metric.pairwise([names], [document([2, 5])])[0, 0] == metric.pairwise([names], [names])[0, 0]
-    own = load_metric("role-match", schema=("claim", "evidence"))
+    own = metric_of("role-match", schema=("claim", "evidence"))
     assert own.score([document(["claim", "claim"])], [document(["claim", "evidence"])])[0] == 0.5
     assert own.signature() == 'role-match(schema=["claim", "evidence"])'
-    assert load_metric(own.signature()) == own
+    assert metric_of(own.signature()) == own
 
 
 @pytest.mark.parametrize(
@@ -273,13 +275,13 @@ def test_numbers_and_names_are_the_same_roles() -> None:
 def test_roles_that_are_not_there(settings: Any, text: Any, message: str) -> None:
     for name in ("pdd", "role-match"):
         with pytest.raises(InputError, match=message):
-            load_metric(name, **settings).pairwise([text], [document([0])])
+            metric_of(name, **settings).pairwise([text], [document([0])])
 
 
 def test_the_document_with_the_error_is_named() -> None:
     text = Document(["a"], id="article 7", roles=["x"])
     with pytest.raises(InputError, match="document article 7: roles"):
-        load_metric("pdd").pairwise([text], [text])
+        metric_of("pdd").pairwise([text], [text])
 
 
 @pytest.mark.parametrize(
@@ -297,12 +299,12 @@ def test_the_document_with_the_error_is_named() -> None:
 )
 def test_settings_that_cannot_be_used(settings: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        load_metric("pdd", **settings)
+        metric_of("pdd", **settings)
 
 
 def test_what_is_explained() -> None:
     texts = documents([[0, 0, 1, 1], [0, 0, 1, 2]])
-    metric = load_metric("pdd", bins=2)
+    metric = metric_of("pdd", bins=2)
     store = Store(metric.scorer)
     block = store.add([metric.comparison(texts, texts, None, NO_CONTEXT)])[0]
     assert metric.scorer.describe(store.reps, block, 0, 1) == {
@@ -312,7 +314,7 @@ def test_what_is_explained() -> None:
             {"bin": 2, "role": "Previous Event", "hypothesis": 0.0, "reference": 0.5},
         ],
     }
-    match = load_metric("role-match").scorer
+    match = metric_of("role-match").scorer
     assert match.describe(store.reps, block, 0, 1) == {
         "places that differ": [{"sentence": 4, "hypothesis": "Consequence", "reference": "Previous Event"}]
     }

@@ -29,6 +29,10 @@ SENTENCES = ["the cat sat on a mat .", "a tree", "", "the the the", "on the cat 
 TEXT = "The cat sat on a mat. A dog sat. The tree was on the mat! A cat sat."
 
 
+def metric_of(name: str, **settings: Any) -> Any:
+    return load_metric(name, **settings)
+
+
 def classifier_folder(folder: Path, family: str, names: tuple[str, ...] | None = NAMES, labels: int = 3) -> Path:
     """A transformers model for sequence classification with random weights of some spread."""
     import torch
@@ -108,47 +112,47 @@ def _item(sentence: str) -> Any:
 
 def test_a_transformers_classifier_labels_plain_texts(tmp_path: Path) -> None:
     folder = classifier_folder(tmp_path / "c", "Bert")
-    metric = load_metric("role-match", model=str(folder), drop=())
+    metric = metric_of("role-match", model=str(folder), drop=())
     document = Document(["The cat sat on a mat.", "A dog sat.", "The tree was on the mat!", "A cat sat."])
     assert metric.pairwise([TEXT], [document])[0, 0] == 1
     assert metric.signature().startswith(f'role-match(model="{folder}@sha256:')
-    assert load_metric(metric.signature()) == metric
+    assert metric_of(metric.signature()) == metric
 
 
 def test_labels_without_names_take_those_of_the_schema(tmp_path: Path) -> None:
     folder = str(classifier_folder(tmp_path / "c", "Bert", None))
-    own = load_metric("pdd", model=folder, schema=("x", "y", "z"))
+    own = metric_of("pdd", model=folder, schema=("x", "y", "z"))
     assert own.scorer.schema.names == ("x", "y", "z")
-    assert load_metric("pdd", model=folder).scorer.schema.names == ("LABEL_0", "LABEL_1", "LABEL_2")
+    assert metric_of("pdd", model=folder).scorer.schema.names == ("LABEL_0", "LABEL_1", "LABEL_2")
     with pytest.raises(InputError, match="3 labels for 9 roles"):
-        _ = load_metric("pdd", model=folder, schema="news").scorer
+        _ = metric_of("pdd", model=folder, schema="news").scorer
 
 
 def test_labels_may_stand_in_another_order_than_the_schema(tmp_path: Path) -> None:
     folder = str(classifier_folder(tmp_path / "c", "Bert", ("Current Context", "Main Event", "NA")))
-    by_schema, by_label = (load_metric("pdd", model=folder, schema=schema) for schema in ("news", None))
+    by_schema, by_label = (metric_of("pdd", model=folder, schema=schema) for schema in ("news", None))
     texts = [TEXT, "A tree. A dog sat on the cat. The mat.", "The dog. The dog sat."]
     np.testing.assert_allclose(by_schema.pairwise(texts, texts), by_label.pairwise(texts, texts), atol=1e-9)
     with pytest.raises(InputError, match="the classifier has the role 'Current Context'"):
-        _ = load_metric("pdd", model=folder, schema="lfqa").scorer
+        _ = metric_of("pdd", model=folder, schema="lfqa").scorer
 
 
 def test_a_regression_model_is_no_classifier(tmp_path: Path) -> None:
     folder = str(classifier_folder(tmp_path / "c", "Bert", None, labels=1))
     with pytest.raises(ModelLoadError, match="it has 1 labels"):
-        _ = load_metric("pdd", model=folder).scorer
+        _ = metric_of("pdd", model=folder).scorer
 
 
 def test_an_encoder_is_no_classifier() -> None:
     with pytest.raises(ModelLoadError, match="4 weights are missing"):
-        _ = load_metric("pdd", model=TINY_BERT).scorer
+        _ = metric_of("pdd", model=TINY_BERT).scorer
 
 
 # --- both sides alike
 
 
 def test_a_classifier_labels_both_sides_even_those_with_roles() -> None:
-    metric = load_metric("pdd", **LINEAR)
+    metric = metric_of("pdd", **LINEAR)
     sentences = ["the cat sat .", "a dog !", "the tree"]
     lying = Document(sentences, roles=["Consequence"] * 3)
     assert metric.pairwise([lying], [Document(sentences)])[0, 0] == 0
@@ -157,11 +161,11 @@ def test_a_classifier_labels_both_sides_even_those_with_roles() -> None:
 def test_without_a_classifier_both_sides_bring_roles() -> None:
     labelled = Document(["a"], roles=["Main Event"])
     with pytest.raises(InputError, match="has no roles"):
-        load_metric("pdd").pairwise([labelled], [labelled, Document(["a"])])
+        metric_of("pdd").pairwise([labelled], [labelled, Document(["a"])])
 
 
 def test_blank_sentences_are_none() -> None:
-    metric = load_metric("role-match", **LINEAR, drop=())
+    metric = metric_of("role-match", **LINEAR, drop=())
     with_blanks, without = Document(["", "the cat sat .", " "]), Document(["the cat sat ."])
     assert metric.pairwise([with_blanks], [without])[0, 0] == 1
     assert metric.pairwise([Document(["", " "])], [without, "", Document([])]).tolist() == [[0, 0, 0]]
@@ -169,10 +173,10 @@ def test_blank_sentences_are_none() -> None:
 
 def test_the_splitter_is_a_setting() -> None:
     text = "The cat sat on p. 3 of a mat. A dog sat."
-    store = {name: Store(load_metric("pdd", **LINEAR, drop=(), sentences=name).scorer) for name in ("rule", "pysbd:en")}
+    store = {name: Store(metric_of("pdd", **LINEAR, drop=(), sentences=name).scorer) for name in ("rule", "pysbd:en")}
     for name, own in store.items():
-        own.add([load_metric("pdd").comparison([text], [text], None, _no_context())])
-        expected = len(load_metric("pdd", **LINEAR, sentences=name).scorer.split(text))  # type: ignore[attr-defined]
+        own.add([metric_of("pdd").comparison([text], [text], None, _no_context())])
+        expected = len(metric_of("pdd", **LINEAR, sentences=name).scorer.split(text))
         assert own.reps["roles"].lengths.tolist() == [expected]
 
 
@@ -214,7 +218,7 @@ def test_train_a_linear_classifier_and_decode(tmp_path: Path, capsys: pytest.Cap
     assert found["majority"] < 60
     assert "right in cross-validation" in captured.err
     assert {path.name for path in out.iterdir()} == {"config.json", "model.safetensors"}
-    metric = load_metric("role-match", model=str(out))
+    metric = metric_of("role-match", model=str(out))
     both = [Document(["the cat cat .", "the tree tree ."]), Document(["the tree .", "the cat ."])]
     assert metric.pairwise(both, both).tolist() == [[1, 0], [0, 1]]
     lists = tmp_path / "lists.jsonl"
@@ -294,12 +298,12 @@ def test_broken_classifiers(tmp_path: Path) -> None:
     folder = tmp_path / "roles"
     shutil.copytree(LINEAR["model"], folder)
     with pytest.raises(ModelLoadError, match=r"no local folder has this name|no such file"):
-        _ = load_metric("pdd", model=str(folder)).scorer  # its encoder is not here under its name
+        _ = metric_of("pdd", model=str(folder)).scorer  # its encoder is not here under its name
     with pytest.raises(ModelLoadError, match=r"has the digest .* expected .*encoder_path"):
-        _ = load_metric("pdd", model=str(folder), encoder_path=str(MODELS / "tiny-xlmr")).scorer
+        _ = metric_of("pdd", model=str(folder), encoder_path=str(MODELS / "tiny-xlmr")).scorer
     (folder / "model.safetensors").write_bytes(b"no")
     with pytest.raises(ModelLoadError, match="Train it again"):
-        _ = load_metric("pdd", model=str(folder), encoder_path=TINY_BERT).scorer
+        _ = metric_of("pdd", model=str(folder), encoder_path=TINY_BERT).scorer
     (folder / "config.json").write_text("{")
     with pytest.raises(ModelLoadError, match="cannot be read"):
-        _ = load_metric("pdd", model=str(folder)).scorer
+        _ = metric_of("pdd", model=str(folder)).scorer
