@@ -81,7 +81,7 @@ class PDDScorer(RoleScorer):
         shortest = int(found["roles"].lengths.min(initial=self.bins + 1))
         if not self.clamp and shortest <= self.bins:
             fix = "With clamp=false a text has more sentences than bins: set fewer bins, or clamp=true"
-            raise InputError(f"a text of {shortest} sentences for {self.bins} bins", where=self.info.summary, fix=fix)
+            raise InputError(f"a text of {shortest} sentences for {self.bins} bins", where="pdd", fix=fix)
         return found
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:

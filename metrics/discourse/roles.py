@@ -21,7 +21,7 @@ from ..reps import IntArray, Ragged, Reps
 from ..sentences import splitter
 from ..settings import settings
 from ..texts import Document, Item, Text
-from .schemas import Schema, SchemaSpec, named
+from .schemas import Schema, SchemaSpec
 
 if TYPE_CHECKING:
     from .classifier import Classifier
@@ -162,6 +162,6 @@ def _numbers(names: Sequence[str], schema: Schema, metric: RoleMetric) -> IntArr
         raise InputError(found, where=f"schema of {metric.model}", fix="Give a schema of as many roles")
     unknown = [name for name in names if name not in schema.names]
     if unknown:
-        fix = f"Leave schema out, or give names that include {', '.join(named(tuple(names)))}"
+        fix = f"Leave schema out, or give names that include {', '.join(names)}"
         raise InputError(f"the classifier has the role {unknown[0]!r}", where=f"schema of {metric.model}", fix=fix)
     return np.array([schema.names.index(name) for name in names])
