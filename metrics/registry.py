@@ -54,6 +54,8 @@ BUILT_IN: Mapping[str, Entry] = {
     "entity-graph": Entry(".discourse.entity_graph:EntityGraph"),
     "lexical-graph": Entry(".discourse.entity_graph:LexicalGraph"),
     "lexical-chain": Entry(".discourse.lexical_chain:LexicalChain"),
+    "pdd": Entry(".discourse.pdd:PDD"),
+    "role-match": Entry(".discourse.rolematch:RoleMatch"),
     "combination": Entry(".combination:Combination"),
     "bertscore": Entry(".neural.bertscore:BERTScore"),
     "doc-bertscore": Entry(".neural.bertscore:BERTScore", {"context": 2}),

@@ -151,6 +151,8 @@ TINY: dict[str, dict[str, Any]] = {  # settings of metrics with a model, so that
     "ds-focus": {"model": str(MODELS / "tiny-bert")},
     "ds-sent": {"model": str(MODELS / "tiny-xlmr")},
     "lexical-graph": {"model": str(MODELS / "tiny-bert")},
+    "pdd": {"model": str(MODELS.parents[1] / "pdd" / "tiny-roles"), "encoder_path": str(MODELS / "tiny-bert")},
+    "role-match": {"model": str(MODELS.parents[1] / "pdd" / "tiny-roles"), "encoder_path": str(MODELS / "tiny-bert")},
 }
 
 
@@ -611,7 +613,9 @@ FROZEN: dict[str, str] = {
     "doc-comet": 'comet(model="@sha256:d0efe56455cbdf42",context=2,encoder_path="@sha256:9026ac1908ab09ae")',
     "doc-comet-qe": 'comet-qe(model="@sha256:22b1728478801dd4",context=2,encoder_path="@sha256:9026ac1908ab09ae")',
     "doc-prism": 'prism(model="@sha256:ffe6fd168adbb50d",context=2,lang="de_DE")',
+    "pdd": 'pdd(model="@sha256:4b69e876cfc03a40")',
     "prism": 'prism(model="@sha256:ffe6fd168adbb50d",lang="en_XX")',
+    "role-match": 'role-match(model="@sha256:4b69e876cfc03a40")',
     "rouge-l": "rouge-l",
     "rouge-w": "rouge-w",
     "ter": "ter",

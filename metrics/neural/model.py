@@ -40,7 +40,7 @@ class ModelMetric(Metric, abstract=True):
     dtype: DType = "float32"
     device: str | None = field(default=None, compare=False)
     batch_tokens: Annotated[int, Field(ge=1)] | None = field(default=None, compare=False)
-    default_model: ClassVar[str] = ""
+    default_model: ClassVar[str | None] = ""
     file_settings: ClassVar[tuple[str, ...]] = ("model",)  # settings that name files
 
     def __post_init__(self) -> None:
