@@ -76,6 +76,18 @@ def test_golden_values(case: Any) -> None:
         assert match == pytest.approx(case.get("expected_exact_match", match), abs=1e-9)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_numbers_need_no_schema(case: Any) -> None:
+    """Which numbers roles have, and how many there may be, changes no value."""
+    moved = [[[9 + 3 * role for role in text] for text in case[side]] for side in ("predictions", "references")]
+    metric = metric_of("pdd", bins=case["num_bins_requested"], eps=case["epsilon"])
+    for hypotheses, references in ((case["predictions"], case["references"]), moved):
+        found = metric.corpus(documents(hypotheses), documents(references))
+        assert found == pytest.approx(case["expected_pdd"], abs=1e-9)
+    match = metric_of("role-match").score([Document(["a", "b"], roles=[8, 60])], [Document(["a", "b"], roles=[8, 61])])
+    assert match[0] == 0.5
+
+
 def test_golden_matrices() -> None:
     golden = GOLDEN["pairwise"]
     texts = documents(golden["docs"])
@@ -266,7 +278,7 @@ def test_numbers_and_names_are_the_same_roles() -> None:
     ("settings", "text", "message"),
     [
         ({}, document(["Main event"]), r"roles\[0\]: unknown role 'Main event'. Did you mean 'Main Event'"),
-        ({}, document([0, -1]), r"roles\[1\]: found -1. Roles are numbers 0 to 8"),
+        ({}, document([0, -1]), r"roles\[1\]: found -1. Roles are numbers 0 to 63"),
         ({"schema": 2}, document([0, 5]), r"roles\[1\]: found 5. Roles are numbers 0 to 1"),
         ({}, "A plain text.", "has no roles. Give Document.*or a classifier: model="),
         ({}, Document(["a"]), "has no roles"),
@@ -291,7 +303,7 @@ def test_the_document_with_the_error_is_named() -> None:
         ({"schema": ("a", "a")}, "each once"),
         ({"schema": 0}, "one or more"),
         ({"drop": ("Na",)}, "drop: unknown role 'Na'"),
-        ({"context": 2}, "context=2"),
+        ({"context": 2}, "unknown setting .context"),
         ({"eps": 0.0}, "eps"),
         ({"bins": 0}, "bins"),
         ({"sentences": "rules"}, "Write rule"),

@@ -66,7 +66,6 @@ class PDDScorer(RoleScorer):
     def __init__(self, metric: PDD) -> None:
         super().__init__(metric)
         self.bins, self.eps, self.clamp = metric.bins, metric.eps, metric.clamp
-        self.size = len(self.schema.names)
         bound = log((1 + self.eps) / self.eps)
         factors = {"paper": 1.0, "renormalise": 1 / (1 + self.schema.kept * self.eps), "unit": 1 / bound}
         self.factor, self.worst = factors[metric.scale], bound
@@ -104,14 +103,15 @@ class PDDScorer(RoleScorer):
         longest = np.maximum.reduceat(roles.lengths[groups.values], groups.offsets[:-1])
         bins = np.minimum(self.bins, np.minimum(roles.lengths[h], longest[group]))
         values = np.full(len(h), self.worst)
+        roles, size = _compact(roles)
         for n in np.unique(bins[bins > 0]).tolist():
             pairs = np.flatnonzero(bins == n)
             rows, at_h = np.unique(h[pairs], return_inverse=True)
             used, at_r = np.unique(group[pairs], return_inverse=True)
             members = groups[used]
             owner = np.repeat(np.arange(len(used)), members.lengths)
-            own = counts(roles[rows], n, self.size)
-            pooled = counts(roles[members.values], n, self.size, owner)
+            own = counts(roles[rows], n, size)
+            pooled = counts(roles[members.values], n, size, owner)
             densities = Densities.of(np.concatenate((own, pooled)), self.eps)
             values[pairs] = densities.divergences(at_h, at_r + len(rows))
         return values * self.factor
@@ -121,10 +121,11 @@ class PDDScorer(RoleScorer):
         return [self._expected(reps["roles"], b, w) for b, w in zip(blocks, weights, strict=True)]
 
     def _expected(self, roles: Ragged, block: Block, weights: FloatArray) -> FloatArray:
+        roles, size = _compact(roles)
         total, used = np.zeros((2, len(block.hypotheses)))
         for n, h, r in self._rectangles(roles.lengths, block):
             rows = np.concatenate((block.hypotheses[h], block.references[r]))
-            densities = Densities.of(counts(roles[rows], n, self.size), self.eps)
+            densities = Densities.of(counts(roles[rows], n, size), self.eps)
             at = np.arange(len(rows))
             total[h] += densities.expected(at[: len(h)], at[len(h) :], weights[r])
             used[h] += weights[r].sum()
@@ -146,7 +147,7 @@ class PDDScorer(RoleScorer):
         for n in range(1, self.bins + 1):
             for g in groups:
                 owner = np.repeat(np.arange(len(blocks)), g.lengths)
-                columns.append(counts(roles[g.values], n, self.size, owner).reshape(len(blocks), -1))
+                columns.append(counts(roles[g.values], n, self.schema.size, owner).reshape(len(blocks), -1))
         return np.concatenate(columns, axis=1).astype(float)
 
     def aggregate(self, statistics: FloatArray) -> float:
@@ -154,18 +155,29 @@ class PDDScorer(RoleScorer):
         n = int(min(self.bins, *statistics[:, :2].max(axis=0)))
         if n == 0:
             return self.worst * self.factor
-        start, width = 2 + n * (n - 1) * self.size, n * self.size
-        pooled = statistics[:, start : start + 2 * width].sum(axis=0).reshape(2, n, self.size)
+        start, width = 2 + n * (n - 1) * self.schema.size, n * self.schema.size
+        pooled = statistics[:, start : start + 2 * width].sum(axis=0).reshape(2, n, self.schema.size)
         return float(Densities.of(pooled, self.eps).divergences(np.array([0]), np.array([1]))[0]) * self.factor
 
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The number of bins, and the role bins that differ, with the shares of the role in either text."""
         rows = np.array([block.hypotheses[hypothesis], block.references[reference]])
         n = int(min(self.bins, *reps["roles"].lengths[rows]))
-        found = counts(reps["roles"][rows], max(1, n), self.size)
+        found = counts(reps["roles"][rows], max(1, n), self.schema.size)
         h, r = found / np.maximum(found.sum(axis=2, keepdims=True), 1)
         differing = [
-            {"bin": int(b) + 1, "role": self.schema.names[k], "hypothesis": float(h[b, k]), "reference": float(r[b, k])}
+            {
+                "bin": int(b) + 1,
+                "role": self.schema.name(int(k)),
+                "hypothesis": float(h[b, k]),
+                "reference": float(r[b, k]),
+            }
             for b, k in np.argwhere(h != r)
         ]
         return {"bins": n, "role bins that differ": differing}
+
+
+def _compact(roles: Ragged) -> tuple[Ragged, int]:
+    """Roles numbered anew without gaps, in the same order, and how many there are: others would change no value."""
+    kinds, number = np.unique(roles.values, return_inverse=True)
+    return Ragged(number, roles.offsets), len(kinds)

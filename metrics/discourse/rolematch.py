@@ -62,7 +62,7 @@ class RoleMatchScorer(RoleScorer):
         return [self._expected(reps["roles"], b, w) for b, w in zip(blocks, weights, strict=True)]
 
     def _expected(self, roles: Ragged, block: Block, weights: FloatArray) -> FloatArray:
-        own, others, size = roles[block.hypotheses], roles[block.references], len(self.schema.names)
+        own, others, size = roles[block.hypotheses], roles[block.references], self.schema.size
         depth = int(max(own.lengths.max(), others.lengths.max()))
         whose, place = _places(others.lengths)
         share = weights / np.maximum(others.lengths, 1)
@@ -73,7 +73,7 @@ class RoleMatchScorer(RoleScorer):
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The places whose roles differ, counted from 1, as far as the reference goes."""
         h, r = (
-            [self.schema.names[k] for k in reps["roles"][rows].values]
+            [self.schema.name(int(k)) for k in reps["roles"][rows].values]
             for rows in (block.hypotheses[[hypothesis]], block.references[[reference]])
         )
         return {

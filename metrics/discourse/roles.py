@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ..base import Reading, Scorer
+from ..base import Scorer
 from ..errors import InputError, excerpt
 from ..neural import files
 from ..neural.model import ModelMetric
@@ -37,7 +37,7 @@ class RoleMetric(ModelMetric, abstract=True):
         model: a sentence classifier: a folder that `discorank train roles` made, or that of a transformers model for
             sequence classification; without one, documents bring their roles.
         schema: the roles: news, lfqa, recipes, a list of names, or a number of roles without names. Default: those of
-            the classifier, else news.
+            the classifier, else names of news, or any numbers.
         drop: roles whose sentences are left out before anything is counted. Default: NA, where there is such a role.
         sentences: how plain texts are split for the classifier: rule, pysbd:LANGUAGE, or module:function.
         encoder_path: the encoder of a classifier that was trained on a frozen one, if it is no longer where it was.
@@ -51,21 +51,16 @@ class RoleMetric(ModelMetric, abstract=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.context:
-            raise InputError(f"context={self.context}", where=self.name, fix="Roles are found without; leave it out")
         if self.schema is not None or not self.model:
             _ = self.roles  # a broken schema is told now
         splitter(self.sentences)
 
     @property
-    def reads(self) -> Reading:
-        """A document is read as it is."""
-        return Reading()
-
-    @property
     def roles(self) -> Schema:
         """The schema of roles that documents bring, or that a classifier must have."""
-        return Schema.of(DEFAULT_SCHEMA if self.schema is None else self.schema, self.drop)
+        if self.schema is None:
+            return Schema.of(DEFAULT_SCHEMA, self.drop)._replace(open=self.drop is None)
+        return Schema.of(self.schema, self.drop)
 
     def classifier(self) -> Classifier:
         """The classifier, loaded.

@@ -37,6 +37,7 @@ SCHEMAS: Mapping[str, tuple[str, ...]] = {
     "recipes": ("general", "pre-processing", "mixing", "transferring", "cooking", "post-processing", "final"),
 }
 NO_ROLE = "NA"  # left out by default where a list has it
+MOST_ROLES = 64  # without a schema
 SchemaSpec = str | int | tuple[str, ...]
 
 
@@ -45,6 +46,7 @@ class Schema(NamedTuple):
 
     names: tuple[str, ...]
     dropped: frozenset[int] = frozenset()
+    open: bool = False  # numbers are roles of their own, whatever they are
 
     @classmethod
     def of(cls, spec: SchemaSpec, drop: Sequence[str] | None = None) -> Self:
@@ -66,6 +68,15 @@ class Schema(NamedTuple):
         return cls(names, frozenset(map(names.index, drop)))
 
     @property
+    def size(self) -> int:
+        """How many numbers there may be."""
+        return MOST_ROLES if self.open else len(self.names)
+
+    def name(self, number: int) -> str:
+        """The name of a role, or its number where it has none."""
+        return self.names[number] if number < len(self.names) else str(number)
+
+    @property
     def kept(self) -> int:
         """How many roles are not left out."""
         return len(self.names) - len(self.dropped)
@@ -77,15 +88,20 @@ class Schema(NamedTuple):
             InputError: a role that the schema does not have.
         """
         found = [self._number(role, i) for i, role in enumerate(roles)]
-        return np.array([number for number in found if number not in self.dropped], np.int64)
+        kept = [
+            number
+            for role, number in zip(roles, found, strict=True)
+            if number not in self.dropped or (self.open and isinstance(role, int))
+        ]
+        return np.array(kept, np.int64)
 
     def _number(self, role: int | str, place: int) -> int:
         if isinstance(role, str):
             if role not in self.names:
                 raise unknown("role", role, self.names, where=f"roles[{place}]")
             return self.names.index(role)
-        if not 0 <= role < len(self.names):
-            fix = f"Roles are numbers 0 to {len(self.names) - 1} or names; set schema=... to other roles"
+        if not 0 <= role < self.size:
+            fix = f"Roles are numbers 0 to {self.size - 1} or names; set schema=... to other roles"
             raise InputError(f"found {role}", where=f"roles[{place}]", fix=fix)
         return int(role)
 
