@@ -1,6 +1,6 @@
 """MBR over the summaries of several systems, and metrics against human scores: SummEval, REALSumm, NeR18.
 
-    python -m benchmarks.summary_choice FOLDER [UTILITY ...]
+    python -m benchmarks.summary_choice FOLDER [--sets SET ...] [--utilities UTILITY ...]
 
 FOLDER holds summ_summeval, summ_realsumm and summ_newsroom_ner18 (.jsonl.gz), one article per line with references,
 systems and human scores (higher is better). First table: of each article every utility chooses one system's summary by
@@ -12,7 +12,7 @@ negative.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -103,15 +103,18 @@ def correlations(records: list[CandidateList], dimensions: list[str], scores: Sc
         print(f"  {name:44} {' '.join(f'{tau:+13.2f}' for tau in taus)}", flush=True)
 
 
-def main(folder: str, utilities: tuple[str, ...]) -> None:
-    """All sets."""
-    for name in SETS:
+def main(folder: str, sets: list[str], utilities: tuple[str, ...]) -> None:
+    """Both tables of every set."""
+    for name in sets:
         records, dimensions, scores = read(folder, name)
         choices(records, scores, utilities)
         correlations(records, dimensions, scores, (*utilities, *ALONE))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    main(sys.argv[1], tuple(sys.argv[2:]) or UTILITIES)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--sets", nargs="+", default=list(SETS))
+    parser.add_argument("--utilities", nargs="+", default=list(UTILITIES))
+    given = parser.parse_args()
+    main(given.folder, given.sets, tuple(given.utilities))
