@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -302,6 +305,39 @@ def test_rare_foci_can_be_left_out() -> None:
 # --- foci and tokens
 
 
+def test_the_released_code_needs_no_spans() -> None:
+    bare = Document(["the boat is in the sea ."], foci=[[("boat",), ("sea",)]])
+    placed = Document(bare.sentences, foci=[[("boat", 4, 8), ("sea", 19, 22)]])
+    metric = tiny("ds-focus", compat="reference")
+    assert metric.pairwise([bare], [BOAT]).tobytes() == metric.pairwise([placed], [BOAT]).tobytes()
+
+
+def test_capitals_and_accents_stay_under_compat(tmp_path: Path) -> None:
+    shutil.copytree(TINY, tmp_path / "uncased")
+    settings = json.loads((tmp_path / "uncased" / "tokenizer_config.json").read_text())
+    (tmp_path / "uncased" / "tokenizer_config.json").write_text(json.dumps({**settings, "do_lower_case": True}))
+    pair = Document(["the café ."], foci=[[("café", 4, 8)]]), Document(["a café is ."], foci=[[("café", 2, 6)]])
+    values = {
+        (model, compat): tiny("ds-focus", model=model, compat=compat).score(pair[:1], pair[1:])[0]
+        for model in (TINY, str(tmp_path / "uncased"))
+        for compat in (None, "reference")
+    }
+    assert values[str(tmp_path / "uncased"), "reference"] == values[TINY, "reference"]
+    assert values[str(tmp_path / "uncased"), None] != values[TINY, None]
+
+
+def test_a_cache_knows_what_found_the_foci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_finder.py").write_text("def find(w): return w")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    settings = {"nouns": "own_finder:find", "model": TINY}
+    first, second = (load_metric("ds-focus", **settings).scorer.identity for _ in "ab")  # type: ignore[union-attr]
+    assert first == second
+    (tmp_path / "own_finder.py").write_text("def find(w): return w  # mended")
+    assert load_metric("ds-focus", **settings).scorer.identity != first  # type: ignore[union-attr]
+    plain = load_metric("ds-focus", model=TINY).scorer.identity  # type: ignore[union-attr]
+    assert "hanta 1." in plain
+
+
 def test_foci_need_spans_where_vectors_are_summed() -> None:
     document = Document(["the boat ."], foci=[[("boat",)]])
     assert load_metric("ds-sent", model=TINY).score([document], [document])[0] == pytest.approx(1)
@@ -313,11 +349,21 @@ def test_foci_need_spans_where_vectors_are_summed() -> None:
 
 
 def test_settings_that_cannot_be() -> None:
+    for settings in ({"threshold": 0.5}, {"vectors": VECTORS}):
+        with pytest.raises(InputError, match="make entities of nouns"):
+            load_metric("ds-focus", model=TINY, **settings)
+    with pytest.raises(InputError, match="no word vectors"):
+        load_metric("ds-sent", model=TINY, focus="entity", compat="reference")
+    for foci in ([[("", 0, 1)]], [[("boat", False, True)]]):
+        with pytest.raises(InputError, match=r"foci\[0\]"):
+            Document(["boats"], foci=foci)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="has letters"):
+        tiny("ds-focus").score([Document(["a b"], foci=[[("b", 1, 2)]])], [BOAT])
     with pytest.raises(InputError, match="union is symmetric"):
         load_metric("ds-focus", model=TINY, aggregate="P")
     with pytest.raises(InputError, match="hanta:xx"):
         tiny("ds-focus", nouns="hanta:xx").scorer  # noqa: B018
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="found no file there"):
         load_metric("ds-focus", model=TINY, focus="entity", vectors="nowhere.txt").signature()
     with pytest.raises(InputError, match="layer 9"):
         tiny("ds-focus", layer=9).scorer  # noqa: B018
@@ -407,6 +453,29 @@ def test_hanta_finds_nouns() -> None:
     assert keys("De kinderen spelen in Amsterdam.", nouns="hanta:nl") == [["kinder", "amsterdam"]]
     spans = FocusReader(load_metric("rc")).read("Its boats.").found[0]  # type: ignore[arg-type]
     assert [(noun.start, noun.end) for noun in spans] == [(4, 9)]
+
+
+def test_spacy_is_asked_for_tags_and_lemmas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the package: only what its documentation promises of Doc and of a pipeline is used."""
+    spacy, tokens = ModuleType("spacy"), ModuleType("spacy.tokens")
+
+    def tagged(words: list[str]) -> list[SimpleNamespace]:
+        kinds = {"boats": ("NOUN", "boat"), "Turin": ("PROPN", "")}
+        return [SimpleNamespace(text=w, pos_=kinds.get(w, ("X", w))[0], lemma_=kinds.get(w, ("", w))[1]) for w in words]
+
+    class Pipeline:
+        vocab: ClassVar[None] = None
+
+        def __call__(self, words: list[str]) -> list[SimpleNamespace]:
+            return tagged(words)
+
+    vars(tokens)["Doc"] = lambda vocab, words: words
+    vars(spacy)["load"] = lambda name: Pipeline()
+    monkeypatch.setitem(sys.modules, "spacy", spacy)
+    monkeypatch.setitem(sys.modules, "spacy.tokens", tokens)
+    metric: Any = load_metric("rc", nouns="spacy:made_up")
+    found = FocusReader(metric).read("The boats of Turin.").found[0]
+    assert [noun.key for noun in found] == ["boat", "turin"]
 
 
 def test_very_long_words_do_not_hang() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO
 
@@ -70,18 +71,20 @@ def read_vectors(path: str) -> dict[str, Array]:
     found: dict[str, Array] = {}
     size = 0
     for number, line in _lines(path):
-        word, *values = line.split()
-        if number == 1 and len(values) == 1 and word.isdigit() and values[0].isdigit():
+        parts = line.split()
+        if number == 1 and len(parts) == 2 and parts[0].isdigit() and parts[1].isdigit():
+            size = int(parts[1])
             continue
+        size = size or len(parts) - 1
+        word, *values = line.rsplit(maxsplit=size)  # a word may hold spaces
         try:
             vector = np.array(values, np.float32)
         except ValueError:
             vector = np.empty(0, np.float32)
-        size = size or len(vector)
-        if not len(vector) or len(vector) != size or not np.isfinite(vector).all():
+        if not size or len(vector) != size or not np.isfinite(vector).all():
             fix = f"Each line is a word and {size or 'its'} numbers, separated by spaces"
-            raise InputError(f"found {excerpt(line)}", where=f"{path}, line {number}", fix=fix)
-        found[word.lower()] = vector
+            raise InputError(f"found {excerpt(line.strip())}", where=f"{path}, line {number}", fix=fix)
+        found[word.strip().lower()] = vector
     if not found:
         raise InputError("no vectors", where=path, fix="Each line is a word and its numbers")
     return found
@@ -92,7 +95,7 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
     try:
         with _opened(path) as lines:
             yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-    except (OSError, EOFError, UnicodeError) as error:
+    except (OSError, EOFError, UnicodeError, zlib.error) as error:
         raise InputError(f"cannot be read: {error}", where=path, fix="Name a UTF-8 text of word vectors") from error
 
 

@@ -91,8 +91,8 @@ class EntityGraphScorer(Scorer):
         self, metric: EntityGraph | LexicalGraph, vectors: Mapping[str, Any] | None = None, cosine: float = 1
     ) -> None:
         self.info, self.metric, self.vectors, self.cosine = metric.info, metric, vectors, cosine
-        self.identity = f"{metric.signature()} {metric.info.version}"
         self.foci = FocusReader(metric)
+        self.identity = f"{metric.signature()} {metric.info.version} {self.foci.identity}"
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Columns "value" [rows] and the "edges" as `_edges` describes them; lengths in sentences."""

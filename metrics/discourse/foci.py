@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 
 from ..base import Metric
 from ..errors import InputError, excerpt
+from ..plugs import identity
 from ..sentences import splitter
 from ..settings import settings
 from ..texts import Document, Text
@@ -61,6 +62,7 @@ class FocusReader:
         self.metric = metric
         check_name(metric.nouns)
         self.split = splitter(metric.sentences)
+        self.identity = f"{identity(metric.nouns)} {identity(metric.sentences)}"  # of what it finds
         self.nouns: Nouns | None = None
 
     def read(self, text: Text) -> Foci:
@@ -88,9 +90,9 @@ def _annotated(i: int, sentence: str, foci: Sequence[tuple[str] | tuple[str, int
     found = []
     for focus in foci:
         key, start, end = focus if len(focus) == 3 else (focus[0], -1, -1)
-        if len(focus) == 3 and not start < end <= len(sentence):
+        if len(focus) == 3 and not (start < end <= len(sentence) and sentence[start:end].strip()):
             where = f"foci[{i}]"
-            fix = "A span is (key, start, end) with start < end, in code points of the sentence"
+            fix = "A span is (key, start, end) with start < end, in code points of the sentence, and has letters"
             raise InputError(f"({key!r}, {start}, {end}) in {excerpt(sentence)}", where=where, fix=fix)
         found.append(Noun(key.lower(), start, end))
     return found
@@ -117,7 +119,7 @@ def _words(sentence: str, keys: set[str], found: Sequence[Noun]) -> list[Noun]:
     for word in _WORD.finditer(sentence):
         surface = word[0].lower()
         annotated = by_span.get(word.span(), "")
-        if surface in annotated.split("-"):
+        if f"-{surface}-" in f"-{annotated}-":
             words.append(Noun(annotated, *word.span()))
         elif surface in keys:
             words.append(Noun(surface, *word.span()))

@@ -41,8 +41,8 @@ def adjacency(grid: Grid, sentences: int, weighted: bool = False) -> FloatArray:
     """A_u or A_w, float64 [sentences, sentences], strictly upper triangular."""
     shared = np.zeros((sentences, sentences))
     for places in grid.values():
-        own = sorted(set(places))
-        for at, i in enumerate(own):
+        own = np.unique(places)
+        for at, i in enumerate(own.tolist()):
             shared[i, own[at + 1 :]] += 1
     place = np.arange(sentences)
     distance = np.maximum(place[None, :] - place[:, None], 1)
@@ -58,15 +58,3 @@ def freq(grid: Grid) -> float:
 def conn(graph: FloatArray) -> float:
     """How connected the sentences of a graph [n, n] are; 0 without sentences."""
     return float(graph.sum()) / graph.size if graph.size else 0.0
-
-
-def discriminativeness(references: Sequence[float], hypotheses: Sequence[float]) -> float:
-    """Eq. 4: the share of pairs in which a feature is smaller in the reference than in the hypothesis.
-
-    Raises:
-        ValueError: the lengths differ, or there are no pairs.
-    """
-    pairs = list(zip(references, hypotheses, strict=True))
-    if not pairs:
-        raise ValueError("no pairs")
-    return sum(r < h for r, h in pairs) / len(pairs)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -36,7 +36,8 @@ class FocusModelMetric(ModelMetric, FocusMetric, abstract=True):
         focus: noun, or entity: nouns that mean about the same are one focus.
         vectors: for entities, a file of word vectors in the text format of word2vec; if not given, a text's nouns are
             compared by their own vectors in it.
-        threshold: the cosine above which two nouns are one entity.
+        threshold: the cosine above which two nouns are one entity. Default: 0.8, for lexical-graph 0.7; for ds-sent
+            under compat 0.5.
         several: several references: the mean over them, or the best (max).
     """
 
@@ -49,6 +50,15 @@ class FocusModelMetric(ModelMetric, FocusMetric, abstract=True):
     several: Literal["mean", "max"] = "mean"
     default_threshold: ClassVar[float] = 0.8
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.focus == "noun" and (self.vectors or self.threshold is not None):
+            fix = 'Set focus="entity", or leave vectors and threshold out'
+            raise InputError("vectors and threshold make entities of nouns", where=self.name, fix=fix)
+        if self.focus == "entity" and self.compat and not self.vectors:
+            fix = "Set vectors=FILE: the released code has entities by word vectors alone"
+            raise InputError("no word vectors", where=f"{self.name}: compat", fix=fix)
+
     @property
     def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
         """Settings that name files."""
@@ -57,7 +67,7 @@ class FocusModelMetric(ModelMetric, FocusMetric, abstract=True):
     def _digest(self, name: str) -> str:
         path = self.named(name)
         if name == "vectors" and not Path(path).is_file():
-            raise InputError("there is no such file", where=f"vectors {path!r}", fix="Name a file on this machine")
+            raise InputError("found no file there", where=f"vectors {path!r}", fix="Name a file on this machine")
         return super()._digest(name)
 
     def cosine(self) -> float:
@@ -76,11 +86,20 @@ class FocusModelMetric(ModelMetric, FocusMetric, abstract=True):
         if not tokenizer.is_fast:
             fix = "Give an encoder with a fast tokenizer (tokenizer.json)"
             raise ModelLoadError("its tokenizer does not know where tokens stand", where=str(folder), fix=fix)
+        if self.compat:
+            _cased(tokenizer)
         layer = min(LAYERS_OF_REFERENCE, model.config.num_hidden_layers) if self.layer is None else self.layer
         encoder = Encoder(model, self.device, self.dtype, layer)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
         limits = (self.max_tokens or 1 << 30, int(tokenizer.model_max_length), encoder.max_tokens)
         return TokenReader(tokenizer, min(limits)), encoder
+
+
+def _cased(tokenizer: Any) -> None:
+    """Makes the tokenizer of a BERT keep capitals and accents, as the released code has it."""
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    if type(normalizer).__name__ == "BertNormalizer":
+        normalizer.lowercase = normalizer.strip_accents = False
 
 
 class FocusScorer(Scorer):
@@ -95,7 +114,8 @@ class FocusScorer(Scorer):
         self.info, self.metric = metric.info, metric
         self.foci = FocusReader(metric)
         self.reader, self.encoder = metric.encoder()
-        self.batch_tokens, self.identity = self.encoder.batch_tokens, metric.identity(self.encoder.device)
+        self.batch_tokens = self.encoder.batch_tokens
+        self.identity = f"{metric.identity(self.encoder.device)} {self.foci.identity}"
         self.by_word = read_vectors(metric.vectors) if metric.focus == "entity" and metric.vectors else None
         self.by_context = metric.focus == "entity" and not metric.vectors
         self.placed = placed or self.by_context
@@ -128,9 +148,10 @@ class FocusScorer(Scorer):
     def foci_of(self, text: Text) -> Foci:
         """The foci of a text, under the names of their entities where word vectors tell these."""
         foci = self.foci.read(text)
-        if self.placed:
+        if self.placed and self.metric.compat:
+            foci = foci_of_reference(foci)
+        elif self.placed:
             check_spans(foci)
-            foci = foci_of_reference(foci) if self.metric.compat else foci
         if self.by_word is None:
             return foci
         keys = sorted({noun.key for found in foci.found for noun in found})

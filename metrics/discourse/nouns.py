@@ -79,7 +79,8 @@ def _finder(name: str) -> Finder:
     check_name(name)
     kind, _, rest = name.partition(":")
     if kind == "none":
-        raise InputError("a text without foci", where="nouns", fix="Annotate it: Document(foci=...), or name a finder")
+        fix = "Annotate it: Document(foci=...), or name a finder: nouns=spacy:MODEL, module:function or hanta:LANGUAGE"
+        raise InputError("a text without foci, and no finder of nouns (none)", where="nouns", fix=fix)
     if kind in ("hanta", "spacy"):
         return _hanta(rest) if kind == "hanta" else _spacy(rest)
     return _own(name)

@@ -17,6 +17,7 @@ from ..base import Scorer
 from ..errors import InputError, excerpt
 from ..neural import files
 from ..neural.model import ModelMetric
+from ..plugs import identity
 from ..reps import IntArray, Ragged, Reps
 from ..sentences import splitter
 from ..settings import settings
@@ -91,7 +92,7 @@ class RoleScorer(Scorer):
         self.number = _numbers(names, self.schema, metric)
         self.split = splitter(metric.sentences)
         self.batch_tokens = self.classifier.encoder.batch_tokens
-        self.identity = metric.identity(self.classifier.encoder.device)
+        self.identity = f"{metric.identity(self.classifier.encoder.device)} {identity(metric.sentences)}"
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """The roles that documents bring, or the token ids of their sentences.

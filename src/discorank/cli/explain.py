@@ -125,7 +125,7 @@ def _brief(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3g}"
     if isinstance(value, Mapping):
-        parts = [f"{name} {_brief(inner)}" for name, inner in value.items()]
+        parts = [f"{name} {_brief(inner) or '-'}" for name, inner in value.items()]
     elif isinstance(value, list):
         parts = [f"({_brief(inner)})" if isinstance(inner, list | Mapping) else str(inner) for inner in value]
     else:
