@@ -24,13 +24,14 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
+from ..digests import check_file
 from ..errors import InputError
 from ..reps import Block, FloatArray, IntArray, Ragged, Reps
 from ..settings import settings
 from ..texts import Item
 from .gram import kernels
 from .representations import REPRESENTATIONS, Lexical, Reading, represent
-from .sources import ParserName, TreeFile, TreeSource, check_file
+from .sources import ParserName, TreeFile, TreeSource
 from .subtrees import COLUMNS, columns
 from .trees import shown
 
