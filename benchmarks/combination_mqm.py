@@ -28,10 +28,11 @@ from discorank.metrics.logistic import Scale, folds
 from discorank.metrics.registry import load_metric
 from discorank.metrics.reps import FloatArray
 from discorank.rerank.choice import in_order
+from discorank.rerank.features import Against, features
 from discorank.rerank.lists import CandidateList
 from discorank.rerank.preferences import by_scores
 from discorank.rerank.statistics import Agreement, agreement, kendall, randomisation
-from discorank.rerank.tuning import Against, Data, Tuning, features, gathered, learn
+from discorank.rerank.tuning import Data, Tuning, gathered, learn
 
 SETS = (
     "newstest2021.en-de",

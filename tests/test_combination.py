@@ -17,9 +17,10 @@ from discorank import InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
 from discorank.metrics.combination import Combination
 from discorank.metrics.logistic import PENALTIES, Fitting, Scale, choose_penalty, fit, folds, intervals, loss
+from discorank.rerank.features import features
 from discorank.rerank.lists import read_list
 from discorank.rerank.preferences import by_scores, by_votes, verdicts
-from discorank.rerank.tuning import Preferences, Tuning, features, read_rankings, train_combination
+from discorank.rerank.tuning import Preferences, Tuning, read_rankings, train_combination
 
 from .discourse import GOLDEN
 

@@ -22,10 +22,10 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
-from ..reps import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ..reps import Block, FloatArray, IntArray, Reps, by_block, cell_rows
 from ..settings import settings
 from ..texts import Item
-from .alignment import Aligned, align
+from .alignment import align
 from .tokenizers import porter_stemmer, sacrebleu_tokenizer, tokenizer_for
 from .words import numbered, packed
 
@@ -98,14 +98,11 @@ class METEORScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """METEOR [H, R] of every block."""
-        words, aligned, h, r = _aligned(reps, blocks)
-        lengths = words.lengths.astype(float)
-        return by_block(self._meteor(np.stack((*aligned, lengths[h], lengths[r]))), blocks)
+        return by_block(self._meteor(_counts(reps, blocks)), blocks)
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Equal words, equal stems, chunks, |h| and |r| of the best reference, [n, 5]."""
-        words, aligned, h, r = _aligned(reps, blocks)
-        rows = np.stack((*aligned, words.lengths[h], words.lengths[r]))
+        rows = _counts(reps, blocks)
         values = by_block(self._meteor(rows), blocks)
         starts = np.cumsum([0, *(block.cells for block in blocks[:-1])])
         return rows[:, starts + [int(value.argmax()) for value in values]].T
@@ -125,12 +122,13 @@ class METEORScorer(Scorer):
         return np.asarray((1 - how.gamma * shares**how.beta) * mean)
 
 
-def _aligned(reps: Reps, blocks: Sequence[Block]) -> tuple[Ragged, Aligned, IntArray, IntArray]:
-    """The words of all rows, the alignment of every cell of every block, and the rows of the cells."""
+def _counts(reps: Reps, blocks: Sequence[Block]) -> FloatArray:
+    """Equal words, equal stems, chunks, |h| and |r| of every cell of every block, [5, cells]."""
     words, local = numbered(reps, blocks)
     stems, _ = numbered(Reps({"words": reps["stems"], "count": reps["count"]}), blocks)
     h, r = cell_rows(local)
     low, high = np.minimum(h, r), np.maximum(h, r)  # alignments are symmetric
     _, first, of_cell = np.unique(low * len(words) + high, return_index=True, return_inverse=True)
-    found = align(words, stems, h[first], r[first])
-    return words, Aligned(*(column[of_cell] for column in found)), h, r
+    aligned = align(words, stems, h[first], r[first])
+    rows: list[FloatArray] = [column[of_cell] for column in aligned]
+    return np.stack([*rows, words.lengths[h].astype(float), words.lengths[r].astype(float)])
