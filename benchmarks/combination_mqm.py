@@ -27,6 +27,7 @@ from benchmarks.choice_mqm import rated
 from discorank.metrics.logistic import Scale, folds
 from discorank.metrics.registry import load_metric
 from discorank.metrics.reps import FloatArray
+from discorank.metrics.texts import Text
 from discorank.rerank.choice import in_order
 from discorank.rerank.features import Against, features
 from discorank.rerank.lists import CandidateList
@@ -71,10 +72,15 @@ class Set:
         path = self.store and self.store / f"{self.name}.{crc32(metric.encode()):08x}.{against}.npy"
         if path and path.exists():
             return np.split(np.load(path), sizes)
-        found = features(load_metric(metric), self.records, against)
+        texts = [text for record in self.records for text in self.texts(record, against)]
+        found = features(load_metric(metric).fit(texts), self.records, against)
         if path:
             np.save(path, np.concatenate(found))
         return found
+
+    def texts(self, record: CandidateList, against: Against) -> list[Text]:
+        """What NIST counts n-grams in: references, or the candidates where these are hidden."""
+        return list(record.references) if against == "references" else [c.text for c in record.candidates]
 
     def rows(self, metrics: Sequence[str], against: Against) -> list[FloatArray]:
         """[candidates, metrics] of every list."""

@@ -47,7 +47,7 @@ def plain(seen: Sequence[str], hypothesis: str, references: Sequence[str]) -> fl
         for gram, count in (own & pooled).items():
             before = max(counts[gram[:-1]], 1) if n > 1 else total
             value += count * log2(before / max(counts[gram], 1)) / own.total()
-    length = np.mean([len(reference.split()) for reference in references])
+    length = sum(len(reference.split()) for reference in references) / len(references)
     if not value or not length:
         return 0.0
     return float(value * exp(BETA * log(min(1, len(hypothesis.split()) / length)) ** 2))
