@@ -73,7 +73,7 @@ class Set:
         if path and path.exists():
             return np.split(np.load(path), sizes)
         texts = [text for record in self.records for text in self.texts(record, against)]
-        found = features(load_metric(metric).fit(texts), self.records, against)
+        found = features(load_metric(metric).for_language(self.name[-2:]).fit(texts), self.records, against)
         if path:
             np.save(path, np.concatenate(found))
         return found

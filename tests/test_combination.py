@@ -14,7 +14,7 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
-from discorank.cli.main import main
+from discorank.cli.main import TerminatedError, main
 from discorank.metrics.combination import Combination
 from discorank.metrics.logistic import PENALTIES, Fitting, Scale, choose_penalty, fit, folds, intervals, loss
 from discorank.rerank.features import features
@@ -342,9 +342,30 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ([], "Give one of --prefer, --rankings, --teacher"),
         (["--prefer", "errors", "--teacher", "bleu"], "found --prefer and --teacher"),
         (["--prefer", "errors:down"], "Expected NAME or NAME:lower"),
+        (["--prefer", "errors", "-o", str(tmp_path / "nowhere" / "m.json")], "nowhere: is no folder"),
     ):
         assert main([*command, *more]) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt, 130), (TerminatedError, 143)])
+def test_an_interruption_leaves_nothing(
+    stop: type[BaseException],
+    code: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stopped(*given: Any) -> None:
+        raise stop
+
+    data = tmp_path / "lists.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in lists()), encoding="utf-8")
+    monkeypatch.setattr("discorank.cli.train_combination.train_combination", stopped)
+    command = ["train", "combination", str(data), "-m", "chrf", "--prefer", "errors", "-o", str(tmp_path / "m.json")]
+    assert main(command) == code
+    assert "interrupted; nothing was written" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["lists.jsonl"]
 
 
 def test_the_command_reads_systems(tmp_path: Path) -> None:
