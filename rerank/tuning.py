@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -16,7 +16,7 @@ from pydantic import Field
 from ..metrics.cache import Cache
 from ..metrics.combination import FORMAT
 from ..metrics.errors import InputError, excerpt
-from ..metrics.logistic import Fitting, Scale, Tried, choose_penalty, fit, folds, intervals, loss
+from ..metrics.logistic import Fitting, Scale, Tried, choose_penalty, fit, folds, intervals, loss, units
 from ..metrics.mixture import Utility
 from ..metrics.reps import FloatArray
 from ..metrics.settings import settings
@@ -35,6 +35,8 @@ class Tuning:
         against: what metrics compare candidates with: the human references, or the other candidates, as MBR does.
         margin: a pair counts where scores differ by more.
         penalty: of the squared weights; chosen by cross-validation over documents if not given.
+        toward: what the penalty draws weights to: "mean", that all metrics count alike where they differ, or "zero",
+            as in the papers.
         positive: whether no metric may count against a candidate; metrics agree so much that free weights cancel.
         draws: resamples of documents for the intervals of the weights.
         seed: of these draws.
@@ -43,6 +45,7 @@ class Tuning:
     against: Against = "references"
     margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     penalty: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    toward: Literal["mean", "zero"] = "mean"
     positive: bool = True
     draws: Annotated[int, Field(ge=10)] = 200
     seed: int = 0
@@ -130,10 +133,11 @@ class Learned(NamedTuple):
     """What training finds."""
 
     scale: Scale
-    differences: FloatArray  # of the scaled features, [pairs, metrics]
+    units: FloatArray  # of the differences, in scaled features, [metrics]
+    differences: FloatArray  # of the scaled features in these units, [pairs, metrics]
     fitting: Fitting
     tried: list[Tried]  # penalties, where one was to be chosen
-    weights: FloatArray
+    weights: FloatArray  # of the scaled features
 
     def score(self, values: FloatArray) -> FloatArray:
         """The combination of features [..., metrics]."""
@@ -145,11 +149,15 @@ def learn(data: Data, how: Tuning) -> Learned:
     scale = Scale.of(data.values)
     scaled = scale.scaled(data.values)
     differences = scaled[data.better] - scaled[data.worse]
+    centred = how.toward == "mean"
+    measure = units(differences) if centred else np.ones(differences.shape[1])
+    differences = differences / measure
     penalty, tried = how.penalty, list[Tried]()
     if penalty is None:
-        penalty, tried = choose_penalty(differences, data.groups, how.positive)
-    weights = fit(differences, penalty, positive=how.positive)
-    return Learned(scale, differences, Fitting(penalty, how.positive), tried, weights)
+        penalty, tried = choose_penalty(differences, data.groups, how.positive, centred)
+    fitting = Fitting(penalty, how.positive, centred)
+    weights = np.where(differences.any(axis=0), fit(differences, fitting) / measure, 0)
+    return Learned(scale, measure, differences, fitting, tried, weights)
 
 
 def train_combination(
@@ -180,7 +188,8 @@ def train_combination(
     documents = len(set(data.groups))
     say(f"{len(records)} lists, {len(data.values)} candidates, {len(data.groups)} pairs, {documents} documents")
     found = learn(data, how)
-    low, high = intervals(found.differences, data.groups, found.fitting, how.draws, how.seed)
+    ends = intervals(found.differences, data.groups, found.fitting, how.draws, how.seed)
+    low, high = (np.where(found.differences.any(axis=0), end / found.units, 0) for end in ends)
     named = zip(metrics, found.weights, low, high, *found.scale, strict=True)
     return {
         "format": FORMAT,
@@ -198,6 +207,7 @@ def train_combination(
         "against": how.against,
         "margin": how.margin,
         "penalty": found.fitting.penalty,
+        "toward": how.toward,
         "positive": how.positive,
         "penalties_tried": [one._asdict() for one in found.tried],
         "lists": len(records),
@@ -212,7 +222,7 @@ def held_out(differences: FloatArray, groups: Sequence[str], how: Fitting) -> di
     fold = folds(groups)
     right, lost = 0, 0.0
     for held in range(int(fold.max()) + 1):
-        weights = fit(differences[fold != held], how.penalty, positive=how.positive)
+        weights = fit(differences[fold != held], how)
         own = differences[fold == held]
         right += int((own @ weights > 0).sum())
         lost += float(loss(weights, own).sum())
