@@ -5,10 +5,10 @@
 FOLDER holds systems files ``mt_mqm_<set>.<pair>.jsonl.gz`` with MQM scores (lower is better); the features of a set are
 kept in CACHE. First, references hidden: mean MQM of the segment chosen by each utility (MBR), by their plain mean and
 by combinations trained on the other documents (5 folds; the TED sets, with three talks each, on the other sets of the
-same target language), with and without the tree kernels, beside the best single system of the training documents and the oracle. Then, with references:
-Kendall's tau (WMT12) of each metric alone, with DR and with DR-LEX added, plainly and tuned, as Tables 3 and 4 of Joty
-et al. (2017), with p of the randomisation test against the metric alone. Intervals are by document (TED: by blocks of
-10 segments).
+same target language), with and without the tree kernels, beside the best single system of the training documents and
+the oracle. Then, with references: Kendall's tau (WMT12) of each metric alone, with DR and with DR-LEX added, plainly
+and tuned, as Tables 3 and 4 of Joty et al. (2017), with p of the randomisation test against the metric alone.
+Intervals are by document (TED: by blocks of 10 segments).
 """
 
 from __future__ import annotations
