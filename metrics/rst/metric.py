@@ -110,17 +110,25 @@ class DRLex(TreeKernel):
 
     Args:
         words: where words match: "anywhere", or in EDUs of one "nuclearity", spans of one "relation", or "both".
-        ignore: what is left out of the tree: "nothing", "relations", "nuclearity" or "both".
+        ignore: what is left out of the tree: "nothing", "relations", "nuclearity", "both", or "tree": all but words.
     """
 
     words: Literal["anywhere", "nuclearity", "relation", "both"] = "anywhere"
-    ignore: Literal["nothing", "relations", "nuclearity", "both"] = "nothing"
+    ignore: Literal["nothing", "relations", "nuclearity", "both", "tree"] = "nothing"
     name: ClassVar[str] = "dr-lex"
     info: ClassVar[Info] = _info("discourse tree kernel: relations, nuclearity and words")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ignore == "tree" and self.words != "anywhere":
+            found = f"words={self.words!r} beside ignore='tree'"
+            raise InputError(found, where=self.name, fix="Leave one of them out")
 
     @property
     def representations(self) -> tuple[Representation, ...]:
         """DR-LEX or a variant of it."""
+        if self.ignore == "tree":
+            return ("words",)
         nuc, rel = self.ignore not in ("nuclearity", "both"), self.ignore not in ("relations", "both")
         leaf_nuc, leaf_rel = self.words in ("nuclearity", "both"), self.words in ("relation", "both")
         return (Lexical(nuc, rel, leaf_nuc, leaf_rel),)
