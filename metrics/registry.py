@@ -40,6 +40,8 @@ BUILT_IN: Mapping[str, Entry] = {
     "ter": Entry(".lexical.ter:TER"),
     "rouge-l": Entry(".lexical.rouge:RougeL"),
     "rouge-w": Entry(".lexical.rouge:RougeW"),
+    "nist": Entry(".lexical.nist:NIST"),
+    "meteor": Entry(".lexical.meteor:METEOR"),
     "dr": Entry(".rst.metric:DR"),
     "dr-nolex": Entry(".rst.metric:DR"),
     "dr-lex": Entry(".rst.metric:DRLex"),

@@ -146,6 +146,7 @@ TINY: dict[str, dict[str, Any]] = {  # settings of metrics with a model, so that
     "doc-comet-qe": {"model": str(MODELS / "tiny-comet-qe"), **ENCODER},
     "prism": {"model": str(MODELS / "tiny-mbart50"), "lang": "en"},
     "doc-prism": {"model": str(MODELS / "tiny-mbart50"), "lang": "de"},
+    "nist": {"information": str(MODELS.parents[1] / "sentences.txt")},
     "bartscore": {"model": str(MODELS / "tiny-bart")},
     "bartscore-faithfulness": {"model": str(MODELS / "tiny-bart")},
     "ds-focus": {"model": str(MODELS / "tiny-bert")},
@@ -176,7 +177,7 @@ METRICS: list[Any] = [
 ]
 WITH_REFERENCES = [p for p in METRICS if p.values[0].info.needs_references]
 SEGMENT = [p for p in METRICS if p.values[0].info.unit == "segment"]
-IDENTITY_IS_NOT_BEST = {"comet", "prism", "bartscore"}  # trained or probabilistic
+IDENTITY_IS_NOT_BEST = {"comet", "prism", "bartscore", "nist"}  # trained, probabilistic, or by weights of n-grams
 
 every_metric = pytest.mark.parametrize("metric", METRICS)
 every_metric_with_references = pytest.mark.parametrize("metric", WITH_REFERENCES)
@@ -614,6 +615,8 @@ FROZEN: dict[str, str] = {
     "doc-comet-qe": 'comet-qe(model="@sha256:22b1728478801dd4",context=2,encoder_path="@sha256:9026ac1908ab09ae")',
     "doc-prism": 'prism(model="@sha256:ffe6fd168adbb50d",context=2,lang="de_DE")',
     "pdd": 'pdd(model="@sha256:4b69e876cfc03a40")',
+    "meteor": "meteor",
+    "nist": 'nist(information="@sha256:1893d3a05f6bd90e")',
     "prism": 'prism(model="@sha256:ffe6fd168adbb50d",lang="en_XX")',
     "role-match": 'role-match(model="@sha256:4b69e876cfc03a40")',
     "rouge-l": "rouge-l",
