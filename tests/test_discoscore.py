@@ -356,7 +356,7 @@ def test_settings_that_cannot_be() -> None:
         load_metric("ds-sent", model=TINY, focus="entity", compat="reference")
     for foci in ([[("", 0, 1)]], [[("boat", False, True)]]):
         with pytest.raises(InputError, match=r"foci\[0\]"):
-            Document(["boats"], foci=foci)  # type: ignore[arg-type]
+            Document(["boats"], foci=foci)
     with pytest.raises(InputError, match="has letters"):
         tiny("ds-focus").score([Document(["a b"], foci=[[("b", 1, 2)]])], [BOAT])
     with pytest.raises(InputError, match="union is symmetric"):
