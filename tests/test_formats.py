@@ -625,7 +625,7 @@ def test_unknown_formats_and_foreign_options_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"num_candidates: not an option of the format 'jsonl'\. Its options: none"):
         open_lists(path, num_candidates=2)
     with pytest.raises(
-        InputError, match=r"human: not an option of the format 'flat'\. Its options: num_candidates, sources"
+        InputError, match=r"human: not an option of the format 'flat'\. Its options: documents, num_candidates, sources"
     ):
         open_lists(path, "flat", num_candidates=2, human=["mqm"])
 
