@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Any
 
 from ..metrics.errors import InputError, excerpt
+from ..rerank.choice import finite
 from ..rerank.lists import CandidateList, read_list
 from .entries import Entry, bad, good
 from .jsonl import read_objects
@@ -77,8 +78,8 @@ def _candidate(row: dict[str, Any]) -> dict[str, Any]:
     score = row.pop("score")
     if isinstance(score, list) and score:
         score, row["factor_scores"] = score[0], score[1:]
-    if not isinstance(score, int | float | None) or isinstance(score, bool):
-        raise InputError(f"found {excerpt(score)}, expected a number", where="scores")
-    if score is None or not isfinite(score):
+    if score is None or (isinstance(score, float) and not isfinite(score)):
         return row
+    if finite(score) is None:
+        raise InputError(f"found {excerpt(score)}, expected a number", where="scores")
     return {**row, "score": score}
