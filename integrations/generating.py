@@ -7,7 +7,7 @@ how a choice is made.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ..metrics.errors import DiscorankError
@@ -20,7 +20,7 @@ class Prompt:
     """One input of a generator.
 
     Args:
-        id: its name, unique in a run; what is drawn at random for it depends on the seed and on this name alone.
+        id: its name, unique in a run.
         text: what the model reads.
         source: the source that its candidate list carries, where it is another text than the prompt or none.
         document, position: as in a candidate list.
@@ -35,6 +35,10 @@ class Prompt:
     position: int | None = None
     references: tuple[Text, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def with_extra(self, more: Mapping[str, Any]) -> Prompt:
+        """The prompt with further keys."""
+        return replace(self, extra={**self.extra, **more})
 
     def with_candidates(
         self, candidates: Sequence[Candidate], pseudo_references: Sequence[Candidate] = ()
