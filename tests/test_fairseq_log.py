@@ -72,7 +72,7 @@ def test_a_real_log_is_read_back_completely(name: str) -> None:
             assert candidate.logprob == pytest.approx(LN2 * sum(tokens), rel=1e-12)
             assert candidate.fields == {"score": pytest.approx(LN2 * float(h.split("\t")[0]), rel=1e-12)}
             assert candidate.fields["score"] * len(tokens) == pytest.approx(candidate.logprob, abs=2e-3)
-        assert [record.extra.get("seconds")] == ([float(w.split("\t")[0]) for w in of["W"]] or [None])
+        assert list(record.extra.items()) == [("seconds", float(w.split("\t")[0])) for w in of["W"]]
 
 
 def test_the_tail_that_fairseq_drops_is_an_error_that_names_it() -> None:

@@ -194,7 +194,7 @@ class Hub:
 
 def test_the_hub_interface_gives_lists() -> None:
     hub = Hub()
-    prompts = ["abc", Prompt("p", "de", "quelle", "d", 3)]
+    prompts: list[str | Prompt] = ["abc", Prompt("p", "de", "quelle", "d", 3)]
     one, two = hub_interface.candidate_lists(hub, prompts, 2, seed=5, sampling=True)
     assert (one.id, one.source, two.id, two.source, two.document, two.position) == ("0", "abc", "p", "quelle", "d", 3)
     assert one.candidates == (Candidate("abc", -0.75, {"score": -0.3}), Candidate("cab", -0.75, {"score": -0.3}))

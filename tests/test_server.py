@@ -6,18 +6,22 @@ import json
 import math
 import threading
 import traceback
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discorank.integrations import server as server_module
 from discorank.integrations.generating import Generated, Generator, Prompt
 from discorank.integrations.server import Connection, ServerGenerator, ServerSettings, client, replies
 from discorank.integrations.server.client import UnusableError
 from discorank.metrics.errors import DiscorankError, InputError, ResourceError
 from discorank.rerank.lists import Candidate, CandidateList
+from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.reranker import Reranker
 from tests.serving import Reply, Seen, Server, completion, echo, serving
 
 KEY = "sk-very-secret-0123456789"
@@ -109,7 +113,7 @@ def test_log_probabilities_are_read_where_they_are_whole(logprobs: Any, total: f
         assert replies.candidates_in({"choices": [choice]}, chat) == [Candidate("t", total)]
 
 
-values = st.recursive(
+values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers(-(10**400), 10**400) | st.text(max_size=3),
     lambda inner: (
         st.lists(inner, max_size=3)
@@ -335,10 +339,9 @@ def test_prompts_are_read_as_they_are_needed() -> None:
 
     with serving(echo) as server:
         made = generator(server, {"connections": 2})
-        lists = made.generate(many())
-        assert texts(next(lists)) != []
-        assert len(read) <= made.prompts_at_once + 1
-        lists.close()  # type: ignore[attr-defined]
+        with closing(cast(Any, made.generate(many()))) as lists:
+            assert texts(next(lists)) != []
+            assert len(read) <= made.prompts_at_once + 1
 
 
 def test_a_dropped_generator_drops_its_requests() -> None:
@@ -346,9 +349,9 @@ def test_a_dropped_generator_drops_its_requests() -> None:
         return echo(seen, number) if seen.body["prompt"] == "a" else Reply(hold=threading.Event())
 
     with serving(answer) as server:
-        lists = generator(server, {"timeout_seconds": 1000.0}).generate(prompts("a", "b", "c"))
-        assert len(texts(next(lists))) == 3
-        lists.close()  # type: ignore[attr-defined]  it would hang if it waited for the server
+        found = generator(server, {"timeout_seconds": 1000.0}).generate(prompts("a", "b", "c"))
+        with closing(cast(Any, found)) as lists:  # closing would hang if it waited for the server
+            assert len(texts(next(lists))) == 3
     assert [thread.name for thread in threading.enumerate() if thread.name == "discorank-server"] == []
 
 
@@ -485,3 +488,51 @@ def test_the_client_is_only_imported_when_it_is_needed() -> None:
     code = "import sys, discorank.integrations.server; print({'httpx2', 'tenacity', 'torch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.home())
     assert done.stdout.strip() == "set()"
+
+
+# in one call
+
+
+ABC = ("a b c", "a b d", "zzz")
+
+
+@pytest.mark.parametrize(
+    ("utility", "settings", "best"),
+    [
+        ("chrf", {}, "a b c"),
+        ("chrf", {"weights": "logprob"}, "zzz"),
+        (Reranker(features={"logprob": 1.0}), {}, "zzz"),
+        (MBRDecoder(utility="chrf"), {}, "a b c"),
+    ],
+)
+def test_one_call_generates_and_chooses(utility: Any, settings: dict[str, Any], best: str) -> None:
+    def answer(seen: Seen, number: int) -> Reply:
+        found = [completion([text], [logprob]) for text, logprob in zip(ABC, (-9.0, -9.5, -0.1), strict=True)]
+        return Reply({"choices": [body["choices"][0] for body in found]})
+
+    with serving(answer) as server:
+        given = [Prompt("x", "p", "quelle"), "q"]
+        one, two = server_module.generate(server.url, given, utility, model="m", num_candidates=3, **settings)
+        assert {"logprobs" in seen.body for seen in server.seen} == {best == "zzz"}
+    assert (one.id, one.text, two.id, two.text) == ("x", best, "1", best)
+
+
+def test_one_call_names_the_text_that_comes_to_nothing() -> None:
+    def answer(seen: Seen, number: int) -> Reply:
+        return Reply({"error": "too long"}, 400) if seen.body["prompt"] == "b" else echo(seen, number)
+
+    with serving(answer) as server, pytest.raises(InputError, match="text '1': server: status 400: too long"):
+        list(server_module.generate(server.url, ["a", "b", "c"], model="m"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"modle": "m"}, "unknown setting 'modle'. Did you mean 'model'"),
+        ({}, "model missing"),
+        ({"model": "m", "utility": MBRDecoder(utility="chrf"), "weights": "logprob"}, "weights: stands beside a whole"),
+    ],
+)
+def test_one_call_refuses_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        server_module.generate("http://localhost:1", ["a"], **settings)

@@ -37,7 +37,7 @@ def register() -> type:
 
     allow_arguments()
     if TASK in TASK_REGISTRY:
-        return TASK_REGISTRY[TASK]  # type: ignore[no-any-return]
+        return TASK_REGISTRY[TASK]
     options = [(name, kind, field(default=None, metadata={"help": about})) for name, (kind, about) in _OPTIONS.items()]
     config = make_dataclass("DiscorankTranslationConfig", options, bases=(TranslationConfig,))
     task = type("DiscorankTranslationTask", (ChoosingTask, TranslationTask), {"__doc__": ChoosingTask.__doc__})
@@ -97,7 +97,7 @@ class ChoosingTask:
                 where="--discorank-post-process",
                 fix="Give --bpe, or the value of --post-process, or none to compare subwords",
             )
-        return None if given == "none" else given  # type: ignore[no-any-return]
+        return None if given == "none" else given
 
     def _text(self, dictionary: Any, tokens: Any, strip: Any = None) -> str:
         """Tokens as text: as fairseq-generate writes it in its S- and D- lines."""
