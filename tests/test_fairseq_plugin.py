@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +23,8 @@ from discorank.metrics.errors import InputError
 from discorank.rerank.lists import Candidate, CandidateList
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
+
+from .fairseq_hub import Hub
 
 GOLDEN = Path(__file__).parent / "golden" / "fairseq"
 NEEDS_FAIRSEQ = [
@@ -168,28 +169,6 @@ def test_subwords_are_joined_or_refused() -> None:
 
 
 # the hub interface, with a stand-in
-
-
-@dataclass
-class Hub:
-    """As much of fairseq's hub interface as is used; a text is a list of character codes, its samples are rotations."""
-
-    calls: list[dict[str, Any]] = field(default_factory=list)
-    lose: int = 0
-
-    def encode(self, text: str) -> torch.Tensor:
-        return torch.tensor([ord(letter) for letter in text])
-
-    def decode(self, tokens: torch.Tensor) -> str:
-        return "".join(map(chr, tokens.tolist()))
-
-    def generate(self, tokens: list[torch.Tensor], beam: int, **options: Any) -> Any:
-        self.calls.append({"beam": beam, "sentences": len(tokens), "draw": torch.rand(1).item(), **options})
-        scores = torch.tensor([-0.5, -0.25])
-        found = [
-            [{"tokens": one.roll(i), "score": -0.3, "positional_scores": scores} for i in range(beam)] for one in tokens
-        ]
-        return found[self.lose :]
 
 
 def test_the_hub_interface_gives_lists() -> None:

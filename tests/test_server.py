@@ -22,7 +22,8 @@ from discorank.metrics.errors import DiscorankError, InputError, ResourceError
 from discorank.rerank.lists import Candidate, CandidateList
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.reranker import Reranker
-from tests.serving import Reply, Seen, Server, completion, echo, serving
+
+from .serving import Reply, Seen, Server, completion, echo, serving
 
 KEY = "sk-very-secret-0123456789"
 

@@ -37,7 +37,7 @@ def register() -> type:
 
     allow_arguments()
     if TASK in TASK_REGISTRY:
-        return TASK_REGISTRY[TASK]
+        return TASK_REGISTRY[TASK]  # type: ignore[no-any-return]
     options = [(name, kind, field(default=None, metadata={"help": about})) for name, (kind, about) in _OPTIONS.items()]
     config = make_dataclass("DiscorankTranslationConfig", options, bases=(TranslationConfig,))
     task = type("DiscorankTranslationTask", (ChoosingTask, TranslationTask), {"__doc__": ChoosingTask.__doc__})
