@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discorank.cli.server import server_generator
 from discorank.integrations import server as server_module
 from discorank.integrations.generating import Generated, Generator, Prompt
 from discorank.integrations.server import Connection, ServerGenerator, ServerSettings, client, replies
@@ -537,3 +538,43 @@ def test_one_call_names_the_text_that_comes_to_nothing() -> None:
 def test_one_call_refuses_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         server_module.generate("http://localhost:1", ["a"], **settings)
+
+
+# from the command line
+
+UNSET = """revision max_input_tokens source_lang target_lang max_new_tokens system request model key_variable
+    cutoff reference_sampling reference_cutoff reference_temperature"""
+SHARED: dict[str, Any] = dict.fromkeys(UNSET.split()) | {
+    **{"generator": "m", "base_url": "http://localhost:1/v1", "sampling": "ancestral", "num_candidates": 5, "seed": 3},
+    **{"temperature": 1.0, "num_references": 0, "chat": False, "connections": 8, "timeout_seconds": 600.0},
+    **{"retries": 5, "backoff_seconds": 0.5},
+}
+
+
+def test_the_options_of_the_command_make_a_generator() -> None:
+    made = server_generator(SHARED, logprobs=True)
+    assert made.settings == ServerSettings(model="m", num_candidates=5, seed=3, logprobs=True)
+    assert made.connection == Connection("http://localhost:1/v1")
+    more = {"sampling": "nucleus", "num_references": 2, "reference_sampling": "ancestral", "max_new_tokens": 7}
+    chosen = server_generator({**SHARED, **more, "chat": True, "system": "s", "request": "{}"}, logprobs=False).settings
+    assert (chosen.top_p, chosen.reference_top_p, chosen.max_new_tokens) == (0.9, 1.0, 7)
+    assert server_generator({**SHARED, "sampling": "nucleus", "cutoff": 0.5}, logprobs=False).settings.top_p == 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"sampling": "epsilon"},
+            r"sampling: servers do not know epsilon sampling\. Give --sampling ancestral",
+        ),
+        ({"cutoff": 0.5}, "cutoff: ancestral sampling has no cutoff"),
+        ({"num_references": 1, "reference_sampling": "beam"}, "reference_sampling: servers do not know beam"),
+        ({"target_lang": "de"}, "--target-lang: is no option of servers"),
+        ({"generator": None}, "--generator: is missing"),
+        ({"base_url": None}, "--base-url: is missing"),
+    ],
+)
+def test_options_that_servers_do_not_have_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        server_generator({**SHARED, **options}, logprobs=False)

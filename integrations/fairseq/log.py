@@ -25,7 +25,8 @@ LN2 = log(2)
 SHOWN_GAPS = 20
 _FIX_GAP = (
     "fairseq-generate leaves out its last batch unless --required-batch-size-multiple 1 is given; "
-    "--skip-invalid-size-inputs-valid-test leaves out long inputs; with --num-shards all logs are needed (cat them)"
+    "--skip-invalid-size-inputs-valid-test leaves out long inputs; with --num-shards all logs are needed (cat them); "
+    "a log that was cut off lacks some too"
 )
 _NAMES = {"S": "source", "D": "detokenised text", "P": "scores of tokens"}
 _FIELDS = {"A": "alignment", "I": "steps", "E": "history"}

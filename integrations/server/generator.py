@@ -110,5 +110,5 @@ class ServerGenerator:
             drawing.failed(n, error)
         else:
             drawing.take(call, n, choices)
-            if (n > 1 and len(choices) == 1) or drawing.single:
+            if drawing.found[call] and (drawing.single or len(choices) == 1 < n):
                 self.several = False
