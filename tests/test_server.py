@@ -94,6 +94,9 @@ def test_chats_with_a_system_and_further_keys() -> None:
     assert (body["logprobs"], body["top_k"], "seed" in body, "prompt" in body) == (True, -1, False, False)
 
 
+BROKEN_VALUES: tuple[Any, ...] = ([], [None, -1], ["x"], [math.nan], [3.0], [True], "abc", {})
+
+
 @pytest.mark.parametrize(
     ("logprobs", "total"),
     [
@@ -102,11 +105,8 @@ def test_chats_with_a_system_and_further_keys() -> None:
         ({"token_logprobs": None, "content": [{"logprob": -2}]}, -2.0),
         ({"token_logprobs": [-math.inf, -1]}, -math.inf),
         ({"token_logprobs": [0.0001]}, 0.0),
-        *(
-            ({"token_logprobs": values}, None)
-            for values in ([], [None, -1], ["x"], [math.nan], [3.0], [True], "abc", {})
-        ),
-        *((value, None) for value in (None, 3, [], {}, {"content": []}, {"content": [1]}, {"content": {"a": 1}})),
+        *(({"token_logprobs": broken}, None) for broken in BROKEN_VALUES),
+        *((broken, None) for broken in (None, 3, *BROKEN_VALUES, {"content": []}, {"content": [1]}, {"content": {}})),
     ],
 )
 def test_log_probabilities_are_read_where_they_are_whole(logprobs: Any, total: float | None) -> None:
@@ -513,7 +513,7 @@ def test_one_call_generates_and_chooses(utility: Any, settings: dict[str, Any], 
         return Reply({"choices": [body["choices"][0] for body in found]})
 
     with serving(answer) as server:
-        given = [Prompt("x", "p", "quelle"), "q"]
+        given: list[str | Prompt] = [Prompt("x", "p", "quelle"), "q"]
         one, two = server_module.generate(server.url, given, utility, model="m", num_candidates=3, **settings)
         assert {"logprobs" in seen.body for seen in server.seen} == {best == "zzz"}
     assert (one.id, one.text, two.id, two.text) == ("x", best, "1", best)
