@@ -61,6 +61,7 @@ class Client:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._key = connection.key()
+        self._open: set[Future[Any]] = set()
 
     def __enter__(self) -> Client:
         """Itself."""
@@ -78,16 +79,16 @@ class Client:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Drops what is under way."""
+        for future in list(self._open):
+            future.cancel()
         asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     async def _end(self) -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Waits until all that was cancelled has ended."""
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
         await self._http.aclose()
 
     def post(self, path: str, body: Mapping[str, Any]) -> Future[Any]:
@@ -99,7 +100,10 @@ class Client:
             UnusableError: it answers with any other code that will not pass.
             DiscorankError: what may pass did not; a reply is too large; the request cannot be written as JSON.
         """
-        return asyncio.run_coroutine_threadsafe(self._posted(path, body), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._posted(path, body), self._loop)
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        return future
 
     async def _posted(self, path: str, body: Mapping[str, Any]) -> Any:
         from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
