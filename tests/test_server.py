@@ -269,7 +269,7 @@ def test_what_may_pass_is_tried_again(broken: Reply) -> None:
 )
 def test_a_request_that_takes_too_long_is_tried_again(held: Reply) -> None:
     with serving(lambda seen, number: held if number == 0 else echo(seen, number)) as server:
-        (record,) = good(list(generator(server, {"timeout_seconds": 0.3}).generate(prompts("a"))))
+        (record,) = good(list(generator(server, {"timeout_seconds": 1.0}).generate(prompts("a"))))
         assert len(texts(record)) == 3
     with serving(lambda seen, number: held) as server:
         (found,) = generator(server, {"timeout_seconds": 0.1, "retries": 1}).generate(prompts("a"))
@@ -315,19 +315,18 @@ def test_what_came_is_kept_where_the_rest_fails() -> None:
 
 
 def test_never_more_requests_at_a_time_than_connections() -> None:
-    held, released = threading.Event(), threading.Event()
+    full = threading.Event()
 
     def answer(seen: Seen, number: int) -> Reply:
         if number == 2:
-            held.set()
-        released.wait(5) if number < 3 else None
+            full.set()
+        full.wait(20)
         return ignores_n(seen, number)
 
     with serving(answer) as server:
         found = generator(server, {"connections": 3}, num_candidates=4).generate(prompts(*"abcdefgh"))
-        threading.Timer(0.2, released.set).start()
         assert len(good(list(found))) == 8
-    assert held.is_set()
+    assert full.is_set()
     assert server.most_open == 3
 
 
