@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..blocks import ListLines
-from ..source import Line, LineSource
+from ..source import Line, LineSource, without_trailing_blanks
 
 SPOOL_BYTES = 64 << 20
 RECORD = re.compile(rb"([STHDPAEIWC])-(\d{1,18})(?:_\d+)?\t")
@@ -74,7 +74,7 @@ class Blocks:
 
     def _read(self, source: LineSource) -> None:
         block, current, kinds, stray = ListLines(source.name), -1, "", 0
-        for number, line in source:
+        for number, line in without_trailing_blanks(source):
             self.last_line = number
             if found := RECORD.match(line):
                 kind, identity = found[1].decode(), int(found[2])
