@@ -37,7 +37,7 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
     path = None if out in (None, "-") else Path(out)
     if path is not None and path.suffix == ".gz":
         raise InputError("rows are written plain, so that a run can go on", where="--output", fix="Leave .gz off")
-    inputs = [values.get(name) for name in ("input", "sources", "utilities")]
+    inputs = [values.get(name) for name in ("input", "sources", "documents", "utilities")]
     sides = ("", ".run.json", ".run.json.tmp", ".errors.jsonl", ".lock")
     for made in (*(f"{path}{side}" for side in sides if path), values.get("save_utilities")):
         check_not_input(made, inputs)
