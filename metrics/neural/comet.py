@@ -26,7 +26,7 @@ from .checkpoint import CometCheckpoint, read_checkpoint
 from .encoder import Encoder, from_state, tokenizer_of
 from .estimator import Head
 from .mixing import Mixer, sparsemax
-from .model import ModelMetric
+from .model import ContextModelMetric
 from .reading import Frame, Reader
 from .regression import RegressionScorer
 from .unified import UnifiedScorer
@@ -34,7 +34,7 @@ from .unified import UnifiedScorer
 OLD_LIMIT, LIMIT = 2, 4  # positions that COMET 1 and COMET 2 leave free
 
 
-class CometMetric(ModelMetric, abstract=True):
+class CometMetric(ContextModelMetric, abstract=True):
     """What both metrics share: loading a checkpoint."""
 
     encoder_path: str | None

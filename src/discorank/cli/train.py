@@ -11,6 +11,7 @@ from ..metrics.errors import unknown
 
 KINDS = {
     "rst": "a discourse parser from a treebank",
+    "roles": "a classifier of discourse roles from labelled sentences",
     "combination": "a weighted combination of metrics from human preferences",
 }
 
