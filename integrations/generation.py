@@ -89,6 +89,8 @@ def _written(outcome: Turn | DiscorankError) -> Written:
         "duplicates": len(candidates) - len({candidate.text for candidate in candidates}),
         "unfinished": sum("unfinished" in candidate.fields for candidate in candidates),
         "truncated-inputs": int("truncated_input_tokens" in record.extra),
+        "missing-candidates": int(record.extra.get("missing_candidates", 0)),
+        "missing-pseudo-references": int(record.extra.get("missing_pseudo_references", 0)),
         **dict.fromkeys(outcome.flags, 1),
     }
     row = as_line({**write_list(record), **chosen, **flags})

@@ -20,6 +20,16 @@ from .jsonl import identity
 from .source import LineSource, without_trailing_blanks
 from .strictjson import parse_json
 
+WRITTEN = (  # keys of generated lists that an input may not have
+    "pseudo_references",
+    "context_only",
+    "chosen",
+    "truncated_input_tokens",
+    "context_was_cut",
+    "missing_candidates",
+    "missing_pseudo_references",
+    "missing_because",
+)
 FORMATS = {"jsonl": "JSON lines, one input per line", "text": "one input per line"}
 
 
@@ -79,7 +89,7 @@ def read_prompt(data: Any) -> Prompt:
     """
     if isinstance(data, dict) and "candidates" in data:
         raise InputError("there are candidates already", where="candidates", fix="Leave them out, or decode the file")
-    for key in ("pseudo_references", "context_only", "chosen", "truncated_input_tokens", "context_was_cut"):
+    for key in WRITTEN:
         if isinstance(data, dict) and key in data:
             raise InputError("is a key that generating writes", where=key, fix="Give the input's key another name")
     record = read_list({**data, "candidates": [""]} if isinstance(data, dict) else data)

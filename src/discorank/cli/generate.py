@@ -13,6 +13,7 @@ from ..integrations.generating import Generator
 from ..integrations.generation import run_generation
 from ..integrations.huggingface.settings import GenerationSettings
 from ..integrations.prompts import read_prompts
+from ..integrations.server.settings import Connection
 from ..integrations.source import LineSource
 from ..integrations.template import Template
 from ..integrations.turns import Turns
@@ -24,6 +25,7 @@ from .console import Progress, say
 from .inputs import cache_in, check_model, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, check_output
+from .server import ServerOptions, server_generator
 
 
 @settings
@@ -46,7 +48,7 @@ class GeneratorOptions:
 
     input: str | None = None
     input_format: Literal["jsonl", "text"] = "jsonl"
-    backend: Literal["huggingface"] = "huggingface"
+    backend: Literal["huggingface", "server"] = "huggingface"
     generator: str | None = None
     revision: str | None = None
     prompt: str = "{source}"
@@ -73,7 +75,7 @@ class ChoiceOptions:
 OPTIONS = Options(
     "generate",
     "Write a candidate list for every input. Run the same command again to go on after an interruption.",
-    [GeneratorOptions, GenerationSettings, ChoiceOptions, OutputOptions],
+    [GeneratorOptions, GenerationSettings, Connection, ServerOptions, ChoiceOptions, OutputOptions],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n", "utility": "u"},
 )
@@ -112,14 +114,22 @@ def _huggingface(values: Mapping[str, Any]) -> Generator:
     from ..integrations.huggingface import HuggingFaceGenerator
     from ..integrations.huggingface.loading import load
 
-    logprobs = values["logprobs"] or (values["utility"] is not None and values["weights"] == "logprob")
+    logprobs = _needs_logprobs(values)
     chosen = build(GenerationSettings, values, logprobs=logprobs)
     name, dtype = needed(values, "generator", "--generator"), values["dtype"] or "float32"
     loaded = load(name, values["revision"], values["device"], dtype)
     return HuggingFaceGenerator(loaded.model, loaded.tokenizer, chosen, f"sha256:{loaded.digest} {dtype}")
 
 
-BACKENDS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {"huggingface": _huggingface}
+def _server(values: Mapping[str, Any]) -> Generator:
+    return server_generator(values, _needs_logprobs(values))
+
+
+def _needs_logprobs(values: Mapping[str, Any]) -> bool:
+    return bool(values["logprobs"] or (values["utility"] is not None and values["weights"] == "logprob"))
+
+
+BACKENDS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {"huggingface": _huggingface, "server": _server}
 
 
 def _closing(counts: Mapping[str, int], name: str, out: Path | None) -> str:
