@@ -15,15 +15,14 @@ from typing import ClassVar, Self
 from ..base import Info, Reading, Scorer
 from ..errors import ModelLoadError
 from ..neural import files
-from ..neural.encoder import Encoder, tokenizer_of
+from ..neural.encoder import Encoder
 from ..neural.estimator import Head
 from ..neural.mixing import Mixer
 from ..neural.model import CheckpointMetric
-from ..neural.reading import Frame, Reader
 from ..neural.regression import RegressionScorer
 from ..reps import Block, FloatArray, Reps
 from ..settings import settings
-from .model import read_model
+from .model import read_model, reader_of
 from .rescaling import rescaled
 
 RELEASED = ("de", "en", "es", "ja", "zh")
@@ -67,9 +66,7 @@ class SEScore2(CheckpointMetric):
         model = read_model(path, self.encoder_path)
         encoder = Encoder(model.encoder, self.device, self.dtype)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
-        tokenizer = tokenizer_of(model.folder)
-        limit = min(self.max_tokens or model.max_tokens, encoder.max_tokens)
-        reader = Reader(tokenizer, Frame.of(tokenizer), limit, self.truncates)
+        reader = reader_of(model.folder, model.encoder, self.max_tokens or model.max_tokens, self.truncates)
         layers = [(weight.to(encoder.device), bias.to(encoder.device)) for weight, bias in model.layers]
         head = Head(layers, encoder.torch.Tensor.tanh_, None)
         bounds = None

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from ..errors import ModelLoadError, excerpt
 from ..neural import files
-from ..neural.encoder import from_state, pretrained
+from ..neural.encoder import from_state, longest_input, pretrained, tokenizer_of
 from ..neural.inert import Inert, InertCheckpoint, open_archive, read_inert
+from ..neural.reading import Frame, Reader, Truncation
 from .network import LINEAR
 from .stages import complete_file
 
@@ -52,12 +53,11 @@ def save_model(folder: Path, network: Any, backbone: Path, about: Mapping[str, A
     _write(folder, network["encoder"], state, backbone, about)
 
 
-def convert(path: Path, encoder_path: str | None, folder: Path) -> None:
-    """Writes a released checkpoint as a folder that needs nothing else; errors as `read_model`."""
-    model = read_model(path, encoder_path)
+def save_converted(folder: Path, model: SEScore2Model, about: Mapping[str, Any]) -> None:
+    """Writes a model that was read from a released checkpoint as a folder that needs nothing else."""
     names = [f"{place}.{part}" for place in LINEAR for part in ("weight", "bias")]
-    state = dict(zip(names, (tensor.float().clone() for layer in model.layers for tensor in layer), strict=True))
-    _write(folder, model.encoder, state, model.folder, {"max_tokens": model.max_tokens, "converted": path.name})
+    state = dict(zip(names, (tensor.clone() for layer in model.layers for tensor in layer), strict=True))
+    _write(folder, model.encoder, state, model.folder, {"max_tokens": model.max_tokens, **about})
 
 
 def _write(folder: Path, encoder: Any, head: Mapping[str, Any], tokenizer: Path, about: Mapping[str, Any]) -> None:
@@ -93,6 +93,14 @@ def read_model(path: Path, encoder_path: str | None = None) -> SEScore2Model:
     if path.is_dir():
         path = _checkpoint_in(path)
     return _released(path, encoder_path)
+
+
+def reader_of(
+    folder: Path, encoder: Any, max_tokens: int, truncation: Truncation = "oldest-context"
+) -> Reader:
+    """What makes ids of texts for a model: the tokenizer of a folder, texts no longer than the encoder reads."""
+    tokenizer = tokenizer_of(folder)
+    return Reader(tokenizer, Frame.of(tokenizer), min(max_tokens, longest_input(encoder)), truncation)
 
 
 def _of_folder(folder: Path) -> SEScore2Model:

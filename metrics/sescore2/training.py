@@ -19,13 +19,12 @@ from pydantic import Field
 
 from ..errors import InputError, ResumeError
 from ..neural import files
-from ..neural.encoder import device_of, pretrained, tokenizer_of
-from ..neural.reading import Frame, Reader
+from ..neural.encoder import device_of, pretrained
 from ..reps import FloatArray, Ragged
 from ..settings import settings
 from ..texts import Item
 from .examples import Examples
-from .model import save_model
+from .model import reader_of, save_model
 from .network import batch_of, freeze, head_scores, make_network, pooled, scores, set_dropout
 from .rescaling import bounds
 from .stages import Stage, complete_file, finished, opened
@@ -146,11 +145,8 @@ class _Run:
         set_dropout(self.network, how.dropout)
         freeze(self.network, how.frozen_layers)
         self.network.to(self.device)
-        tokenizer = tokenizer_of(self.folder)
         self.padding = self.network["encoder"].config.pad_token_id or 0
-        config = self.network["encoder"].config
-        positions = config.max_position_embeddings - (self.padding + 1 if "roberta" in config.model_type else 0)
-        self.reader = Reader(tokenizer, Frame.of(tokenizer), min(how.max_tokens, positions), "oldest-context")
+        self.reader = reader_of(self.folder, self.network["encoder"], how.max_tokens)
         examples = Examples.of(pairs.rows(), how.pairs)
         self.ids = self._read(examples.texts)
         self.examples, self.held = examples.split(HELD_OUT, MOST_HELD_OUT, how.seed)

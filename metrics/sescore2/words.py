@@ -19,7 +19,7 @@ _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--[{_UNSPACED}]]"
 _WORD = regex.compile(
     rf"[{_UNSPACED}]\p{{M}}*|\p{{Nd}}+(?:[.,]\p{{Nd}}+)+(?!{_LETTER})|{_LETTER}+(?:[-'’‑]{_LETTER}+)*|\S", regex.V1
 )
-_ALONE = regex.compile(rf"[{_UNSPACED}\p{{P}}\p{{S}}]")
+_WITHOUT_SPACE = regex.compile(rf"[{_UNSPACED}]")
 _PUNCTUATION = regex.compile(r"[\p{P}\p{S}]+")
 
 Words = tuple[str, ...]
@@ -80,7 +80,7 @@ def _marked(text: str, words: Sequence[str]) -> Words:
         start = text.find(word, at)
         if start < 0 or not word:
             raise MetricError(f"the word {word!r} does not stand in {excerpt(text)}", where="words")
-        spaced = text[at:start] != "" if at else not _ALONE.match(word)
+        spaced = text[at:start] != "" if at else not _WITHOUT_SPACE.match(word)
         found.append(f" {word}" if spaced else word)
         at = start + len(word)
     return tuple(found)

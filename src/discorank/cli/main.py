@@ -23,7 +23,7 @@ SUBCOMMANDS = {
     "score": "score texts against references",
     "check": "look at an input without scoring: counts, lengths, duplicates, cost",
     "convert": "turn other formats into candidate lists",
-    "train": "train the discourse parser, or a combination of metrics",
+    "train": "train the discourse parser, sescore2, or a combination of metrics",
     "metrics": "list the metrics and their settings",
 }
 
