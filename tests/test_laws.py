@@ -144,6 +144,10 @@ TINY: dict[str, dict[str, Any]] = {  # settings of metrics with a model, so that
     "doc-comet": {"model": str(MODELS / "tiny-comet-ref"), **ENCODER},
     "comet-qe": {"model": str(MODELS / "tiny-cometkiwi"), **ENCODER},
     "doc-comet-qe": {"model": str(MODELS / "tiny-comet-qe"), **ENCODER},
+    "sescore2": {
+        "model": str(MODELS.parents[1] / "sescore2" / "tiny_sescore2.ckpt"),
+        "encoder_path": str(MODELS.parents[1] / "sescore2" / "tiny_encoder"),
+    },
     "prism": {"model": str(MODELS / "tiny-mbart50"), "lang": "en"},
     "doc-prism": {"model": str(MODELS / "tiny-mbart50"), "lang": "de"},
     "bartscore": {"model": str(MODELS / "tiny-bart")},
@@ -603,6 +607,7 @@ FROZEN: dict[str, str] = {
     "prism": 'prism(model="@sha256:ffe6fd168adbb50d",lang="en_XX")',
     "rouge-l": "rouge-l",
     "rouge-w": "rouge-w",
+    "sescore2": 'sescore2(model="@sha256:46c084e2bdef77fd",encoder_path="@sha256:c4382ab6bf653ed5")',
     "ter": "ter",
 }
 

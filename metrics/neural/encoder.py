@@ -135,7 +135,7 @@ def device_of(name: str | None) -> Any:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Without the progress bars and reports of transformers."""
     from transformers.utils import logging as transformers_logging
 
@@ -159,7 +159,7 @@ def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
     """
     try:
         empty = _empty(folder, kind)
-        with _quietly():
+        with quietly():
             model, about = type(empty).from_pretrained(
                 folder, **LOCAL, output_loading_info=True, dtype="float32", **_without_pooler(empty)
             )
@@ -201,7 +201,7 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
             where=str(folder),
             fix="encoder_path must be the encoder that the checkpoint was trained from",
         )
-    with _quietly():
+    with quietly():
         return type(model).from_pretrained(
             None, config=model.config, state_dict=dict(state), dtype="float32", **_without_pooler(model)
         )
@@ -234,7 +234,7 @@ def tokenizer_of(folder: Path) -> Any:
     try:
         if not folder.is_dir():
             raise InputError("it is no folder")
-        with _quietly():
+        with quietly():
             return AutoTokenizer.from_pretrained(folder, **LOCAL)
     except Exception as error:
         raise _unreadable(folder, error) from error

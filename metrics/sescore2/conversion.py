@@ -10,8 +10,8 @@ import numpy as np
 from ..neural.encoder import device_of
 from ..texts import Item
 from .model import SEScore2Model, read_model, reader_of, save_converted
-from .network import make_network, set_dropout
-from .rescaling import bounds
+from .network import load_head, make_network, set_dropout
+from .rescaling import Bounds, bounds
 
 DROPOUT = 0.1  # of the released training
 
@@ -40,16 +40,10 @@ def convert(
     save_converted(folder, model, {"low": low, "high": high, "converted": path.name})
 
 
-def bounds_of(model: SEScore2Model, texts: Sequence[str], device: str | None = None) -> tuple[float, float]:
-    """The bounds of rescaling (see `rescaling`) on some texts.
-
-    Raises:
-        InputError: strangers score as high as the same text.
-    """
+def bounds_of(model: SEScore2Model, texts: Sequence[str], device: str | None = None) -> Bounds:
+    """The bounds of rescaling (see `rescaling`) on some texts."""
     network = make_network(model.encoder, DROPOUT)
-    values = [tensor for layer in model.layers for tensor in layer]
-    names = list(network["estimator"].state_dict())
-    network["estimator"].load_state_dict(dict(zip(names, values, strict=True)))
+    load_head(network, model.head_state)
     set_dropout(network, DROPOUT)
     network.to(device_of(device))
     read = reader_of(model.folder, model.encoder, model.max_tokens).read([Item(text) for text in texts])

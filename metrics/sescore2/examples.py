@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..reps import FloatArray, IntArray
 
 SAME, STRANGE = 0.0, -50.0
+FEWEST = 20  # references that can tell one model from another
 POOL = 64  # batches whose pairs are sorted by length together
 
 
@@ -46,9 +47,10 @@ class Examples(NamedTuple):
         return cls(list(number), np.array(h), np.array(r), np.array(scores))
 
     def split(self, share: float, most: int, seed: int) -> tuple[Examples, Examples]:
-        """Without some references, and these: at least one pair for training, none held out of fewer than 20."""
+        """Without a share of the references, at most so many, and these; none where they would be below `FEWEST`."""
         references = np.unique(self.references)
-        count = min(most, int(share * len(references))) if len(references) >= 20 else 0
+        count = min(most, int(share * len(references)))
+        count = 0 if count < FEWEST else count
         held = np.random.default_rng([seed, 1]).permutation(references)[:count]
         out = np.isin(self.references, held)
         return self._take(~out), self._take(out)

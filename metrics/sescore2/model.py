@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from ..errors import ModelLoadError, excerpt
 from ..neural import files
-from ..neural.encoder import from_state, longest_input, pretrained, tokenizer_of
+from ..neural.encoder import from_state, longest_input, pretrained, quietly, tokenizer_of
 from ..neural.inert import Inert, InertCheckpoint, open_archive, read_inert
 from ..neural.reading import Frame, Reader, Truncation
-from .network import LINEAR
+from .network import LINEAR, head_state
 from .stages import complete_file
 
 ABOUT, HEAD = "sescore2.json", "estimator.safetensors"
@@ -26,6 +26,7 @@ LIMIT_BYTES = 1 << 16
 RELEASED_TOKENS = 256  # longest text of the released code
 ENCODER = "xlm."
 ENCODERS = {("xlm-roberta", 1024): "xlm-roberta-large", ("rembert", 1152): "google/rembert"}  # of released checkpoints
+HEAD_NAMES = [f"{place}.{part}" for place in LINEAR for part in ("weight", "bias")]
 Layers = tuple[tuple[Any, Any], ...]
 
 
@@ -39,6 +40,12 @@ class SEScore2Model(NamedTuple):
     low: float | None  # bounds of rescaling, where they are known
     high: float | None
 
+    @property
+    def head_state(self) -> dict[str, Any]:
+        """The head's tensors by their names on disk."""
+        values = [tensor.clone() for layer in self.layers for tensor in layer]
+        return dict(zip(HEAD_NAMES, values, strict=True))
+
 
 def save_model(folder: Path, network: Any, backbone: Path, about: Mapping[str, Any]) -> None:
     """Writes a network; what stands at `folder` gives way if it is a model of this kind.
@@ -49,15 +56,12 @@ def save_model(folder: Path, network: Any, backbone: Path, about: Mapping[str, A
         backbone: the folder of the encoder that training began with, for its tokenizer.
         about: "max_tokens", "low" and "high", and what else is to be kept.
     """
-    state = {name: value.detach().float().cpu() for name, value in network["estimator"].state_dict().items()}
-    _write(folder, network["encoder"], state, backbone, about)
+    _write(folder, network["encoder"], head_state(network), backbone, about)
 
 
 def save_converted(folder: Path, model: SEScore2Model, about: Mapping[str, Any]) -> None:
     """Writes a model that was read from a released checkpoint as a folder that needs nothing else."""
-    names = [f"{place}.{part}" for place in LINEAR for part in ("weight", "bias")]
-    state = dict(zip(names, (tensor.clone() for layer in model.layers for tensor in layer), strict=True))
-    _write(folder, model.encoder, state, model.folder, {"max_tokens": model.max_tokens, **about})
+    _write(folder, model.encoder, model.head_state, model.folder, {"max_tokens": model.max_tokens, **about})
 
 
 def _write(folder: Path, encoder: Any, head: Mapping[str, Any], tokenizer: Path, about: Mapping[str, Any]) -> None:
@@ -68,7 +72,8 @@ def _write(folder: Path, encoder: Any, head: Mapping[str, Any], tokenizer: Path,
         raise ModelLoadError("is no folder of such a model, and not empty", where=str(folder), fix=fix)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ABOUT).unlink(missing_ok=True)  # from here on it is no model until it is whole
-    encoder.save_pretrained(folder)
+    with quietly():
+        encoder.save_pretrained(folder)
     for pattern in files.TOKENIZER_FILES:
         for file in tokenizer.glob(pattern):
             if file.resolve() != (folder / file.name).resolve():
@@ -182,13 +187,12 @@ def _layers(state: Mapping[str, Any], width: int | None, path: Path) -> Layers:
     """The head's layers, of the right shapes."""
     import torch
 
-    names = [f"{place}.{part}" for place in LINEAR for part in ("weight", "bias")]
-    if sorted(state) != sorted(names):
-        found = f"the head holds {', '.join(sorted(state)[:8]) or 'nothing'}, expected {', '.join(names)}"
+    if sorted(state) != sorted(HEAD_NAMES):
+        found = f"the head holds {', '.join(sorted(state)[:8]) or 'nothing'}, expected {', '.join(HEAD_NAMES)}"
         raise ModelLoadError(found, where=str(path), fix="The checkpoint is not whole, or not of SEScore2")
     d = width or state["6.weight"].shape[-1]
     shapes = [(2 * d, 4 * d), (2 * d,), (d, 2 * d), (d,), (1, d), (1,)]
-    for name, shape in zip(names, shapes, strict=True):
+    for name, shape in zip(HEAD_NAMES, shapes, strict=True):
         value = state[name]
         if tuple(value.shape) != shape or not value.is_floating_point() or not bool(torch.isfinite(value).all()):
             found = f"{name} of the head is {tuple(value.shape)} {value.dtype}, expected {shape} finite numbers"

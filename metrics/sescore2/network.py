@@ -2,19 +2,23 @@
 
     f = [y, x, x*y, |y - x|],    score = w3 . tanh(W2 tanh(W1 f + b1) + b2) + b3
 
-for a hypothesis y and a reference x, each the mean of the last layer over all tokens; dropout follows every tanh.
+for a hypothesis y and a reference x, each the mean of the last layer over all tokens; dropout follows every tanh. While
+it is trained, the last layer gives the score in tens (`UNIT`): Adam moves all weights by steps of one size, and steps
+that reach -50 in w3 would saturate the tanh below it. Saved weights are those of the equation.
 Scoring uses the packed encoder and the factorised head instead (see `metric`), which give the same numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..errors import InputError
 from ..reps import FloatArray, IntArray, Ragged
 
+UNIT = 10.0  # of the last layer's output while it is trained
 LINEAR = (0, 3, 6)  # places of the linear layers in the head; an activation and a dropout stand between two
 
 
@@ -48,13 +52,20 @@ def freeze(network: Any, layers: int) -> None:
     Args:
         network: the network.
         layers: how many layers; -1 for all of them.
+
+    Raises:
+        InputError: the encoder keeps its layers elsewhere than those of the BERT family.
     """
     encoder = network["encoder"]
     if layers < 0:
         encoder.requires_grad_(False)
     elif layers:
+        held = getattr(getattr(encoder, "encoder", None), "layer", None)
+        if held is None or not hasattr(encoder, "embeddings"):
+            kind = encoder.config.model_type
+            raise InputError(f"layers of {kind} are not known here", where="frozen_layers", fix="Give 0 or -1")
         encoder.embeddings.requires_grad_(False)
-        for layer in encoder.encoder.layer[:layers]:
+        for layer in held[:layers]:
             layer.requires_grad_(False)
 
 
@@ -74,7 +85,21 @@ def head_scores(estimator: Any, h: Any, r: Any) -> Any:
     """Scores [n] of hypothesis and reference vectors [n, d]."""
     import torch
 
-    return estimator(torch.cat((h, r, h * r, (h - r).abs()), 1))[:, 0]
+    return estimator(torch.cat((h, r, h * r, (h - r).abs()), 1))[:, 0] * UNIT
+
+
+def head_state(network: Any) -> dict[str, Any]:
+    """The head's tensors by their names on disk, as the equation has them."""
+    state = {name: value.detach().float().cpu().clone() for name, value in network["estimator"].state_dict().items()}
+    for name in (f"{LINEAR[-1]}.weight", f"{LINEAR[-1]}.bias"):
+        state[name] *= UNIT
+    return state
+
+
+def load_head(network: Any, state: Mapping[str, Any]) -> None:
+    """Puts tensors as `head_state` gives them into the head."""
+    last = f"{LINEAR[-1]}."
+    network["estimator"].load_state_dict({n: v / UNIT if n.startswith(last) else v for n, v in state.items()})
 
 
 def batch_of(ids: Ragged, rows: IntArray, padding: int, device: Any) -> tuple[Any, Any]:

@@ -25,7 +25,7 @@ from ..settings import settings
 from ..texts import Item
 from .examples import Examples
 from .model import reader_of, save_model
-from .network import batch_of, freeze, head_scores, make_network, pooled, scores, set_dropout
+from .network import UNIT, batch_of, freeze, head_scores, make_network, pooled, scores, set_dropout
 from .rescaling import bounds
 from .stages import Stage, complete_file, finished, opened
 
@@ -152,7 +152,7 @@ class _Run:
         self.examples, self.held = examples.split(HELD_OUT, MOST_HELD_OUT, how.seed)
         self.validate = validate or (self._held_out_score if len(self.held.scores) else None)
         with torch.no_grad():
-            self.network["estimator"][-1].bias.fill_(float(self.examples.scores.mean()))
+            self.network["estimator"][-1].bias.fill_(float(self.examples.scores.mean()) / UNIT)
         self.optimizer = torch.optim.AdamW(self._groups(), weight_decay=how.weight_decay)
         self.step, self.best, self.worse, self.saved_at = 0, -np.inf, 0, monotonic()
 
