@@ -114,22 +114,27 @@ def batch_of(ids: Ragged, rows: IntArray, padding: int, device: Any) -> tuple[An
     return torch.from_numpy(tokens).to(device), torch.from_numpy(held.astype(np.int64)).to(device)
 
 
-def scores(network: Any, ids: Ragged, pairs: IntArray, padding: int, device: Any, rows: int = 64) -> FloatArray:
-    """Scores [n] of pairs [n, 2], rows of `ids` of the hypothesis and the reference; as it is, trained or in training.
-
-    Every text is encoded once, so in training mode both sides of an identical pair are one view.
-    """
+def vectors_of(encoder: Any, ids: Ragged, padding: int, device: Any, rows: int = 64) -> Any:
+    """Text vectors [n, d] of all rows of `ids`, without gradients; the encoder in the mode that it is in."""
     import torch
 
-    needed, place = np.unique(pairs, return_inverse=True)
-    order = np.argsort(ids.lengths[needed], kind="stable")
-    vectors = torch.empty(len(needed), network["encoder"].config.hidden_size, device=device)
+    order = np.argsort(ids.lengths, kind="stable")
+    found = torch.empty(len(order), encoder.config.hidden_size, device=device)
     with torch.no_grad():
         for start in range(0, len(order), rows):
             part = order[start : start + rows]
-            vectors[torch.from_numpy(part).to(device)] = pooled(
-                network["encoder"], *batch_of(ids, needed[part], padding, device)
-            ).float()
+            place = torch.from_numpy(part).to(device)
+            found[place] = pooled(encoder, *batch_of(ids, part, padding, device)).float()
+    return found
+
+
+def scores(network: Any, ids: Ragged, pairs: IntArray, padding: int, device: Any) -> FloatArray:
+    """Scores [n] of pairs [n, 2], rows of `ids` of the hypothesis and the reference; every text is encoded once."""
+    import torch
+
+    needed, place = np.unique(pairs, return_inverse=True)
+    vectors = vectors_of(network["encoder"], ids[needed], padding, device)
+    with torch.no_grad():
         h, r = (vectors[torch.from_numpy(column).to(device)] for column in place.reshape(pairs.shape).T)
         found: FloatArray = head_scores(network["estimator"], h, r).double().cpu().numpy()
     return found

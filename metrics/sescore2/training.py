@@ -25,7 +25,7 @@ from ..settings import settings
 from ..texts import Item
 from .examples import Examples
 from .model import reader_of, save_model
-from .network import UNIT, batch_of, freeze, head_scores, make_network, pooled, scores, set_dropout
+from .network import UNIT, batch_of, freeze, head_scores, make_network, pooled, scores, set_dropout, vectors_of
 from .rescaling import bounds
 from .stages import Stage, complete_file, finished, opened
 
@@ -48,7 +48,8 @@ class Training:
         warmup: share of the steps over which rates rise first.
         weight_decay: of AdamW.
         dropout: of encoder and head.
-        frozen_layers: the embeddings and so many layers of the encoder stay as they are; -1 for all of it.
+        frozen_layers: the embeddings and so many layers of the encoder stay as they are; -1 for all of it, so that each
+            text is encoded once, without dropout, and only the head is trained.
         identical: how often an anchor is paired with itself, beside each synthetic pair.
         strange: how often with another anchor.
         max_tokens: the longest text.
@@ -149,6 +150,7 @@ class _Run:
         self.reader = reader_of(self.folder, self.network["encoder"], how.max_tokens)
         examples = Examples.of(pairs.rows(), how.pairs)
         self.ids = self._read(examples.texts)
+        self.vectors: Any = None  # of all texts, where the encoder stays as it is
         self.examples, self.held = examples.split(HELD_OUT, MOST_HELD_OUT, how.seed)
         self.validate = validate or (self._held_out_score if len(self.held.scores) else None)
         with torch.no_grad():
@@ -159,6 +161,9 @@ class _Run:
     def train(self) -> dict[str, int]:
         """All steps from where an earlier run stopped; the best weights stay in the network."""
         how = self.how
+        if how.frozen_layers < 0:
+            encoder = self.network["encoder"].train(False)
+            self.vectors = vectors_of(encoder, self.ids, self.padding, self.device)
         epochs = [self._epoch(number)[1] for number in range(how.epochs)]
         steps = sum(map(len, epochs))
         every = how.validate_every or max(map(len, epochs))
@@ -232,8 +237,11 @@ class _Run:
     def _loss(self, examples: Examples, part: Any) -> Any:
         """Summed squared error; both sides of a pair are encoded, so that identical texts are two views."""
         rows = np.concatenate((examples.hypotheses[part], examples.references[part]))
-        tokens = batch_of(self.ids, rows, self.padding, self.device)
-        h, r = pooled(self.network["encoder"], *tokens, self.how.devices).chunk(2)
+        if self.vectors is not None:
+            h, r = self.vectors[self.torch.from_numpy(rows).to(self.device)].chunk(2)
+        else:
+            tokens = batch_of(self.ids, rows, self.padding, self.device)
+            h, r = pooled(self.network["encoder"], *tokens, self.how.devices).chunk(2)
         wanted = self.torch.from_numpy(examples.scores[part]).float().to(self.device)
         return ((head_scores(self.network["estimator"], h, r).float() - wanted) ** 2).sum()
 
@@ -263,7 +271,12 @@ class _Run:
 
     def _held_out_score(self, _: Predict) -> float:
         rows = np.stack((self.held.hypotheses, self.held.references), 1)
-        found = scores(self.network, self.ids, rows, self.padding, self.device)
+        if self.vectors is None:
+            found = scores(self.network, self.ids, rows, self.padding, self.device)
+        else:
+            with self.torch.no_grad():
+                h, r = (self.vectors[self.torch.from_numpy(side).to(self.device)] for side in rows.T)
+                found = head_scores(self.network["estimator"], h, r).double().cpu().numpy()
         return -float(np.mean((found - self.held.scores) ** 2))
 
     def _save(self) -> None:
