@@ -81,7 +81,10 @@ def of_cosine(model: str) -> Score:
         texts = list(dict.fromkeys([*hypotheses, *(text for several in references for text in several)]))
         vectors = dict(zip(texts, encoder(texts), strict=True))
         return np.array(
-            [max(float(vectors[h] @ vectors[r]) for r in several) for h, several in zip(hypotheses, references, strict=True)]
+            [
+                max(float(vectors[h] @ vectors[r]) for r in several)
+                for h, several in zip(hypotheses, references, strict=True)
+            ]
         )
 
     return score

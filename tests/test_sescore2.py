@@ -76,7 +76,9 @@ def test_golden_pairs() -> None:
     np.testing.assert_allclose(found.T, CASES["pairwise"]["matrix"], atol=1e-4)
 
 
-@given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4), st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3))
+@given(
+    st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4), st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3)
+)
 @settings(deadline=None, max_examples=15, database=None)
 def test_pairs_are_the_definition(hypotheses: list[str], references: list[str]) -> None:
     found = tiny().pairwise(hypotheses, references)
@@ -163,7 +165,15 @@ class Estimator(torch.nn.Module):
         super().__init__()
         width = state["6.weight"].shape[1]
         tanh, linear = torch.nn.Tanh, torch.nn.Linear
-        parts = (linear(4 * width, 2 * width), tanh(), tanh(), linear(2 * width, width), tanh(), tanh(), linear(width, 1))
+        parts = (
+            linear(4 * width, 2 * width),
+            tanh(),
+            tanh(),
+            linear(2 * width, width),
+            tanh(),
+            tanh(),
+            linear(width, 1),
+        )
         self.ff = torch.nn.Sequential(*parts)
         self.ff.load_state_dict(state)
 
@@ -246,7 +256,7 @@ def test_which_checkpoint_of_a_folder(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"")
     assert read_model(tmp_path, ENCODER).max_tokens == 256
     (tmp_path / "sescore2_en.ckpt").unlink()
-    with pytest.raises(ModelLoadError, match="of .ckpt files sescore2_en_original.ckpt, sescorex_seg.ckpt"):
+    with pytest.raises(ModelLoadError, match=r"of \.ckpt files sescore2_en_original.ckpt, sescorex_seg.ckpt"):
         read_model(tmp_path, ENCODER)
     with pytest.raises(ModelLoadError, match="no such file or folder"):
         read_model(tmp_path / "nothing.ckpt", ENCODER)

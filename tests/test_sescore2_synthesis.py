@@ -1,4 +1,4 @@
-"""Words, edits, sampling, neighbours and severity of SEScore2 against golden values, plain paths and their invariants."""
+"""Words, edits, sampling, neighbours and severity of SEScore2: golden values, plain paths, invariants."""
 
 from __future__ import annotations
 
@@ -177,7 +177,11 @@ def test_golden_margins(convention: str, count_self: bool) -> None:
     else:
         np.testing.assert_allclose(margins, expected["margins"], atol=1e-6)
     kept = [
-        [int(i) for i, m in sorted(zip(ids, ms, strict=True), key=lambda p: -p[1]) if m >= case["threshold"] and i != row]
+        [
+            int(i)
+            for i, m in sorted(zip(ids, ms, strict=True), key=lambda p: -p[1])
+            if m >= case["threshold"] and i != row
+        ]
         for row, (ids, ms) in enumerate(zip(found.ids, margins, strict=True))
     ]
     assert list(map(sorted, kept)) == list(map(sorted, expected["kept_ids"]))

@@ -3,9 +3,9 @@
     ff([h, r, h*r, |h-r|, h*s, |h-s|]);   first layer:  A(h, s) + B(r) + C(h, r)
     A = W_h h + W_hs (h*s) + W_ds |h-s| + bias,   B = W_r r,   C = W_hr (h*r) + W_d |h-r|
 
-SEScore2 reads no source: its head has neither W_hs nor W_ds. A and B are computed once per text; C, which is symmetric, once per unordered pair of a square block. Without references
-the head is ff([h, s, h*s, |h-s|]), once per text. Every product has a multiple of 16 rows and columns: then a row's
-bytes do not depend on its neighbours.
+SEScore2 reads no source: its head has neither W_hs nor W_ds. A and B are computed once per text; C, which is symmetric,
+once per unordered pair of a square block. Without references the head is ff([h, s, h*s, |h-s|]), once per text. Every
+product has a multiple of 16 rows and columns: then a row's bytes do not depend on its neighbours.
 """
 
 from __future__ import annotations

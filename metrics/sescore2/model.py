@@ -100,9 +100,7 @@ def read_model(path: Path, encoder_path: str | None = None) -> SEScore2Model:
     return _released(path, encoder_path)
 
 
-def reader_of(
-    folder: Path, encoder: Any, max_tokens: int, truncation: Truncation = "oldest-context"
-) -> Reader:
+def reader_of(folder: Path, encoder: Any, max_tokens: int, truncation: Truncation = "oldest-context") -> Reader:
     """What makes ids of texts for a model: the tokenizer of a folder, texts no longer than the encoder reads."""
     tokenizer = tokenizer_of(folder)
     return Reader(tokenizer, Frame.of(tokenizer), min(max_tokens, longest_input(encoder)), truncation)

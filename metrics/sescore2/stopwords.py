@@ -1,4 +1,4 @@
-"""Words that carry little meaning, whose loss is a minor mistake: a built-in English list, a file, or the frequent ones.
+"""Words of little meaning, whose loss is a minor mistake: a built-in English list, a file, or the frequent ones.
 
 Negations are not among them: without one a text says something else.
 """
@@ -12,8 +12,7 @@ from pathlib import Path
 from ..errors import InputError
 from .words import Words, bare, is_punctuation
 
-ENGLISH = frozenset(
-    """
+_ENGLISH = """
     a about above after again against all also although am among an and any are around as at be because been before
     being below between both but by can could did do does doing down during each either few for from further had has
     have having he her here hers herself him himself his how however i if in into is it its itself just like may me
@@ -22,8 +21,8 @@ ENGLISH = frozenset(
     they this those though through thus to too toward towards under until up upon us very via was we were what when
     where whether which while who whom whose why will with within would yet you your yours yourself yourselves
     's 're 've 'll 'd 'm
-    """.split()
-)
+"""
+ENGLISH = frozenset(_ENGLISH.split())
 
 
 def stop_words(name: str, texts: Iterable[Words]) -> frozenset[str]:

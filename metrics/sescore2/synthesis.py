@@ -132,9 +132,7 @@ def mine(work: Path, how: Synthesis, device: str | None = None, on_progress: OnP
             return stage
         vectors, known = before.array(), [row["text"] for row in texts.rows()]
         anchors = _anchors(len(known), how)
-        found = nearest(
-            vectors, known, anchors, how.neighbours, device=device_of(device), on_progress=on_progress
-        )
+        found = nearest(vectors, known, anchors, how.neighbours, device=device_of(device), on_progress=on_progress)
         good = (found.margins >= how.margin) & (found.cosines >= how.min_cosine) & (found.ids >= 0)
         rows = []
         for i, anchor in enumerate(anchors.tolist()):
@@ -150,8 +148,8 @@ def mine(work: Path, how: Synthesis, device: str | None = None, on_progress: OnP
 def perturb(work: Path, how: Synthesis, on_progress: OnProgress = quiet, folder: str = "perturb") -> Stage:
     """Gives the anchors mistakes.
 
-    Rows: "anchor" (its number), "words" of the anchor, "edits" [[start, end, words], ...], disjoint and sorted; "source"
-    where there is one.
+    Rows: "anchor" (its number), "words" of the anchor, "edits" [[start, end, words], ...], disjoint and sorted, and
+    "source" where there is one.
     """
     texts, before = finished(work / "texts"), finished(work / "mine")
     names = ("words", "samples", "drops", "operations", "edits", "seed")

@@ -2,7 +2,8 @@
 
 A step is a function of the weights before it, the seed and its number: batches and dropout are drawn anew for each, so
 a run that is resumed from its last state ends in the same weights on the same machine. The best model by validation is
-kept, where there is validation; scores of the test data must not serve for that.
+kept, where there is validation, which goes by rank or correlation: without dropout all scores are nearer to 0. Scores
+of the test data must not serve for that.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def fit(
         out: the folder of the model.
         how: the settings.
         device: where it is trained, unless the settings name several devices.
-        validate: what says how good a model is, higher is better; minus the error on pairs held out if not given.
+        validate: what says how good a model is, higher is better; the correlation on pairs held out if not given.
         on_progress: called after every step.
         before: the stage with the pairs.
         folder: the stage of the training.
@@ -277,7 +278,8 @@ class _Run:
             with self.torch.no_grad():
                 h, r = (self.vectors[self.torch.from_numpy(side).to(self.device)] for side in rows.T)
                 found = head_scores(self.network["estimator"], h, r).double().cpu().numpy()
-        return -float(np.mean((found - self.held.scores) ** 2))
+        x, y = (values - values.mean() for values in (found, self.held.scores))
+        return float(x @ y / max(1e-12, np.sqrt((x @ x) * (y @ y))))
 
     def _save(self) -> None:
         state = {"step": self.step, "best": self.best, "worse": self.worse}

@@ -108,7 +108,7 @@ def _fit(values: Mapping[str, Any], work: Path, out: Path) -> Stage:
             fix = "Expected NAME or NAME:lower"
             raise InputError(f"found {values['validation_score']!r}", where="--validation-score", fix=fix)
         validate = validator(read_rated(values["validation"], field, direction == "lower"))
-    measure = "Kendall" if validate else "minus the error held out"
+    measure = "Kendall" if validate else "correlation held out"
     share = 0.0
     with Progress("steps", lambda: share, quiet) as progress:
 
