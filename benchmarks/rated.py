@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import kendalltau
-
 from discorank import load_metric
 from discorank.metrics.reps import FloatArray
 from discorank.metrics.sescore2.embedding import SentenceEncoder
+from discorank.rerank.statistics import tau_b
 
 POOR = {"ted.zh-en": "refA"}  # a reference that people rate worse than every system
 Score = Callable[[Sequence[str], Sequence[Sequence[str]]], FloatArray]
@@ -92,7 +91,7 @@ def of_cosine(model: str) -> Score:
 
 def agreement(rated: Rated, scores: FloatArray) -> dict[str, float]:
     """Kendall's tau-b by what was rated, and within segments."""
-    found = {name: float(kendalltau(scores, human).statistic) for name, human in rated.human.items()}
+    found = {name: tau_b(scores.tolist(), human.tolist()) or 0.0 for name, human in rated.human.items()}
     if rated.segments is not None:
         found["within"] = _within(rated, scores)
     return found
@@ -103,8 +102,8 @@ def _within(rated: Rated, scores: FloatArray) -> float:
     groups: dict[int, list[int]] = defaultdict(list)
     for row, segment in enumerate(rated.segments or ()):
         groups[segment].append(row)
-    taus = [kendalltau(scores[rows], human[rows]).statistic for rows in groups.values() if len(rows) > 1]
-    return float(np.mean([tau for tau in taus if not np.isnan(tau)]))
+    taus = [tau_b(scores[rows].tolist(), human[rows].tolist()) for rows in groups.values()]
+    return float(np.mean([tau for tau in taus if tau is not None]))
 
 
 def _rows(path: Path) -> list[Any]:

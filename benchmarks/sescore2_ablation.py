@@ -41,7 +41,7 @@ def variants(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any],
     yield "retrieved, stop-list severity", {}, stops, options.pairs
     if options.mlm:
         for mode in ("paper", "code"):
-            judged = Severity(severity=mode, mlm=options.mlm)  # type: ignore[arg-type]
+            judged = Severity(severity=mode, mlm=options.mlm)
             yield f"retrieved, {mode} severity", {}, judged, options.pairs
     for size in options.sizes:
         if size != options.pairs:

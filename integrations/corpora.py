@@ -63,15 +63,15 @@ def read_rated(path: str, score_field: str = "score", lower: bool = False) -> li
     found = []
     for number, line in without_trailing_blanks(source):
         row = _object(line, source, number)
-        (hypothesis,) = _texts(row, "hypothesis", source, number)[:1] or [None]
+        hypotheses = _texts(row, "hypothesis", source, number)
         references = _texts(row, "references" if "references" in row else "reference", source, number)
         score = row.get(score_field)
         if isinstance(score, bool) or not isinstance(score, int | float) or not isfinite(score):
             found_score = f"{score_field} is {excerpt(score)}, expected a number"
             raise source.refusal(number, found_score, "Name the field of the score: --validation-score")
-        if hypothesis is None or not references:
+        if not hypotheses or not references:
             raise source.refusal(number, "no hypothesis or no reference", "Give both as text")
-        found.append(RatedText(hypothesis, tuple(references), -float(score) if lower else float(score)))
+        found.append(RatedText(hypotheses[0], tuple(references), -float(score) if lower else float(score)))
     if len(found) < 2:
         raise source.refusal(0, f"{len(found)} rated texts", "Give at least two")
     return found

@@ -235,7 +235,7 @@ def test_faiss_where_there_is_one_finds_the_same(monkeypatch: pytest.MonkeyPatch
     module = "discorank.metrics.sescore2.neighbours"
     monkeypatch.setattr(f"{module}.FAISS_FROM", 1)
     monkeypatch.setattr(f"{module}.find_spec", lambda name: name)
-    monkeypatch.setitem(sys.modules, "faiss", type("faiss", (), {"IndexFlatIP": Index}))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "faiss", type("faiss", (), {"IndexFlatIP": Index}))
     other: Nearest = nearest(vectors, texts, np.arange(30), 7)
     assert other.ids.tolist() == plain.ids.tolist()
     np.testing.assert_allclose(other.margins, plain.margins, atol=1e-5)

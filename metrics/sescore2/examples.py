@@ -35,7 +35,7 @@ class Examples(NamedTuple):
             InputError: there is none.
         """
         number: dict[str, int] = {}
-        found = []
+        found: list[tuple[int, int, float]] = []
         for row in rows:
             if limit is not None and len(found) == limit:
                 break
@@ -43,8 +43,8 @@ class Examples(NamedTuple):
             found.append((h, r, float(row["score"])))
         if not found:
             raise InputError("no synthetic pair", where="examples", fix="Give more texts, or a smaller margin")
-        h, r, scores = zip(*found, strict=True)
-        return cls(list(number), np.array(h), np.array(r), np.array(scores))
+        hypotheses, references, scores = zip(*found, strict=True)
+        return cls(list(number), np.array(hypotheses), np.array(references), np.array(scores))
 
     def split(self, share: float, most: int, seed: int) -> tuple[Examples, Examples]:
         """Without a share of the references, at most so many, and these; none where they would be below `FEWEST`."""

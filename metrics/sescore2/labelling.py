@@ -34,7 +34,7 @@ def label(
     none is not made; a text without any left is counted and left out.
     """
     texts, made = finished(work / "texts"), finished(work / before)
-    identity = {"before": made.digest, **asdict(how)}  # type: ignore[call-overload]
+    identity = {"before": made.digest, **asdict(how)}
     if how.mlm:
         identity["mlm"] = files.digest(files.locate(how.mlm))
     with opened(work / folder, identity) as stage:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..reps import IntArray
+from ..reps import FloatArray, IntArray
 
 Floats = NDArray[np.float32]
 Search = Callable[[IntArray, int], tuple[Floats, IntArray]]
@@ -79,10 +79,11 @@ def nearest(
     return Nearest(ids, cosines, margins.astype(np.float32))
 
 
-def _means(cosines: Floats) -> NDArray[np.float64]:
+def _means(cosines: Floats) -> FloatArray:
     """The mean of the neighbours there are."""
     there = np.isfinite(cosines)
-    return np.where(there, cosines, 0).sum(axis=1, dtype=float) / np.maximum(there.sum(axis=1), 1)
+    found: FloatArray = np.where(there, cosines, 0).sum(axis=1, dtype=float) / np.maximum(there.sum(axis=1), 1)
+    return found
 
 
 class _Search:

@@ -74,7 +74,7 @@ def pooled(encoder: Any, ids: Any, mask: Any, devices: Sequence[str] = ()) -> An
     import torch
 
     if len(devices) > 1:
-        out = torch.nn.parallel.data_parallel(encoder, (ids, mask), [torch.device(d).index or 0 for d in devices])
+        out: Any = torch.nn.parallel.data_parallel(encoder, (ids, mask), [torch.device(d).index or 0 for d in devices])
     else:
         out = encoder(input_ids=ids, attention_mask=mask)
     counted = mask[..., None].to(out.last_hidden_state.dtype)

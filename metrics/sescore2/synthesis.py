@@ -204,5 +204,5 @@ def _anchors(count: int, how: Synthesis) -> Any:
 
 
 def _some(how: Synthesis, *names: str) -> dict[str, Any]:
-    values = asdict(how)  # type: ignore[call-overload]
+    values = asdict(how)
     return {name: values[name] for name in names}

@@ -308,4 +308,4 @@ class _Run:
 def _lasting(how: Training) -> dict[str, Any]:
     """The settings that weights depend on."""
     passing = {"save_every_seconds", "devices"}
-    return {name: value for name, value in asdict(how).items() if name not in passing}  # type: ignore[call-overload]
+    return {name: value for name, value in asdict(how).items() if name not in passing}
