@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from discorank import load_metric
 from discorank.metrics.reps import FloatArray
 from discorank.metrics.sescore2.embedding import SentenceEncoder

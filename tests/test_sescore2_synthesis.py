@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from discorank.metrics.errors import InputError, MetricError, ModelLoadError
 from discorank.metrics.sescore2.edits import Edit, applied, edits_between
 from discorank.metrics.sescore2.masked import MaskedLM, Masking
-from discorank.metrics.sescore2.neighbours import Nearest, nearest, unit
+from discorank.metrics.sescore2.neighbours import Search, margins, means, unit
 from discorank.metrics.sescore2.sampling import LONGEST_DROP, MOST, mined, random_edits, sampled
 from discorank.metrics.sescore2.severity import Judge, Severity, by_rule, inverse_frequencies
 from discorank.metrics.sescore2.stopwords import stop_words
@@ -160,29 +160,34 @@ def test_random_edits_are_disjoint_and_proposable(length: int, seed: int) -> Non
 # neighbours
 
 
+def nearest(vectors: Any, texts: Sequence[str], k: int, count_self: bool = False) -> tuple[Any, Any]:
+    """The neighbours of all rows and their margins."""
+    found = Search(vectors, texts, k, count_self=count_self)(np.arange(len(vectors)))
+    return found, margins(found, means(found), means(found))
+
+
 @pytest.mark.parametrize(("convention", "count_self"), [("normalised", True), ("self_excluded", False)])
 def test_golden_margins(convention: str, count_self: bool) -> None:
     case = golden("margin")
     expected = case[convention]
     vectors = unit(np.array(case["vectors"]))
     rows = np.arange(len(vectors))
-    found = nearest(vectors, [str(row) for row in rows], rows, case["k"], count_self=count_self)
-    assert found.ids.tolist() == expected["top_ids"]
-    margins = found.margins
+    found, values = nearest(vectors, [str(row) for row in rows], case["k"], count_self)
+    assert found["id"].tolist() == expected["top_ids"]
     if count_self:
-        np.testing.assert_allclose(found.cosines, expected["similarities"], atol=1e-6)
-        order = np.argsort(-margins, axis=1, kind="stable")
-        assert np.take_along_axis(found.ids, order, 1).tolist() == expected["sorted_ids"]
-        np.testing.assert_allclose(np.take_along_axis(margins, order, 1), expected["sorted_margins"], atol=1e-6)
+        np.testing.assert_allclose(found["cosine"], expected["similarities"], atol=1e-6)
+        order = np.argsort(-values, axis=1, kind="stable")
+        assert np.take_along_axis(found["id"], order, 1).tolist() == expected["sorted_ids"]
+        np.testing.assert_allclose(np.take_along_axis(values, order, 1), expected["sorted_margins"], atol=1e-6)
     else:
-        np.testing.assert_allclose(margins, expected["margins"], atol=1e-6)
+        np.testing.assert_allclose(values, expected["margins"], atol=1e-6)
     kept = [
         [
             int(i)
             for i, m in sorted(zip(ids, ms, strict=True), key=lambda p: -p[1])
             if m >= case["threshold"] and i != row
         ]
-        for row, (ids, ms) in enumerate(zip(found.ids, margins, strict=True))
+        for row, (ids, ms) in enumerate(zip(found["id"], values, strict=True))
     ]
     assert list(map(sorted, kept)) == list(map(sorted, expected["kept_ids"]))
 
@@ -206,14 +211,13 @@ def test_neighbours_are_those_of_a_double_loop(n: int, k: int, seed: int) -> Non
     random = np.random.default_rng(seed)
     vectors = unit(np.abs(random.normal(size=(n, 5))).astype(np.float32) + 0.1)
     texts = [f" {i}" if i % 4 else "same " for i in range(n)]
-    rows = np.sort(random.permutation(n)[: max(1, n // 2)])
-    found = nearest(vectors, texts, rows, k)
-    for place, expected in enumerate(plain_nearest(vectors, texts, rows.tolist(), min(k, n - 1))):
-        there = found.ids[place] >= 0
+    found, values = nearest(vectors, texts, k)
+    for row, expected in enumerate(plain_nearest(vectors, texts, range(n), min(k, n - 1))):
+        there = found["id"][row] >= 0
         assert there.sum() == len(expected)
-        np.testing.assert_allclose(found.cosines[place][there], [c for c, _ in expected], atol=1e-5)
-        np.testing.assert_allclose(found.margins[place][there], [m for _, m in expected], atol=1e-4)
-        assert all(texts[i].strip() != texts[rows[place]].strip() for i in found.ids[place][there])
+        np.testing.assert_allclose(found["cosine"][row][there], [c for c, _ in expected], atol=1e-5)
+        np.testing.assert_allclose(values[row][there], [m for _, m in expected], atol=1e-4)
+        assert all(texts[i].strip() != texts[row].strip() for i in found["id"][row][there])
 
 
 def test_faiss_where_there_is_one_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,14 +235,14 @@ def test_faiss_where_there_is_one_finds_the_same(monkeypatch: pytest.MonkeyPatch
 
     vectors = unit(np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32))
     texts = [str(i // 2) for i in range(30)]
-    plain = nearest(vectors, texts, np.arange(30), 7)
+    plain, plain_margins = nearest(vectors, texts, 7)
     module = "discorank.metrics.sescore2.neighbours"
     monkeypatch.setattr(f"{module}.FAISS_FROM", 1)
     monkeypatch.setattr(f"{module}.find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "faiss", type("faiss", (), {"IndexFlatIP": Index}))
-    other: Nearest = nearest(vectors, texts, np.arange(30), 7)
-    assert other.ids.tolist() == plain.ids.tolist()
-    np.testing.assert_allclose(other.margins, plain.margins, atol=1e-5)
+    other, other_margins = nearest(vectors, texts, 7)
+    assert other["id"].tolist() == plain["id"].tolist()
+    np.testing.assert_allclose(other_margins, plain_margins, atol=1e-5)
 
 
 def test_vectors_without_direction_are_refused() -> None:

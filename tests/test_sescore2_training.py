@@ -27,7 +27,7 @@ from discorank.metrics.sescore2.labelling import label
 from discorank.metrics.sescore2.network import freeze, make_network, set_dropout
 from discorank.metrics.sescore2.severity import Severity
 from discorank.metrics.sescore2.stages import Stage, finished, opened
-from discorank.metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, write_texts
+from discorank.metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, search, write_texts
 from discorank.metrics.sescore2.training import Told, Training, fit
 
 GOLDEN = Path(__file__).parent / "golden" / "sescore2"
@@ -52,7 +52,8 @@ def texts() -> tuple[str, ...]:
 def synthetic(work: Path, how: Synthesis = SYNTHESIS) -> Path:
     write_texts(work, [(text, None) for text in texts()], how)
     embed(work, how, "cpu")
-    mine(work, how, "cpu")
+    search(work, how, "cpu")
+    mine(work, how)
     perturb(work, how)
     label(work, Severity(), how, "cpu")
     return work
@@ -136,7 +137,7 @@ def test_synthesis_is_interrupted_at_every_shard_and_ends_the_same(
             break
         except KeyboardInterrupt:
             interruptions += 1
-    assert interruptions >= 3 * len(texts()) // 16
+    assert interruptions >= 4 * len(texts()) // 16
     rows = [list(finished(folder / "label").rows()) for folder in (plain, again, work)]
     assert rows[0] == rows[1] == rows[2]  # whatever the size of shards
     for row in rows[0]:
@@ -174,7 +175,7 @@ def test_ablations_of_the_synthesis(work: Path, tmp_path: Path, more: dict[str, 
 def test_anchors_are_a_sample(work: Path, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(work, tmp_path / "work"))
     shutil.rmtree(copied / "mine")
-    stage = mine(copied, Synthesis(encoder=ENCODER, anchors=7, neighbours=5, margin=0.9), "cpu")
+    stage = mine(copied, Synthesis(encoder=ENCODER, anchors=7, neighbours=8, margin=0.9))
     assert stage.counts is not None
     assert stage.counts["anchors"] == 7
     assert all(row["anchor"] not in row["neighbours"] for row in stage.rows())
@@ -332,7 +333,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     checked = ["--validation", str(rated), "--validation-score", "mqm:lower"]
     command = [str(data), *where, *how, *judged, *checked]
     assert main(["train", "sescore2", "mine", *command]) == 4
-    assert "the stage embed has not been run" in capsys.readouterr().err
+    assert "the stage texts has not been run" in capsys.readouterr().err
     assert main(["train", "sescore2", "texts", *command]) == 0
     assert main(["train", "sescore2", *command]) == 0
     told = capsys.readouterr().err

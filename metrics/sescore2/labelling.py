@@ -13,7 +13,7 @@ from .masked import MaskedLM
 from .severity import Judge, Severity
 from .stages import OnProgress, Stage, finished, opened
 from .stopwords import stop_words
-from .synthesis import Synthesis, quiet
+from .synthesis import SHARD, Synthesis, quiet
 from .words import Words, joined, word_splitter
 
 Row = Mapping[str, Any]
@@ -46,7 +46,7 @@ def label(
         judge = Judge(how, stop_words(how.stop_words, known), known, model)
         for shard in made.shards[len(stage.shards) :]:
             stage.write(labelled(judge, list(made.rows([shard]))))
-            on_progress(len(stage.shards))
+            on_progress(SHARD * len(stage.shards))
         kept, given = (sum(1 for _ in rows.rows()) for rows in (stage, made))
         stage.finish({"pairs": kept, "without a mistake": given - kept})
         return stage

@@ -10,28 +10,20 @@ texts that say the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..reps import FloatArray, IntArray
+from ..reps import Array, FloatArray, IntArray
 
 Floats = NDArray[np.float32]
-Search = Callable[[IntArray, int], tuple[Floats, IntArray]]
+NEIGHBOUR = np.dtype([("id", "<i4"), ("cosine", "<f4")])
 TILE = 1 << 24  # similarities computed at a time
 FAISS_FROM = 1 << 20  # vectors from which on faiss pays
-
-
-class Nearest(NamedTuple):
-    """The k nearest neighbours of some rows, the most similar first; -1 and -inf where there are fewer."""
-
-    ids: IntArray  # [rows, k]
-    cosines: Floats  # [rows, k]
-    margins: Floats  # [rows, k]
 
 
 def unit(vectors: Floats) -> Floats:
@@ -43,70 +35,43 @@ def unit(vectors: Floats) -> Floats:
     return np.ascontiguousarray(vectors / norms, np.float32)
 
 
-def nearest(
-    vectors: Floats,
-    texts: Sequence[str],
-    rows: IntArray,
-    k: int,
-    *,
-    count_self: bool = False,
-    device: Any = "cpu",
-    on_progress: Callable[[int], None] = lambda done: None,
-) -> Nearest:
-    """The k nearest neighbours among all vectors of the given rows, and the margin of each.
+class Search:
+    """Finds the k most similar vectors, without those of equal texts.
 
     Args:
         vectors: unit length, float32 [n, d].
         texts: the text of each; equal texts (but for space around them) are not neighbours.
-        rows: which rows' neighbours are wanted.
-        k: how many; at most n - 1 are used.
+        k: how many; at most n - 1 are found.
         count_self: whether a row and its equals are among its neighbours, as in the released code.
         device: where products are computed.
-        on_progress: called with the number of rows done; a neighbour that is no row counts as one, too.
+
+    Raises:
+        InputError: there is only one vector.
     """
-    k = min(k, len(vectors) - (not count_self))
-    if k < 1:
-        raise InputError(f"{len(vectors)} texts", where="neighbours", fix="Give more texts: neighbours are among them")
-    search = _Search(vectors, () if count_self else texts, device)
-    cosines, ids = search(rows, k, on_progress)
-    mean = np.full(len(vectors), np.nan)  # of the k nearest
-    mean[rows] = _means(cosines)
-    others = np.flatnonzero(np.isnan(mean) & np.isin(np.arange(len(vectors)), ids))
-    if len(others):
-        mean[others] = _means(search(others, k, lambda done: on_progress(len(rows) + done))[0])
-    around = (mean[rows][:, None] + np.where(ids < 0, np.nan, mean[ids])) / 2
-    margins = np.divide(cosines, around, out=np.full(ids.shape, -np.inf), where=around > 0)
-    return Nearest(ids, cosines, margins.astype(np.float32))
 
-
-def _means(cosines: Floats) -> FloatArray:
-    """The mean of the neighbours there are."""
-    there = np.isfinite(cosines)
-    found: FloatArray = np.where(there, cosines, 0).sum(axis=1, dtype=float) / np.maximum(there.sum(axis=1), 1)
-    return found
-
-
-class _Search:
-    """The k most similar vectors of rows, without those of equal texts."""
-
-    def __init__(self, vectors: Floats, texts: Sequence[str], device: Any) -> None:
+    def __init__(
+        self, vectors: Floats, texts: Sequence[str], k: int, *, count_self: bool = False, device: Any = "cpu"
+    ) -> None:
         import torch
 
-        self.torch, self.vectors = torch, vectors
-        self.equals = _equals(texts)
+        self.torch, self.vectors, self.k = torch, vectors, min(k, len(vectors) - (not count_self))
+        if self.k < 1:
+            raise InputError(f"{len(vectors)} texts", where="neighbours", fix="Give more texts: neighbours are others")
+        self.equals = {} if count_self else _equals(texts)
         self.index: Any = _faiss_index(vectors) if len(vectors) >= FAISS_FROM else None
         self.known: Any = None if self.index is not None else torch.from_numpy(vectors).to(device)
 
-    def __call__(self, rows: IntArray, k: int, on_progress: Callable[[int], None]) -> tuple[Floats, IntArray]:
+    def __call__(self, rows: IntArray) -> Array:
+        """The neighbours of some rows, the most similar first, `NEIGHBOUR` [rows, k]; id -1 where there are fewer."""
         step = max(1, TILE // len(self.vectors))
-        parts = []
+        parts = [np.empty((0, self.k), NEIGHBOUR)]
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
-            parts.append(self._flat(part, k) if self.index is None else self._faiss(part, k))
-            on_progress(start + len(part))
-        if not parts:
-            return np.empty((0, k), np.float32), np.empty((0, k), np.int64)
-        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+            cosines, ids = self._flat(part, self.k) if self.index is None else self._faiss(part, self.k)
+            found = np.empty(cosines.shape, NEIGHBOUR)
+            found["cosine"], found["id"] = cosines, np.where(np.isfinite(cosines), ids, -1)
+            parts.append(found)
+        return np.concatenate(parts)
 
     def _flat(self, rows: IntArray, k: int) -> tuple[Floats, IntArray]:
         torch, known = self.torch, self.known
@@ -115,8 +80,7 @@ class _Search:
             if row in self.equals:
                 cosines[place, self.equals[row]] = -torch.inf
         values, ids = cosines.topk(k, dim=1)
-        values, ids = values.cpu().numpy(), ids.cpu().numpy()
-        return values, np.where(np.isfinite(values), ids, -1)
+        return values.cpu().numpy(), ids.cpu().numpy()
 
     def _faiss(self, rows: IntArray, k: int) -> tuple[Floats, IntArray]:
         more = max((len(self.equals.get(row, ())) for row in rows.tolist()), default=0)
@@ -125,8 +89,27 @@ class _Search:
             if row in self.equals:
                 values[place, np.isin(ids[place], self.equals[row])] = -np.inf
         order = np.argsort(-values, axis=1, kind="stable")[:, :k]
-        values, ids = np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
-        return values, np.where(np.isfinite(values), ids, -1)
+        return np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
+
+
+def means(found: Array) -> FloatArray:
+    """The mean cosine of every row's neighbours [rows], from `NEIGHBOUR` [rows, k]."""
+    there = found["id"] >= 0
+    total: FloatArray = np.where(there, found["cosine"], 0).sum(axis=1, dtype=float)
+    return total / np.maximum(there.sum(axis=1), 1)
+
+
+def margins(found: Array, own: FloatArray, every: FloatArray) -> FloatArray:
+    """The margin of every neighbour [rows, k]; -inf where there is none.
+
+    Args:
+        found: neighbours of some rows, `NEIGHBOUR` [rows, k].
+        own: the mean of each of these rows [rows], as `means` gives it.
+        every: the mean of all rows [n].
+    """
+    there = found["id"] >= 0
+    around = (own[:, None] + every[found["id"]]) / 2
+    return np.divide(found["cosine"], around, out=np.full(found.shape, -np.inf), where=there & (around > 0))
 
 
 def _equals(texts: Sequence[str]) -> dict[int, list[int]]:

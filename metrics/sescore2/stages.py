@@ -93,9 +93,10 @@ class Stage:
                         raise InputError(f"is no JSON: {error}", where=f"{path}:{number}", fix=fix) from error
                     yield row
 
-    def array(self) -> Array:
-        """The rows of all array shards."""
-        return np.concatenate([np.load(path, allow_pickle=False) for path in self.shards])
+    def array(self, shards: Sequence[Path] | None = None) -> Array:
+        """The rows of array shards, all unless some are named."""
+        some = self.shards if shards is None else shards
+        return np.concatenate([np.load(path, allow_pickle=False) for path in some])
 
     def _save(self) -> None:
         with complete_file(self.folder / "stage.json") as path:

@@ -1,4 +1,4 @@
-"""From texts to synthetic pairs, stage by stage: texts, embed, mine, perturb (Xu et al. 2023, section 4.1).
+"""From texts to synthetic pairs, stage by stage: texts, embed, search, mine, perturb (Xu et al. 2023, section 4.1).
 
 Every stage is a folder of shards (see `stages`) in one work folder, made from that of the stage before. What happens to
 an anchor depends on the seed and its number alone, so shards, interruptions and devices change nothing but the last
@@ -18,10 +18,11 @@ from pydantic import Field
 
 from ..errors import InputError
 from ..neural.encoder import device_of
+from ..reps import Array, FloatArray, IntArray
 from ..settings import settings
 from .edits import Edit, applied, edits_between
 from .embedding import SentenceEncoder, digest_of
-from .neighbours import nearest
+from .neighbours import Search, margins, means
 from .sampling import Operations, mined, random_edits, sampled
 from .stages import OnProgress, Stage, finished, opened
 from .words import Words, joined, word_splitter
@@ -123,26 +124,53 @@ def embed(work: Path, how: Synthesis, device: str | None = None, on_progress: On
         return stage
 
 
-def mine(work: Path, how: Synthesis, device: str | None = None, on_progress: OnProgress = quiet) -> Stage:
-    """Finds the neighbours of every anchor that pass the margin, the best first."""
+def search(work: Path, how: Synthesis, device: str | None = None, on_progress: OnProgress = quiet) -> Stage:
+    """Finds the nearest neighbours of all texts."""
     texts, before = finished(work / "texts"), finished(work / "embed")
-    identity = {"before": before.digest, **_some(how, "neighbours", "margin", "min_cosine", "anchors", "seed")}
+    with opened(work / "search", {"before": before.digest, **_some(how, "neighbours")}) as stage:
+        if not stage.complete:
+            known = [row["text"] for row in texts.rows()]
+            find = Search(before.array(), known, how.neighbours, device=device_of(device))
+            for start in range(SHARD * len(stage.shards), len(known), SHARD):
+                stage.write(find(np.arange(start, min(start + SHARD, len(known)))))
+                on_progress(start + SHARD)
+            stage.finish({"texts": len(known)})
+        return stage
+
+
+def mine(work: Path, how: Synthesis, on_progress: OnProgress = quiet) -> Stage:
+    """Keeps the neighbours of every anchor that pass the margin, the best first.
+
+    Rows: "anchor" (the number of its text), "neighbours" (theirs).
+    """
+    before = finished(work / "search")
+    identity = {"before": before.digest, **_some(how, "margin", "min_cosine", "anchors", "seed")}
     with opened(work / "mine", identity) as stage:
         if stage.complete:
             return stage
-        vectors, known = before.array(), [row["text"] for row in texts.rows()]
-        anchors = _anchors(len(known), how)
-        found = nearest(vectors, known, anchors, how.neighbours, device=device_of(device), on_progress=on_progress)
-        good = (found.margins >= how.margin) & (found.cosines >= how.min_cosine) & (found.ids >= 0)
-        rows = []
-        for i, anchor in enumerate(anchors.tolist()):
-            best = sorted(np.flatnonzero(good[i]).tolist(), key=lambda place: -found.margins[i, place])
-            rows.append({"anchor": anchor, "neighbours": [int(found.ids[i, place]) for place in best]})
-        for start in range(SHARD * len(stage.shards), len(rows), SHARD):
-            stage.write(rows[start : start + SHARD])
-        without = sum(not row["neighbours"] for row in rows)
-        stage.finish({"anchors": len(rows), "without neighbour": without, "neighbours": int(good.sum())})
+        every = np.concatenate([means(before.array([shard])) for shard in before.shards])
+        anchors = _anchors(len(every), how)
+        start = sum(len(before.array([shard])) for shard in before.shards[: len(stage.shards)])
+        for shard in before.shards[len(stage.shards) :]:
+            found = before.array([shard])
+            own = anchors[(anchors >= start) & (anchors < start + len(found))]
+            stage.write(_kept(found[own - start], own, every, how))
+            start += len(found)
+            on_progress(start)
+        kept = [len(row["neighbours"]) for row in stage.rows()]
+        stage.finish({"anchors": len(kept), "without neighbour": kept.count(0), "neighbours": sum(kept)})
         return stage
+
+
+def _kept(found: Array, anchors: IntArray, every: FloatArray, how: Synthesis) -> list[Row]:
+    """The neighbours of some anchors that pass."""
+    margin = margins(found, every[anchors], every)
+    good = (margin >= how.margin) & (found["cosine"] >= how.min_cosine) & (found["id"] >= 0)
+    rows = []
+    for i, anchor in enumerate(anchors.tolist()):
+        best = sorted(np.flatnonzero(good[i]).tolist(), key=lambda place: -margin[i, place])
+        rows.append({"anchor": anchor, "neighbours": [int(found["id"][i, place]) for place in best]})
+    return rows
 
 
 def perturb(work: Path, how: Synthesis, on_progress: OnProgress = quiet, folder: str = "perturb") -> Stage:
@@ -197,7 +225,7 @@ class _Maker:
         return sampled(proposals, len(words), random, self.how.drops, self.how.operations)
 
 
-def _anchors(count: int, how: Synthesis) -> Any:
+def _anchors(count: int, how: Synthesis) -> IntArray:
     if how.anchors is None or how.anchors >= count:
         return np.arange(count)
     return np.sort(np.random.default_rng([how.seed, count]).permutation(count)[: how.anchors])

@@ -15,14 +15,14 @@ from ..metrics.sescore2.conversion import convert
 from ..metrics.sescore2.labelling import label
 from ..metrics.sescore2.severity import Severity
 from ..metrics.sescore2.stages import Stage, finished
-from ..metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, write_texts
+from ..metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, search, write_texts
 from ..metrics.sescore2.training import Predict, Told, Training, fit
 from ..metrics.settings import settings
 from ..rerank.statistics import tau_b
 from .console import Progress, say
 from .options import Options, build, needed
 
-STAGES = ("texts", "embed", "mine", "perturb", "label", "fit")
+STAGES = ("texts", "embed", "search", "mine", "perturb", "label", "fit")
 TEXTS_FOR_BOUNDS = 2000  # of a converted checkpoint
 Tell = Callable[[int], None]
 
@@ -87,13 +87,14 @@ def _run(name: str, values: Mapping[str, Any], work: Path, out: Path) -> Stage:
             return write_texts(work, pairs, synthesis, progress)
     if name == "fit":
         return _fit(values, work, out)
-    before = finished(work / STAGES[STAGES.index(name) - 1])
-    total = (before.counts or {}).get("kept") or len(before.shards)
-    with _bar("shards" if total == len(before.shards) else "texts", total, values["quiet"]) as tell:
+    total = finished(work / "texts").counts or {}
+    with _bar("texts", total.get("kept", 0), values["quiet"]) as tell:
         if name == "embed":
             return embed(work, synthesis, device, tell)
+        if name == "search":
+            return search(work, synthesis, device, tell)
         if name == "mine":
-            return mine(work, synthesis, device, tell)
+            return mine(work, synthesis, tell)
         if name == "perturb":
             return perturb(work, synthesis, tell)
         return label(work, build(Severity, values), synthesis, device, tell)
