@@ -23,10 +23,11 @@ import numpy as np
 
 from benchmarks.rated import Rated, agreement, into_english, of_metric
 from discorank.metrics.errors import TruncationWarning
+from discorank.metrics.sescore2.fitting import fit
 from discorank.metrics.sescore2.labelling import label
 from discorank.metrics.sescore2.severity import Severity
 from discorank.metrics.sescore2.synthesis import Synthesis, perturb
-from discorank.metrics.sescore2.training import Training, fit
+from discorank.metrics.sescore2.training import Training
 
 ASPECTS = ("informativeness", "naturalness", "quality", "MQM", "within")
 

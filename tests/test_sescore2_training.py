@@ -23,12 +23,13 @@ from discorank.metrics.errors import InputError, ResumeError
 from discorank.metrics.neural.encoder import pretrained
 from discorank.metrics.reps import FloatArray
 from discorank.metrics.sescore2.examples import SAME, STRANGE, Examples
+from discorank.metrics.sescore2.fitting import fit
 from discorank.metrics.sescore2.labelling import label
 from discorank.metrics.sescore2.network import freeze, make_network, set_dropout
 from discorank.metrics.sescore2.severity import Severity
 from discorank.metrics.sescore2.stages import Stage, finished, opened
 from discorank.metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, search, write_texts
-from discorank.metrics.sescore2.training import Told, Training, fit
+from discorank.metrics.sescore2.training import Told, Training
 
 GOLDEN = Path(__file__).parent / "golden" / "sescore2"
 ENCODER = str(GOLDEN / "tiny_encoder")

@@ -28,7 +28,7 @@ from .examples import Examples
 from .model import reader_of, save_model
 from .network import UNIT, batch_of, freeze, head_scores, make_network, pooled, scores, set_dropout, vectors_of
 from .rescaling import bounds
-from .stages import Stage, complete_file, finished, opened
+from .stages import Stage, complete_file
 
 Predict = Callable[[Sequence[str], Sequence[str]], FloatArray]
 HELD_OUT, MOST_HELD_OUT = 0.02, 500  # references
@@ -91,43 +91,9 @@ class Told(NamedTuple):
     validation: float | None = None
 
 
-def fit(
-    work: Path,
-    out: Path,
-    how: Training,
-    device: str | None = None,
-    validate: Callable[[Predict], float] | None = None,
-    on_progress: Callable[[Told], None] = lambda told: None,
-    before: str = "label",
-    folder: str = "fit",
-) -> Stage:
-    """Trains on the pairs of a work folder and writes the model to `out`.
+class Run:
+    """One training; see `fitting.fit` for the arguments."""
 
-    Args:
-        work: the work folder.
-        out: the folder of the model.
-        how: the settings.
-        device: where it is trained, unless the settings name several devices.
-        validate: what says how good a model is, higher is better; the correlation on pairs held out if not given.
-        on_progress: called after every step.
-        before: the stage with the pairs.
-        folder: the stage of the training.
-
-    Raises:
-        ResumeError: the pairs are not there, or a training with other settings is.
-    """
-    pairs = finished(work / before)
-    identity = {"before": pairs.digest, "encoder": files.digest(files.locate(how.backbone)), **_lasting(how)}
-    with opened(work / folder, identity) as stage:
-        if not stage.complete or not (out / "config.json").exists():
-            run = _Run(stage, pairs, how, device, validate, on_progress)
-            counts = run.train()
-            run.write(out)
-            stage.finish(counts)
-        return stage
-
-
-class _Run:
     def __init__(
         self,
         stage: Stage,
@@ -191,7 +157,7 @@ class _Run:
         """The model, with the bounds that rescaling needs."""
         random = np.random.default_rng([self.how.seed, 4])
         low, high = bounds(self.network, self.ids, np.unique(self.examples.references), self.padding, random)
-        training = {name: list(v) if isinstance(v, tuple) else v for name, v in _lasting(self.how).items()}
+        training = {name: list(v) if isinstance(v, tuple) else v for name, v in lasting(self.how).items()}
         about = {"max_tokens": self.how.max_tokens, "low": low, "high": high, "training": training}
         save_model(out, self.network, self.folder, about)
 
@@ -305,7 +271,7 @@ class _Run:
             raise ResumeError(f"cannot be read: {type(error).__name__}", where=str(path), fix=fix) from error
 
 
-def _lasting(how: Training) -> dict[str, Any]:
+def lasting(how: Training) -> dict[str, Any]:
     """The settings that weights depend on."""
     passing = {"save_every_seconds", "devices"}
     return {name: value for name, value in asdict(how).items() if name not in passing}

@@ -12,11 +12,12 @@ import numpy as np
 from ..integrations.corpora import RatedText, read_rated, read_texts
 from ..metrics.errors import InputError
 from ..metrics.sescore2.conversion import convert
+from ..metrics.sescore2.fitting import fit
 from ..metrics.sescore2.labelling import label
 from ..metrics.sescore2.severity import Severity
 from ..metrics.sescore2.stages import Stage, finished
 from ..metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, search, write_texts
-from ..metrics.sescore2.training import Predict, Told, Training, fit
+from ..metrics.sescore2.training import Predict, Told, Training
 from ..metrics.settings import settings
 from ..rerank.statistics import tau_b
 from .console import Progress, say
