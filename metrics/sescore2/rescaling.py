@@ -36,17 +36,17 @@ def bounds(
     others = np.roll(chosen, 1)
     torch.manual_seed(int(random.integers(1 << 31)))
     network.train()
-    network["estimator"].eval()
+    network["estimator"].train(False)
     low, high = [], []
     with torch.no_grad():
         for start in range(0, len(chosen), 32):
             one, other = (batch_of(ids, part[start : start + 32], padding, device) for part in (chosen, others))
             first, second = (pooled(network["encoder"], *one) for _ in range(2))
             high += head_scores(network["estimator"], first, second).tolist()
-            network["encoder"].eval()
+            network["encoder"].train(False)
             h, r = pooled(network["encoder"], *one), pooled(network["encoder"], *other)
             network["encoder"].train()
             low += head_scores(network["estimator"], h, r).tolist()
-    network.eval()
+    network.train(False)
     found = float(np.mean(low)), float(np.mean(high))
     return found if found[1] > found[0] else (None, None)

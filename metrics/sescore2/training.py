@@ -218,7 +218,7 @@ class Run:
 
     def _validated(self) -> float:
         """How good the model is now; keeps the weights of the best."""
-        self.network.eval()
+        self.network.train(False)
         found = float(self.validate(self._predict))  # type: ignore[misc]
         if not np.isfinite(found):
             raise InputError(f"validation gave {found}", where=f"step {self.step}", fix="Lower the learning rates")
