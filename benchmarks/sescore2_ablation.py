@@ -1,7 +1,7 @@
 """What the parts of SEScore2's synthesis are worth (section 6.8 of the paper): edits, operations, severity, data size.
 
     python -m benchmarks.sescore2_ablation WORK DATA [--pairs 4000] [--sizes 1000 2000 5000 10000 20000]
-        [--frozen-layers -1] [--segments 20] [--mlm FOLDER]
+        [--frozen-layers -1] [--epochs 2] [--segments 20] [--mlm FOLDER]
 
 WORK is the work folder of a finished `discorank train sescore2` (its texts, vectors and neighbours serve all variants);
 DATA as in `benchmarks.sescore2`. Every variant is trained with the same settings on the same number of pairs. As in the
@@ -65,6 +65,8 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=[1000, 2000, 5000, 10000, 20000])
     parser.add_argument("--frozen-layers", type=int, default=-1)
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--learning-rate", type=float, default=1e-4)
+    parser.add_argument("--head-learning-rate", type=float, default=5e-4)
     parser.add_argument("--segments", type=int, default=20)
     parser.add_argument("--mlm")
     parser.add_argument("--device", default="cpu")
@@ -81,7 +83,13 @@ def main() -> None:
             how = Synthesis(**changed)
             perturb(work, how, folder=f"perturb{number}")
             label(work, severity, how, options.device, before=f"perturb{number}", folder=f"label{number}")
-            training = Training(pairs=pairs, frozen_layers=options.frozen_layers, epochs=options.epochs)
+            training = Training(
+                pairs=pairs,
+                epochs=options.epochs,
+                frozen_layers=options.frozen_layers,
+                learning_rate=options.learning_rate,
+                head_learning_rate=options.head_learning_rate,
+            )
             model = work / f"model{number}"
             fit(work, model, training, options.device, before=f"label{number}", folder=f"fit{number}")
             taus = measured(model, sets)
