@@ -64,11 +64,11 @@ class Search:
     def __call__(self, rows: IntArray) -> Array:
         """The neighbours of some rows, the most similar first, `NEIGHBOUR` [rows, k]; id -1 where there are fewer."""
         step = max(1, TILE // len(self.vectors))
-        parts = [np.empty((0, self.k), NEIGHBOUR)]
+        parts: list[Array] = [np.empty((0, self.k), NEIGHBOUR)]
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
             cosines, ids = self._flat(part, self.k) if self.index is None else self._faiss(part, self.k)
-            found = np.empty(cosines.shape, NEIGHBOUR)
+            found: Array = np.empty(cosines.shape, NEIGHBOUR)
             found["cosine"], found["id"] = cosines, np.where(np.isfinite(cosines), ids, -1)
             parts.append(found)
         return np.concatenate(parts)
@@ -95,8 +95,9 @@ class Search:
 def means(found: Array) -> FloatArray:
     """The mean cosine of every row's neighbours [rows], from `NEIGHBOUR` [rows, k]."""
     there = found["id"] >= 0
-    total: FloatArray = np.where(there, found["cosine"], 0).sum(axis=1, dtype=float)
-    return total / np.maximum(there.sum(axis=1), 1)
+    total = np.where(there, found["cosine"], 0).sum(axis=1, dtype=float)
+    mean: FloatArray = total / np.maximum(there.sum(axis=1), 1)
+    return mean
 
 
 def margins(found: Array, own: FloatArray, every: FloatArray) -> FloatArray:
@@ -109,7 +110,9 @@ def margins(found: Array, own: FloatArray, every: FloatArray) -> FloatArray:
     """
     there = found["id"] >= 0
     around = (own[:, None] + every[found["id"]]) / 2
-    return np.divide(found["cosine"], around, out=np.full(found.shape, -np.inf), where=there & (around > 0))
+    margin: FloatArray = np.full(found.shape, -np.inf)
+    np.divide(found["cosine"], around, out=margin, where=there & (around > 0))
+    return margin
 
 
 def _equals(texts: Sequence[str]) -> dict[int, list[int]]:

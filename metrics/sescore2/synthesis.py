@@ -166,7 +166,7 @@ def _kept(found: Array, anchors: IntArray, every: FloatArray, how: Synthesis) ->
     """The neighbours of some anchors that pass."""
     margin = margins(found, every[anchors], every)
     good = (margin >= how.margin) & (found["cosine"] >= how.min_cosine) & (found["id"] >= 0)
-    rows = []
+    rows: list[Row] = []
     for i, anchor in enumerate(anchors.tolist()):
         best = sorted(np.flatnonzero(good[i]).tolist(), key=lambda place: -margin[i, place])
         rows.append({"anchor": anchor, "neighbours": [int(found["id"][i, place]) for place in best]})
