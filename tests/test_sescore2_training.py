@@ -299,7 +299,7 @@ def test_patience_ends_the_training_and_the_best_weights_stay(work: Path, tmp_pa
         seen.append(predict([texts()[0]], [texts()[1]]))
         return next(values)
 
-    stage = fit(work, tmp_path / "model", how, "cpu", validate, told.append, folder="patient")
+    stage = fit(work, tmp_path / "model", how, "cpu", validate, "some", told.append, folder="patient")
     assert stage.counts is not None
     assert stage.counts["steps"] == told[-1].step == 10
     metric: Any = load_metric("sescore2", model=str(tmp_path / "model"), device="cpu")
@@ -344,6 +344,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["train", "sescore2", *command]) == 0  # nothing is left to do
     metric: Any = load_metric("sescore2", model=str(model), rescale=True, device="cpu")
     assert np.isfinite(metric.pairwise(list(texts()[:3]), list(texts()[:3]))).all()
+    assert main(["train", "sescore2", *command, "--validation-score", "mqm"]) == 4
+    assert "validation was" in capsys.readouterr().err
     assert main(["train", "sescore2", *command, "--gamma", "0.3"]) == 4
     assert "gamma was None, now 0.3" in capsys.readouterr().err
     assert main(["train", "sescore2", *command, "--validation-score", "mqm:up"]) == 2

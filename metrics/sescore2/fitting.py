@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..neural import files
+from .model import ABOUT
 from .stages import Stage, finished, opened
 from .training import Predict, Run, Told, Training, lasting
 
@@ -16,6 +17,7 @@ def fit(
     how: Training,
     device: str | None = None,
     validate: Callable[[Predict], float] | None = None,
+    validation: str | None = None,
     on_progress: Callable[[Told], None] = lambda told: None,
     before: str = "label",
     folder: str = "fit",
@@ -28,6 +30,7 @@ def fit(
         how: the settings.
         device: where it is trained, unless the settings name several devices.
         validate: what says how good a model is, higher is better; the correlation on pairs held out if not given.
+        validation: stands for the data of `validate`; a training is not resumed on other data.
         on_progress: called after every step.
         before: the stage with the pairs.
         folder: the stage of the training.
@@ -36,9 +39,10 @@ def fit(
         ResumeError: the pairs are not there, or a training with other settings is.
     """
     pairs = finished(work / before)
-    identity = {"before": pairs.digest, "encoder": files.digest(files.locate(how.backbone)), **lasting(how)}
+    encoder = files.digest(files.locate(how.backbone))
+    identity = {"before": pairs.digest, "encoder": encoder, "validation": validation, **lasting(how)}
     with opened(work / folder, identity) as stage:
-        if not stage.complete or not (out / "config.json").exists():
+        if not stage.complete or not (out / ABOUT).exists():
             run = Run(stage, pairs, how, device, validate, on_progress)
             counts = run.train()
             run.write(out)

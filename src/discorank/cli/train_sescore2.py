@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +104,15 @@ def _run(name: str, values: Mapping[str, Any], work: Path, out: Path) -> Stage:
 
 def _fit(values: Mapping[str, Any], work: Path, out: Path) -> Stage:
     quiet = values["quiet"]
-    validate = None
+    validate = validation = None
     if values["validation"]:
         field, _, direction = values["validation_score"].partition(":")
         if direction not in ("", "lower", "higher"):
             fix = "Expected NAME or NAME:lower"
             raise InputError(f"found {values['validation_score']!r}", where="--validation-score", fix=fix)
-        validate = validator(read_rated(values["validation"], field, direction == "lower"))
+        rated = read_rated(values["validation"], field, direction == "lower")
+        validate = validator(rated)
+        validation = blake2b(repr(rated).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     measure = "Kendall" if validate else "correlation held out"
     share = 0.0
     with Progress("steps", lambda: share, quiet) as progress:
@@ -121,7 +124,7 @@ def _fit(values: Mapping[str, Any], work: Path, out: Path) -> Stage:
             if told.validation is not None:
                 say(f"step {told.step}: loss {told.loss:.2f}, {measure} {told.validation:.4f}", quiet)
 
-        return fit(work, out, build(Training, values), values["device"], validate, tell)
+        return fit(work, out, build(Training, values), values["device"], validate, validation, tell)
 
 
 def validator(rated: Sequence[RatedText]) -> Callable[[Predict], float]:
