@@ -36,6 +36,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.pairwise_chrf
 	$(BIN)/python -m benchmarks.pairwise_bleu
 	$(BIN)/python -m benchmarks.growth
+	$(BIN)/python -m benchmarks.choosing
 	$(BIN)/python -m benchmarks.encoding
 	$(BIN)/python -m benchmarks.pairwise_comet
 

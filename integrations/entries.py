@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..metrics.errors import InputError
 from ..rerank.lists import CandidateList
@@ -47,33 +48,39 @@ def bad(error: InputError, name: str, line: int, raw: bytes, identity: str | Non
 
 def checked(entries: Iterable[Entry], name: str) -> Generator[Entry, None, None]:
     """The entries, with error entries for ids that were there before and for lines that break a document's order."""
-    ids, order = SeenKeys(), _DocumentOrder()
+    order = Order()
     for entry in entries:
-        record = entry.record
-        error = None if record is None else _repeated(ids, record) or order.fault(record)
+        error = None if entry.record is None else order.fault(entry.record)
         yield entry if error is None else bad(error, name, entry.line, entry.raw, entry.id)
 
 
-def _repeated(ids: SeenKeys, record: CandidateList) -> InputError | None:
-    if ids.add(record.id):
-        return None
-    return InputError(
-        f"{record.id!r:.80} was there before, expected a new id",
-        where="id",
-        fix="Give every list its own id; the candidates of a list stand together",
-    )
+class Record(Protocol):
+    """What has a name and a place in a document: a candidate list, a prompt."""
+
+    @property
+    def id(self) -> str: ...  # noqa: D102
+    @property
+    def document(self) -> str | None: ...  # noqa: D102
+    @property
+    def position(self) -> int | None: ...  # noqa: D102
 
 
-class _DocumentOrder:
-    """Whether the lists of each document are adjacent and their positions increase."""
+class Order:
+    """Whether ids are new, the records of each document adjacent, and their positions increase."""
 
     def __init__(self) -> None:
-        self._seen = SeenKeys()
+        self._ids, self._seen = SeenKeys(), SeenKeys()
         self._document: str | None = None
         self._position: int | None = None
 
-    def fault(self, record: CandidateList) -> InputError | None:
-        """What is wrong with the next list; a list at fault counts as absent."""
+    def fault(self, record: Record) -> InputError | None:
+        """What is wrong with the next record; a record at fault counts as absent."""
+        if not self._ids.add(record.id):
+            return InputError(
+                f"{record.id!r:.80} was there before, expected a new id",
+                where="id",
+                fix="Give every list its own id; the candidates of a list stand together",
+            )
         if record.document != self._document:
             return self._enter(record)
         if record.document is None or record.position is None:
@@ -87,7 +94,7 @@ class _DocumentOrder:
         self._position = record.position
         return None
 
-    def _enter(self, record: CandidateList) -> InputError | None:
+    def _enter(self, record: Record) -> InputError | None:
         if record.document is not None and not self._seen.add(record.document):
             return InputError(
                 f"{record.document!r:.80} comes back after another, expected its lists in one run",

@@ -27,8 +27,8 @@ def count_candidates(path: str | Path, sources: str | Path | None, num_candidate
         raise InputError(
             "flat text does not say where a list ends", where=str(path), fix="Give num_candidates or a sources file"
         )
-    lines = _count(path)
-    wanted = None if sources is None else _count(sources)
+    lines = count_lines(path)
+    wanted = None if sources is None else count_lines(sources)
     if num_candidates is None:
         return _divided(path, lines, sources, wanted)
     if lines is not None:
@@ -73,7 +73,7 @@ def _take(name: str, lines: Iterator[Line], count: int) -> ListLines:
     return block
 
 
-def _count(path: str | Path) -> int | None:
+def count_lines(path: str | Path) -> int | None:
     """The number of lines of a file; None where it cannot be read twice."""
     if str(path) == "-" or (Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()):
         return None

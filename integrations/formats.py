@@ -9,11 +9,15 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 from ..metrics.errors import InputError, unknown
+from .attached import attached
 from .entries import Entry, checked
-from .flat import count_candidates, read_flat
+from .fairseq.log import read_fairseq
+from .flat import count_candidates, count_lines, read_flat
 from .humanscores import HumanKey
 from .jsonl import read_jsonl
+from .marian import read_marian
 from .moses import read_moses
+from .sockeye import read_sockeye
 from .source import LineSource
 from .systems import SystemsOptions, read_systems
 
@@ -75,13 +79,27 @@ def _plain(reader: Callable[[LineSource], Iterator[Entry]]) -> Any:
 
 def _flat(path: str | Path, options: Mapping[str, Any]) -> tuple[list[LineSource], Iterator[Entry]]:
     sources = options["sources"]
-    if str(path) == str(sources) == "-":
-        raise InputError("standard input twice", where="sources", fix="Give one of them as a file")
     num_candidates = count_candidates(path, sources, options["num_candidates"])
     opened = [LineSource(path)]
     if sources is not None:
         opened.append(LineSource(sources))
     return opened, read_flat(opened[0], num_candidates, *opened[1:])
+
+
+def _fairseq(path: str | Path, options: Mapping[str, Any]) -> tuple[list[LineSource], Iterator[Entry]]:
+    num_sentences = None if options["sources"] is None else count_lines(options["sources"])
+    source = LineSource(path)
+    return [source], read_fairseq(source, num_sentences)
+
+
+def _with_lines(
+    opened: list[LineSource], entries: Iterator[Entry], options: Mapping[str, Any], format: str
+) -> Iterator[Entry]:
+    """The entries with what stands in the files of one line per list; these are added to the opened ones."""
+    paths = {"source": None if format == "flat" else options["sources"], "document": options["documents"]}
+    files = {column: LineSource(path) for column, path in paths.items() if path is not None}
+    opened += files.values()
+    return attached(entries, opened[0].name, files, every_line=format != "fairseq") if files else entries
 
 
 def _systems(path: str | Path, options: Mapping[str, Any]) -> tuple[list[LineSource], Iterator[Entry]]:
@@ -90,10 +108,14 @@ def _systems(path: str | Path, options: Mapping[str, Any]) -> tuple[list[LineSou
     return [source], read_systems(source, SystemsOptions(keys, options["as_systems"], options["include"]))
 
 
+_NUMBERED = frozenset({"sources", "documents"})
 _FORMATS = {
     "jsonl": _Format("JSON lines, one candidate list per line", _plain(read_jsonl)),
-    "flat": _Format("text, N lines per source", _flat, frozenset({"num_candidates", "sources"})),
-    "moses": _Format("Moses n-best list: id ||| text ||| features ||| score", _plain(read_moses)),
+    "flat": _Format("text, N lines per source", _flat, _NUMBERED | {"num_candidates"}),
+    "fairseq": _Format("log of fairseq-generate or fairseq-interactive", _fairseq, _NUMBERED),
+    "marian": _Format("Marian n-best list: id ||| text ||| F0= logprob ||| score", _plain(read_marian), _NUMBERED),
+    "moses": _Format("Moses n-best list: id ||| text ||| features ||| score", _plain(read_moses), _NUMBERED),
+    "sockeye": _Format("JSON lines of sockeye-translate --nbest-size", _plain(read_sockeye), _NUMBERED),
     "systems": _Format(
         "systems file, one document per line with the texts of several systems",
         _systems,
@@ -109,6 +131,7 @@ def open_lists(
     *,
     num_candidates: int | None = None,
     sources: str | Path | None = None,
+    documents: str | Path | None = None,
     human: Sequence[str] = (),
     as_systems: Sequence[str] = (),
     include: Sequence[str] = (),
@@ -118,7 +141,9 @@ def open_lists(
     Args:
         path: a file, plain or gzip; ``-`` is standard input.
         format: one of `FORMATS`.
-        num_candidates, sources: of ``flat``: lines per list, and the file with one source per line; one of them.
+        num_candidates: of ``flat``: lines per list; may be left out where there are sources.
+        sources, documents: of formats whose ids are numbers of lines: files with the source and the document id of
+            every list, one per line.
         human, as_systems, include: of ``systems``: keys of human scores (``mqm:lower``), references to be read as
             systems, keys with further systems.
 
@@ -129,7 +154,7 @@ def open_lists(
     if format not in _FORMATS:
         raise unknown("format", format, _FORMATS)
     several = {"human": human, "as_systems": as_systems, "include": include}
-    options: dict[str, Any] = {"num_candidates": num_candidates, "sources": sources}
+    options: dict[str, Any] = {"num_candidates": num_candidates, "sources": sources, "documents": documents}
     options |= {key: (value,) if isinstance(value, str) else tuple(value) for key, value in several.items()}
     used = _FORMATS[format].options
     for key, value in options.items():
@@ -139,5 +164,8 @@ def open_lists(
                 where=key,
                 fix=f"Its options: {', '.join(sorted(used)) or 'none'}",
             )
+    if [str(name) for name in (path, sources, documents)].count("-") > 1:
+        raise InputError("standard input twice", where="sources", fix="Give one of them as a file")
     opened, entries = _FORMATS[format].read(path, options)
+    entries = _with_lines(opened, entries, options, format)
     return Lists(opened, entries, frozenset(key.name for key in map(HumanKey.read, options["human"]) if key.lower))

@@ -59,9 +59,13 @@ def identity(data: Any) -> str | None:
 
 
 def _advised(error: InputError, data: Any) -> InputError:
-    """The error, with advice for a systems file that was not called one."""
-    if isinstance(data, Mapping) and "systems" in data and "candidates" not in data:
-        return InputError(error.found, where=error.where, fix="It looks like a systems file: use --from systems")
+    """The error, with advice for a file of another format in JSON lines."""
+    if not isinstance(data, Mapping) or "candidates" in data:
+        return error
+    for key, format in (("systems", "systems"), ("translations", "sockeye"), ("sentence_id", "sockeye")):
+        if key in data:
+            fix = f"It looks like a {format} file: use --from {format}"
+            return InputError(error.found, where=error.where, fix=fix)
     return error
 
 
@@ -75,7 +79,7 @@ def _recognise(source: LineSource, number: int, line: bytes) -> None:
     if start.startswith(b"["):
         found, fix = "a JSON array", "Write one object per line: jq -c '.[]'"
     elif b"|||" in line:
-        found, fix = "a Moses n-best list", "Use --from moses"
+        found, fix = "a Moses n-best list", "Use --from moses, or --from marian"
     elif _FAIRSEQ.match(line):
         found, fix = "a fairseq log", "Use --from fairseq"
     else:

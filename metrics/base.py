@@ -259,6 +259,29 @@ class Metric(ABC):
         return values
 
     @final
+    def explain(
+        self,
+        hypothesis: Text,
+        references: Sequence[Text] = (),
+        source: Text | None = None,
+        context: Context | None = None,
+    ) -> list[dict[str, Any]]:
+        """Why a hypothesis got its values: the scorer's JSON data per reference, or once where it reads none.
+
+        A segment metric that reads documents gives the data of their sentences one after the other.
+
+        Raises:
+            InputError: as `pairwise`.
+        """
+        comparison = self.comparison([hypothesis], references, source, context or NO_CONTEXT)
+        columns = lift(self, comparison)
+        store = Store(self.scorer)
+        blocks = store.add(columns)
+        n = len(references) if self.info.needs_references else 1
+        found = [[self.scorer.describe(store.reps, block, 0, j) for block in blocks] for j in range(n)]
+        return [parts[0] if len(parts) == 1 else {"sentences": parts} for parts in found]
+
+    @final
     def comparison(
         self, hypotheses: Sequence[Text], references: Sequence[Text], source: Text | None, context: Context
     ) -> Comparison:

@@ -2,8 +2,13 @@
 
     p(a better than b) = 1 / (1 + exp(-w (x_a - x_b))),     x_i = (u_i - min_i) / (max_i - min_i)
     J(w) = sum_pairs log(1 + exp(-w d)) + penalty |w|^2,    d = x_better - x_worse
-Minimised by Newton's method; J is strictly convex. A metric that does not vary has x = 0, so its weight is 0. The
-penalty is chosen by cross-validation over groups (documents): the largest that is as good as the best within one
+Minimised by Newton's method; J is strictly convex. A metric that does not vary has x = 0, so its weight is 0.
+
+Metrics of one kind agree so much that few preferences tell their weights apart, and then their plain mean is hard to
+beat. So weights may be `centred`: penalty |w - mean(w)|^2 stands in place of penalty |w|^2 (the mean has LEAST), which
+makes them more alike the less the preferences say; it is for differences in comparable `units`.
+
+The penalty is chosen by cross-validation over groups (documents): the largest that is as good as the best within one
 standard error.
 """
 
@@ -18,7 +23,8 @@ import numpy as np
 from .errors import InputError
 from .reps import FloatArray, IntArray
 
-PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
+PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0)
+LEAST = 0.01  # penalty of the mean of centred weights
 STEPS, PRECISION = 100, 1e-12
 
 
@@ -49,6 +55,13 @@ class Fitting(NamedTuple):
 
     penalty: float
     positive: bool = False
+    centred: bool = False
+
+
+def units(differences: FloatArray) -> FloatArray:
+    """How much every feature differs within pairs, the root of the mean square, [features]; 1 if it never does."""
+    found = np.sqrt((differences**2).mean(axis=0))
+    return np.where(found > 0, found, 1)
 
 
 def loss(weights: FloatArray, differences: FloatArray) -> FloatArray:
@@ -56,32 +69,32 @@ def loss(weights: FloatArray, differences: FloatArray) -> FloatArray:
     return np.logaddexp(0, -(differences @ weights))
 
 
-def fit(
-    differences: FloatArray, penalty: float, shares: FloatArray | None = None, positive: bool = False
-) -> FloatArray:
+def fit(differences: FloatArray, how: Fitting, shares: FloatArray | None = None) -> FloatArray:
     """The weights that minimise J, [features], from differences better less worse, [pairs, features].
 
     Args:
         differences: of the scaled features.
-        penalty: of the squared weights, above 0.
+        how: the penalty, above 0; whether no weight may be negative (Newton's steps are then projected; Bertsekas
+            1982); whether weights are centred.
         shares: how much every pair counts, [pairs]; 1 each if None.
-        positive: whether no weight may be negative (Newton's steps are then projected; Bertsekas 1982).
     """
     counts = np.ones(len(differences)) if shares is None else shares
     weights = np.zeros(differences.shape[1])
+    mean = np.full((len(weights), len(weights)), how.centred / max(1, len(weights)))
+    penalties = how.penalty * (np.eye(len(weights)) - mean) + LEAST * mean
 
     def objective(w: FloatArray) -> float:
-        return float(counts @ loss(w, differences) + penalty * w @ w)
+        return float(counts @ loss(w, differences) + w @ penalties @ w)
 
     for _ in range(STEPS):
         wrong = np.exp(-np.logaddexp(0, differences @ weights))  # 1 - p
-        gradient = 2 * penalty * weights - differences.T @ (counts * wrong)
+        gradient = 2 * penalties @ weights - differences.T @ (counts * wrong)
         curvature = (differences.T * (counts * wrong * (1 - wrong))) @ differences
-        free = ~(positive & (weights <= 0) & (gradient >= 0))
+        free = ~(how.positive & (weights <= 0) & (gradient >= 0))
         step = np.zeros_like(weights)
-        inner = curvature[np.ix_(free, free)] + 2 * penalty * np.eye(int(free.sum()))
+        inner = (curvature + 2 * penalties)[np.ix_(free, free)]
         step[free] = np.linalg.solve(inner, gradient[free])
-        moved = _descended(objective, weights, step, positive)
+        moved = _descended(objective, weights, step, how.positive)
         done = np.abs(moved - weights).max(initial=0) < PRECISION * (1 + np.abs(weights).max(initial=0))
         weights = moved
         if done:
@@ -126,11 +139,15 @@ class Tried(NamedTuple):
 
 
 def choose_penalty(
-    differences: FloatArray, groups: Sequence[str], positive: bool = False, penalties: Sequence[float] = PENALTIES
+    differences: FloatArray,
+    groups: Sequence[str],
+    positive: bool = False,
+    centred: bool = False,
+    penalties: Sequence[float] = PENALTIES,
 ) -> tuple[float, list[Tried]]:
     """The largest penalty that puts as many pairs right as the best one, within its standard error; and all tried.
 
-    Metrics agree so much that many weights do nearly as well on the pairs at hand; this takes the calmest of them.
+    Many weights do nearly as well on the pairs at hand; this takes the calmest of them.
     """
     fold = folds(groups)
     number = np.unique(groups, return_inverse=True)[1]
@@ -138,7 +155,7 @@ def choose_penalty(
     for penalty in penalties:
         margins = np.zeros(len(differences))
         for held in range(int(fold.max()) + 1):
-            weights = fit(differences[fold != held], penalty, positive=positive)
+            weights = fit(differences[fold != held], Fitting(penalty, positive, centred))
             margins[fold == held] = differences[fold == held] @ weights
         right = (margins > 0) + 0.5 * (margins == 0)
         share = float(right.mean())
@@ -158,6 +175,6 @@ def intervals(
     size, found = len(names), []
     for _ in range(draws):
         times = np.bincount(random.integers(size, size=size), minlength=size)
-        found.append(fit(differences, how.penalty, times[number], how.positive))
+        found.append(fit(differences, how, times[number]))
     low, high = np.quantile(found, [0.025, 0.975], axis=0)
     return low, high

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from hashlib import sha256
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from .errors import InputError, ModelLoadError
 
@@ -34,3 +39,25 @@ def function_named(name: str, where: str) -> Callable[..., Any]:
     if not callable(found):
         raise InputError(f"{name!r} is not a function", where=where, fix="Name a function")
     return found  # type: ignore[no-any-return]
+
+
+def identity(name: str) -> str:
+    """What results of a plug depend on beside its name, as a key of a cache.
+
+    Of ``module:function`` the digest of the module's source, of ``package:model`` and of a bare name the versions of
+    what is installed under these names. Where there is no source, another one every time, so that nothing is reused.
+    """
+    if not is_function_name(name) or name.partition(":")[0] in ("hanta", "pysbd", "spacy"):
+        return " ".join(f"{part} {_version(part)}" for part in name.split(":"))
+    try:
+        source = inspect.getsourcefile(function_named(name, "plug"))
+    except TypeError:
+        source = None
+    return sha256(Path(source).read_bytes()).hexdigest() if source else str(uuid4())
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package.replace("_", "-"))
+    except PackageNotFoundError:
+        return ""

@@ -120,7 +120,8 @@ def _is_focus(focus: Any) -> bool:
         isinstance(focus, tuple)
         and len(focus) in (1, 3)
         and isinstance(focus[0], str)
-        and all(isinstance(place, int) and place >= 0 for place in focus[1:])
+        and focus[0] != ""
+        and all(type(place) is int and place >= 0 for place in focus[1:])
     )
 
 

@@ -26,6 +26,7 @@ from .choice import expected_utility, without_own
 STORE_BYTES = 1 << 26  # representations kept for later lists
 FIRST_WAVE = 1 << 16  # characters handed to the metric at once, to begin with
 CUTS = ((), ("truncated-context",), ("truncated-text",))  # flags by what was left out of a list's texts
+CANCELLED = 1e-6  # share of a difference's terms below which too few of its digits are good
 SHORT_SECONDS, LONG_SECONDS = 0.3, 1.5  # a wave outside this is made longer or shorter
 
 
@@ -185,16 +186,18 @@ def _without_self(
 ) -> FloatArray:
     """Expectations [H] of a square block with every row's own copy taken out.
 
-    Where it holds most of the weight, little would be left of the digits, and the row is expected anew.
+    Where it holds most of the weight or of the value, little would be left of the digits, and the row is expected anew.
     """
     total = weights.sum()
     alone = [Block(row[None], row[None], block.source) for row in block.hypotheses]
     selfs = np.concatenate([u.ravel() for u in scorer.compare(store.reps, alone)])
-    found = without_own(expected * total - own * selfs, total - own, total)
-    for i in np.flatnonzero((own > total / 2) & ~np.isnan(found)):
-        rest = np.where(np.arange(len(weights)) == i, weights - own[i], weights)
+    rest = expected * total - own * selfs
+    found = without_own(rest, total - own, total)
+    cancelled = (own > total / 2) | (np.abs(rest) < CANCELLED * np.abs(own * selfs))
+    for i in np.flatnonzero(cancelled & ~np.isnan(found)):
+        others = np.where(np.arange(len(weights)) == i, weights - own[i], weights)
         row = Block(block.hypotheses[i : i + 1], block.references, block.source)
-        found[i] = scorer.expected(store.reps, [row], [rest / rest.sum()])[0][0]
+        found[i] = scorer.expected(store.reps, [row], [others / others.sum()])[0][0]
     return found
 
 

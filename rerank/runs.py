@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from platform import python_version
-from typing import Annotated, Any, Literal, Protocol, cast
+from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
 
 from pydantic import Field
 
@@ -30,19 +31,28 @@ from .scheduler import Decided, Outcome, accept_all
 PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
 
 
-class Entry(Protocol):
-    """What a reader yields for one list: the record, or the error that stands for it."""
+T = TypeVar("T")
+Written = tuple[dict[str, bytes], dict[str, int]]  # what an entry adds to every output, and to the counts
 
-    @property
-    def record(self) -> CandidateList | None: ...  # noqa: D102
-    @property
-    def error(self) -> InputError | None: ...  # noqa: D102
+
+class Place(Protocol):
+    """Where an entry stands in the input."""
+
     @property
     def line(self) -> int: ...  # noqa: D102
     @property
     def raw(self) -> bytes: ...  # noqa: D102
     @property
     def id(self) -> str | None: ...  # noqa: D102
+
+
+class Entry(Place, Protocol):
+    """What a reader yields for one list: the record, or the error that stands for it."""
+
+    @property
+    def record(self) -> CandidateList | None: ...  # noqa: D102
+    @property
+    def error(self) -> InputError | None: ...  # noqa: D102
 
 
 class StoppedByErrorsError(DiscorankError):
@@ -99,13 +109,17 @@ def run_lists(
     source = iter(entries)
     try:
         replayed = _skipped(decider, source, name, checkpoint, run.format)
-        checkpoint.begin()
-        try:
-            _decide(decider, _records(replayed, source), name, checkpoint, engine, run, on_progress)
-        except BaseException:
-            checkpoint.save()
-            raise
-        checkpoint.save(complete=True)
+        accept = accept_all if run.format == "jsonl" else text_row
+        outcomes = decider.outcomes(_records(replayed, source), engine, accept)
+        with completing(checkpoint):
+            write_outcomes(
+                outcomes,
+                lambda outcome: _writes(outcome, run, checkpoint, decider),
+                name,
+                checkpoint,
+                run.max_errors,
+                on_progress,
+            )
     finally:
         checkpoint.close()
     return checkpoint.state.counts
@@ -114,35 +128,67 @@ def run_lists(
 def _outputs(
     decider: Decider, name: str, out: Path | None, run: RunSettings, reading: Mapping[str, Any]
 ) -> Checkpoint | Stream:
+    if out is None and run.save_utilities:
+        raise InputError("nothing to resume on stdout", where="save_utilities", fix="Write the rows to a file too")
+    more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
+    about: dict[str, Any] = {"name": name, "signature": _signature(decider), "seeds": {}}
+    return outputs(out, {**_identity(decider, run), **reading}, about, more)
+
+
+def outputs(
+    out: Path | None, identity: Mapping[str, Any], about: Mapping[str, Any], more: Mapping[str, Path] = NOTHING
+) -> Checkpoint | Stream:
+    """The outputs of a run: rows at `out`, error records beside it and `more`; or stdout and stderr without `out`.
+
+    Raises:
+        InputError, ResumeError: as `Checkpoint`.
+    """
     if out is None:
-        if run.save_utilities:
-            raise InputError("nothing to resume on stdout", where="save_utilities", fix="Write the rows to a file too")
         return Stream()
-    sinks = {"rows": out, "errors": Path(f"{out}.errors.jsonl")}
-    if run.save_utilities:
-        sinks["utilities"] = Path(run.save_utilities)
-    about = {"name": name, "signature": _signature(decider), "versions": _versions(), "seeds": {}}
-    return Checkpoint(out, sinks, {**_identity(decider, run), **reading}, about)
+    sinks = {"rows": out, "errors": Path(f"{out}.errors.jsonl"), **more}
+    return Checkpoint(out, sinks, identity, {**about, "versions": _versions()})
 
 
-def _decide(
-    decider: Decider,
-    records: Iterable[Any],
+@contextmanager
+def completing(checkpoint: Checkpoint | Stream) -> Iterator[None]:
+    """Opens the outputs; what was written is kept whatever happens, and complete at the end of the block."""
+    checkpoint.begin()
+    try:
+        yield
+    except BaseException:
+        checkpoint.save()
+        raise
+    checkpoint.save(complete=True)
+
+
+def write_outcomes(
+    outcomes: Iterable[tuple[Place, T]],
+    written: Callable[[T], Written],
     name: str,
     checkpoint: Checkpoint | Stream,
-    engine: Engine,
-    run: RunSettings,
+    max_errors: int,
     on_progress: Callable[[int], None],
 ) -> None:
-    """Writes what every entry yields, in input order; an error record beyond the limit stops the run."""
-    accept = accept_all if run.format == "jsonl" else text_row
-    for entry, outcome in decider.outcomes(records, engine, accept):
+    """Writes what every entry yields, in input order.
+
+    Args:
+        outcomes: entries, each with what came of it.
+        written: what an outcome adds to the outputs and to the counts; raises the error that it ended in.
+        name: the input's name, for error records.
+        checkpoint: the outputs.
+        max_errors: how many error records a run may write.
+        on_progress: called with the number of entries done.
+
+    Raises:
+        StoppedByErrorsError: one error record more.
+    """
+    for entry, outcome in outcomes:
         try:
-            writes, counts = _writes(outcome, run, checkpoint, decider)
+            writes, counts = written(outcome)
         except DiscorankError as error:
             error = _placed(error, entry, name)
             row = error_row(error, name, entry.line, entry.id)
-            if checkpoint.state.counts.get("errors", 0) >= run.max_errors:
+            if checkpoint.state.counts.get("errors", 0) >= max_errors:
                 checkpoint.leave("errors", row)
                 raise StoppedByErrorsError(
                     f"stopped at an error record: {error}",
@@ -154,16 +200,14 @@ def _decide(
         on_progress(checkpoint.state.entries)
 
 
-def _placed(error: DiscorankError, entry: Entry, name: str) -> DiscorankError:
+def _placed(error: DiscorankError, entry: Place, name: str) -> DiscorankError:
     """The error without the file and line that its record says beside it."""
     prefix = f"{name}:{entry.line}"
     where = error.where.removeprefix(prefix).removeprefix(": ")
     return type(error)(error.found, where=where, fix=error.fix)
 
 
-def _writes(
-    outcome: Outcome, run: RunSettings, checkpoint: Checkpoint | Stream, decider: Decider
-) -> tuple[dict[str, bytes], dict[str, int]]:
+def _writes(outcome: Outcome, run: RunSettings, checkpoint: Checkpoint | Stream, decider: Decider) -> Written:
     """What an entry adds to every output and to the counts; raises the error that it ended in."""
     if isinstance(outcome, DiscorankError):
         raise outcome

@@ -1,8 +1,6 @@
 """Trains a combination of metrics on lists whose candidates people have judged; see `metrics.combination`.
 
-A feature is a metric's utility of every candidate: against the human references, or (`against="candidates"`) its
-expected utility against the list's pseudo-references, which is what MBR decoding maximises; a reference-free metric
-needs neither. Each is computed once.
+Features are the utilities of every candidate, each metric's computed once; see `features`.
 """
 
 from __future__ import annotations
@@ -15,22 +13,17 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ..metrics import evaluate
-from ..metrics.base import Metric
 from ..metrics.cache import Cache
 from ..metrics.combination import FORMAT
 from ..metrics.errors import InputError, excerpt
-from ..metrics.logistic import Fitting, Scale, Tried, choose_penalty, fit, folds, intervals, loss
+from ..metrics.logistic import Fitting, Scale, Tried, choose_penalty, fit, folds, intervals, loss, units
 from ..metrics.mixture import Utility
 from ..metrics.reps import FloatArray
 from ..metrics.settings import settings
-from ..metrics.store import Store
-from ..metrics.texts import NO_CONTEXT
+from .features import Against, features
 from .lists import CandidateList
 from .preferences import by_scores, by_votes, verdicts
 
-BATCH = 256  # lists whose features are computed at once
-Against = Literal["references", "candidates"]
 Rankings = Mapping[str, Sequence[Mapping[str, float]]]
 
 
@@ -42,6 +35,8 @@ class Tuning:
         against: what metrics compare candidates with: the human references, or the other candidates, as MBR does.
         margin: a pair counts where scores differ by more.
         penalty: of the squared weights; chosen by cross-validation over documents if not given.
+        toward: what the penalty draws weights to: "mean", that all metrics count alike where they differ, or "zero",
+            as in the papers.
         positive: whether no metric may count against a candidate; metrics agree so much that free weights cancel.
         draws: resamples of documents for the intervals of the weights.
         seed: of these draws.
@@ -50,6 +45,7 @@ class Tuning:
     against: Against = "references"
     margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     penalty: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    toward: Literal["mean", "zero"] = "mean"
     positive: bool = True
     draws: Annotated[int, Field(ge=10)] = 200
     seed: int = 0
@@ -65,20 +61,21 @@ class Preferences:
     teacher: Utility | None = None
 
     def pairs(self, lists: Sequence[CandidateList], margin: float) -> list[list[tuple[int, int]]]:
-        """(better, worse) places of the candidates of every list.
+        """(better, worse) places of the candidates of every list; lists that only lend context have none.
 
         Raises:
             InputError: nothing is given, a ranking names an unknown system, or a teacher has no references.
         """
+        decided = [record for record in lists if not record.context_only]
         if self.rankings is not None:
-            return [_ranked(record, self.rankings.get(record.id, ())) for record in lists]
+            return [_ranked(record, self.rankings.get(record.id, ())) for record in decided]
         if self.teacher is not None:
             values = features(self.teacher, lists, "references")
             return [by_scores(own.tolist(), margin) for own in values]
         if self.field is None:
             raise InputError("no preferences", where="human", fix="Give human scores, rankings or a teacher")
         field = self.field
-        return [by_scores([_number(c.fields.get(field)) for c in r.candidates], margin, self.lower) for r in lists]
+        return [by_scores([_number(c.fields.get(field)) for c in r.candidates], margin, self.lower) for r in decided]
 
 
 def _number(value: Any) -> float | None:
@@ -112,51 +109,6 @@ def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
     return found
 
 
-def features(
-    metric: Utility, lists: Sequence[CandidateList], against: Against, cache: Cache | None = None
-) -> list[FloatArray]:
-    """The utility of every candidate of every list, [N] each.
-
-    Raises:
-        InputError: a metric reads context, or a list has no references where they are needed.
-    """
-    found = [np.zeros(len(record.candidates)) for record in lists]
-    for weight, part in metric.parts:
-        if part.reads.context:
-            raise InputError(f"{part.signature()} reads context", where="metric", fix="Train with context=0")
-        starts = range(0, len(lists), BATCH)
-        rows = [row for start in starts for row in _values(part, lists[start : start + BATCH], against, cache)]
-        for own, row in zip(found, rows, strict=True):
-            own += weight * part.utility_sign * row
-    return found
-
-
-def _values(part: Metric, lists: Sequence[CandidateList], against: Against, cache: Cache | None) -> list[FloatArray]:
-    store = Store(part.scorer, cache)
-    texts = [[candidate.text for candidate in record.candidates] for record in lists]
-    if part.info.needs_references and against == "references":
-        for record in lists:
-            if not record.references:
-                raise InputError(
-                    "no references", where=f"list {record.id}", fix='Set against="candidates", or give some'
-                )
-        flat = [
-            (text, list(record.references), record.source)
-            for record, own in zip(lists, texts, strict=True)
-            for text in own
-        ]
-        hypotheses, references, sources = (list(column) for column in zip(*flat, strict=True))
-        known = None if any(source is None for source in sources) else sources
-        values = evaluate.scores(part, part.segments(hypotheses, references, known, None), store)
-        return np.split(values, np.cumsum([len(own) for own in texts])[:-1])
-    others = [[candidate.text for candidate in record.pseudo_references] for record in lists]
-    comparisons = [
-        part.comparison(own, other or own, record.source, NO_CONTEXT)
-        for record, own, other in zip(lists, texts, others, strict=True)
-    ]
-    return [u.mean(axis=1) for u in evaluate.matrices(part, comparisons, store)]
-
-
 class Data(NamedTuple):
     """Features of all candidates, and the pairs among them."""
 
@@ -181,10 +133,11 @@ class Learned(NamedTuple):
     """What training finds."""
 
     scale: Scale
-    differences: FloatArray  # of the scaled features, [pairs, metrics]
+    units: FloatArray  # of the differences, in scaled features, [metrics]
+    differences: FloatArray  # of the scaled features in these units, [pairs, metrics]
     fitting: Fitting
     tried: list[Tried]  # penalties, where one was to be chosen
-    weights: FloatArray
+    weights: FloatArray  # of the scaled features
 
     def score(self, values: FloatArray) -> FloatArray:
         """The combination of features [..., metrics]."""
@@ -196,11 +149,15 @@ def learn(data: Data, how: Tuning) -> Learned:
     scale = Scale.of(data.values)
     scaled = scale.scaled(data.values)
     differences = scaled[data.better] - scaled[data.worse]
+    centred = how.toward == "mean"
+    measure = units(differences) if centred else np.ones(differences.shape[1])
+    differences = differences / measure
     penalty, tried = how.penalty, list[Tried]()
     if penalty is None:
-        penalty, tried = choose_penalty(differences, data.groups, how.positive)
-    weights = fit(differences, penalty, positive=how.positive)
-    return Learned(scale, differences, Fitting(penalty, how.positive), tried, weights)
+        penalty, tried = choose_penalty(differences, data.groups, how.positive, centred)
+    fitting = Fitting(penalty, how.positive, centred)
+    weights = np.where(differences.any(axis=0), fit(differences, fitting) / measure, 0)
+    return Learned(scale, measure, differences, fitting, tried, weights)
 
 
 def train_combination(
@@ -217,11 +174,12 @@ def train_combination(
         InputError: no preferences, fewer than two documents, a metric without what it needs.
     """
     how = how or Tuning()
-    records = [record for record in lists if not record.context_only]
-    pairs = preferences.pairs(records, how.margin)
+    given = list(lists)
+    records = [record for record in given if not record.context_only]
+    pairs = preferences.pairs(given, how.margin)
     if not any(pairs):
         raise InputError("no pair of candidates of which one is better", where="preferences", fix="Lower the margin")
-    columns = [features(metric, records, how.against, cache) for metric in metrics]
+    columns = [features(metric, given, how.against, cache) for metric in metrics]
     for metric, column in zip(metrics, columns, strict=True):
         if not all(np.isfinite(values).all() for values in column):
             raise InputError("values that are not finite", where=metric.signature(), fix="Leave it out")
@@ -230,7 +188,8 @@ def train_combination(
     documents = len(set(data.groups))
     say(f"{len(records)} lists, {len(data.values)} candidates, {len(data.groups)} pairs, {documents} documents")
     found = learn(data, how)
-    low, high = intervals(found.differences, data.groups, found.fitting, how.draws, how.seed)
+    ends = intervals(found.differences, data.groups, found.fitting, how.draws, how.seed)
+    low, high = (np.where(found.differences.any(axis=0), end / found.units, 0) for end in ends)
     named = zip(metrics, found.weights, low, high, *found.scale, strict=True)
     return {
         "format": FORMAT,
@@ -248,6 +207,7 @@ def train_combination(
         "against": how.against,
         "margin": how.margin,
         "penalty": found.fitting.penalty,
+        "toward": how.toward,
         "positive": how.positive,
         "penalties_tried": [one._asdict() for one in found.tried],
         "lists": len(records),
@@ -262,7 +222,7 @@ def held_out(differences: FloatArray, groups: Sequence[str], how: Fitting) -> di
     fold = folds(groups)
     right, lost = 0, 0.0
     for held in range(int(fold.max()) + 1):
-        weights = fit(differences[fold != held], how.penalty, positive=how.positive)
+        weights = fit(differences[fold != held], how)
         own = differences[fold == held]
         right += int((own @ weights > 0).sum())
         lost += float(loss(weights, own).sum())

@@ -157,6 +157,18 @@ def test_explain(capsys: Captured) -> None:
     assert "ahead of the runner-up" in capsys.readouterr().out
 
 
+def test_explain_says_why(capsys: Captured) -> None:
+    pytest.importorskip("HanTa")
+    command = ["explain", DEMO.replace("demo", "summaries"), "-u", "lexical-chain + rc", "--id", "library", "--quiet"]
+    assert main([*command, "--format", "json"]) == 0
+    best = json.loads(capsys.readouterr().out)["ranking"][0]
+    assert sorted(best["why"]) == ["lexical-chain", "rc"]
+    assert sorted(best["why"]["lexical-chain"]) == ["added", "missed", "shared"]
+    assert "library" in best["why"]["rc"]["repeated"]
+    assert main(command) == 0
+    assert "repeated: library" in capsys.readouterr().out
+
+
 def test_check(tmp_path: Path, capsys: Captured) -> None:
     lists = [*made_lists(10), {"id": "bad", "candidates": []}]
     source = write_lists(tmp_path / "in.jsonl", lists)

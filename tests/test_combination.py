@@ -14,12 +14,24 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
-from discorank.cli.main import main
+from discorank.cli.main import TerminatedError, main
 from discorank.metrics.combination import Combination
-from discorank.metrics.logistic import PENALTIES, Fitting, Scale, choose_penalty, fit, folds, intervals, loss
+from discorank.metrics.logistic import (
+    LEAST,
+    PENALTIES,
+    Fitting,
+    Scale,
+    choose_penalty,
+    fit,
+    folds,
+    intervals,
+    loss,
+    units,
+)
+from discorank.rerank.features import features
 from discorank.rerank.lists import read_list
 from discorank.rerank.preferences import by_scores, by_votes, verdicts
-from discorank.rerank.tuning import Preferences, Tuning, features, read_rankings, train_combination
+from discorank.rerank.tuning import Data, Preferences, Tuning, learn, read_rankings, train_combination
 
 from .discourse import GOLDEN
 
@@ -52,7 +64,7 @@ def test_golden_weights(golden: Any) -> None:
     pairs = [(f"{s}/{a}", f"{s}/{b}") for s, a, b in COMBINATION["training_pairs_better_worse"]]
     differences = np.array([scaled[NAMES.index(a)] - scaled[NAMES.index(b)] for a, b in pairs])
     np.testing.assert_allclose(differences, COMBINATION["differences"], atol=1e-12)
-    weights = fit(differences, golden["lambda"])
+    weights = fit(differences, Fitting(golden["lambda"]))
     np.testing.assert_allclose(weights, golden["weights"], atol=1e-8)
     objective = loss(weights, differences).sum() + golden["lambda"] * weights @ weights
     assert objective == pytest.approx(golden["objective"], abs=1e-9)
@@ -60,41 +72,73 @@ def test_golden_weights(golden: Any) -> None:
     assert (differences @ weights > 0).mean() == golden["train_pair_accuracy"]
 
 
-@given(st.integers(0, 99), st.sampled_from([0.01, 1.0, 100.0]))
+def gradient_at(weights: Any, differences: Any, how: Fitting) -> Any:
+    """Of J, written out."""
+    wrong = 1 / (1 + np.exp(np.clip(differences @ weights, -700, 700)))
+    mean = weights.mean() if how.centred else 0
+    return 2 * how.penalty * (weights - mean) + 2 * LEAST * mean - differences.T @ wrong
+
+
+@given(st.integers(0, 99), st.sampled_from([0.01, 1.0, 100.0]), st.booleans())
 @BOUNDED
-def test_the_gradient_vanishes(seed: int, penalty: float) -> None:
+def test_the_gradient_vanishes(seed: int, penalty: float, centred: bool) -> None:
     generator = np.random.default_rng(seed)
     differences = generator.normal(size=(generator.integers(1, 30), 3)) * generator.choice([0.1, 1, 30])
-    weights = fit(differences, penalty)
-    wrong = 1 / (1 + np.exp(np.clip(differences @ weights, -700, 700)))
-    gradient = 2 * penalty * weights - differences.T @ wrong
+    how = Fitting(penalty, centred=centred)
+    gradient = gradient_at(fit(differences, how), differences, how)
     np.testing.assert_allclose(gradient, 0, atol=1e-6 * max(1, np.abs(differences).max()))
 
 
-@given(st.integers(0, 99), st.sampled_from([0.01, 1.0, 100.0]))
+@given(st.integers(0, 99), st.sampled_from([0.01, 1.0, 100.0]), st.booleans())
 @BOUNDED
-def test_positive_weights_meet_the_conditions_of_the_optimum(seed: int, penalty: float) -> None:
+def test_positive_weights_meet_the_conditions_of_the_optimum(seed: int, penalty: float, centred: bool) -> None:
     """No weight is negative; the gradient is 0 where a weight is positive, and not below 0 elsewhere."""
     generator = np.random.default_rng(seed)
     differences = generator.normal(size=(generator.integers(1, 30), 4)) @ generator.normal(size=(4, 4))
-    weights = fit(differences, penalty, positive=True)
-    wrong = 1 / (1 + np.exp(np.clip(differences @ weights, -700, 700)))
-    gradient = 2 * penalty * weights - differences.T @ wrong
+    how = Fitting(penalty, positive=True, centred=centred)
+    weights = fit(differences, how)
+    gradient = gradient_at(weights, differences, how)
     assert (weights >= 0).all()
     np.testing.assert_allclose(gradient[weights > 0], 0, atol=1e-5)
     assert (gradient >= -1e-5).all()
+
+
+def test_centred_weights_are_more_alike_the_higher_the_penalty() -> None:
+    differences = np.random.default_rng(0).normal([1, 0.5, 0.2], size=(60, 3))
+    spreads = [np.ptp(fit(differences, Fitting(penalty, centred=True))) for penalty in (0.1, 10, 1000, 1e6)]
+    assert spreads == sorted(spreads, reverse=True)
+    weights = fit(differences, Fitting(1e6, centred=True))
+    assert weights == pytest.approx(np.full(3, fit(differences.sum(axis=1)[:, None], Fitting(3 * LEAST))[0]), rel=1e-3)
+    assert np.abs(fit(differences, Fitting(1e6))).max() < 1e-3
+
+
+def test_a_metric_counts_alike_whatever_its_unit() -> None:
+    differences = np.random.default_rng(0).normal([1, 0.5, 0], size=(60, 3)) * [1, 100, 0]
+    found = units(differences)
+    assert found == pytest.approx([*np.sqrt((differences[:, :2] ** 2).mean(axis=0)), 1])
 
 
 def test_repeated_pairs_count_as_shares() -> None:
     differences = np.random.default_rng(0).normal(size=(6, 2))
     shares = np.array([0, 1, 2, 3, 0, 1.0])
     repeated = np.repeat(differences, shares.astype(int), axis=0)
-    np.testing.assert_allclose(fit(differences, 1.0, shares), fit(repeated, 1.0), atol=1e-10)
+    np.testing.assert_allclose(fit(differences, Fitting(1.0), shares), fit(repeated, Fitting(1.0)), atol=1e-10)
 
 
 def test_a_metric_that_does_not_vary_has_no_weight() -> None:
     scale = Scale.of(np.array([[1.0, 5.0], [2.0, 5.0]]))
     assert scale.scaled(np.array([[3.0, 9.0]])).tolist() == [[2.0, 0.0]]
+
+
+@pytest.mark.parametrize("toward", ["mean", "zero"])
+def test_a_metric_that_is_the_same_in_every_pair_has_no_weight(toward: Any) -> None:
+    values = np.random.default_rng(0).normal(size=(40, 3))
+    values[:, 2] = np.repeat(np.arange(20.0), 2)  # of two candidates each
+    better = [2 * i + int(values[2 * i, 0] < values[2 * i + 1, 0]) for i in range(20)]
+    data = Data(values, better, [i ^ 1 for i in better], [str(i % 5) for i in range(20)])
+    weights = learn(data, Tuning(toward=toward, penalty=1.0)).weights
+    assert weights[2] == 0
+    assert weights[0] > 0
 
 
 def test_folds_keep_documents_together() -> None:
@@ -121,7 +165,7 @@ def test_noise_is_held_down() -> None:
     assert all(0 < one.error < 0.05 for one in tried)
     clear = signal * np.sign(signal[:, :1])
     low, high = intervals(clear, groups, Fitting(1.0), draws=30)
-    weights = fit(clear, 1.0)
+    weights = fit(clear, Fitting(1.0))
     assert (low <= weights).all()
     assert (weights <= high).all()
     assert low[0] > 0
@@ -341,9 +385,30 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ([], "Give one of --prefer, --rankings, --teacher"),
         (["--prefer", "errors", "--teacher", "bleu"], "found --prefer and --teacher"),
         (["--prefer", "errors:down"], "Expected NAME or NAME:lower"),
+        (["--prefer", "errors", "-o", str(tmp_path / "nowhere" / "m.json")], "nowhere: is no folder"),
     ):
         assert main([*command, *more]) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt, 130), (TerminatedError, 143)])
+def test_an_interruption_leaves_nothing(
+    stop: type[BaseException],
+    code: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stopped(*given: Any) -> None:
+        raise stop
+
+    data = tmp_path / "lists.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in lists()), encoding="utf-8")
+    monkeypatch.setattr("discorank.cli.train_combination.train_combination", stopped)
+    command = ["train", "combination", str(data), "-m", "chrf", "--prefer", "errors", "-o", str(tmp_path / "m.json")]
+    assert main(command) == code
+    assert "interrupted; nothing was written" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["lists.jsonl"]
 
 
 def test_the_command_reads_systems(tmp_path: Path) -> None:

@@ -140,6 +140,10 @@ def test_written_lists_are_read_back(tmp_path: Path) -> None:
         ('{"candidates": ["a"]}', "id: found nothing"),
         ('{"id": "x", "candidates": ["a"], "position": 1.5}', "position: found a number"),
         ('{"id": "x", "systems": {"A": ["a"]}}', "no candidates.*It looks like a systems file: use --from systems"),
+        (
+            '{"sentence_id": 1, "translation": "a"}',
+            "id: found nothing.*a sockeye file: use --from sockeye",
+        ),
         ('{"id": "x", "candidates": ["a"]} {}', "not JSON: Extra data"),
         ('{"id": "x", "candidates": ["a\tb"]}', "not JSON: Invalid control character"),
     ],
@@ -176,7 +180,10 @@ def test_minus_infinity_is_a_logprob_and_whole_pairs_are_characters(tmp_path: Pa
     ("content", "message"),
     [
         ("A sentence.\nAnother.\n", r"in\.txt:1: found flat text \('A sentence\.'\).*Use --from flat"),
-        ("\n\n0 ||| a ||| LM0= -1 ||| -1\n", r"in\.txt:3: found a Moses n-best list.*Use --from moses"),
+        (
+            "\n\n0 ||| a ||| LM0= -1 ||| -1\n",
+            r"in\.txt:3: found a Moses n-best list.*--from moses, or --from marian",
+        ),
         ("S-0\tHallo\nH-0\t-0.3\tHello\n", r"in\.txt:1: found a fairseq log.*Use --from fairseq"),
         ("2024-01-02 10:00:00 | INFO | fairseq_cli.generate | {}\n", "found a fairseq log"),
         ('[{"id": "a"}]', r"found a JSON array.*jq -c '\.\[\]'"),
@@ -625,7 +632,7 @@ def test_unknown_formats_and_foreign_options_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"num_candidates: not an option of the format 'jsonl'\. Its options: none"):
         open_lists(path, num_candidates=2)
     with pytest.raises(
-        InputError, match=r"human: not an option of the format 'flat'\. Its options: num_candidates, sources"
+        InputError, match=r"human: not an option of the format 'flat'\. Its options: documents, num_candidates, sources"
     ):
         open_lists(path, "flat", num_candidates=2, human=["mqm"])
 

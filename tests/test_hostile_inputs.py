@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from discorank.integrations.entries import Entry
+from discorank.integrations.fairseq.blocks import RECORD
 from discorank.integrations.formats import open_lists
 from discorank.integrations.source import LineSource
 from discorank.metrics.errors import DiscorankError, InputError
@@ -80,18 +82,25 @@ def bomb(path: Path, text: bytes, size_bytes: int, *, members: bool = False, sta
     return path
 
 
-FORMS: dict[str, dict[str, Any]] = {"jsonl": {}, "flat": {"num_candidates": 4}, "moses": {}, "systems": {}}
+FORMS: dict[str, dict[str, Any]] = {
+    "jsonl": {},
+    "flat": {"num_candidates": 4},
+    "moses": {},
+    "systems": {},
+    "fairseq": {},
+}
 TINY = {
     "jsonl": b'{"id":"a","candidates":["a"]}\n',
     "flat": b"a\n",
     "moses": b"0 ||| a |||\n",
     "systems": b'{"id":"a","systems":{"A":"a"}}\n',
+    "fairseq": b"H-0\t-1\ta\n",
 }
 
 
 @pytest.mark.parametrize(
     ("form", "members"),
-    [("jsonl", False), ("jsonl", True), ("flat", False), ("moses", False), ("systems", True)],
+    [("jsonl", False), ("jsonl", True), ("flat", False), ("moses", False), ("systems", True), ("fairseq", True)],
     ids=lambda value: value if isinstance(value, str) else ("one member", "many members")[value],
 )
 @pytest.mark.parametrize("kind", ["zeros", "newlines", "tiny lines"])
@@ -210,9 +219,16 @@ VALID: dict[str, list[Any]] = {
         },
         {"id": "b", "source": "s", "references": ["r"], "systems": {"A": "a"}, "human": {"A": {"x": 1}}},
     ],
+    "sockeye": [
+        {"sentence_id": 1, "translations": ["a", "é🚀"], "scores": [[0.5], [1, 2]], "alignments": [[], [[0, 0]]]},
+        {"sentence_id": "2", "translation": "b", "score": 1.5, "text": "s", "document": "d", "position": 3},
+    ],
 }
 LINES = {
     "flat": "a\nb\né🚀\n\nx\u2028y\nz\n",
+    "marian": "0 ||| a ||| F0= -1 ||| -3\n0 ||| é🚀 ||| 0-0 ||| F0= -1 ||| -4\n1 ||| c ||| F0= -2 F1= -1 ||| 1\n",
+    "fairseq": "S-1\tb\nW-1\t0.1\tseconds\nH-1\t-1\té🚀\nD-1\t-1\tx\nP-1\t-1.0 -2.0\nA-1\t0-0\n2024-01-01 | INFO |\n"
+    "S-0\ta\nT-0\tr\nH-0\t-1\tc\nD-0\t-1\tc\nP-0\t-1 -inf\nI-0\t2\nE-0_0\tc\nGenerate test with beam=1\n",
     "moses": "0 ||| a ||| LM0= -1 TM0= 1 2 ||| -3\n0 ||| é🚀 ||| LM0= 1 ||| -4\n1 ||| c ||| ||| 1 ||| 0-0\n",
 }
 PIECES = (
@@ -330,7 +346,18 @@ def lines_of(path: Path) -> Iterator[bytes]:
         return
 
 
-@pytest.mark.parametrize(("form", "cases"), [("jsonl", 3000), ("systems", 3000), ("flat", 1000), ("moses", 2000)])
+@pytest.mark.parametrize(
+    ("form", "cases"),
+    [
+        ("jsonl", 3000),
+        ("systems", 3000),
+        ("flat", 1000),
+        ("moses", 2000),
+        ("marian", 2000),
+        ("sockeye", 2000),
+        ("fairseq", 3000),
+    ],
+)
 def test_no_malformed_file_raises_anything_but_our_errors(tmp_path: Path, form: str, cases: int) -> None:
     records = errors = refused = 0
     for case in range(cases):
@@ -360,9 +387,12 @@ def check_entries(found: list[Entry], lines: list[bytes], form: str, whole: bool
             assert entry.record.id == entry.id
             written = json.loads(json.dumps(write_list(entry.record), ensure_ascii=False).encode())
             assert read_list(written) == entry.record
-    assert [entry.line for entry in found] == sorted(entry.line for entry in found)
     ids = [entry.record.id for entry in found if entry.record is not None]
     assert len(ids) == len(set(ids))
+    if form == "fairseq":
+        check_log(found, lines, whole)
+        return
+    assert [entry.line for entry in found] == sorted(entry.line for entry in found)
     raw = b"".join(entry.raw for entry in found)
     assert b"".join(lines).startswith(raw)
     if whole and form != "flat":
@@ -371,6 +401,20 @@ def check_entries(found: list[Entry], lines: list[bytes], form: str, whole: bool
         assert len(found) == raw.count(b"\n")
     if whole and form == "flat":
         assert len(found) * 2 == len(lines)
+
+
+def check_log(found: list[Entry], lines: list[bytes], whole: bool) -> None:
+    """What holds for the entries of a log, which stand by id and not by line: every line of a record is in one."""
+    used = [line + b"\n" for entry in found for line in entry.raw.split(b"\n")[:-1]]
+    assert not Counter(used) - Counter(lines)
+    assert not whole or [line for line in lines if RECORD.match(line)] == [
+        line for line in lines if line in used and RECORD.match(line)
+    ]
+    good = [entry.record for entry in found if entry.record is not None]
+    assert [int(record.id) for record in good] == sorted(int(record.id) for record in good)
+    for entry in found:
+        if entry.record is not None:
+            assert len(entry.record.candidates) == sum(line.startswith(b"H-") for line in entry.raw.split(b"\n"))
 
 
 def test_no_malformed_record_raises_anything_but_our_errors() -> None:

@@ -34,6 +34,7 @@ SETTINGS = {
     "no_rel": load_metric("dr-lex", lowercase=False, binarize=None, ignore="relations"),
     "no_nuc": load_metric("dr-lex", lowercase=False, binarize=None, ignore="nuclearity"),
     "no_nuc_no_rel": load_metric("dr-lex", lowercase=False, binarize=None, ignore="both"),
+    "no_discourse": load_metric("dr-lex", lowercase=False, binarize=None, ignore="tree"),
     "DR-LEX1.1": load_metric("dr-lex-1.1", lowercase=False, binarize=None),
     "DR-LEX2": load_metric("dr-lex-2", lowercase=False, binarize=None),
     "DR-LEX2.1": load_metric("dr-lex-2.1", lowercase=False, binarize=None),
@@ -274,6 +275,8 @@ def test_other_languages_need_their_trees() -> None:
     assert metric.pairwise(given_tree, given_tree).tolist() == [[pytest.approx(1)]]
     with pytest.raises(InputError, match="decay"):
         load_metric("dr", decay=0)
+    with pytest.raises(InputError, match=r"words='both' beside ignore='tree'"):
+        load_metric("dr-lex-2.1", ignore="tree")
 
 
 def test_representations_survive_the_wire() -> None:

@@ -11,22 +11,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
-from ..errors import ModelLoadError, unknown
 from ..reps import Block, FloatArray, IntArray, Reps, by_block, cell_rows
 from ..settings import settings
 from ..texts import Item
 from .ngrams import matches
+from .tokenizers import sacrebleu_tokenizer, tokenizer_for
 from .words import numbered, packed, unpacked
 
 SMOOTH_VALUES = {"none": 0.0, "floor": 0.1, "add-k": 1.0, "exp": 0.0}  # sacrebleu's defaults
-LANGUAGE_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 STEP = 1 << 13  # cells worked on at once, so that buffers stay in cache
 NO_PRECISION = -9999999999.0  # sacrebleu's logarithm of 0
 Columns = Sequence[FloatArray]  # one array [cells] per order
@@ -61,8 +59,8 @@ class BLEU(Metric):
 
     def for_language(self, lang: str) -> BLEU:
         """The tokenizer that sacrebleu takes for Chinese, Japanese and Korean, if none was chosen."""
-        tokenizer = LANGUAGE_TOKENIZERS.get(lang.partition("-")[0])
-        return replace(self, tokenize=tokenizer) if tokenizer and self.tokenize == "13a" else self
+        tokenizer = tokenizer_for(lang)
+        return self.with_defaults(tokenize=tokenizer) if tokenizer else self
 
     def load(self) -> BLEUScorer:
         """The scorer with its tokenizer.
@@ -79,7 +77,7 @@ class BLEUScorer(Scorer):
 
     def __init__(self, metric: BLEU) -> None:
         self.info, self.metric = metric.info, metric
-        self.tokenizer = _tokenizer(metric.tokenize)
+        self.tokenizer = sacrebleu_tokenizer(metric.tokenize, metric.name)
         value = metric.smooth_value
         self.smooth_value = SMOOTH_VALUES[metric.smooth_method] if value is None else value
 
@@ -173,14 +171,3 @@ class BLEUScorer(Scorer):
 
 def _ngrams(words: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(words[i : i + n]) for n in range(1, order + 1) for i in range(len(words) - n + 1))
-
-
-def _tokenizer(name: str) -> Any:
-    from sacrebleu.metrics.bleu import _TOKENIZERS, BLEU
-
-    if name not in BLEU.TOKENIZERS:
-        raise unknown("tokenizer", name, _TOKENIZERS, where="bleu")
-    try:
-        return BLEU(tokenize=name).tokenizer
-    except (ImportError, RuntimeError, OSError) as error:
-        raise ModelLoadError(f"{error}", where=f"tokenizer {name!r}", fix="Install what it names") from error

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, ClassVar, Literal
 
@@ -21,11 +21,11 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
-from ..errors import ModelLoadError
 from ..reps import Block, FloatArray, IntArray, Reps
 from ..settings import settings
 from ..texts import Item
 from .subsequences import longest_common, weighted_common
+from .tokenizers import porter_stemmer
 from .words import numbered, packed
 
 SINGLE = (  # ideographs and kana
@@ -97,7 +97,7 @@ class RougeScorer(Scorer):
     def __init__(self, info: Info, tokenizer: Tokenizer, stemmer: bool, weight: float | None) -> None:
         self.info, self.weight = info, weight
         self.split = _unicode_words if tokenizer == "unicode" else re.compile("[a-z0-9]+").findall
-        self.stem = _porter() if stemmer else None
+        self.stem = porter_stemmer("rouge") if stemmer else None
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words as the tokenizer splits them, and their number."""
@@ -136,12 +136,3 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """What stands alone, and a word; either takes the combining marks that follow."""
     marks = "".join(chr(i) for i in range(LAST_MARK + 1) if unicodedata.category(chr(i)).startswith("M"))
     return re.compile(f"[{SINGLE}][{marks}]*"), re.compile(rf"\w[\w{marks}]*")
-
-
-def _porter() -> Callable[[str], str]:
-    try:
-        from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ModelLoadError("stemmer=True needs nltk", where="rouge", fix="Install it: pip install nltk") from error
-    stem: Callable[[str], str] = PorterStemmer().stem
-    return stem

@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..reps import Reps
 from ..settings import settings
 from .likelihood import FAITHFUL, HYPOTHESIS, REFERENCE, Extent, LikelihoodScorer, Way, load
-from .model import ModelMetric
+from .model import ContextModelMetric
 from .reading import Frame
 
 WAYS: dict[str, tuple[Way, ...]] = {
@@ -32,7 +32,7 @@ WAYS: dict[str, tuple[Way, ...]] = {
 }
 
 
-class BARTMetric(ModelMetric, abstract=True):
+class BARTMetric(ContextModelMetric, abstract=True):
     """What both metrics share."""
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ from ..texts import Item, Text
 from . import files
 from .encoder import Encoder, pretrained, tokenizer_of
 from .matching import best_matches
-from .model import ModelMetric
+from .model import ContextModelMetric
 from .reading import Frame, Reader
 
 LAYERS: Mapping[str, int] = {  # the layer that correlates best with human judgements, by the authors' measurements
@@ -49,7 +49,7 @@ FITTED = "sha256:"  # before the digest of fitted document frequencies
 
 
 @settings
-class BERTScore(ModelMetric):
+class BERTScore(ContextModelMetric):
     """Token vectors matched one to one.
 
     Args:

@@ -26,6 +26,10 @@ TOKENIZER_FILES = (
     "merges.txt",
     "*.model",
 )
+GENERATION_FILES = (
+    "generation_config.json",
+    "chat_template.jinja",
+)  # read where a model generates, no part of a digest
 WEIGHTS = ("checkpoints/*.ckpt", "*.safetensors", "pytorch_model*.bin", "*.ckpt")  # only the first kind that is there
 
 
@@ -62,7 +66,7 @@ def _bundled(model: str) -> Path:
 def _fetched(model: str, revision: str | None, weights: bool) -> Path:
     from huggingface_hub import snapshot_download
 
-    patterns = [*SETTINGS_FILES, *TOKENIZER_FILES, *(WEIGHTS if weights else ())]
+    patterns = [*SETTINGS_FILES, *TOKENIZER_FILES, *GENERATION_FILES, *(WEIGHTS if weights else ())]
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
     except Exception as error:  # the hub's client raises many kinds

@@ -20,7 +20,7 @@ from ..texts import Item
 from . import files
 from .decoding import Targets
 from .encoder import pretrained, tokenizer_of
-from .model import ModelMetric
+from .model import ContextModelMetric
 from .reading import Frame, Reader
 from .seq2seq import Seq2Seq
 
@@ -46,7 +46,7 @@ class Extent(NamedTuple):
     wanted: IntArray  # how many, and what their sum is divided by; truncation may leave fewer
 
 
-def load(metric: ModelMetric, frame: Callable[[Any], Frame]) -> tuple[Reader, Seq2Seq]:
+def load(metric: ContextModelMetric, frame: Callable[[Any], Frame]) -> tuple[Reader, Seq2Seq]:
     """The model of a metric, and what reads texts for it; frame: what a tokenizer's texts begin and end with.
 
     Raises:
@@ -73,7 +73,7 @@ class LikelihoodScorer(Scorer):
 
     def __init__(
         self,
-        metric: ModelMetric,
+        metric: ContextModelMetric,
         loaded: tuple[Reader, Seq2Seq],
         extent: Callable[[Reps], Extent],
         ways: Sequence[Way],

@@ -26,10 +26,7 @@ class ModelMetric(Metric, abstract=True):
     Args:
         model: a folder, a name on the hub, or minilm.
         revision: which revision on the hub.
-        context: how many preceding sentences are read with each sentence.
-        truncation: what gives way in texts that are too long: oldest-context, or the right end as in the released code
-            (reference). Default: oldest-context, reference under compat.
-        max_tokens: the longest text read, in tokens; the model's own limit if not given.
+        max_tokens: the longest sequence read, in tokens; the model's own limit if not given.
         compat: "reference" computes what the released code computes, where paper and code disagree.
         dtype: precision of the model.
         device: where it runs; the first GPU if there is one, else the CPU. No part of the signature.
@@ -38,14 +35,12 @@ class ModelMetric(Metric, abstract=True):
 
     model: str | None = None
     revision: str | None = None
-    context: Annotated[int, Field(ge=0)] = 0
-    truncation: Truncation | None = None
     max_tokens: Annotated[int, Field(ge=8)] | None = None
     compat: Literal["reference"] | None = None
     dtype: DType = "float32"
     device: str | None = field(default=None, compare=False)
     batch_tokens: Annotated[int, Field(ge=1)] | None = field(default=None, compare=False)
-    default_model: ClassVar[str] = ""
+    default_model: ClassVar[str | None] = ""
     file_settings: ClassVar[tuple[str, ...]] = ("model",)  # settings that name files
 
     def __post_init__(self) -> None:
@@ -68,16 +63,6 @@ class ModelMetric(Metric, abstract=True):
             return replace(found, model=model)
         found.__dict__["defaulted"] = self.__dict__["defaulted"]
         return found
-
-    @property
-    def reads(self) -> Reading:
-        """Context sentences; a hypothesis is read after those of the reference."""
-        return Reading(self.context, "reference")
-
-    @property
-    def truncates(self) -> Truncation:
-        """The truncation in force."""
-        return self.truncation or ("reference" if self.compat else "oldest-context")
 
     @cached_property
     def digests(self) -> dict[str, str]:
@@ -112,7 +97,31 @@ class ModelMetric(Metric, abstract=True):
                 )
 
 
-class CheckpointMetric(ModelMetric, abstract=True):
+@settings
+class ContextModelMetric(ModelMetric, abstract=True):
+    """A metric whose model reads sentences after those before them.
+
+    Args:
+        context: how many preceding sentences are read with each sentence.
+        truncation: what gives way in texts that are too long: oldest-context, or the right end as in the released code
+            (reference). Default: oldest-context, reference under compat.
+    """
+
+    context: Annotated[int, Field(ge=0)] = 0
+    truncation: Truncation | None = None
+
+    @property
+    def reads(self) -> Reading:
+        """Context sentences; a hypothesis is read after those of the reference."""
+        return Reading(self.context, "reference")
+
+    @property
+    def truncates(self) -> Truncation:
+        """The truncation in force."""
+        return self.truncation or ("reference" if self.compat else "oldest-context")
+
+
+class CheckpointMetric(ContextModelMetric, abstract=True):
     """A metric whose checkpoint may come without its encoder's configuration and tokenizer."""
 
     encoder_path: str | None

@@ -19,7 +19,7 @@ from ..errors import InputError, ModelLoadError, unknown
 from ..reps import Reps
 from ..settings import settings
 from .likelihood import HYPOTHESIS, REFERENCE, Extent, LikelihoodScorer, load
-from .model import ModelMetric
+from .model import ContextModelMetric
 from .reading import Frame
 
 TAGS = (
@@ -32,7 +32,7 @@ BY_LANGUAGE = {code[:2]: code for code in CODES}
 
 
 @settings
-class Prism(ModelMetric):
+class Prism(ContextModelMetric):
     """Mean log-probability of each text given the other.
 
     Args:

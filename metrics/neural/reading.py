@@ -78,7 +78,7 @@ class Reader:
         texts = list(dict.fromkeys(piece for some in pieces for piece in some))
         found = dict(zip(texts, _ids(self.tokenizer, texts), strict=True))
         rows = [self._joined([found[piece] for piece in some]) for some in pieces]
-        ids, start, whole, own, cut = zip(*rows, strict=True)
+        ids, start, whole, own, cut = zip(*rows, strict=True) if rows else ((),) * 5
         numbers = {"start": start, "whole": whole, "own": own, "cut": cut}
         return Reps({"ids": Ragged.of_rows(ids), **{name: np.array(n, np.int64) for name, n in numbers.items()}})
 

@@ -13,14 +13,14 @@ from ..texts import Item
 from .encoder import Encoder
 from .estimator import Head, PairHead, source_features
 from .mixing import Mixer
-from .model import ModelMetric
+from .model import ContextModelMetric
 from .reading import Reader
 
 
 class RegressionScorer(Scorer):
     """Represents a text by its pooled vector; compares by the head, with references or without."""
 
-    def __init__(self, metric: ModelMetric, reader: Reader, encoder: Encoder, mixer: Mixer, head: Head) -> None:
+    def __init__(self, metric: ContextModelMetric, reader: Reader, encoder: Encoder, mixer: Mixer, head: Head) -> None:
         self.info, self.reader, self.encoder, self.mixer, self.head = metric.info, reader, encoder, mixer, head
         self.batch_tokens, self.identity = encoder.batch_tokens, metric.identity(encoder.device)
         self.in_context = metric.context > 0

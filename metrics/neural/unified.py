@@ -19,7 +19,7 @@ from ..texts import Item
 from .encoder import Encoder
 from .estimator import Head
 from .mixing import Mixer
-from .model import ModelMetric
+from .model import ContextModelMetric
 from .reading import TEXT_CUT, Reader
 
 
@@ -28,7 +28,7 @@ class UnifiedScorer(Scorer):
 
     def __init__(
         self,
-        metric: ModelMetric,
+        metric: ContextModelMetric,
         reader: Reader,
         encoder: Encoder,
         mixer: Mixer,

@@ -84,12 +84,13 @@ class _Pairs:
         self.total = int(self.width.sum())
 
     def filled(self, decay: float, log: bool) -> FloatArray:
-        """D of every pair (or its logarithm), [total]."""
+        """D of every pair (or its logarithm), [total]; where both sides are one, of each pair one way round."""
         d = np.full(self.total, np.log(decay) if log else decay)
         u = np.repeat(np.arange(len(self.width)), self.width)
         v = np.arange(self.total) - (self.start - self.first)[u]
         level = np.maximum(self.h.height[u], self.r.height[v])
-        high = np.flatnonzero(level > 1)
+        once = self.h is self.r
+        high = np.flatnonzero((level > 1) & (u <= v) if once else level > 1)
         high = high[np.argsort(level[high], kind="stable")]
         ends = np.flatnonzero(np.diff(level[high], append=-1)) + 1
         begin = 0
@@ -97,7 +98,10 @@ class _Pairs:
             for end in ends.tolist():
                 for i in range(begin, end, STEP):
                     cells = high[i : min(i + STEP, end)]
-                    d[cells] = self._above(d, u[cells], v[cells], decay, log)
+                    a, b = u[cells], v[cells]
+                    d[cells] = found = self._above(d, a, b, decay, log)
+                    if once:
+                        d[self.start[b] + a - self.first[b]] = found
                 begin = end
         return d
 

@@ -24,13 +24,14 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
+from ..digests import check_file
 from ..errors import InputError
 from ..reps import Block, FloatArray, IntArray, Ragged, Reps
 from ..settings import settings
 from ..texts import Item
 from .gram import kernels
 from .representations import REPRESENTATIONS, Lexical, Reading, represent
-from .sources import ParserName, TreeFile, TreeSource, check_file
+from .sources import ParserName, TreeFile, TreeSource
 from .subtrees import COLUMNS, columns
 from .trees import shown
 
@@ -109,17 +110,25 @@ class DRLex(TreeKernel):
 
     Args:
         words: where words match: "anywhere", or in EDUs of one "nuclearity", spans of one "relation", or "both".
-        ignore: what is left out of the tree: "nothing", "relations", "nuclearity" or "both".
+        ignore: what is left out of the tree: "nothing", "relations", "nuclearity", "both", or "tree": all but words.
     """
 
     words: Literal["anywhere", "nuclearity", "relation", "both"] = "anywhere"
-    ignore: Literal["nothing", "relations", "nuclearity", "both"] = "nothing"
+    ignore: Literal["nothing", "relations", "nuclearity", "both", "tree"] = "nothing"
     name: ClassVar[str] = "dr-lex"
     info: ClassVar[Info] = _info("discourse tree kernel: relations, nuclearity and words")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ignore == "tree" and self.words != "anywhere":
+            found = f"words={self.words!r} beside ignore='tree'"
+            raise InputError(found, where=self.name, fix="Leave one of them out")
 
     @property
     def representations(self) -> tuple[Representation, ...]:
         """DR-LEX or a variant of it."""
+        if self.ignore == "tree":
+            return ("words",)
         nuc, rel = self.ignore not in ("nuclearity", "both"), self.ignore not in ("relations", "both")
         leaf_nuc, leaf_rel = self.words in ("nuclearity", "both"), self.words in ("relation", "both")
         return (Lexical(nuc, rel, leaf_nuc, leaf_rel),)

@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import file_digest
 from typing import Literal, Protocol
 
+from ..digests import MARK, path_of
 from ..errors import InputError, excerpt
 from ..texts import Document, Text
 from .formats.files import read_trees
 from .trees import Tree, check_tree, check_words, joined, letters, letters_of
-
-_MARK = "@sha256:"
-_DIGITS = 16
-
-
-def check_file(spec: str) -> str:
-    """``path@sha256:...`` of a file given as its path, or with a digest that must be its own.
-
-    Raises:
-        InputError: the file cannot be read, or is another than the digest says.
-    """
-    path, _, wanted = spec.partition(_MARK)
-    try:
-        with open(path, "rb") as file:
-            found = file_digest(file, "sha256").hexdigest()[:_DIGITS]
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=path, fix="Name a file that is there") from None
-    if wanted and wanted != found:
-        raise InputError(f"digest {found}, expected {wanted}", where=path, fix="It is not the file that was used")
-    return f"{path}{_MARK}{found}"
 
 
 class TreeFile:
@@ -40,7 +20,7 @@ class TreeFile:
     """
 
     def __init__(self, spec: str) -> None:
-        self.path = spec.partition(_MARK)[0]
+        self.path = path_of(spec)
         self.trees: dict[str, Tree] = {}
         for i, tree in enumerate(read_trees(self.path), 1):
             key = letters_of(tree)
@@ -67,7 +47,7 @@ def _parser(name: ParserName, weights: str | None) -> Parses | None:
     if name == "english":
         from .parser.parser import loaded
 
-        return loaded(*weights.split(_MARK)) if weights else loaded()
+        return loaded(*weights.split(MARK)) if weights else loaded()
     if name == "isanlp":
         from .isanlp import isanlp
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from ..base import Info, Reading, Scorer
+from ..base import Info, Scorer
 from ..errors import ModelLoadError
 from ..neural import files
 from ..neural.encoder import Encoder
@@ -48,11 +48,6 @@ class SEScore2(CheckpointMetric):
         paper="Xu et al. 2023",
         bucketed=True,
     )
-
-    @property
-    def reads(self) -> Reading:
-        """Context sentences; a hypothesis is read after those of the reference."""
-        return Reading(self.context, "reference")
 
     def for_language(self, lang: str) -> Self:
         """The released model of a language where none is set."""

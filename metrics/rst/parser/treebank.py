@@ -47,7 +47,13 @@ def read_treebank(path: Path) -> dict[str, list[Sentence]]:
     for where, line in _lines(path):
         try:
             document = json.loads(line)
+            if missing := [key for key in ("id", "edus", "sent", "tree") if key not in document]:
+                raise InputError(f"no {missing[0]!r} in {excerpt(document)}", where=where, fix=_FIX)
             split = document.get("split") or _drawn(str(document["id"]))
+            if split not in found:
+                raise InputError(
+                    f"found the split {split!r}", where=where, fix=f"Expected {', '.join(SPLITS)}, or none"
+                )
             found[split] += list(_sentences(document, where))
         except InputError:
             raise

@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     """Converts; returns the exit code."""
     values = OPTIONS.parse(arguments)
     done = errors = 0
-    check_not_input(values["output"], [values["input"], values["sources"]])
+    check_not_input(values["output"], [values["input"], values["sources"], values["documents"]])
     with (
         open_input(values) as lists,
         Progress("lists", lists.fraction, values["quiet"]) as progress,

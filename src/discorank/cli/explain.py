@@ -11,8 +11,10 @@ import numpy as np
 from pydantic import Field
 
 from ..integrations.formats import Lists
+from ..metrics.base import Metric
 from ..metrics.errors import InputError
 from ..metrics.settings import settings
+from ..metrics.texts import Text
 from ..rerank.choice import Distinct, Ranking
 from ..rerank.engine import LocalEngine
 from ..rerank.lists import CandidateList
@@ -22,6 +24,7 @@ from .inputs import InputOptions, cache_in, check_model, metric_in, open_input
 from .options import Options, build, needed
 
 NEAREST = 3
+MOST_SHOWN = 8  # entries of each part of a reason, in text
 
 
 @settings
@@ -41,7 +44,7 @@ class ExplainOptions:
 
 OPTIONS = Options(
     "explain",
-    "Show the ranking of candidate lists, the gap to the runner-up, and the pseudo-references that agree most.",
+    "Show the ranking of candidate lists, the gap to the runner-up, the pseudo-references that agree most, and why.",
     [InputOptions, MBRDecoder, ExplainOptions],
     positional={"input": "?"},
     short={"utility": "u", "num_candidates": "n"},
@@ -65,7 +68,7 @@ def run(arguments: Sequence[str]) -> int:
     for ranking in decoder.decode(records.values(), LocalEngine(cache_in(values))):
         if ids and ranking.id not in ids:
             continue
-        found = explanation(ranking, records[ranking.id])
+        found = explanation(ranking, records[ranking.id], [metric for _, metric in utility.parts])
         if values["format"] == "json":
             sys.stdout.write(as_line(found).decode())
         else:
@@ -81,21 +84,24 @@ def _wanted(lists: Lists, ids: frozenset[str]) -> Iterator[CandidateList]:
             yield entry.record
 
 
-def explanation(ranking: Ranking, record: CandidateList) -> dict[str, Any]:
-    """The places of a ranking, each with the pseudo-references that agree most with it, as JSON data."""
+def explanation(ranking: Ranking, record: CandidateList, metrics: Sequence[Metric] = ()) -> dict[str, Any]:
+    """The places of a ranking, each with the pseudo-references that agree most with it and what the metrics say of the
+    first of these, as JSON data. Metrics that read context say nothing: it is gone with the decoding.
+    """
     distinct = Distinct(record.candidates)
     pool = Distinct(record.pseudo_references) if record.pseudo_references else distinct
     places = []
     for place in ranking.ranking:
         row = int(distinct.of[place.index])
-        agreeing = []
+        agreeing, nearest = [], []
         if ranking.matrix is not None and ranking.matrix.shape == (len(distinct), len(pool)):
             u = ranking.matrix[row]
             order = [int(i) for i in np.argsort(-u, kind="stable") if pool.texts[i] != place.text]
+            nearest = [pool.texts[i] for i in order[:NEAREST]]
             agreeing = [{"text": str(pool.texts[i]), "utility": float(u[i])} for i in order[:NEAREST]]
         places.append(
             {"index": place.index, "count": place.count, "utility": place.utility, "text": str(place.text)}
-            | {"agreeing": agreeing}
+            | {"agreeing": agreeing, "why": _why(metrics, place.text, nearest[:1], record.source)}
         )
     source = None if record.source is None else str(record.source)
     return {"id": ranking.id, "source": source, "candidates": len(record.candidates), "distinct": len(distinct)} | {
@@ -105,18 +111,43 @@ def explanation(ranking: Ranking, record: CandidateList) -> dict[str, Any]:
     }
 
 
+def _why(metrics: Sequence[Metric], text: Text, nearest: Sequence[Text], source: Text | None) -> dict[str, Any]:
+    """What each metric says of a text against the one that agrees most with it, by its signature."""
+    told = {}
+    for metric in metrics:
+        if metric.reads.context == 0 and (nearest or not metric.info.needs_references):
+            told[metric.signature()] = metric.explain(text, nearest, source)[0]
+    return {name: about for name, about in told.items() if about}
+
+
+def _brief(value: Any) -> str:
+    """JSON data in a line: the first entries, numbers rounded."""
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, Mapping):
+        parts = [f"{name} {_brief(inner) or '-'}" for name, inner in value.items()]
+    elif isinstance(value, list):
+        parts = [f"({_brief(inner)})" if isinstance(inner, list | Mapping) else str(inner) for inner in value]
+    else:
+        return str(value)
+    return ", ".join(parts[:MOST_SHOWN]) + (f", and {len(parts) - MOST_SHOWN} more" if len(parts) > MOST_SHOWN else "")
+
+
 def _text(found: Mapping[str, Any], decoder: MBRDecoder) -> str:
     chosen = found["ranking"][0]
     lines = [f"{found['id']}: {found['candidates']} candidates, {found['distinct']} distinct"]
     if found["source"]:
         lines.append(f"  source   {found['source']}")
     lines.append(f"  chosen   {chosen['text']}")
-    gap = "the only text" if found["gap"] is None else f"{found['gap']:.2f} ahead of the runner-up"
+    gap = "the only text" if found["gap"] is None else f"{found['gap']:.3g} ahead of the runner-up"
     lines.append(f"  why      expected {decoder.metrics[-1].signature()} {_number(chosen['utility'])}, {gap}")
     for rank, place in enumerate(found["ranking"], 1):
         times = f" (x{place['count']})" if place["count"] > 1 else ""
         lines.append(f"  {rank:>4}.    {_number(place['utility'])}  [{place['index']}] {place['text']}{times}")
         lines += [f"             {_number(other['utility'])}  with {other['text']}" for other in place["agreeing"]]
+        lines += [
+            f"             {part}: {_brief(v) or '-'}" for why in place["why"].values() for part, v in why.items()
+        ]
     return "\n".join(lines) + "\n\n"
 
 

@@ -21,9 +21,10 @@ class InputOptions:
 
     Args:
         input: the file (.gz too), or - for stdin.
-        input_format: its format: jsonl, flat, moses or systems.
+        input_format: its format: jsonl, flat, fairseq, marian, moses, sockeye or systems.
         num_candidates: flat: lines per source, read from the counts if not given.
-        sources: flat: the file of sources, one per line.
+        sources: all but jsonl and systems: the file of sources, one per line.
+        documents: all but jsonl and systems: the file of document ids, one per line.
         human: systems: keys that hold human scores, such as mqm:lower.
         as_systems: systems: references to treat as systems.
         include: systems: further keys that hold systems.
@@ -33,6 +34,7 @@ class InputOptions:
     input_format: str = "jsonl"
     num_candidates: int | None = None
     sources: str | None = None
+    documents: str | None = None
     human: tuple[str, ...] = ()
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
@@ -45,6 +47,7 @@ def open_input(values: Mapping[str, Any]) -> Lists:
         values["input_format"],
         num_candidates=values["num_candidates"],
         sources=values["sources"],
+        documents=values["documents"],
         human=values["human"],
         as_systems=values["as_systems"],
         include=values["include"],

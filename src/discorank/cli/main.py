@@ -23,7 +23,8 @@ SUBCOMMANDS = {
     "score": "score texts against references",
     "check": "look at an input without scoring: counts, lengths, duplicates, cost",
     "convert": "turn other formats into candidate lists",
-    "train": "train the discourse parser, sescore2, or a combination of metrics",
+    "generate": "write candidate lists with a model that generates",
+    "train": "train the discourse parser, sescore2, a role classifier, or a combination of metrics",
     "metrics": "list the metrics and their settings",
 }
 
@@ -46,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     except (KeyboardInterrupt, TerminatedError) as stop:
-        print("discorank: interrupted; the same command goes on from here", file=sys.stderr)
+        after = "nothing was written" if arguments[:1] == ["train"] else "the same command goes on from here"
+        print(f"discorank: interrupted; {after}", file=sys.stderr)
         return 143 if isinstance(stop, TerminatedError) else 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -33,19 +33,25 @@ class OutputOptions:
 
 def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> int:
     """Decides every list of the input; returns the exit code."""
-    out, quiet = values["output"], values["quiet"]
-    path = None if out in (None, "-") else Path(out)
-    if path is not None and path.suffix == ".gz":
-        raise InputError("rows are written plain, so that a run can go on", where="--output", fix="Leave .gz off")
-    inputs = [values.get(name) for name in ("input", "sources", "utilities")]
-    sides = ("", ".run.json", ".run.json.tmp", ".errors.jsonl", ".lock")
-    for made in (*(f"{path}{side}" for side in sides if path), values.get("save_utilities")):
-        check_not_input(made, inputs)
+    quiet = values["quiet"]
+    inputs = [values.get(name) for name in ("input", "sources", "documents", "utilities")]
+    path = check_output(values["output"], inputs)
+    check_not_input(values.get("save_utilities"), inputs)
     with open_input(values) as lists, Progress("lists", lists.fraction, quiet) as progress:
         run = build(RunSettings, values)
         counts = run_lists(decider, lists, lists.name, path, engine, run, progress, reading_in(values))
     say(_closing(counts, lists, path), quiet)
     return 3 if counts.get("errors") else 0
+
+
+def check_output(output: str | None, inputs: Sequence[str | None]) -> Path | None:
+    """The output of a run, None for stdout; raises InputError if it, or what stands beside it, is an input."""
+    path = None if output in (None, "-") else Path(str(output))
+    if path is not None and path.suffix == ".gz":
+        raise InputError("rows are written plain, so that a run can go on", where="--output", fix="Leave .gz off")
+    for side in ("", ".run.json", ".run.json.tmp", ".errors.jsonl", ".lock") if path else ():
+        check_not_input(f"{path}{side}", inputs)
+    return path
 
 
 def _closing(counts: Mapping[str, int], lists: Lists, out: Path | None) -> str:

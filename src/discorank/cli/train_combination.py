@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from ..integrations.source import LineSource
@@ -54,6 +55,8 @@ def run(arguments: Sequence[str]) -> int:
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
     out = needed(values, "output", "--output")
     check_not_input(out, [values["input"], values["rankings"]])
+    if not Path(out).parent.is_dir():
+        raise InputError("is no folder", where=str(Path(out).parent), fix="Make it first")
     preferences = _preferences(values)
     if values["input_format"] == "systems" and values["prefer"] and not values["human"]:
         values["human"] = (values["prefer"],)

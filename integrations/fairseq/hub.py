@@ -1,0 +1,119 @@
+"""Choices through fairseq's hub interface, as ``TransformerModel.from_pretrained`` gives it.
+
+    hub = load(folder, "checkpoint_best.pt", source_lang="en", target_lang="de")
+    rankings = translate(hub, ["the dog finds your cat ."], utility="chrf", num_candidates=16)
+In process fairseq's scores are natural logarithms. fairseq is imported by `load` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+from ...metrics.errors import InputError
+from ...metrics.registry import MetricLike
+from ...rerank.choice import Ranking
+from ...rerank.lists import Candidate, CandidateList
+from ...rerank.mbr import MBRDecoder
+from ..generating import Prompt
+from .task import allow_arguments
+
+SENTENCES_AT_ONCE = 32  # fairseq makes one batch of what it is handed
+
+
+def load(folder: str | Path, checkpoint: str = "checkpoint_best.pt", **options: Any) -> Any:
+    """The hub interface of a translation model.
+
+    Args:
+        folder: it holds the checkpoint and, unless the options name another place, the dictionaries.
+        checkpoint: its file name; several are separated by ``:``.
+        options: of ``TransformerModel.from_pretrained``, such as ``data_name_or_path``, ``bpe``, ``tokenizer``.
+    """
+    from fairseq.models.transformer import TransformerModel
+
+    allow_arguments()
+    place = {"data_name_or_path": str(Path(folder).absolute())}
+    return TransformerModel.from_pretrained(str(folder), checkpoint, **{**place, **options})
+
+
+def translate(
+    hub: Any,
+    texts: Iterable[str | Prompt],
+    utility: MetricLike | None = None,
+    *,
+    num_candidates: int = 16,
+    decoder: Any = None,
+    seed: int | None = None,
+    **generation: Any,
+) -> Iterator[Ranking]:
+    """The choice for every text, in order, streamed.
+
+    Args:
+        hub: a ``GeneratorHubInterface``.
+        texts: what to translate.
+        utility: chosen by with an `MBRDecoder`.
+        num_candidates: how many hypotheses each list has.
+        decoder: an `MBRDecoder` or a `Reranker` instead of a utility.
+        seed, generation: as for `candidate_lists`.
+
+    Raises:
+        InputError: not exactly one of `utility` and `decoder` is given; further as `candidate_lists` and the decoder.
+    """
+    if (utility is None) == (decoder is None):
+        raise InputError("give one of them", where="utility, decoder")
+    decoder = decoder or MBRDecoder(utility=utility)  # type: ignore[arg-type]
+    lists = candidate_lists(hub, texts, num_candidates, seed=seed, **generation)
+    return decoder.decode(lists)  # type: ignore[no-any-return]
+
+
+def candidate_lists(
+    hub: Any, texts: Iterable[str | Prompt], num_candidates: int = 16, *, seed: int | None = None, **generation: Any
+) -> Iterator[CandidateList]:
+    """The hypotheses for every text, in order, streamed; a text without an id of its own is called ``0``, ``1``, ...
+
+    Args:
+        hub: a ``GeneratorHubInterface``.
+        texts: what to translate.
+        num_candidates: beam size, which is the number of samples too.
+        seed: of sampling; fairseq draws for a batch together, so it stands for all texts in this order.
+        generation: options of fairseq-generate, such as ``sampling=True, sampling_topp=0.9``.
+
+    Raises:
+        InputError: fairseq left out a sentence.
+    """
+    if num_candidates < 1:
+        raise InputError(f"found {num_candidates}, expected at least 1", where="num_candidates")
+    prompts = (given if isinstance(given, Prompt) else Prompt(str(i), given) for i, given in enumerate(texts))
+    for number in count():
+        batch = list(islice(prompts, SENTENCES_AT_ONCE))
+        if not batch:
+            return
+        yield from _batch(hub, batch, num_candidates, None if seed is None else seed + number, generation)
+
+
+def _batch(
+    hub: Any, batch: list[Prompt], num_candidates: int, seed: int | None, generation: Mapping[str, Any]
+) -> Iterator[CandidateList]:
+    import torch
+
+    tokens = [hub.encode(prompt.text) for prompt in batch]
+    with torch.random.fork_rng(enabled=seed is not None):
+        if seed is not None:
+            torch.manual_seed(seed)
+        found = hub.generate(tokens, beam=num_candidates, **{"nbest": num_candidates, **generation})
+    if len(found) != len(batch):
+        raise InputError(
+            f"{len(found)} lists for {len(batch)} texts", where="fairseq", fix="Leave skip_invalid_size_inputs out"
+        )
+    for prompt, hypotheses in zip(batch, found, strict=True):
+        record = prompt.with_candidates([_candidate(hub, hypothesis) for hypothesis in hypotheses])
+        yield record if record.source is not None else replace(record, source=prompt.text)
+
+
+def _candidate(hub: Any, hypothesis: Mapping[str, Any]) -> Candidate:
+    """A hypothesis: total log-probability, and the normalised score beside it."""
+    total = float(hypothesis["positional_scores"].sum())
+    return Candidate(hub.decode(hypothesis["tokens"]), total, {"score": float(hypothesis["score"])})

@@ -1,0 +1,122 @@
+"""The fairseq task ``discorank_translation``: translation whose n-best lists come out in the order of a utility.
+
+    fairseq-generate DATA --path MODEL --user-dir $(python -m discorank.integrations.fairseq) \\
+        --task discorank_translation --discorank-utility chrf --beam 16 --nbest 16 ...
+Its log is that of fairseq, with the hypotheses of a sentence in the new order and the scores that the model gave them.
+fairseq is imported when the task is registered.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import field, make_dataclass
+from functools import cached_property
+from typing import Any, Optional
+
+from ...metrics.errors import InputError
+from ...rerank.lists import Candidate, CandidateList
+from .choosing import Chooser, read_decider
+
+TASK = "discorank_translation"
+# fairseq does not know X | None
+_TEXT: Any = Optional[str]  # noqa: UP045
+_NUMBER: Any = Optional[int]  # noqa: UP045
+_OPTIONS: Mapping[str, tuple[Any, str]] = {
+    "discorank_utility": (_TEXT, "metric whose expected utility orders the hypotheses, such as chrf"),
+    "discorank_config": (_TEXT, "YAML file with the settings of an MBRDecoder or a Reranker instead"),
+    "discorank_keep": (_NUMBER, "how many distinct hypotheses are kept; all, copies too, if not given"),
+    "discorank_post_process": (_TEXT, "the value of --post-process; none for whole words"),
+}
+
+
+def register() -> type:
+    """Makes the task known to fairseq, and returns it."""
+    from fairseq.tasks import TASK_REGISTRY, register_task
+    from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+    allow_arguments()
+    if TASK in TASK_REGISTRY:
+        return TASK_REGISTRY[TASK]  # type: ignore[no-any-return]
+    options = [(name, kind, field(default=None, metadata={"help": about})) for name, (kind, about) in _OPTIONS.items()]
+    config = make_dataclass("DiscorankTranslationConfig", options, bases=(TranslationConfig,))
+    task = type("DiscorankTranslationTask", (ChoosingTask, TranslationTask), {"__doc__": ChoosingTask.__doc__})
+    return register_task(TASK, dataclass=config)(task)  # type: ignore[no-any-return]
+
+
+def allow_arguments() -> None:
+    """Lets checkpoints be loaded that hold ``argparse.Namespace``, a bag of values: torch refuses it by default."""
+    import torch
+
+    torch.serialization.add_safe_globals([Namespace])
+
+
+class ChoosingTask:
+    """What is added to a translation task: after every batch, its hypotheses are put in order."""
+
+    cfg: Any
+    source_dictionary: Any
+    target_dictionary: Any
+    _decoders: tuple[Any, Any] = (None, None)  # BPE, tokenizer
+
+    def build_tokenizer(self, args: Any) -> Any:
+        """The tokenizer, which is kept."""
+        self._decoders = (self._decoders[0], super().build_tokenizer(args))  # type: ignore[misc]
+        return self._decoders[1]
+
+    def build_bpe(self, args: Any) -> Any:
+        """The BPE, which is kept."""
+        self._decoders = (super().build_bpe(args), self._decoders[1])  # type: ignore[misc]
+        return self._decoders[0]
+
+    def inference_step(self, generator: Any, models: Any, sample: Any, *args: Any, **kwargs: Any) -> list[list[Any]]:
+        """The hypotheses of every sentence of a batch, best first.
+
+        Raises:
+            DiscorankError: a list that cannot be decided, or texts that would be compared by subwords.
+        """
+        found = super().inference_step(generator, models, sample, *args, **kwargs)  # type: ignore[misc]
+        strip = getattr(generator, "symbols_to_strip_from_output", None) or {generator.eos}
+        lists = [
+            CandidateList(str(i), tuple(self._candidate(h, strip) for h in hypotheses), source)
+            for i, (hypotheses, source) in enumerate(zip(found, self._sources(sample), strict=True))
+        ]
+        orders = self._chooser.order(lists)
+        return [[hypotheses[i] for i in order] for hypotheses, order in zip(found, orders, strict=True)]
+
+    @cached_property
+    def _chooser(self) -> Chooser:
+        return Chooser(read_decider(self.cfg.discorank_utility, self.cfg.discorank_config), self.cfg.discorank_keep)
+
+    @cached_property
+    def _post_process(self) -> str | None:
+        given = self.cfg.discorank_post_process
+        if given is None and self._decoders[0] is None and _has_subwords(self.target_dictionary):
+            raise InputError(
+                "the dictionary has subwords (@@ or \u2581) and nothing joins them",
+                where="--discorank-post-process",
+                fix="Give --bpe, or the value of --post-process, or none to compare subwords",
+            )
+        return None if given == "none" else given
+
+    def _text(self, dictionary: Any, tokens: Any, strip: Any = None) -> str:
+        """Tokens as text: as fairseq-generate writes it in its S- and D- lines."""
+        text = dictionary.string(tokens, self._post_process, extra_symbols_to_ignore=strip)
+        for decoder in self._decoders:
+            text = text if decoder is None else decoder.decode(text)
+        return str(text)
+
+    def _candidate(self, hypothesis: Mapping[str, Any], strip: Any) -> Candidate:
+        """A hypothesis of the generator, whose scores are natural logarithms."""
+        fields = {"score": float(hypothesis["score"])}
+        text = self._text(self.target_dictionary, hypothesis["tokens"].int().cpu(), strip)
+        return Candidate(text, float(hypothesis["positional_scores"].sum()), fields)
+
+    def _sources(self, sample: Mapping[str, Any]) -> list[str]:
+        dictionary = self.source_dictionary
+        rows = sample["net_input"]["src_tokens"]
+        return [self._text(dictionary, row[row.ne(dictionary.pad())].int().cpu()) for row in rows]
+
+
+def _has_subwords(dictionary: Any) -> bool:
+    return any(symbol.endswith("@@") or symbol.startswith("\u2581") for symbol in dictionary.symbols)

@@ -1,0 +1,11 @@
+"""Hugging Face models as generators: `generate` around a model, `custom_generate` inside it.
+
+rankings = huggingface.generate(model, tokenizer, texts, utility="chrf", num_candidates=16, seed=3)
+model.generate(**inputs, custom_generate=huggingface.custom_generate(tokenizer, "chrf", num_candidates=16, seed=3))
+"""
+
+from .choosing import CustomGenerate, custom_generate, generate
+from .generator import HuggingFaceGenerator
+from .settings import GenerationSettings
+
+__all__ = ["CustomGenerate", "GenerationSettings", "HuggingFaceGenerator", "custom_generate", "generate"]

@@ -1,0 +1,97 @@
+"""The settings of a Hugging Face generator."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from ...metrics.errors import InputError
+from ...metrics.settings import settings
+from .sampling import Method, cutoff_of
+
+
+class Pool(NamedTuple):
+    """A pool of texts to generate for every input."""
+
+    name: str
+    size: int
+    method: Method
+    cutoff: float | None
+    temperature: float
+
+
+@settings
+class GenerationSettings:
+    """How candidates are generated.
+
+    Args:
+        num_candidates: candidates per input.
+        sampling: "epsilon", "nucleus" or "typical" sampling, which cut off improbable tokens; "ancestral" sampling from
+            the model as it is; or "beam", the candidates of a beam search.
+        cutoff: the method's threshold; 0.02 for epsilon, 0.9 for nucleus and typical if not given.
+        temperature: divides logits before the cut.
+        num_references: pseudo-references per input, generated apart; 0: the candidates serve as such.
+        reference_sampling: how pseudo-references are drawn; as candidates if not given.
+        reference_cutoff: threshold of reference_sampling.
+        reference_temperature: divides logits for pseudo-references; as for candidates if not given.
+        seed: the same seed, input and model give the same candidates.
+        max_new_tokens: longest candidate; the model's own limit, or 256, if not given.
+        max_input_tokens: longer inputs are cut at the end, and counted; an error if not given.
+        source_lang: language code of the inputs, for tokenizers that have them (de_DE).
+        target_lang: language code of the candidates (en_XX).
+        chat: whether the input is put into the tokenizer's chat template as what the user says.
+        logprobs: whether candidates carry their total natural log-probability under the model.
+        sequences_at_once: sequences in one batch.
+    """
+
+    num_candidates: Annotated[int, Field(ge=1)] = 16
+    sampling: Method = "epsilon"
+    cutoff: Annotated[float, Field(gt=0, lt=1)] | None = None
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    num_references: Annotated[int, Field(ge=0)] = 0
+    reference_sampling: Method | None = None
+    reference_cutoff: Annotated[float, Field(gt=0, lt=1)] | None = None
+    reference_temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    seed: int = 0
+    max_new_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_input_tokens: Annotated[int, Field(ge=1)] | None = None
+    source_lang: str | None = None
+    target_lang: str | None = None
+    chat: bool = False
+    logprobs: bool = False
+    sequences_at_once: Annotated[int, Field(ge=1)] = field(default=64, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.num_references and (self.reference_sampling or self.reference_cutoff or self.reference_temperature):
+            raise InputError("no pseudo-references are generated", where="num_references", fix="Say how many")
+        for pool in self.pools:
+            if pool.method == "beam" and pool.temperature != 1:
+                raise InputError("a beam has no temperature", where="temperature", fix="Leave it out")
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """The candidates, and the pseudo-references where they are generated apart."""
+        cutoff = cutoff_of(self.sampling, self.cutoff, "cutoff")
+        first = Pool("candidates", self.num_candidates, self.sampling, cutoff, self.temperature)
+        if not self.num_references:
+            return (first,)
+        method = self.reference_sampling or self.sampling
+        given = self.reference_cutoff or (self.cutoff if method == self.sampling else None)
+        temperature = self.reference_temperature or (1.0 if method == "beam" else self.temperature)
+        cutoff = cutoff_of(method, given, "reference_cutoff")
+        return (first, Pool("pseudo_references", self.num_references, method, cutoff, temperature))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What candidates depend on, as JSON values."""
+        return {
+            **{pool.name: list(pool[1:]) for pool in self.pools},
+            "seed": self.seed,
+            "max_new_tokens": self.max_new_tokens,
+            "max_input_tokens": self.max_input_tokens,
+            "languages": [self.source_lang, self.target_lang],
+            "chat": self.chat,
+            "logprobs": self.logprobs,
+        }

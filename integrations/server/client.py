@@ -1,0 +1,219 @@
+"""Requests to a server: retries with back-off, limits on time, size and number, errors that never show the key.
+
+What may pass is tried again: connections that fail or break, requests that take too long, the status codes of `PASSING`
+(after the time in ``Retry-After``, if the server names one), and replies that are no JSON. It knows nothing of
+candidates. Requests run in an event loop in a thread of its own, so that an interrupted program can drop them at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from concurrent.futures import Future
+from email.utils import parsedate_to_datetime
+from threading import Thread
+from time import time
+from types import TracebackType
+from typing import Any
+
+from ...metrics.errors import DiscorankError, InputError, ResourceError
+from ..strictjson import parse_json
+from .settings import Connection
+
+PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+REFUSALS = frozenset({400, 413, 422})
+FIXES = {
+    401: "Name the environment variable that holds the key in key_variable",
+    403: "May the key in key_variable use this model?",
+    404: "Do base_url and model exist, and does the server have chats, if chat is set?",
+}
+REPLY_BYTES = 64 << 20
+LONGEST_WAIT_SECONDS = 60.0
+
+
+class RefusedError(InputError):
+    """The server will not do what this request asks for; another request may do."""
+
+
+class UnusableError(InputError):
+    """The server will do nothing: a key, a model or an address that it does not know."""
+
+
+class _PassingError(Exception):
+    """What may pass, with the seconds to wait that the server names."""
+
+    def __init__(self, found: str, reached: bool = True, wait_seconds: float | None = None) -> None:
+        super().__init__(found)
+        self.found, self.reached, self.wait_seconds = found, reached, wait_seconds
+
+
+class Client:
+    """Posts JSON; a context manager, at whose end open requests are dropped.
+
+    Args:
+        connection: how the server is reached.
+
+    Raises:
+        InputError: the key cannot be had.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._key = connection.key()
+        self._open: set[Future[Any]] = set()
+
+    def __enter__(self) -> Client:
+        """Itself."""
+        import httpx2
+
+        headers = {"Content-Type": "application/json"}
+        headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        limits = httpx2.Limits(max_connections=self._connection.connections)
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="discorank-server", daemon=True)
+        self._slots = asyncio.Semaphore(self._connection.connections)
+        self._http = httpx2.AsyncClient(headers=headers, limits=limits, timeout=None)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Drops what is under way."""
+        for future in list(self._open):
+            future.cancel()
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        """Waits until all that was cancelled has ended."""
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+        await self._http.aclose()
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Future[Any]:
+        """The JSON value that the server answers, to come; as many requests at a time as there are connections.
+
+        Raises (where the result is asked for):
+            ResourceError: the server cannot be reached.
+            RefusedError: it answers that the request is wrong.
+            UnusableError: it answers with any other code that will not pass.
+            DiscorankError: what may pass did not; a reply is too large; the request cannot be written as JSON.
+        """
+        future = asyncio.run_coroutine_threadsafe(self._posted(path, body), self._loop)
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        return future
+
+    async def _posted(self, path: str, body: Mapping[str, Any]) -> Any:
+        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
+
+        try:
+            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        except ValueError as error:  # NaN, or half of a surrogate pair
+            raise InputError(f"a request that cannot be written as JSON ({error})", where="server") from None
+        url, attempts = f"{self._connection.base_url.rstrip('/')}/{path}", self._connection.retries + 1
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(attempts),
+            wait=self._wait_seconds,
+            retry=retry_if_exception_type(_PassingError),
+            reraise=True,
+        )
+        try:
+            return await retrying(self._attempt, url, content)
+        except _PassingError as error:
+            found = f"{error.found}, {attempts} times" if attempts > 1 else error.found
+            if error.reached:
+                raise DiscorankError(found, where="server", fix="Raise retries, or lower connections") from None
+            raise ResourceError(found, where="server", fix="Start it, then run the same command again") from None
+
+    def _wait_seconds(self, state: Any) -> float:
+        from tenacity import wait_exponential, wait_random
+
+        named = state.outcome.exception().wait_seconds
+        if named is not None:
+            return float(min(named, LONGEST_WAIT_SECONDS))
+        first = self._connection.backoff_seconds
+        growing = wait_exponential(multiplier=first, max=LONGEST_WAIT_SECONDS) + wait_random(0, first)
+        return min(float(growing(state)), LONGEST_WAIT_SECONDS)
+
+    async def _attempt(self, url: str, content: bytes) -> Any:
+        """What one request brings; everything that breaks a connection as `_PassingError`."""
+        import httpx2
+
+        seconds = self._connection.timeout_seconds
+        try:
+            async with self._slots, asyncio.timeout(seconds):
+                status, headers, reply = await self._exchanged(url, content)
+        except TimeoutError:
+            raise _PassingError(f"no reply within {seconds:g} seconds") from None
+        except httpx2.ConnectError as error:
+            raise _PassingError(self._shown(f"cannot be reached ({error})"), reached=False) from None
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
+            raise _PassingError(self._shown(f"the connection broke ({type(error).__name__}: {error})")) from None
+        except httpx2.InvalidURL as error:
+            raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
+        self._check(status, headers, reply)
+        try:
+            value = parse_json(reply)
+        except (InputError, UnicodeDecodeError, RecursionError):
+            raise _PassingError(f"a reply that is no JSON: {self._shown(_text(reply))[:300]}") from None
+        if isinstance(value, dict) and value.get("error"):
+            raise _PassingError(f"a reply with an error: {self._shown(_message(reply))[:300]}")
+        return value
+
+    async def _exchanged(self, url: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and the reply, of limited size."""
+        reply = bytearray()
+        async with self._http.stream("POST", url, content=content) as response:
+            async for piece in response.aiter_bytes():
+                reply += piece
+                if len(reply) > REPLY_BYTES:
+                    raise InputError(f"a reply of more than {REPLY_BYTES} bytes", where="server")
+        return response.status_code, response.headers, bytes(reply)
+
+    def _check(self, status: int, headers: Mapping[str, str], reply: bytes) -> None:
+        """Raises for every status but 200."""
+        if status == 200:
+            return
+        found = f"status {status}: {self._shown(_message(reply))[:300]}"
+        if status in PASSING:
+            raise _PassingError(found, wait_seconds=_named_wait(headers.get("retry-after")))
+        if status in REFUSALS:
+            raise RefusedError(found, where="server")
+        fix = FIXES.get(status, "Is base_url that of an OpenAI-compatible server?")
+        raise UnusableError(found, where="server", fix=fix)
+
+    def _shown(self, text: str) -> str:
+        """Text for a message, in which the key does not stand: servers quote it."""
+        return text.replace(self._key, "[key]") if self._key else text
+
+
+def _message(reply: bytes) -> str:
+    """What a server says is wrong."""
+    try:
+        value = parse_json(reply)
+    except (InputError, UnicodeDecodeError, RecursionError):
+        return _text(reply)
+    while isinstance(value, dict):
+        value = next((value[key] for key in ("error", "message", "detail") if key in value), str(value))
+    return str(value)
+
+
+def _text(reply: bytes) -> str:
+    """The start of a reply, long enough that a key at the end of what is shown is whole."""
+    return reply[:10_000].decode("utf-8", "replace").strip() or "nothing"
+
+
+def _named_wait(header: str | None) -> float | None:
+    """Seconds in a ``Retry-After`` header: a number or a date."""
+    if header is None:
+        return None
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time())
+    except (ValueError, TypeError, OverflowError):
+        return None

@@ -1,0 +1,58 @@
+"""What a server answered, as candidates.
+
+    completions  {"choices": [{"text", "finish_reason", "logprobs": {"token_logprobs": [...]}}]}
+    chat         {"choices": [{"message": {"content"}, "finish_reason", "logprobs": {"content": [{"logprob"}]}}]}
+Servers mix the two forms of log-probabilities; both are read from both. Candidates that were cut off by the limit of
+tokens have the field `unfinished`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+from ...metrics.errors import InputError
+from ...rerank.choice import finite
+from ...rerank.lists import NOTHING, Candidate
+
+ROUNDING = 1e-3  # a total this little above 0 is a sum of rounded numbers
+
+
+def candidates_in(reply: Any, chat: bool) -> list[Candidate | InputError]:
+    """The candidate of every choice, or the error of a choice without a text, or of a reply without choices."""
+    choices = reply.get("choices") if isinstance(reply, Mapping) else None
+    if not isinstance(choices, list) or not choices:
+        return [InputError("a reply without choices", where="server")]
+    return [_candidate(choice, chat) for choice in choices]
+
+
+def _candidate(choice: Any, chat: bool) -> Candidate | InputError:
+    holder, key = (_part(choice, "message"), "content") if chat else (choice, "text")
+    text = holder.get(key) if isinstance(holder, Mapping) else None
+    if not isinstance(text, str):
+        return InputError(f"a choice without a text in {key}", where="server")
+    cut = choice.get("finish_reason") == "length"
+    return Candidate(text, _total(_part(choice, "logprobs")), {"unfinished": True} if cut else NOTHING)
+
+
+def _part(choice: Any, key: str) -> Any:
+    return choice.get(key) if isinstance(choice, Mapping) else None
+
+
+def _total(logprobs: Any) -> float | None:
+    """The sum of the tokens' log-probabilities; None where one is missing, or is none."""
+    if not isinstance(logprobs, Mapping):
+        return None
+    values = logprobs.get("token_logprobs")
+    if values is None and isinstance(content := logprobs.get("content"), list):
+        values = [_part(token, "logprob") for token in content]
+    if not isinstance(values, list) or not values:
+        return None
+    total = 0.0
+    for value in values:
+        number = -inf if value == -inf else finite(value)
+        if number is None:
+            return None
+        total += number
+    return None if total > ROUNDING else min(total, 0.0)

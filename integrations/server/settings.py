@@ -1,0 +1,154 @@
+"""The settings of a server that generates: what candidates depend on, and how it is reached."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from ...metrics.errors import InputError
+from ...metrics.settings import settings
+from ..strictjson import parse_json
+
+_OURS = frozenset({"model", "prompt", "messages", "n", "seed", "stream", "logprobs"})
+
+
+class Pool(NamedTuple):
+    """A pool of texts to draw for every prompt."""
+
+    name: str
+    size: int
+    temperature: float
+    top_p: float
+
+
+@settings
+class ServerSettings:
+    """How a server generates.
+
+    Args:
+        model: the model's name on the server.
+        chat: whether prompts go to /chat/completions as what the user says, instead of to /completions.
+        system: what the system says before, in a chat.
+        num_candidates: candidates per prompt.
+        temperature: divides logits.
+        top_p: nucleus sampling; 1 cuts nothing off.
+        num_references: pseudo-references per prompt, drawn apart; 0: the candidates serve as such.
+        reference_temperature: divides logits for pseudo-references; as for candidates if not given.
+        reference_top_p: nucleus of pseudo-references; as for candidates if not given.
+        seed: sent to servers as a number that differs between prompts and calls; none is sent if it is None.
+        max_new_tokens: longest candidate.
+        logprobs: whether candidates carry their total natural log-probability, where the server gives it.
+        request: more keys of the request, as a JSON object, such as {"top_k": -1, "stop": ["\\n"]}.
+    """
+
+    model: str
+    chat: bool = False
+    system: str | None = None
+    num_candidates: Annotated[int, Field(ge=1)] = 16
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    num_references: Annotated[int, Field(ge=0)] = 0
+    reference_temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    reference_top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    seed: int | None = 0
+    max_new_tokens: Annotated[int, Field(ge=1)] = 256
+    logprobs: bool = False
+    request: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.num_references and (self.reference_temperature is not None or self.reference_top_p is not None):
+            raise InputError("no pseudo-references are generated", where="num_references", fix="Say how many")
+        if self.system is not None and not self.chat:
+            raise InputError("only a chat has one", where="system", fix="Set chat, or put it into the prompt")
+        if taken := _OURS & self.further.keys():
+            raise InputError("is a key that has a setting of its own", where=f"request.{min(taken)}")
+
+    @property
+    def further(self) -> Mapping[str, Any]:
+        """The further keys of a request."""
+        if self.request is None:
+            return {}
+        try:
+            found = parse_json(self.request.encode())
+        except InputError as error:
+            raise error.inside("request") from None
+        if not isinstance(found, dict):
+            raise InputError(f"found {self.request!r:.40}, expected a JSON object", where="request")
+        return found
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """The candidates, and the pseudo-references where they are drawn apart."""
+        first = Pool("candidates", self.num_candidates, self.temperature, self.top_p)
+        if not self.num_references:
+            return (first,)
+        temperature = self.temperature if self.reference_temperature is None else self.reference_temperature
+        top_p = self.top_p if self.reference_top_p is None else self.reference_top_p
+        return (first, Pool("pseudo_references", self.num_references, temperature, top_p))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What candidates depend on, as JSON values."""
+        return {
+            **{pool.name: list(pool[1:]) for pool in self.pools},
+            "model": self.model,
+            "chat": self.chat,
+            "system": self.system,
+            "seed": self.seed,
+            "max_new_tokens": self.max_new_tokens,
+            "logprobs": self.logprobs,
+            "request": dict(self.further),
+        }
+
+
+@settings
+class Connection:
+    """How a server is reached; nothing that candidates depend on.
+
+    Args:
+        base_url: its address up to the version, such as http://localhost:8000/v1.
+        key_variable: the environment variable that holds the key; no key is sent if it is not named.
+        connections: how many requests are made at the same time.
+        timeout_seconds: how long one request may take in all.
+        retries: how often a request is repeated that failed for a reason that may pass.
+        backoff_seconds: how long the first repetition waits; each further one waits twice as long, up to a minute.
+    """
+
+    base_url: str
+    key_variable: str | None = None
+    connections: Annotated[int, Field(ge=1, le=1024)] = 8
+    timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 600.0
+    retries: Annotated[int, Field(ge=0)] = 5
+    backoff_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.5
+
+    def __post_init__(self) -> None:
+        where, fix = "base_url", "Such as http://localhost:8000/v1; a key comes from the variable in key_variable"
+        try:
+            parts = urlsplit(self.base_url)
+            fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            fine = False
+        if not fine:
+            raise InputError("is no http address", where=where, fix=fix)
+        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+            raise InputError("holds more than scheme, host, port and path", where=where, fix=fix)
+
+    def key(self) -> str | None:
+        """The key, from the environment.
+
+        Raises:
+            InputError: the variable is not set, or holds what no header can; the message does not show it.
+        """
+        if self.key_variable is None:
+            return None
+        found = os.environ.get(self.key_variable, "")
+        if not found:
+            raise InputError(f"{self.key_variable} is not set", where="key_variable", fix="Export it before running")
+        if not all("!" <= letter <= "~" for letter in found):
+            fix = "Is there a line break or a space in it?"
+            raise InputError(f"{self.key_variable} holds a character that no key has", where="key_variable", fix=fix)
+        return found

@@ -1,0 +1,134 @@
+"""METEOR (Banerjee and Lavie 2005; Lavie and Agarwal 2007) with exact and stem matches, 0 to 1, higher is better.
+
+    METEOR = (1 - gamma (chunks / m)^beta) F,   F = P R / (alpha P + (1 - alpha) R)
+    P = (m_exact + stem_weight m_stem) / |h|,   R = (m_exact + stem_weight m_stem) / |r|,   m = m_exact + m_stem
+over a one-to-one alignment of words, equal ones first and then those of equal stems, in few runs of words that are
+aligned in a row (chunks); `alignment` says which. There are no synonyms or paraphrases, which need data that cannot
+be shipped. An empty text scores 0, and so does a pair without a match; a text against itself has one chunk and so
+1 - gamma / m^beta. Of several references the best counts. Not symmetric. The corpus score is the formula over the
+summed counts of the segments' best references.
+
+The defaults are those of 2005 (and of nltk); alpha=0.85, beta=0.2, gamma=0.6, stem_weight=0.6 are close to METEOR 1.3,
+which also weighs function words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, ClassVar, Self
+
+import numpy as np
+from pydantic import Field
+
+from ..base import Info, Metric, Scorer
+from ..reps import Block, FloatArray, IntArray, Reps, by_block, cell_rows
+from ..settings import settings
+from ..texts import Item
+from .alignment import align
+from .tokenizers import porter_stemmer, sacrebleu_tokenizer, tokenizer_for
+from .words import numbered, packed
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@settings
+class METEOR(Metric):
+    """METEOR with exact and stem matches.
+
+    Args:
+        alpha: weight of recall against precision.
+        beta: exponent of the share of chunks.
+        gamma: the largest penalty for chunks.
+        stemmer: whether words also match by their Porter stems (English; needs nltk).
+        stem_weight: what a match of stems counts.
+        tokenize: as in `BLEU`.
+        lowercase: whether case is ignored.
+    """
+
+    alpha: Share = 0.9
+    beta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3.0
+    gamma: Share = 0.5
+    stemmer: bool = True
+    stem_weight: Share = 1.0
+    tokenize: str = "13a"
+    lowercase: bool = True
+    name: ClassVar[str] = "meteor"
+    info: ClassVar[Info] = Info(
+        summary="aligned words and stems with a penalty for scattered ones",
+        paper="Banerjee and Lavie 2005",
+        bounds=(0, 1),
+    )
+
+    def for_language(self, lang: str) -> Self:
+        """Without the English stemmer for other languages, and with sacrebleu's tokenizer for the language."""
+        english = lang.lower().partition("-")[0] in ("en", "eng")
+        found = self if english or not self.stemmer else replace(self, stemmer=False)
+        tokenizer = tokenizer_for(lang)
+        return found.with_defaults(tokenize=tokenizer) if tokenizer else found
+
+    def load(self) -> METEORScorer:
+        """The scorer with its tokenizer.
+
+        Raises:
+            InputError: there is no such tokenizer.
+            ModelLoadError: `stemmer` is set and nltk is not installed.
+        """
+        return METEORScorer(self)
+
+
+class METEORScorer(Scorer):
+    """Represents a text by its words and their stems; pairs are aligned many at a time."""
+
+    def __init__(self, metric: METEOR) -> None:
+        self.info, self.metric = metric.info, metric
+        self.tokenizer = sacrebleu_tokenizer(metric.tokenize, metric.name)
+        self.stem = porter_stemmer(metric.name) if metric.stemmer else None
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Words, their stems, and their number."""
+        texts = (str(item.text).rstrip() for item in items)
+        lowered = (text.lower() if self.metric.lowercase else text for text in texts)
+        tokens = [self.tokenizer(text).split() for text in lowered]
+        columns, counts = packed(tokens)
+        if self.stem:
+            stems = {word: self.stem(word) or word for word in {word for words in tokens for word in words}}
+            tokens = [[stems[word] for word in words] for words in tokens]
+        return Reps({**columns, "stems": packed(tokens)[0]["words"]}), counts
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """METEOR [H, R] of every block."""
+        return by_block(self._meteor(_counts(reps, blocks)), blocks)
+
+    def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
+        """Equal words, equal stems, chunks, |h| and |r| of the best reference, [n, 5]."""
+        rows = _counts(reps, blocks)
+        values = by_block(self._meteor(rows), blocks)
+        starts = np.cumsum([0, *(block.cells for block in blocks[:-1])])
+        return rows[:, starts + [int(value.argmax()) for value in values]].T
+
+    def aggregate(self, statistics: FloatArray) -> float:
+        """METEOR of the summed statistics."""
+        return float(self._meteor(statistics.sum(axis=0)[:, None])[0])
+
+    def _meteor(self, rows: FloatArray) -> FloatArray:
+        """The formula above; rows as in `statistics`, [5, cells]."""
+        exact, stems, chunks, of_h, of_r = rows
+        how = self.metric
+        weighted = exact + how.stem_weight * stems
+        below = how.alpha * of_r + (1 - how.alpha) * of_h  # with P and R written out
+        mean = np.divide(weighted, below, out=np.zeros_like(below), where=weighted > 0)
+        shares = chunks / np.maximum(exact + stems, 1)
+        return np.asarray((1 - how.gamma * shares**how.beta) * mean)
+
+
+def _counts(reps: Reps, blocks: Sequence[Block]) -> FloatArray:
+    """Equal words, equal stems, chunks, |h| and |r| of every cell of every block, [5, cells]."""
+    words, local = numbered(reps, blocks)
+    stems, _ = numbered(Reps({"words": reps["stems"], "count": reps["count"]}), blocks)
+    h, r = cell_rows(local)
+    low, high = np.minimum(h, r), np.maximum(h, r)  # alignments are symmetric
+    _, first, of_cell = np.unique(low * len(words) + high, return_index=True, return_inverse=True)
+    aligned = align(words, stems, h[first], r[first])
+    rows: list[FloatArray] = [column[of_cell] for column in aligned]
+    return np.stack([*rows, words.lengths[h].astype(float), words.lengths[r].astype(float)])

@@ -1,0 +1,199 @@
+"""NIST (Doddington 2002): shared n-grams by how much they tell, 0 upwards, higher is better.
+
+    NIST = BP sum_{n=1..5} (sum of Info of shared n-grams) / |h|_n
+    Info(w_1 ... w_n) = log2( #(w_1 ... w_{n-1}) / #(w_1 ... w_n) ),   BP = exp(-4.216 ln^2 min(1, |h| / |r|))
+BP is 1/2 where the hypothesis has two thirds of the reference's words. # counts n-grams in a set of texts, as a rule
+all references of a test set: give them to `fit`, or name a file of them. Rare n-grams tell more; one that these texts
+lack counts as seen once. Several references clip together, and |r| is their average length. Not symmetric; an empty
+text scores 0. Computed as in mteval-v13a, whose corpus score `corpus` gives; information is rounded to 2^-26 bits, so
+that sums are exact.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from math import inf, log
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from pydantic import Field
+
+from ..base import Info, Metric, Scorer
+from ..digests import DIGITS, MARK, check_file, path_of
+from ..errors import InputError
+from ..reps import Block, FloatArray, IntArray, Ragged, Reps
+from ..settings import settings
+from ..texts import Document, Item, Text
+from .information import Information
+from .tokenizers import sacrebleu_tokenizer, tokenizer_for
+from .weighted import weighted_matches
+from .words import localised, numbered, packed, unpacked
+
+FITTED = f"fitted{MARK}"
+BETA = log(0.5) / log(1.5) ** 2
+UNIT = 1 << 26
+
+
+@settings
+class NIST(Metric):
+    """NIST with mteval's tokenizer and brevity penalty.
+
+    Args:
+        information: a file of texts, one per line, in which n-grams are counted; without it, `fit` counts them.
+        order: the longest n-grams.
+        tokenize: as in `BLEU`.
+        lowercase: whether case is ignored.
+    """
+
+    information: str | None = None
+    order: Annotated[int, Field(ge=1, le=16)] = 5
+    tokenize: str = "13a"
+    lowercase: bool = True
+    name: ClassVar[str] = "nist"
+    info: ClassVar[Info] = Info(
+        summary="shared n-grams weighted by information (needs information= or fit)",
+        paper="Doddington 2002",
+        bounds=(0, inf),
+        several="own",
+    )
+
+    def __post_init__(self) -> None:
+        if self.information is not None and not self.information.startswith(FITTED):
+            object.__setattr__(self, "information", check_file(self.information))
+
+    @property
+    def unfitted(self) -> bool:
+        """Whether there are no texts to count n-grams in."""
+        return self.information is None
+
+    def fit(self, texts: Sequence[Text]) -> NIST:
+        """The metric with counts from these texts, if no file was named."""
+        if not self.unfitted:
+            return self
+        split = _Splitter(self)
+        words = [split(sentence) for text in texts for sentence in _sentences(text)]
+        digest = sha256("\n".join(sorted(map(" ".join, words))).encode("utf-8", "surrogatepass")).hexdigest()
+        fitted = replace(self, information=FITTED + digest[:DIGITS])
+        fitted.__dict__["counted"] = Information.of(words, self.order)
+        return fitted
+
+    def with_defaults(self, **values: Any) -> Self:
+        """As every metric; once fitted, it stays as it is."""
+        return self if "counted" in self.__dict__ else super().with_defaults(**values)
+
+    def for_language(self, lang: str) -> Self:
+        """The tokenizer that sacrebleu takes for Chinese, Japanese and Korean, if none was chosen."""
+        tokenizer = tokenizer_for(lang)
+        return self.with_defaults(tokenize=tokenizer) if tokenizer else self
+
+    def load(self) -> NISTScorer:
+        """The scorer with its counts.
+
+        Raises:
+            InputError: there are no texts to count n-grams in, or no such tokenizer.
+        """
+        return NISTScorer(self, self.__dict__.get("counted") or self._counted())
+
+    def _counted(self) -> Information:
+        if self.information is None or self.information.startswith(FITTED):
+            fix = "Name a file of texts like the references, one per line: information=FILE, or call fit(texts)"
+            raise InputError("no texts to count n-grams in", where=self.name, fix=fix)
+        path = path_of(check_file(self.information))
+        try:
+            with open(path, encoding="utf-8") as lines:
+                return Information.of(map(_Splitter(self), lines), self.order)
+        except UnicodeDecodeError as error:
+            raise InputError(f"is not UTF-8: {error}", where=path, fix="Name a text file, one text per line") from None
+
+
+def _sentences(text: Text) -> Iterable[str]:
+    return text.sentences if isinstance(text, Document) else (text,)
+
+
+class _Splitter:
+    """Words of a text."""
+
+    def __init__(self, metric: NIST) -> None:
+        self.tokenizer, self.lowercase = sacrebleu_tokenizer(metric.tokenize, metric.name), metric.lowercase
+
+    def __call__(self, text: str) -> list[str]:
+        text = text.rstrip()
+        words: list[str] = self.tokenizer(text.lower() if self.lowercase else text).split()
+        return words
+
+
+class NISTScorer(Scorer):
+    """Represents a text by its words and the information of its n-grams."""
+
+    def __init__(self, metric: NIST, counted: Information) -> None:
+        self.info, self.order, self.counted = metric.info, metric.order, counted
+        self.split = _Splitter(metric)
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Words and their number; the information of the n-grams that start at each in steps of 1 / UNIT."""
+        tokens = [self.split(str(item.text)) for item in items]
+        columns, counts = packed(tokens)
+        bits = np.rint(self.counted.bits(tokens) * UNIT).astype(np.int64)
+        return Reps({**columns, "information": Ragged.of_lengths(bits, counts)}), counts
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """NIST [H, R] of every block."""
+        words, local = numbered(reps, blocks)
+        information = reps["information"][localised(blocks)[0]].values
+        lengths, found = words.lengths.astype(float), []
+        for block in local:
+            of_h, of_r = lengths[block.hypotheses][:, None], lengths[block.references][None, :]
+            shared = weighted_matches(words, information, block)
+            found.append(_nist(list(shared), [np.maximum(of_h - n, 0) for n in range(self.order)], of_h, of_r))
+        return found
+
+    def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """NIST [H] of every block, clipped over all its references together."""
+        rows = [np.array([self._counts(reps, int(h), b.references) for h in b.hypotheses]).T for b in blocks]
+        return [self._from_statistics(some) for some in rows]
+
+    def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
+        """|h|, mean |r|, information shared and n-grams of every order, [n, 2 + 2 order]."""
+        return np.array([self._counts(reps, int(b.hypotheses[0]), b.references) for b in blocks])
+
+    def aggregate(self, statistics: FloatArray) -> float:
+        """Corpus NIST of the summed statistics."""
+        return float(self._from_statistics(statistics.sum(axis=0)[:, None])[0])
+
+    def _counts(self, reps: Reps, hypothesis: int, references: IntArray) -> list[float]:
+        """One row of `statistics`."""
+        words, *others = unpacked(reps, np.concatenate(([hypothesis], references)))
+        information = reps["information"][np.array([hypothesis])].values
+        shared = []
+        for n in range(1, self.order + 1):
+            left: Counter[tuple[str, ...]] = Counter()
+            for other in others:
+                left |= Counter(_ngrams(other, n))
+            matched = 0
+            for i, gram in enumerate(_ngrams(words, n)):
+                if left[gram]:
+                    left[gram] -= 1
+                    matched += int(information[i, n - 1])
+            shared.append(matched)
+        mean = sum(map(len, others)) / len(others)
+        return [len(words), mean, *shared, *(max(len(words) - n, 0) for n in range(self.order))]
+
+    def _from_statistics(self, rows: FloatArray) -> FloatArray:
+        """NIST [cells] of statistics [2 + 2 order, cells]."""
+        middle = 2 + self.order
+        return _nist([*rows[2:middle]], [*rows[middle:]], rows[0], rows[1])
+
+
+def _ngrams(words: Sequence[str], n: int) -> Iterable[tuple[str, ...]]:
+    return (tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+
+
+def _nist(shared: Sequence[FloatArray], ngrams: Sequence[FloatArray], of_h: FloatArray, of_r: FloatArray) -> FloatArray:
+    """The formula above, elementwise; `shared` (in steps of 1 / UNIT) and `ngrams` have one array per order."""
+    total = sum((s / (UNIT * np.maximum(n, 1)) for s, n in zip(shared, ngrams, strict=True)), np.zeros(1))
+    ratio = np.minimum(of_h / np.maximum(of_r, 1), 1)
+    penalty = np.exp(BETA * np.log(np.maximum(ratio, 1e-300)) ** 2)
+    return np.asarray(total * penalty)

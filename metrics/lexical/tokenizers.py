@@ -1,0 +1,46 @@
+"""Tokenizers and stemmers of other packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ModelLoadError, unknown
+
+LANGUAGE_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+
+
+def tokenizer_for(lang: str) -> str | None:
+    """The tokenizer that sacrebleu takes for a language (BCP 47), where it is not 13a."""
+    return LANGUAGE_TOKENIZERS.get(lang.partition("-")[0])
+
+
+def sacrebleu_tokenizer(name: str, where: str) -> Any:
+    """One of sacrebleu's tokenizers: called with a text, it returns its words with spaces between.
+
+    Raises:
+        InputError: there is none of this name.
+        ModelLoadError: it needs a package or a file that is not there.
+    """
+    from sacrebleu.metrics.bleu import _TOKENIZERS, BLEU
+
+    if name not in BLEU.TOKENIZERS:
+        raise unknown("tokenizer", name, _TOKENIZERS, where=where)
+    try:
+        return BLEU(tokenize=name).tokenizer
+    except (ImportError, RuntimeError, OSError) as error:
+        raise ModelLoadError(f"{error}", where=f"tokenizer {name!r}", fix="Install what it names") from error
+
+
+def porter_stemmer(where: str) -> Callable[[str], str]:
+    """The Porter stemmer (English).
+
+    Raises:
+        ModelLoadError: nltk is not installed.
+    """
+    try:
+        from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ModelLoadError("stemmer=True needs nltk", where=where, fix="Install it: pip install nltk") from error
+    stem: Callable[[str], str] = PorterStemmer().stem
+    return stem

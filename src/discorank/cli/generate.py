@@ -1,0 +1,134 @@
+"""``discorank generate INPUT --generator MODEL -o OUT``: candidate lists from a model that generates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ..integrations.generating import Generator
+from ..integrations.generation import run_generation
+from ..integrations.huggingface.settings import GenerationSettings
+from ..integrations.prompts import read_prompts
+from ..integrations.source import LineSource
+from ..integrations.template import Template
+from ..integrations.turns import Turns
+from ..metrics.errors import InputError
+from ..metrics.settings import settings
+from ..rerank.engine import LocalEngine
+from ..rerank.mbr import MBRDecoder
+from .console import Progress, say
+from .inputs import cache_in, check_model, metric_in
+from .options import Options, build, needed
+from .running import OutputOptions, check_output
+
+
+@settings
+class GeneratorOptions:
+    """What generates, from what.
+
+    Args:
+        input: the file of inputs (.gz too), or - for stdin.
+        input_format: its format: jsonl (id, source, and document, position, references where there are some) or text
+            (one input per line).
+        backend: what kind of generator it is.
+        generator: the model that generates: a folder or a name on the hub.
+        revision: which revision on the hub.
+        prompt: what the model reads of an input; {source_context} and {target_context} are the preceding sentences of
+            its document and what was chosen for them, any other {name} is a key of the input.
+        first_prompt: the prompt of inputs without preceding sentences, where it is another.
+        context: how many preceding sentences the contexts hold.
+        max_errors: how many error records a run may write before it stops.
+    """
+
+    input: str | None = None
+    input_format: Literal["jsonl", "text"] = "jsonl"
+    backend: Literal["huggingface"] = "huggingface"
+    generator: str | None = None
+    revision: str | None = None
+    prompt: str = "{source}"
+    first_prompt: str | None = None
+    context: Annotated[int, Field(ge=0)] = 0
+    max_errors: Annotated[int, Field(ge=0)] = 0
+
+
+@settings
+class ChoiceOptions:
+    """What chooses among the candidates of a sentence before the next one is generated.
+
+    Args:
+        utility: the utility that chooses, where the prompt reads {target_context}.
+        weights: weights of pseudo-references, as for decode.
+        self_pair: whether a candidate counts as a pseudo-reference for itself.
+    """
+
+    utility: str | None = None
+    weights: str = "uniform"
+    self_pair: bool = True
+
+
+OPTIONS = Options(
+    "generate",
+    "Write a candidate list for every input. Run the same command again to go on after an interruption.",
+    [GeneratorOptions, GenerationSettings, ChoiceOptions, OutputOptions],
+    positional={"input": "?"},
+    short={"output": "o", "num_candidates": "n", "utility": "u"},
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Generates; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    path = needed(values, "input", "INPUT")
+    out = check_output(values["output"], [values["input"]])
+    template = Template(values["prompt"])
+    first = None if values["first_prompt"] is None else Template(values["first_prompt"], "first_prompt")
+    decider = _decider(values)
+    generator = BACKENDS[values["backend"]](values)
+    turns = Turns(generator, template, first, values["context"], decider, LocalEngine(cache_in(values)))
+    with closing(LineSource(path)) as source, Progress("lists", source.fraction, values["quiet"]) as progress:
+        about = {"seeds": {"generation": values["seed"]}}
+        entries = read_prompts(source, values["input_format"])
+        counts = run_generation(turns, entries, source.name, out, values["max_errors"], progress, about)
+    say(_closing(counts, source.name, out), values["quiet"])
+    return 3 if counts.get("errors") else 0
+
+
+def _decider(values: Mapping[str, Any]) -> MBRDecoder | None:
+    if values["utility"] is None:
+        if values["model"] or values["encoder_path"]:
+            flag = "--model" if values["model"] else "--encoder-path"
+            raise InputError("is that of a metric", where=flag, fix="Name the model that generates with --generator")
+        return None
+    utility = metric_in(values, values["utility"])
+    check_model(values, [utility])
+    return MBRDecoder(utility=utility, weights=values["weights"], self_pair=values["self_pair"])
+
+
+def _huggingface(values: Mapping[str, Any]) -> Generator:
+    from ..integrations.huggingface import HuggingFaceGenerator
+    from ..integrations.huggingface.loading import load
+
+    logprobs = values["logprobs"] or (values["utility"] is not None and values["weights"] == "logprob")
+    chosen = build(GenerationSettings, values, logprobs=logprobs)
+    name, dtype = needed(values, "generator", "--generator"), values["dtype"] or "float32"
+    loaded = load(name, values["revision"], values["device"], dtype)
+    return HuggingFaceGenerator(loaded.model, loaded.tokenizer, chosen, f"sha256:{loaded.digest} {dtype}")
+
+
+BACKENDS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {"huggingface": _huggingface}
+
+
+def _closing(counts: Mapping[str, int], name: str, out: Path | None) -> str:
+    rows, candidates = counts.get("rows", 0), counts.get("candidates", 0)
+    if not (rows or counts.get("errors")):
+        return f"{name}: there are no inputs in it"
+    share = f"{100 * counts.get('duplicates', 0) / candidates:.1f}% duplicates" if candidates else "none"
+    rest = {key: n for key, n in counts.items() if key not in ("rows", "candidates", "duplicates", "errors") and n}
+    notes = "".join(f", {n} {key}" for key, n in sorted(rest.items()))
+    place = f"in {out}.errors.jsonl" if out else "on stderr"
+    errors = f"; {counts['errors']} error records {place}" if counts.get("errors") else ""
+    return f"{name}: {rows} lists generated, {candidates} candidates ({share}){notes}{errors}"
