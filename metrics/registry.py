@@ -65,6 +65,7 @@ BUILT_IN: Mapping[str, Entry] = {
     "doc-comet": Entry(".neural.comet:Comet", {"context": 2}),
     "comet-qe": Entry(".neural.comet:CometQE"),
     "doc-comet-qe": Entry(".neural.comet:CometQE", {"context": 2}),
+    "sescore2": Entry(".sescore2.metric:SEScore2"),
     "prism": Entry(".neural.prism:Prism"),
     "doc-prism": Entry(".neural.prism:Prism", {"context": 2}),
     "bartscore": Entry(".neural.bartscore:BARTScore"),

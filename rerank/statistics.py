@@ -107,6 +107,11 @@ def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
     return _correlation("spearmanr", x, y)
 
 
+def tau_b(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Kendall's tau-b of all pairs of points, ties on either side counted; None as `pearson`."""
+    return _correlation("kendalltau", x, y)
+
+
 def _correlation(name: str, x: Sequence[float], y: Sequence[float]) -> float | None:
     if len(x) != len(y):
         raise InputError(f"{len(x)} and {len(y)} values", where="correlation", fix="Give pairs of values")

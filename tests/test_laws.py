@@ -144,6 +144,10 @@ TINY: dict[str, dict[str, Any]] = {  # settings of metrics with a model, so that
     "doc-comet": {"model": str(MODELS / "tiny-comet-ref"), **ENCODER},
     "comet-qe": {"model": str(MODELS / "tiny-cometkiwi"), **ENCODER},
     "doc-comet-qe": {"model": str(MODELS / "tiny-comet-qe"), **ENCODER},
+    "sescore2": {
+        "model": str(MODELS.parents[1] / "sescore2" / "tiny_sescore2.ckpt"),
+        "encoder_path": str(MODELS.parents[1] / "sescore2" / "tiny_encoder"),
+    },
     "prism": {"model": str(MODELS / "tiny-mbart50"), "lang": "en"},
     "doc-prism": {"model": str(MODELS / "tiny-mbart50"), "lang": "de"},
     "nist": {"information": str(MODELS.parents[1] / "sentences.txt")},
@@ -177,7 +181,7 @@ METRICS: list[Any] = [
 ]
 WITH_REFERENCES = [p for p in METRICS if p.values[0].info.needs_references]
 SEGMENT = [p for p in METRICS if p.values[0].info.unit == "segment"]
-IDENTITY_IS_NOT_BEST = {"comet", "prism", "bartscore", "nist"}  # trained, probabilistic, or by weights of n-grams
+IDENTITY_IS_NOT_BEST = {"comet", "prism", "bartscore", "nist", "sescore2"}  # trained, or by weights of n-grams
 
 every_metric = pytest.mark.parametrize("metric", METRICS)
 every_metric_with_references = pytest.mark.parametrize("metric", WITH_REFERENCES)
@@ -621,6 +625,7 @@ FROZEN: dict[str, str] = {
     "role-match": 'role-match(model="@sha256:4b69e876cfc03a40")',
     "rouge-l": "rouge-l",
     "rouge-w": "rouge-w",
+    "sescore2": 'sescore2(model="@sha256:46c084e2bdef77fd",encoder_path="@sha256:c4382ab6bf653ed5")',
     "ter": "ter",
 }
 

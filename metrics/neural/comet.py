@@ -26,7 +26,7 @@ from .checkpoint import CometCheckpoint, read_checkpoint
 from .encoder import Encoder, from_state, tokenizer_of
 from .estimator import Head
 from .mixing import Mixer, sparsemax
-from .model import ContextModelMetric
+from .model import CheckpointMetric
 from .reading import Frame, Reader
 from .regression import RegressionScorer
 from .unified import UnifiedScorer
@@ -34,21 +34,10 @@ from .unified import UnifiedScorer
 OLD_LIMIT, LIMIT = 2, 4  # positions that COMET 1 and COMET 2 leave free
 
 
-class CometMetric(ContextModelMetric, abstract=True):
+class CometMetric(CheckpointMetric, abstract=True):
     """What both metrics share: loading a checkpoint."""
 
-    encoder_path: str | None
     reference_free: ClassVar[bool]
-
-    @property
-    def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Settings that name files; the encoder that a checkpoint names itself goes without saying."""
-        return ("model", "encoder_path") if self.encoder_path else ("model",)
-
-    def _digest(self, name: str) -> str:
-        if name == "model":
-            return super()._digest(name)
-        return files.digest(files.locate(self.named(name), weights=False), weights=False)
 
     def load(self) -> Scorer:
         """The checkpoint, with its encoder's configuration and tokenizer."""

@@ -55,15 +55,7 @@ class Encoder:
     @property
     def max_tokens(self) -> int:
         """The longest sequence it has positions for."""
-        positions = int(getattr(self.config, "max_position_embeddings", 1 << 30))
-        return positions - self._first_position
-
-    @property
-    def _first_position(self) -> int:
-        """RoBERTa and its kin count positions from behind that of padding."""
-        table = getattr(getattr(self.model, "embeddings", None), "position_embeddings", None)
-        padding = getattr(table, "padding_idx", None)
-        return 0 if padding is None else int(padding) + 1
+        return longest_input(self.model)
 
     def states(self, ids: Ragged, all_layers: bool = False) -> Iterator[tuple[IntArray, list[Any]]]:
         """Rows of one length at a time, and their hidden states [rows, length, d] in float32 or better.
@@ -79,7 +71,7 @@ class Encoder:
     def _packed(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
         lengths = ids.lengths[order]
         tokens = ids[order].values
-        position = np.arange(len(tokens)) - np.repeat(lengths.cumsum() - lengths, lengths) + self._first_position
+        position = np.arange(len(tokens)) - np.repeat(lengths.cumsum() - lengths, lengths) + first_position(self.model)
         spare = -len(tokens) % ROWS
         slabs = slabs_of(lengths.tolist())
         out = self.model(
@@ -110,6 +102,18 @@ class Encoder:
 
     def _row(self, values: IntArray) -> Any:
         return self.torch.from_numpy(values)[None].to(self.device)
+
+
+def longest_input(model: Any) -> int:
+    """The tokens of the longest sequence that a model has positions for."""
+    return int(getattr(model.config, "max_position_embeddings", 1 << 30)) - first_position(model)
+
+
+def first_position(model: Any) -> int:
+    """The position of the first token: RoBERTa and its kin count from behind that of padding."""
+    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    return 0 if padding is None else int(padding) + 1
 
 
 def device_of(name: str | None) -> Any:

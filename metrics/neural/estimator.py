@@ -1,11 +1,11 @@
-"""COMET's regression head over all pairs of many lists, its first layer split by columns.
+"""The regression head of COMET and SEScore2 over all pairs of many lists, its first layer split by columns.
 
     ff([h, r, h*r, |h-r|, h*s, |h-s|]);   first layer:  A(h, s) + B(r) + C(h, r)
     A = W_h h + W_hs (h*s) + W_ds |h-s| + bias,   B = W_r r,   C = W_hr (h*r) + W_d |h-r|
 
-A and B are computed once per text; C, which is symmetric, once per unordered pair of a square block. Without references
-the head is ff([h, s, h*s, |h-s|]), once per text. Every product has a multiple of 16 rows and columns: then a row's
-bytes do not depend on its neighbours.
+SEScore2 reads no source: its head has neither W_hs nor W_ds. A and B are computed once per text; C, which is symmetric,
+once per unordered pair of a square block. Without references the head is ff([h, s, h*s, |h-s|]), once per text. Every
+product has a multiple of 16 rows and columns: then a row's bytes do not depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -65,15 +65,20 @@ def _widened(layers: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
 
 
 class PairHead:
-    """The head of metrics with a reference: 6 d features per pair."""
+    """The head of metrics with a reference: 6 d features per pair, 4 d without a source.
 
-    def __init__(self, head: Head) -> None:
+    Args:
+        head: the head.
+        sourced: whether it reads the source.
+    """
+
+    def __init__(self, head: Head, sourced: bool = True) -> None:
         import torch
 
-        self.head = head
+        self.head, self.sourced = head, sourced
         weight, self.bias = head.layers[0]
-        w_h, w_r, w_hr, w_d, w_hs, w_ds = weight.chunk(6)
-        self.w_h, self.w_r, self.w_pair = torch.cat((w_h, w_hs, w_ds)), w_r.contiguous(), torch.cat((w_hr, w_d))
+        w_h, w_r, w_hr, w_d, *of_source = weight.chunk(6 if sourced else 4)
+        self.w_h, self.w_r, self.w_pair = torch.cat((w_h, *of_source)), w_r.contiguous(), torch.cat((w_hr, w_d))
 
     def compare(self, e: Any, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block; e: vectors [rows, d]."""
@@ -83,9 +88,12 @@ class PairHead:
             return torch.from_numpy(rows).to(e.device)
 
         h = e[on_device(np.concatenate([b.hypotheses for b in blocks]))]
-        s = e[on_device(np.repeat([b.source for b in blocks], [len(b.hypotheses) for b in blocks]))]
         r = e[on_device(np.concatenate([b.references for b in blocks]))]
-        of_h = product(torch.cat((h, h * s, (h - s).abs_()), 1), self.w_h).add_(self.bias)
+        own = h
+        if self.sourced:
+            s = e[on_device(np.repeat([b.source for b in blocks], [len(b.hypotheses) for b in blocks]))]
+            own = torch.cat((h, h * s, (h - s).abs_()), 1)
+        of_h = product(own, self.w_h).add_(self.bias)
         of_r = product(r, self.w_r)
         values = np.empty(sum(b.cells for b in blocks))
         for pairs in _Pairs.of(blocks).parts(CPU_PAIRS if e.device.type == "cpu" else GPU_PAIRS):

