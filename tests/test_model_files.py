@@ -27,7 +27,7 @@ SIGNATURES = [
     (
         "bertscore",
         {**BERT, **CONTEXT, "aggregate": "P", "match": "sentence", "context_from": "hypothesis"},
-        'bertscore(model="@sha256:2162f708afb7ed95",context=2,max_tokens=128,compat="reference",dtype="bfloat16",'
+        'bertscore(model="@sha256:2162f708afb7ed95",max_tokens=128,compat="reference",dtype="bfloat16",context=2,'
         'layer=2,match="sentence",aggregate="P",context_from="hypothesis")',
     ),
     (

@@ -1,4 +1,4 @@
-"""``discorank train rst|roles|sescore2|combination ...``: makes a model from data; each kind has a module of its own."""
+"""``discorank train rst|roles|sescore2|combination ...``: makes a model from data; each kind has its own module."""
 
 from __future__ import annotations
 
