@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from hashlib import sha256
 from importlib import import_module
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from .errors import InputError, ModelLoadError
+from .errors import InputError, ModelLoadError, excerpt
 
 
 def is_function_name(name: str) -> bool:
@@ -39,6 +40,21 @@ def function_named(name: str, where: str) -> Callable[..., Any]:
     if not callable(found):
         raise InputError(f"{name!r} is not a function", where=where, fix="Name a function")
     return found  # type: ignore[no-any-return]
+
+
+def name_of(plug: Any, where: str) -> str:
+    """``module:function`` of a function given in Python; a name stays as it is.
+
+    Raises:
+        InputError: the function is not found again by its name, as a lambda or one defined inside another.
+    """
+    if isinstance(plug, str):
+        return plug
+    name = f"{getattr(plug, '__module__', '')}:{getattr(plug, '__qualname__', '')}"
+    if not is_function_name(name) or getattr(sys.modules.get(plug.__module__), plug.__qualname__, None) is not plug:
+        fix = "Define it at the top level of a module: other processes find it there by its name"
+        raise InputError(f"found {excerpt(plug)}", where=where, fix=fix)
+    return name
 
 
 def identity(name: str) -> str:

@@ -455,6 +455,21 @@ def test_hanta_finds_nouns() -> None:
     assert [(noun.start, noun.end) for noun in spans] == [(4, 9)]
 
 
+def nouns_in_capitals(words: list[str]) -> list[str | None]:
+    """A finder: words in capitals."""
+    return [word if word.isupper() else None for word in words]
+
+
+def test_a_function_itself_may_be_the_finder() -> None:
+    metric: Any = load_metric("rc", nouns=nouns_in_capitals)
+    assert metric.signature() == f'rc(nouns="{__name__}:nouns_in_capitals")'
+    assert load_metric(metric.signature()) == metric
+    assert metric.score(["A BOAT and a BOAT"])[0] == 1
+    for odd in (lambda words: words, metric.score, 3):
+        with pytest.raises(InputError, match="nouns"):
+            load_metric("rc", nouns=odd)
+
+
 def test_spacy_is_asked_for_tags_and_lemmas(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for the package: only what its documentation promises of Doc and of a pipeline is used."""
     spacy, tokens = ModuleType("spacy"), ModuleType("spacy.tokens")

@@ -8,12 +8,12 @@ focus, nor one with a comma glued to it, and a word that is a lemma somewhere is
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self
 
 from ..base import Metric
 from ..errors import InputError, excerpt
-from ..plugs import identity
+from ..plugs import identity, name_of
 from ..sentences import splitter
 from ..settings import settings
 from ..texts import Document, Text
@@ -29,11 +29,16 @@ class FocusMetric(Metric, abstract=True):
     Args:
         nouns: who finds the nouns: hanta:en, hanta:de or hanta:nl, spacy:MODEL, your own module:function, or none where
             all texts bring their foci.
-        sentences: who splits plain texts: rule, pysbd:LANGUAGE, or your own module:function.
+        sentences: who splits plain texts: rule, pysbd:LANGUAGE, or your own module:function. In Python either may be
+            the function itself.
     """
 
-    nouns: str = "hanta:en"
-    sentences: str = "rule"
+    nouns: str | Callable[[list[str]], Sequence[str | None]] = "hanta:en"
+    sentences: str | Callable[[str], Sequence[str]] = "rule"
+
+    def __post_init__(self) -> None:
+        for name in ("nouns", "sentences"):
+            object.__setattr__(self, name, name_of(getattr(self, name), name))
 
     def for_language(self, lang: str) -> Self:
         """HanTa's model of the language where no finder is set, or none."""
@@ -59,10 +64,10 @@ class FocusReader:
     """
 
     def __init__(self, metric: FocusMetric) -> None:
-        self.metric = metric
-        check_name(metric.nouns)
-        self.split = splitter(metric.sentences)
-        self.identity = f"{identity(metric.nouns)} {identity(metric.sentences)}"  # of what it finds
+        self.finder, sentences = str(metric.nouns), str(metric.sentences)
+        check_name(self.finder)
+        self.split = splitter(sentences)
+        self.identity = f"{identity(self.finder)} {identity(sentences)}"  # of what it finds
         self.nouns: Nouns | None = None
 
     def read(self, text: Text) -> Foci:
@@ -77,7 +82,7 @@ class FocusReader:
             return Foci(list(map(plain, text.sentences)), found)
         sentences = [plain(s) for s in (text.sentences if isinstance(text, Document) else self.split(text))]
         if self.nouns is None:
-            self.nouns = Nouns(self.metric.nouns)
+            self.nouns = Nouns(self.finder)
         return Foci(sentences, [self.nouns.of(sentence) for sentence in sentences])
 
 

@@ -52,6 +52,7 @@ class FocusModelMetric(ModelMetric, FocusMetric, abstract=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        FocusMetric.__post_init__(self)
         if self.focus == "noun" and (self.vectors or self.threshold is not None):
             fix = 'Set focus="entity", or leave vectors and threshold out'
             raise InputError("vectors and threshold make entities of nouns", where=self.name, fix=fix)
