@@ -392,9 +392,16 @@ def test_dying_at_every_step_on_disk(tmp_path: Path, kind: str) -> None:
     assert content("out") == content("whole")
 
 
+def not_ignoring_interrupts() -> None:
+    """Takes back what a shell sets for commands in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def interrupted(command: list[str], seconds: float, number: signal.Signals) -> int:
     """Starts a command, sends it a signal after some time, returns its exit code."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=not_ignoring_interrupts
+    )
     time.sleep(seconds)
     if number != signal.SIGKILL:  # in the middle: when rows stand there
         out = Path(command[command.index("-o") + 1])
