@@ -21,6 +21,7 @@ SUBCOMMANDS = {
     "rerank": "choose by a weighted sum of features and reference-free metrics",
     "explain": "show why a candidate won",
     "score": "score texts against references",
+    "compare": "compare whole systems, with significance and human scores",
     "check": "look at an input without scoring: counts, lengths, duplicates, cost",
     "convert": "turn other formats into candidate lists",
     "generate": "write candidate lists with a model that generates",
