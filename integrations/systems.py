@@ -13,9 +13,9 @@ from typing import Any
 
 from ..metrics.errors import InputError, unknown
 from ..rerank.lists import CandidateList, read_list
+from ..rerank.selection.outputs import DocumentOutputs
 from .entries import Entry, bad, good
 from .humanscores import ByDimension, HumanKey, human_scores
-from ..rerank.selection.outputs import DocumentOutputs
 from .jsonl import identity, read_objects
 from .seen import SeenKeys
 from .source import LineSource, without_trailing_blanks

@@ -101,7 +101,10 @@ def _documents(path: str, values: Mapping[str, Any], keys: tuple[HumanKey, ...])
 
 
 def _compared(
-    metrics: Sequence[Utility], documents: Sequence[DocumentOutputs], keys: Sequence[HumanKey], values: Mapping[str, Any]
+    metrics: Sequence[Utility],
+    documents: Sequence[DocumentOutputs],
+    keys: Sequence[HumanKey],
+    values: Mapping[str, Any],
 ) -> SystemComparison:
     human, quiet, draws = _dimensions(documents, keys), values["quiet"], values["draws"]
     to_read = len(documents) * sum(len(metric.parts) for metric in metrics)

@@ -88,15 +88,17 @@ def _facts(found: SystemComparison) -> Iterator[Fact]:
             for key in ("difference", "low", "high", "p", "p_bootstrap"):
                 yield "pairs", scored.name, found.systems[pair.a], found.systems[pair.b], key, getattr(pair, key)
     for one in found.meta:
-        for i, scored in enumerate(found.scored):
-            for key, value in one.systems[i]._asdict().items():
-                yield "meta", scored.name, one.human.name, "system", key, value
-            for key, value in one.segments[i]._asdict().items():
-                yield "meta", scored.name, one.human.name, one.units[i], key, value
-        for test in one.tests:
-            for key in ("p_pearson", "p_accuracy", "p_williams"):
-                value = getattr(test, key)
-                yield "metrics", found.scored[test.a].name, one.human.name, found.scored[test.b].name, key, value
+        yield from _meta_facts(one, [scored.name for scored in found.scored])
+
+
+def _meta_facts(one: MetaEvaluation, names: Sequence[str]) -> Iterator[Fact]:
+    human = one.human.name
+    for name, systems, segments, unit in zip(names, one.systems, one.segments, one.units, strict=True):
+        yield from (("meta", name, human, "system", *fact) for fact in systems._asdict().items())
+        yield from (("meta", name, human, unit, *fact) for fact in segments._asdict().items())
+    for test in one.tests:
+        tested = ((key, getattr(test, key)) for key in ("p_pearson", "p_accuracy", "p_williams"))
+        yield from (("metrics", names[test.a], human, names[test.b], *fact) for fact in tested)
 
 
 def _tables(found: SystemComparison, level: float) -> list[Table]:
@@ -157,8 +159,7 @@ def _agreement(one: MetaEvaluation, found: SystemComparison) -> Table:
 def _segments(one: MetaEvaluation, found: SystemComparison) -> Table:
     head = ["metric", "unit", "n", "accuracy", "epsilon", "tau-b", "tau WMT12", "tau WMT13", "tau WMT14", "Pearson"]
     rows = [
-        [s.name, unit, str(g.segments)]
-        + [number(x) for x in (g.accuracy, g.epsilon, g.kendall_b, *g[:3], g.pearson)]
+        [s.name, unit, str(g.segments)] + [number(x) for x in (g.accuracy, g.epsilon, g.kendall_b, *g[:3], g.pearson)]
         for s, g, unit in zip(found.scored, one.segments, one.units, strict=True)
     ]
     return Table(f"Metrics against {one.human.name}: segments or documents; accuracy with calibrated ties", head, rows)
