@@ -1,4 +1,4 @@
-"""``discorank compare`` and ``discorank cite`` from the command line."""
+"""``discorank compare`` from the command line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from discorank import load_metric
 from discorank.cli.main import main
 from discorank.cli.tables import Table, escaped, latex, markdown
+from discorank.integrations.source import LineSource
+from discorank.integrations.systems import read_documents
+from discorank.rerank.selection.outputs import with_references
+from discorank.rerank.selection.scores import score_systems
+
+from .contextual import Echo
 
 
 def document(number: int, **keys: Any) -> dict[str, Any]:
@@ -145,6 +152,26 @@ def test_a_metric_that_learns_and_a_mix(systems: str, capsys: pytest.CaptureFixt
     found = json.loads(ran(capsys, "compare", systems, "-m", "nist", "chrf + bleu", "--format", "json", *COMMON))
     assert len(found["systems"]["A"]) == 2
     assert found["systems"]["A"]["chrf + bleu"] == pytest.approx(200)
+
+
+def test_the_context_is_that_of_each_document(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [json.loads(line) for line in Path(systems).read_text(encoding="utf-8").splitlines()]
+    metric = Echo(context=1)
+    found = metric.corpus(
+        [text for row in rows for text in row["systems"]["C_x"]],
+        [text for row in rows for text in row["references"]["refB"]],
+        documents=[row["id"] for row in rows for _ in row["source"]],
+    )
+    documents = list(read_documents(LineSource(systems)))
+    scored = score_systems(metric, with_references(documents, ["refB"]))
+    assert scored.system_scores()[2] == pytest.approx(found)
+
+
+def test_the_preset_is_one_of_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = ran(capsys, "compare", "--config", "system-selection", "--print-config")
+    metrics = yaml.safe_load(shown)["metric"]
+    assert "chrf" in metrics
+    assert [load_metric(name).signature() for name in metrics]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 from scipy import stats  # type: ignore[import-untyped]
 
@@ -122,7 +123,7 @@ def test_randomisation_is_brute_force_where_that_is_possible(name: str) -> None:
             sides[bit].append(document.systems["S0"][0])
             sides[1 - bit].append(document.systems["S1"][0])
         a, b = (peer.corpus_score(side, references).score for side in sides)
-        return abs(a - b)
+        return abs(float(a) - float(b))
 
     observed = gap((0,) * 7)
     large = sum(gap(mask) >= observed - 1e-7 for mask in product((0, 1), repeat=7))
@@ -134,7 +135,7 @@ def test_randomisation_is_brute_force_where_that_is_possible(name: str) -> None:
 def test_p_values_agree_with_sacrebleu(name: str, peer: Any) -> None:
     documents, draws = with_references(corpus(60, segments=1, rates=(0.3, 0.34), seed=5), ["A"]), 2000
     found = judge(score_systems(load_metric(name), documents), draws=draws).pairs[0]
-    systems = [(name, [document.systems[name][0] for document in documents]) for name in ("S0", "S1")]
+    systems: Any = [(name, [document.systems[name][0] for document in documents]) for name in ("S0", "S1")]
     references = [[document.references["A"][0] for document in documents]]
     for kind, own in (("ar", found.p), ("bs", found.p_bootstrap)):
         _, scores = PairedTest(systems, {"x": peer}, references, kind, draws)()
@@ -206,9 +207,10 @@ def test_other_systems_and_missing_references_are_named() -> None:
 
 
 def test_human_scores_are_means_of_what_is_rated() -> None:
+    scores: list[Any] = [{"m": {"X": (1.0, None), "Y": 4.0}}, {"m": {"X": (None, 5.0), "Z": (None, None)}}]
     documents = [
         DocumentOutputs("a", False, None, {"X": ("t", "t"), "Y": ("t", "t"), "Z": ("t", "t")}, {}, human)
-        for human in ({"m": {"X": (1.0, None), "Y": 4.0}}, {"m": {"X": (None, 5.0), "Z": (None, None)}})
+        for human in scores
     ]
     found = human_scored("m", True, documents)
     assert found.systems == ("X", "Y")
@@ -341,7 +343,7 @@ def test_williams_by_the_determinant() -> None:
     random = np.random.default_rng(6)
     rows = random.normal(size=(3, 12)) + random.normal(size=12)
     human, first, second = rows
-    r = np.corrcoef(rows)
+    r: Any = np.corrcoef(rows)
     mean, n = (r[0, 1] + r[0, 2]) / 2, 12
     variance = 2 * (n - 1) / (n - 3) * np.linalg.det(r) + mean**2 * (1 - r[1, 2]) ** 3
     t = (r[0, 1] - r[0, 2]) * np.sqrt((n - 1) * (1 + r[1, 2]) / variance)

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.errors import InputError
-from ...metrics.reps import FloatArray
-from ..statistics import VARIANTS, Agreement, kendall, pearson, scipy_stats, spearman
+from ...metrics.reps import FloatArray, IntArray
+from ..statistics import Agreement, kendall, pearson, scipy_stats, spearman
 from .testing import Verdicts
 
 
@@ -90,7 +90,7 @@ class _Pairs(NamedTuple):
 
     metric: FloatArray  # differences
     human: FloatArray
-    segment: np.ndarray  # type: ignore[type-arg]
+    segment: IntArray
 
 
 def _pairs(metric: FloatArray, human: FloatArray) -> _Pairs:
@@ -122,7 +122,9 @@ def segment_agreement(metric: FloatArray, human: FloatArray) -> SegmentAgreement
     defined = [tau for tau in taus if tau is not None]
     accuracy, epsilon = tie_calibration(metric, human) or (None, None)
     return SegmentAgreement(
-        *(kendall(counts, variant) for variant in VARIANTS),  # type: ignore[arg-type]
+        kendall(counts, "wmt12"),
+        kendall(counts, "wmt13"),
+        kendall(counts, "wmt14"),
         float(np.mean(defined)) if defined else None,
         accuracy,
         epsilon,
@@ -168,4 +170,4 @@ def tie_calibration(metric: FloatArray, human: FloatArray) -> tuple[float, float
 def _weights(pairs: _Pairs) -> FloatArray:
     """1 / (pairs of the segment * segments), of every pair."""
     counts = np.bincount(pairs.segment)
-    return 1 / (counts[pairs.segment] * np.count_nonzero(counts))
+    return np.asarray(1 / (counts[pairs.segment] * np.count_nonzero(counts)))

@@ -102,7 +102,7 @@ class Scored:
     @property
     def n_documents(self) -> int:
         """D."""
-        return self.parts[0].sums.shape[1]
+        return int(self.parts[0].sums.shape[1])
 
     def system_scores(self) -> FloatArray:
         """The corpus score of every system, [S]."""

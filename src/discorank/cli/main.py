@@ -26,6 +26,7 @@ SUBCOMMANDS = {
     "convert": "turn other formats into candidate lists",
     "generate": "write candidate lists with a model that generates",
     "train": "train the discourse parser, or a combination of metrics",
+    "cite": "write BibTeX of the metrics used and a sentence for the methods section",
     "metrics": "list the metrics and their settings",
 }
 
