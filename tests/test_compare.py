@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from discorank.rerank.selection.outputs import with_references
 from discorank.rerank.selection.scores import score_systems
 
 from .contextual import Echo
+from .test_docs import blocks
 
 
 def document(number: int, **keys: Any) -> dict[str, Any]:
@@ -214,3 +216,15 @@ def test_cells_are_escaped() -> None:
     shown = markdown([table])
     assert "### a\\|b" in shown
     assert "| x\\_1 | &lt;b&gt; |" in shown
+
+
+def test_the_page_on_comparing_works(systems: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (shell,) = blocks("docs/comparing-systems.md", "sh")
+    lines = [shlex.split(line)[1:] for line in shell.splitlines()]
+    assert [words[0] for words in lines] == ["compare"] * 3 + ["cite"]
+    for words in lines:
+        assert main([*words, "--quiet"]) == 0
+    assert Path("segments.csv").exists()
+    (code,) = blocks("docs/comparing-systems.md", "python")
+    exec(code, {})
