@@ -13,10 +13,12 @@ from typing import Any
 
 from ..metrics.errors import InputError, unknown
 from ..rerank.lists import CandidateList, read_list
+from ..rerank.selection.outputs import DocumentOutputs
 from .entries import Entry, bad, good
 from .humanscores import ByDimension, HumanKey, human_scores
 from .jsonl import identity, read_objects
-from .source import LineSource
+from .seen import SeenKeys
+from .source import LineSource, without_trailing_blanks
 from .strictjson import parse_json
 
 Texts = str | list[Any]
@@ -67,6 +69,28 @@ class SystemsDocument:
         """
         return read_list({"id": f"{self.id}:{i}", "document": self.id, "position": i, **self._row(i)})
 
+    def outputs(self) -> DocumentOutputs:
+        """The document as system selection reads it, all its segments; errors as `segment`."""
+        source = None if self.source is None else self._all(self.source, "source")
+        return DocumentOutputs(
+            self.id,
+            self.segments is None,
+            source,
+            {name: self._all(texts, f"systems.{name}") for name, texts in self.systems.items()},
+            {name: self._all(texts, f"references.{name}") for name, texts in self.references.items()},
+            {dimension: self._judged(scores) for dimension, scores in self.human.items()},
+        )
+
+    def _all(self, texts: Texts, where: str) -> tuple[str, ...]:
+        """The texts of all segments."""
+        segments = [None] if self.segments is None else range(self.segments)
+        return tuple(_text(texts, i, where) for i in segments)
+
+    def _judged(self, scores: Mapping[str, Any]) -> dict[str, tuple[float | None, ...] | float]:
+        """The scores of one dimension without the systems that have none."""
+        lists = {name: tuple(given) if isinstance(given, list) else given for name, given in scores.items()}
+        return {name: given for name, given in lists.items() if given is not None}
+
     def _row(self, i: int | None) -> dict[str, Any]:
         candidates = [
             {"text": _text(texts, i, f"systems.{name}"), "system": name, **self._scores(name, i)}
@@ -107,6 +131,28 @@ def read_systems(source: LineSource, options: SystemsOptions | None = None) -> I
             yield from _entries(document, name, number, raw)
 
     return read_objects(source, read)
+
+
+def read_documents(source: LineSource, options: SystemsOptions | None = None) -> Iterator[DocumentOutputs]:
+    """The documents themselves.
+
+    Raises:
+        InputError: the first line that is no document or has the id of an earlier one; with file, line, document and
+            system.
+    """
+    chosen, seen = options or SystemsOptions(), SeenKeys()
+    for number, line in without_trailing_blanks(source):
+        data = None
+        try:
+            data = parse_json(line)
+            outputs = read_document(data, chosen).outputs()
+            if not seen.add(outputs.id):
+                raise InputError("there was a document of this id before", where="id", fix="Give each its own")
+        except RecursionError:
+            raise source.refusal(number, "nested too deeply") from None
+        except InputError as error:
+            raise _within(error, identity(data)).inside(f"{source.name}:{number}") from None
+        yield outputs
 
 
 def _entries(document: SystemsDocument, name: str, number: int, raw: bytes) -> Iterator[Entry]:

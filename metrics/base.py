@@ -109,6 +109,13 @@ class Scorer(ABC):
         """The corpus score of some rows of `statistics`; by default the mean of segment scores."""
         return float(statistics[:, 0].mean())
 
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray | None:
+        """Corpus scores [b] from b sums of rows of `statistics` [b, columns] and how many rows each sums up [b].
+
+        Equal to `aggregate` of those rows up to rounding; None where sums do not tell the score.
+        """
+        return sums[:, 0] / rows if type(self).aggregate is Scorer.aggregate else None
+
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """Why a pair (positions in the block) got its value, as JSON data for `explain` and `report`."""
         return {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -117,12 +117,21 @@ def _correlation(name: str, x: Sequence[float], y: Sequence[float]) -> float | N
         raise InputError(f"{len(x)} and {len(y)} values", where="correlation", fix="Give pairs of values")
     if len(x) < 2 or len(set(x)) < 2 or len(set(y)) < 2:
         return None
+    return float(getattr(scipy_stats(), name)(x, y).statistic)
+
+
+def scipy_stats() -> Any:
+    """scipy.stats.
+
+    Raises:
+        ModelLoadError: scipy is not installed.
+    """
     try:
         from scipy import stats  # type: ignore[import-untyped]
     except ImportError:
         fix = "Install it: pip install 'discorank[statistics]'"
         raise ModelLoadError("correlations need scipy", where="statistics", fix=fix) from None
-    return float(getattr(stats, name)(x, y).statistic)
+    return stats
 
 
 class Comparison(NamedTuple):

@@ -118,6 +118,10 @@ class BLEUScorer(Scorer):
         """Corpus BLEU of the summed statistics, every order counting."""
         return float(self._from_statistics(statistics.sum(axis=0)[:, None], effective_order=False)[0])
 
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
+        """Corpus BLEU [b] of b summed statistics."""
+        return self._from_statistics(sums.T, effective_order=False)
+
     def _counts(self, reps: Reps, hypothesis: int, references: IntArray) -> list[float]:
         """One row of `statistics`."""
         order = self.metric.max_ngram_order

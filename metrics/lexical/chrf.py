@@ -88,10 +88,14 @@ class ChrFScorer(Scorer):
 
     def aggregate(self, statistics: FloatArray) -> float:
         """chrF of the summed statistics."""
-        of_h, of_r, matched = statistics.sum(axis=0).reshape(-1, 3).T
-        orders = np.count_nonzero((of_h > 0) & (of_r > 0), keepdims=True)
-        precision, recall = ((matched / np.maximum(grams, 1)).sum(keepdims=True) for grams in (of_h, of_r))
-        return float(self._f(precision, recall, orders)[0])
+        return float(self.aggregate_sums(statistics.sum(axis=0, keepdims=True), np.ones(1))[0])
+
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
+        """chrF [b] of b summed statistics."""
+        of_h, of_r, matched = np.moveaxis(sums.reshape(len(sums), -1, 3), 2, 0)  # [b, orders]
+        orders = np.count_nonzero((of_h > 0) & (of_r > 0), axis=1)
+        precision, recall = ((matched / np.maximum(grams, 1)).sum(axis=1) for grams in (of_h, of_r))
+        return self._f(precision, recall, orders)
 
     def _levels(self, reps: Reps, blocks: Sequence[Block]) -> Iterator[_Level]:
         """Characters, and words for chrF++."""

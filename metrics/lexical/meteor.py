@@ -111,6 +111,10 @@ class METEORScorer(Scorer):
         """METEOR of the summed statistics."""
         return float(self._meteor(statistics.sum(axis=0)[:, None])[0])
 
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
+        """METEOR [b] of b summed statistics."""
+        return self._meteor(sums.T)
+
     def _meteor(self, rows: FloatArray) -> FloatArray:
         """The formula above; rows as in `statistics`, [5, cells]."""
         exact, stems, chunks, of_h, of_r = rows

@@ -163,6 +163,10 @@ class NISTScorer(Scorer):
         """Corpus NIST of the summed statistics."""
         return float(self._from_statistics(statistics.sum(axis=0)[:, None])[0])
 
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
+        """Corpus NIST [b] of b summed statistics."""
+        return self._from_statistics(sums.T)
+
     def _counts(self, reps: Reps, hypothesis: int, references: IntArray) -> list[float]:
         """One row of `statistics`."""
         words, *others = unpacked(reps, np.concatenate(([hypothesis], references)))

@@ -94,6 +94,10 @@ class TERScorer(Scorer):
         edits, length = statistics.sum(axis=0)
         return float(_rate(edits, length))
 
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
+        """TER [b] of b summed statistics."""
+        return _rate(sums[:, 0], sums[:, 1])
+
 
 def _mean(lengths: FloatArray) -> FloatArray:
     return lengths.sum() / len(lengths)  # type: ignore[no-any-return]

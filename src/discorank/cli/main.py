@@ -21,10 +21,12 @@ SUBCOMMANDS = {
     "rerank": "choose by a weighted sum of features and reference-free metrics",
     "explain": "show why a candidate won",
     "score": "score texts against references",
+    "compare": "compare whole systems, with significance and human scores",
     "check": "look at an input without scoring: counts, lengths, duplicates, cost",
     "convert": "turn other formats into candidate lists",
     "generate": "write candidate lists with a model that generates",
     "train": "train the discourse parser, sescore2, a role classifier, or a combination of metrics",
+    "cite": "write BibTeX of the metrics used and a sentence for the methods section",
     "metrics": "list the metrics and their settings",
 }
 

@@ -1,0 +1,1 @@
+"""Offline system selection: scores of whole systems, tests between them, and which metrics agree with people."""

@@ -1,0 +1,148 @@
+"""Compares systems under several metrics, and the metrics with people where they judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from ...metrics.cache import Cache
+from ...metrics.errors import InputError
+from ...metrics.mixture import Utility
+from ...metrics.reps import FloatArray
+from .agreement import SegmentAgreement, SystemAgreement, segment_agreement, system_agreement
+from .metric_tests import DRAWS as METRIC_DRAWS
+from .metric_tests import perm_both, williams
+from .outputs import DocumentOutputs
+from .scores import Scored, human_scored, score_systems
+from .testing import DRAWS, Verdicts, judge
+
+
+class MetricTest(NamedTuple):
+    """Two metrics against the same judgements: p that they agree equally well; None where it is not defined."""
+
+    a: int
+    b: int
+    p_pearson: float | None  # PERM-BOTH
+    p_accuracy: float | None  # PERM-BOTH
+    p_williams: float | None
+
+
+class MetaEvaluation(NamedTuple):
+    """All metrics against one dimension of human scores."""
+
+    human: Scored
+    verdicts: Verdicts  # of the human scores
+    systems: tuple[SystemAgreement, ...]  # of every metric
+    segments: tuple[SegmentAgreement, ...]
+    units: tuple[str, ...]  # what `segments` compares: "segment" or "document"
+    tests: tuple[MetricTest, ...]
+
+
+class SystemComparison(NamedTuple):
+    """Systems under every metric, and every metric against every dimension of human scores."""
+
+    documents: tuple[DocumentOutputs, ...]
+    scored: tuple[Scored, ...]
+    verdicts: tuple[Verdicts, ...]
+    meta: tuple[MetaEvaluation, ...]
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems, in the order of the file."""
+        return self.scored[0].systems
+
+
+def compare_systems(
+    metrics: Sequence[Utility],
+    documents: Sequence[DocumentOutputs],
+    human: Sequence[tuple[str, bool]] = (),
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+    level: float = 0.05,
+    cache: Cache | None = None,
+    reading: Callable[[int], None] = lambda done: None,
+    drawing: Callable[[int], None] = lambda done: None,
+) -> SystemComparison:
+    """Scores, tests and, with human scores, the agreement of the metrics with them.
+
+    Args:
+        metrics: at least one.
+        documents: all with the same systems.
+        human: dimensions of human scores, each with whether lower is better.
+        draws: of the randomisation and the bootstrap; tests between metrics take at most 1000.
+        seed: of all draws.
+        level: of significance; intervals cover 1 - level.
+        cache: what models made of texts in earlier runs.
+        reading: told how many more documents a metric has read.
+        drawing: told how many more draws were made.
+
+    Raises:
+        InputError: no metrics, texts that a metric cannot read, judgements of no system.
+    """
+    if not metrics:
+        raise InputError("no metrics", where="compare", fix="Give at least one")
+    scored = tuple(score_systems(metric, documents, cache, reading) for metric in metrics)
+    verdicts = tuple(judge(one, draws, seed, level, drawing) for one in scored)
+    meta = []
+    for dimension, lower in human:
+        people = human_scored(dimension, lower, documents)
+        found = judge(people, draws, seed, level, drawing)
+        meta.append(meta_evaluation(scored, verdicts, people, found, min(draws, METRIC_DRAWS), seed))
+    return SystemComparison(tuple(documents), scored, verdicts, tuple(meta))
+
+
+def meta_evaluation(
+    scored: Sequence[Scored],
+    verdicts: Sequence[Verdicts],
+    human: Scored,
+    judged: Verdicts,
+    draws: int = METRIC_DRAWS,
+    seed: int = 0,
+) -> MetaEvaluation:
+    """Every metric against people's scores, on the systems that people judged."""
+    kept = [scored[0].systems.index(name) for name in human.systems]
+    own = [verdict.of(kept) for verdict in verdicts]
+    systems = [system_agreement(v, judged, one.sign, human.sign) for v, one in zip(own, scored, strict=True)]
+    segments = [segment_agreement(*_paired(one, human, kept)) for one in scored]
+    tests = []
+    for a, b in combinations(range(len(scored)), 2):
+        x, y = _utilities(scored[a], scored[b], kept)
+        means = human.sign * judged.scores
+        tests.append(
+            MetricTest(
+                a,
+                b,
+                perm_both(x, y, means, "pearson", draws, seed),
+                perm_both(x, y, means, "pairwise_accuracy", draws, seed),
+                williams(scored[a].sign * own[a].scores, scored[b].sign * own[b].scores, means),
+            )
+        )
+    units = ["document" if one.segments is None or human.segments is None else "segment" for one in scored]
+    return MetaEvaluation(human, judged, tuple(systems), tuple(segments), tuple(units), tuple(tests))
+
+
+def _paired(metric: Scored, human: Scored, kept: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    """Utilities of the judged systems by both, per segment where both have them, else per document."""
+    if metric.segments is not None and human.segments is not None:
+        return metric.sign * metric.segments[kept], human.sign * human.segments
+    return metric.sign * metric.document_scores()[kept], human.sign * human.document_scores()
+
+
+def _utilities(first: Scored, second: Scored, kept: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    """Utilities of two metrics, per segment where both have them, else per document."""
+    if first.segments is not None and second.segments is not None:
+        return first.sign * first.segments[kept], second.sign * second.segments[kept]
+    return first.sign * first.document_scores()[kept], second.sign * second.document_scores()[kept]
+
+
+def clean(value: float) -> float | None:
+    """The number, None where it is not one.
+
+    >>> clean(float("nan")), clean(0.5)
+    (None, 0.5)
+    """
+    return float(value) if np.isfinite(value) else None

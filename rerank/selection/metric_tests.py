@@ -1,0 +1,93 @@
+"""Whether one metric agrees with people better than another about systems.
+
+PERM-BOTH (Deutsch et al. 2021): both metrics' scores are standardised; every score of a system on a segment changes
+places with the other metric's with probability 1/2; p is the share of draws whose absolute difference of agreement is
+at least the observed one. Systems' scores are means over segments here, also for metrics with a corpus score.
+Williams (1959), as in Graham and Baldwin (2014): the difference of two correlations with the same third variable,
+    t = (r12 - r13) sqrt((n - 1)(1 + r23)) / sqrt(2 K (n - 1)/(n - 3) + (r12 + r13)^2 / 4 (1 - r23)^3),
+    K = 1 - r12^2 - r13^2 - r23^2 + 2 r12 r13 r23,   with n - 3 degrees of freedom.
+Both are two-sided.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Literal
+
+import numpy as np
+
+from ...metrics.errors import InputError, unknown
+from ...metrics.reps import FloatArray
+from ..statistics import pearson, scipy_stats
+from .testing import assignments
+
+DRAWS = 1000
+Statistic = Literal["pearson", "pairwise_accuracy"]
+
+
+def perm_both(
+    first: FloatArray,
+    second: FloatArray,
+    human: FloatArray,
+    statistic: Statistic = "pearson",
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> float | None:
+    """p of two metrics' utilities [S, n] against people's scores of the systems [S]; None where it is not defined.
+
+    All 2^(S n) assignments are enumerated where they are no more than `draws`.
+
+    Raises:
+        InputError: shapes differ or the statistic is unknown.
+    """
+    if first.shape != second.shape or len(human) != len(first):
+        found = f"scores {first.shape} and {second.shape} of {len(human)} judged systems"
+        raise InputError(found, where="perm_both", fix="Give the same systems and segments")
+    if statistic not in _STATISTICS:
+        raise unknown("statistic", statistic, _STATISTICS, where="perm_both")
+    measure = _STATISTICS[statistic]
+    if len(first) < 2 or not (np.ptp(first) and np.ptp(second) and np.ptp(human)):
+        return None
+    x, y = ((scores - scores.mean()) / scores.std() for scores in (first, second))
+    means, difference = np.stack((x.mean(axis=1), y.mean(axis=1))), (y - x) / x.shape[1]
+    observed = abs(float(np.subtract(*measure(means, human)))) - 1e-9
+    if np.isnan(observed):
+        return None
+    count, exact, masks = assignments(x.size, draws, seed)
+    large = 0
+    for swapped in masks:
+        moved = np.einsum("bsn,sn->bs", swapped.reshape(-1, *x.shape), difference)
+        gaps = np.abs(measure(means[0] + moved, human) - measure(means[1] - moved, human))
+        large += int(np.count_nonzero(~(gaps < observed)))
+    return large / count if exact else (1 + large) / (1 + count)
+
+
+def _pearsons(rows: FloatArray, human: FloatArray) -> FloatArray:
+    """Pearson's correlation of every row [b, S] with [S]."""
+    x, y = rows - rows.mean(axis=1, keepdims=True), human - human.mean()
+    below = np.sqrt((x * x).sum(axis=1) * (y @ y))
+    return np.asarray(np.divide(x @ y, below, out=np.full(len(rows), np.nan), where=below > 0))
+
+
+def _accuracies(rows: FloatArray, human: FloatArray) -> FloatArray:
+    """Pairwise accuracy of every row [b, S]."""
+    a, b = np.triu_indices(len(human), 1)
+    return (np.sign(rows[:, a] - rows[:, b]) == np.sign(human[a] - human[b])).mean(axis=1)  # type: ignore[no-any-return]
+
+
+_STATISTICS = {"pearson": _pearsons, "pairwise_accuracy": _accuracies}
+
+
+def williams(first: FloatArray, second: FloatArray, human: FloatArray) -> float | None:
+    """p that two metrics' scores of systems [S] correlate equally well with people's [S]; None for S < 4."""
+    n = len(human)
+    correlations = [pearson(a.tolist(), b.tolist()) for a, b in ((human, first), (human, second), (first, second))]
+    if n < 4 or None in correlations:
+        return None
+    r12, r13, r23 = (float(r) for r in correlations if r is not None)
+    k = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
+    below = 2 * max(k, 0.0) * (n - 1) / (n - 3) + (r12 + r13) ** 2 / 4 * max(1 - r23, 0.0) ** 3
+    if below <= 1e-24:
+        return 1.0 if abs(r12 - r13) < 1e-12 else None
+    t = (r12 - r13) * sqrt((n - 1) * (1 + r23)) / sqrt(below)
+    return float(2 * scipy_stats().t.sf(abs(t), n - 3))

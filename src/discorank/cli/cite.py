@@ -1,0 +1,101 @@
+"""``discorank cite METRIC ...``: the papers of metrics as BibTeX, and a sentence for the methods section."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..metrics.errors import InputError
+from ..metrics.settings import settings
+from ..metrics.signature import parse, portable
+from .console import say
+from .options import Options
+from .papers import OF_TESTS, bibtex, keys_of
+from .tables import escaped
+
+
+@settings
+class CiteOptions:
+    """What is cited.
+
+    Args:
+        metrics: metrics by name or signature, or the .run.json files of runs.
+        tests: whether the tests between systems of compare are cited too.
+    """
+
+    metrics: tuple[str, ...] = ()
+    tests: bool = False
+
+
+OPTIONS = Options(
+    "cite",
+    "Write BibTeX of metrics and a sentence to paste, as LaTeX.",
+    [CiteOptions],
+    positional={"metrics": "*"},
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Cites; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    given = [signature for name in values["metrics"] for signature in _signatures(name)]
+    if not given:
+        raise InputError("no metrics", where="METRICS", fix="Give metrics by name or signature, or a .run.json")
+    cited: dict[str, tuple[str, ...]] = {}
+    for signature in given:
+        for call in parse(signature):
+            keys = keys_of(call.name, call.settings)
+            if keys is None:
+                say(f"{call.name}: not one of discorank's metrics; look up its paper", values["quiet"])
+            cited[call.name] = tuple(dict.fromkeys((*cited.get(call.name, ()), *(keys or ()))))
+    tests = OF_TESTS if values["tests"] else ()
+    sys.stdout.write(f"{_sentence(given, cited, tests)}\n\n{bibtex([k for keys in cited.values() for k in keys])}")
+    sys.stdout.write("\n" + bibtex(tests) if tests else "")
+    return 0
+
+
+def _sentence(signatures: Sequence[str], cited: Mapping[str, Sequence[str]], tests: Sequence[str]) -> str:
+    from .. import __version__
+
+    metrics = _listed([f"{escaped(name)}{_citation(keys)}" for name, keys in cited.items()])
+    exact = "; ".join(rf"\texttt{{{escaped(portable(one))}}}" for one in dict.fromkeys(signatures))
+    rest = ""
+    if tests:
+        rest = (
+            f" Systems were compared by paired approximate randomisation{_citation(tests[:1])} and bootstrap resampling"
+            f"{_citation(tests[1:])} over documents."
+        )
+    return f"We computed {metrics} with discorank {__version__} (signatures: {exact}).{rest}"
+
+
+def _citation(keys: Sequence[str]) -> str:
+    return rf" \citep{{{','.join(keys)}}}" if keys else ""
+
+
+def _listed(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _signatures(name: str) -> list[str]:
+    """What was given, or the signatures in the file of a run.
+
+    Raises:
+        InputError: it is a JSON file, but not that of a run.
+    """
+    if not name.endswith(".json"):
+        return [name]
+    try:
+        data: Any = json.loads(Path(name).read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=name, fix="Give the .run.json of a run") from None
+    except (ValueError, RecursionError):
+        raise InputError("no JSON", where=name, fix="Give the .run.json of a run") from None
+    found = data.get("signature") if isinstance(data, Mapping) else None
+    several = [found] if isinstance(found, str) else found
+    if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
+        raise InputError("no signature in it", where=name, fix="Give the .run.json of a run")
+    return several

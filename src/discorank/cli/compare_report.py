@@ -1,0 +1,212 @@
+"""What ``compare`` prints: tables for people and papers, one JSON object, one long CSV; and rows of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..metrics.reps import FloatArray
+from ..rerank.rows import as_line
+from ..rerank.selection.comparing import MetaEvaluation, SystemComparison, clean
+from ..rerank.selection.testing import Verdicts
+from .tables import Table, comma_separated, latex, markdown, number, text
+
+Fact = tuple[str, str, str, str, str, Any]  # table, metric, a, b, statistic, value
+FORMATS = ("table", "markdown", "latex", "csv", "json")
+
+
+def rendered(found: SystemComparison, format: str, level: float) -> str:
+    """The comparison in one of `FORMATS`."""
+    if format == "json":
+        return as_line(as_json(found, level)).decode()
+    if format == "csv":
+        return comma_separated(("table", "metric", "a", "b", "statistic", "value"), _facts(found))
+    return {"table": text, "markdown": markdown, "latex": latex}[format](_tables(found, level))
+
+
+def as_json(found: SystemComparison, level: float) -> dict[str, Any]:
+    """Scores by system, agreement by metric, tests by pair, and beside them intervals, clusters and tests of metrics.
+
+    "meta" is that of the first dimension of human scores, "meta_by_dimension" holds all of them.
+    """
+    names = [one.name for one in found.scored]
+    meta = {one.human.name: _meta_json(one, names) for one in found.meta}
+    by_metric = list(zip(names, found.verdicts, strict=True))
+    return {
+        "systems": _by_system(found, [v.scores for v in found.verdicts]),
+        "meta": next(iter(meta.values()), {}),
+        "pairs": [_pair_json(pair, found, name) for name, verdicts in by_metric for pair in verdicts.pairs],
+        "low": _by_system(found, [v.low for v in found.verdicts]),
+        "high": _by_system(found, [v.high for v in found.verdicts]),
+        "clusters": _by_system(found, [v.clusters for v in found.verdicts]),
+        "human": {
+            one.human.name: {s: clean(x) for s, x in zip(one.human.systems, one.verdicts.scores, strict=True)}
+            for one in found.meta
+        },
+        "meta_by_dimension": meta,
+        "metric_pairs": [_test_json(one, test, names) for one in found.meta for test in one.tests],
+        "level": level,
+        "documents": len(found.documents),
+        "segments": sum(document.segments for document in found.documents),
+    }
+
+
+def _by_system(found: SystemComparison, values: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    names = [one.name for one in found.scored]
+    return {
+        system: {
+            name: clean(column[s]) if column.dtype.kind == "f" else int(column[s])
+            for name, column in zip(names, values, strict=True)
+        }
+        for s, system in enumerate(found.systems)
+    }
+
+
+def _pair_json(pair: Any, found: SystemComparison, metric: str) -> dict[str, Any]:
+    numbers = {key: clean(getattr(pair, key)) for key in ("p", "p_bootstrap", "difference", "low", "high")}
+    return {"a": found.systems[pair.a], "b": found.systems[pair.b], "metric": metric, **numbers}
+
+
+def _meta_json(one: MetaEvaluation, names: Sequence[str]) -> dict[str, Any]:
+    rows = zip(names, one.systems, one.segments, one.units, strict=True)
+    return {name: {**s._asdict(), "unit": unit, "segment_level": g._asdict()} for name, s, g, unit in rows}
+
+
+def _test_json(one: MetaEvaluation, test: Any, names: Sequence[str]) -> dict[str, Any]:
+    return {"human": one.human.name, **test._asdict(), "a": names[test.a], "b": names[test.b]}
+
+
+def _facts(found: SystemComparison) -> Iterator[Fact]:
+    """Every number on a line of its own."""
+    for scored, verdicts in zip(found.scored, found.verdicts, strict=True):
+        for s, system in enumerate(found.systems):
+            for key in ("scores", "low", "high", "clusters"):
+                yield "systems", scored.name, system, "", key.removesuffix("s"), getattr(verdicts, key)[s]
+        for pair in verdicts.pairs:
+            for key in ("difference", "low", "high", "p", "p_bootstrap"):
+                yield "pairs", scored.name, found.systems[pair.a], found.systems[pair.b], key, getattr(pair, key)
+    for one in found.meta:
+        yield from _meta_facts(one, [scored.name for scored in found.scored])
+
+
+def _meta_facts(one: MetaEvaluation, names: Sequence[str]) -> Iterator[Fact]:
+    human = one.human.name
+    for name, systems, segments, unit in zip(names, one.systems, one.segments, one.units, strict=True):
+        yield from (("meta", name, human, "system", *fact) for fact in systems._asdict().items())
+        yield from (("meta", name, human, unit, *fact) for fact in segments._asdict().items())
+    for test in one.tests:
+        tested = ((key, getattr(test, key)) for key in ("p_pearson", "p_accuracy", "p_williams"))
+        yield from (("metrics", names[test.a], human, names[test.b], *fact) for fact in tested)
+
+
+def _tables(found: SystemComparison, level: float) -> list[Table]:
+    tables = [_systems(found, level)]
+    for scored, verdicts in zip(found.scored, found.verdicts, strict=True):
+        if len(found.systems) > 1:
+            tables.append(_wins(scored.name, scored.sign, found.systems, verdicts, level))
+    for one in found.meta:
+        tables += [_agreement(one, found), _segments(one, found)]
+        if one.tests:
+            tables.append(_tests(one, found))
+    return tables
+
+
+def _systems(found: SystemComparison, level: float) -> Table:
+    """Systems in order of the first metric."""
+    order = np.argsort(-found.scored[0].sign * found.verdicts[0].scores, kind="stable")
+    head = ["system"]
+    for scored in found.scored:
+        head += [f"{scored.name} {'' if scored.higher_is_better else '(lower is better) '}".strip(), "interval", "rank"]
+    head += [f"{one.human.name} (human)" for one in found.meta]
+    rows = []
+    for s in order:
+        row = [found.systems[s]]
+        for v in found.verdicts:
+            row += [number(v.scores[s]), f"{number(v.low[s])} .. {number(v.high[s])}", str(v.clusters[s])]
+        rows.append(row + [number(_judged(one, found.systems[s])) for one in found.meta])
+    title = f"Systems: {100 * (1 - level):g} % intervals; one rank where no line can be drawn at p < {level:g}"
+    return Table(title, head, rows)
+
+
+def _judged(one: MetaEvaluation, system: str) -> float | None:
+    names = one.human.systems
+    return float(one.verdicts.scores[names.index(system)]) if system in names else None
+
+
+def _wins(name: str, sign: float, systems: Sequence[str], verdicts: Verdicts, level: float) -> Table:
+    order = np.argsort(-sign * verdicts.scores, kind="stable").tolist()
+    p = verdicts.p_values()
+    rows = [[systems[a], *(_win(sign, verdicts.scores, p, a, b, level) for b in order)] for a in order]
+    title = f"{name}: p of each pair; + the row is better at p < {level:g}, - worse"
+    return Table(title, ["", *(systems[b] for b in order)], rows)
+
+
+def _win(sign: float, scores: FloatArray, p: FloatArray, a: int, b: int, level: float) -> str:
+    if a == b:
+        return ""
+    mark = "" if p[a, b] >= level else "+ " if sign * (scores[a] - scores[b]) > 0 else "- "
+    return f"{mark}{p[a, b]:.4f}"
+
+
+def _agreement(one: MetaEvaluation, found: SystemComparison) -> Table:
+    head = ["metric", "Pearson", "Spearman", "Kendall", "pairwise accuracy", "soft pairwise accuracy"]
+    rows = [[s.name, *map(number, values[:5])] for s, values in zip(found.scored, one.systems, strict=True)]
+    return Table(f"Metrics against {one.human.name}: {len(one.human.systems)} systems", head, rows)
+
+
+def _segments(one: MetaEvaluation, found: SystemComparison) -> Table:
+    head = ["metric", "unit", "n", "accuracy", "epsilon", "tau-b", "tau WMT12", "tau WMT13", "tau WMT14", "Pearson"]
+    rows = [
+        [s.name, unit, str(g.segments)] + [number(x) for x in (g.accuracy, g.epsilon, g.kendall_b, *g[:3], g.pearson)]
+        for s, g, unit in zip(found.scored, one.segments, one.units, strict=True)
+    ]
+    return Table(f"Metrics against {one.human.name}: segments or documents; accuracy with calibrated ties", head, rows)
+
+
+def _tests(one: MetaEvaluation, found: SystemComparison) -> Table:
+    head = ["metric", "other metric", "p Pearson", "p pairwise accuracy", "p Williams"]
+    rows = [[found.scored[t.a].name, found.scored[t.b].name, *map(number, t[2:])] for t in one.tests]
+    return Table(f"Do two metrics agree equally well with {one.human.name}? PERM-BOTH and Williams", head, rows)
+
+
+def segment_rows(found: SystemComparison) -> Iterator[dict[str, Any]]:
+    """A row per segment and system: what each metric of segments gives, and the human scores there are."""
+    at = 0
+    for document in found.documents:
+        for i in range(document.segments):
+            for s, system in enumerate(found.systems):
+                scores = {one.name: clean(one.segments[s, at]) for one in found.scored if one.segments is not None}
+                human = {m.human.name: _cell(m.human.segments, m, system, at) for m in found.meta}
+                yield {"document": document.id, "segment": i, "system": system, "scores": scores, "human": human}
+            at += 1
+
+
+def document_rows(found: SystemComparison) -> Iterator[dict[str, Any]]:
+    """A row per document and system: each metric's corpus score of the document, and the human scores there are."""
+    scores = [one.document_scores() for one in found.scored]
+    judged = [one.human.document_scores() for one in found.meta]
+    for d, document in enumerate(found.documents):
+        for s, system in enumerate(found.systems):
+            row = {one.name: clean(values[s, d]) for one, values in zip(found.scored, scores, strict=True)}
+            human = {m.human.name: _cell(values, m, system, d) for m, values in zip(found.meta, judged, strict=True)}
+            yield {"document": document.id, "system": system, "scores": row, "human": human}
+
+
+def _cell(values: FloatArray | None, one: MetaEvaluation, system: str, at: int) -> float | None:
+    names = one.human.systems
+    return clean(values[names.index(system), at]) if values is not None and system in names else None
+
+
+def score_file(rows: Iterator[dict[str, Any]], as_csv: bool) -> Iterator[bytes]:
+    """Rows of scores as JSON lines or as CSV, where human scores stand under ``human:NAME``."""
+    if not as_csv:
+        yield from map(as_line, rows)
+        return
+    for i, row in enumerate(rows):
+        human = {f"human:{name}": value for name, value in row.pop("human").items()}
+        flat = {**row, **row.pop("scores"), **human}
+        flat.pop("scores", None)
+        lines = comma_separated(list(flat), [list(flat.values())])
+        yield (lines if i == 0 else lines.split("\n", 1)[1]).encode()

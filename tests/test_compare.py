@@ -1,0 +1,230 @@
+"""``discorank compare`` from the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from discorank import load_metric
+from discorank.cli.main import main
+from discorank.cli.tables import Table, escaped, latex, markdown
+from discorank.integrations.source import LineSource
+from discorank.integrations.systems import read_documents
+from discorank.rerank.selection.outputs import with_references
+from discorank.rerank.selection.scores import score_systems
+
+from .contextual import Echo
+from .test_docs import blocks
+
+
+def document(number: int, **keys: Any) -> dict[str, Any]:
+    """Two segments; A is right, B has errors in every other document, C always."""
+    good, bad = [f"the cat {number} sat on the mat", "it slept well there"], ["a dog ran", "they swam there"]
+    row = {
+        "id": f"d{number}",
+        "source": ["die Katze", "sie schlief"],
+        "references": {"refA": good, "refB": ["a cat sat on some mat", "it slept soundly there"]},
+        "systems": {"A": good, "B": bad if number % 2 else good, "C_x": bad},
+        "mqm": {"A": [0, 1], "B": [2, None] if number % 2 else [1, 0], "C_x": [5, 4], "refA": [0, 0]},
+    }
+    return {key: value for key, value in {**row, **keys}.items() if value is not None}
+
+
+def write(path: Path, *documents: dict[str, Any]) -> str:
+    path.write_text("".join(json.dumps(one) + "\n" for one in documents), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def systems(tmp_path: Path) -> str:
+    return write(tmp_path / "systems.jsonl", *(document(n) for n in range(12)))
+
+
+COMMON = ["--draws", "300", "--quiet"]
+
+
+def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main([*arguments]) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main([*arguments]) == 2
+    return capsys.readouterr().err
+
+
+def test_json_has_the_form_of_the_contract(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ran(capsys, "compare", systems, "-m", "chrf", "ter", "--human", "mqm:lower", "--format", "json", *COMMON)
+    found = json.loads(out)
+    assert found["systems"]["A"] == pytest.approx({"chrf": 100, "ter": 0})
+    assert found["systems"]["B"]["chrf"] < 100
+    meta = found["meta"]["ter"]
+    assert {"pearson", "spearman", "kendall", "pairwise_accuracy"} <= set(meta)
+    assert (meta["kendall"], meta["pairwise_accuracy"], meta["systems"]) == (pytest.approx(1), 1, 3)
+    assert [(p["a"], p["b"], p["metric"]) for p in found["pairs"]][:3] == [
+        ("A", "B", "chrf"),
+        ("A", "C_x", "chrf"),
+        ("B", "C_x", "chrf"),
+    ]
+    assert found["pairs"][1]["p"] == pytest.approx(1 / 301)
+    assert found["pairs"][0]["high"] > found["pairs"][0]["difference"] > found["pairs"][0]["low"] > 0
+    assert found["clusters"] == {"A": {"chrf": 1, "ter": 1}, "B": {"chrf": 2, "ter": 2}, "C_x": {"chrf": 3, "ter": 3}}
+    assert found["human"]["mqm"]["B"] == pytest.approx((6 * 2 + 6 * 1) / 18)
+    assert (found["documents"], found["segments"]) == (12, 24)
+    assert {(t["a"], t["b"], t["human"]) for t in found["metric_pairs"]} == {("chrf", "ter", "mqm")}
+
+
+def test_scores_are_those_of_the_metric_with_all_or_some_references(
+    systems: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.loads(line) for line in Path(systems).read_text(encoding="utf-8").splitlines()]
+    texts = [text for row in rows for text in row["systems"]["B"]]
+    for chosen in (["refA", "refB"], ["refB"]):
+        references = [list(s) for row in rows for s in zip(*(row["references"][r] for r in chosen), strict=True)]
+        out = ran(capsys, "compare", systems, "-m", "bleu", "--references", *chosen, "--format", "json", *COMMON)
+        assert json.loads(out)["systems"]["B"]["bleu"] == pytest.approx(load_metric("bleu").corpus(texts, references))
+
+
+def test_tables_for_people_and_papers(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compare", systems, "-m", "chrf", "ter", "--human", "mqm:lower", *COMMON]
+    shown = ran(capsys, *command)
+    assert "ter (lower is better)" in shown
+    assert shown.index("\nA ") < shown.index("\nB ") < shown.index("\nC_x ")
+    assert "+ 0.0033" in shown
+    assert "Metrics against mqm: 3 systems" in shown
+    marked = ran(capsys, *command, "--format", "markdown")
+    assert "| C\\_x | " in marked
+    typeset = ran(capsys, *command, "--format", "latex")
+    assert r"C\_x & " in typeset
+    assert typeset.count(r"\begin{tabular}") == typeset.count(r"\end{tabular}") == 6
+    facts = list(csv.DictReader(io.StringIO(ran(capsys, *command, "--format", "csv"))))
+    (best,) = [f for f in facts if (f["metric"], f["a"], f["statistic"]) == ("ter", "A", "score")]
+    assert float(best["value"]) == 0
+    assert {f["table"] for f in facts} == {"systems", "pairs", "meta", "metrics"}
+
+
+def test_segment_and_document_scores(systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    segments, documents = tmp_path / "segments.csv", tmp_path / "documents.jsonl"
+    files = ["--segment-scores", str(segments), "--document-scores", str(documents)]
+    ran(capsys, "compare", systems, "-m", "chrf", "lc", "--human", "mqm:lower", *files, *COMMON)
+    rows = list(csv.DictReader(io.StringIO(segments.read_text(encoding="utf-8"))))
+    assert len(rows) == 12 * 2 * 3
+    assert list(rows[0]) == ["document", "segment", "system", "chrf", "human:mqm"]
+    assert rows[10]["system"] == "B"
+    assert (rows[10]["document"], rows[10]["segment"], rows[10]["human:mqm"]) == ("d1", "1", "")
+    assert float(rows[0]["chrf"]) == pytest.approx(100)
+    found = [json.loads(line) for line in documents.read_text(encoding="utf-8").splitlines()]
+    assert len(found) == 12 * 3
+    assert found[4] == {**found[4], "document": "d1", "system": "B", "human": {"mqm": 2.0}}
+    assert set(found[4]["scores"]) == {"chrf", "lc"}
+
+
+def test_references_as_systems_and_further_systems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = {"unscored_systems": {"D": ["a", "b"]}}
+    path = write(tmp_path / "s.jsonl", *(document(n, **more) for n in range(3)))
+    options = ["--as-systems", "refA", "--include", "unscored_systems", "--human", "mqm:lower", "--format", "json"]
+    found = json.loads(ran(capsys, "compare", path, "-m", "chrf", *options, *COMMON))
+    assert list(found["systems"]) == ["A", "B", "C_x", "D", "refA"]
+    assert list(found["human"]["mqm"]) == ["A", "B", "C_x", "refA"]
+    assert found["meta"]["chrf"]["systems"] == 4
+
+
+def test_whole_texts_with_several_dimensions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def row(n: int) -> dict[str, Any]:
+        human = {"X": {"coherence": n, "fluency": 5}, "Y": {"coherence": n + 1, "fluency": 4}}
+        texts = {"X": f"one cat {n}. It sat.", "Y": f"a cat {n}. It sat down."}
+        return {"id": f"t{n}", "references": ["one cat sat."], "systems": texts, "human": human}
+
+    path = write(tmp_path / "s.jsonl", *(row(n) for n in range(5)))
+    command = ["compare", path, "-m", "rouge-l", "lc", "--human", "human", "--format", "json", *COMMON]
+    found = json.loads(ran(capsys, *command))
+    assert list(found["meta_by_dimension"]) == ["coherence", "fluency"]
+    assert found["meta"] == found["meta_by_dimension"]["coherence"]
+    assert found["meta"]["lc"]["segment_level"]["segments"] == 5
+
+
+def test_a_metric_that_learns_and_a_mix(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(ran(capsys, "compare", systems, "-m", "nist", "chrf + bleu", "--format", "json", *COMMON))
+    assert len(found["systems"]["A"]) == 2
+    assert found["systems"]["A"]["chrf + bleu"] == pytest.approx(200)
+
+
+def test_the_context_is_that_of_each_document(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [json.loads(line) for line in Path(systems).read_text(encoding="utf-8").splitlines()]
+    metric = Echo(context=1)
+    found = metric.corpus(
+        [text for row in rows for text in row["systems"]["C_x"]],
+        [text for row in rows for text in row["references"]["refB"]],
+        documents=[row["id"] for row in rows for _ in row["source"]],
+    )
+    documents = list(read_documents(LineSource(systems)))
+    scored = score_systems(metric, with_references(documents, ["refB"]))
+    assert scored.system_scores()[2] == pytest.approx(found)
+
+
+def test_the_preset_is_one_of_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = ran(capsys, "compare", "--config", "system-selection", "--print-config")
+    metrics = yaml.safe_load(shown)["metric"]
+    assert "chrf" in metrics
+    assert [load_metric(name).signature() for name in metrics]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([document(0, systems={"A": ["x", "y"], "B": ["z"]}, mqm=None)], [], "document 'd0': systems.B: 1 segments"),
+        ([document(0, systems={"A": ["x", "y"], "B": ["z", None]})], [], "document 'd0': systems.B[1]: missing segme"),
+        ([document(0), document(1), document(0)], [], "s.jsonl:3: document 'd0': id: there was a document of this id"),
+        (
+            [document(0, mqm={"A": [1, 2], "Q": [1, 2]})],
+            ["--human", "mqm"],
+            "document 'd0': mqm: unknown system or",
+        ),
+        ([document(0), document(1, systems={"A": ["x", "y"]})], [], "document 'd1': systems: no text of system 'B'"),
+        ([document(0), document(1, references=None)], [], "document 'd1': references: chrf needs a reference"),
+        ([document(0)], ["--references", "refC"], "document 'd0': references: unknown reference 'refC'"),
+        ([document(0)], ["--human", "mqn"], "unknown key of human scores 'mqn'"),
+        ([document(0)], ["-m", "chrf"], "chrf is given twice"),
+        ([document(0)], ["--draws", "0"], "draws"),
+        ([document(0)], ["--segment-scores", "x.csv", "--document-scores", "x.csv"], "x.csv: is named twice"),
+        ([], [], "no documents"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    rows: list[dict[str, Any]], options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "s.jsonl", *rows)
+    assert message in refused(capsys, "compare", path, "-m", "chrf", *options)
+
+
+def test_the_same_command_prints_the_same(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compare", systems, "-m", "bleu", "--human", "mqm:lower", "--format", "json", *COMMON]
+    assert ran(capsys, *command) == ran(capsys, *command)
+
+
+def test_cells_are_escaped() -> None:
+    table = Table("a|b", ["x_1", "<b>"], [["$5 & 6\\%", "`*`"]])
+    assert escaped("a~b^{c}#") == r"a\textasciitilde{}b\textasciicircum{}\{c\}\#"
+    assert r"\$5 \& 6\textbackslash{}\% & `*` \\" in latex([table])
+    shown = markdown([table])
+    assert "### a\\|b" in shown
+    assert "| x\\_1 | &lt;b&gt; |" in shown
+
+
+def test_the_page_on_comparing_works(systems: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (shell,) = blocks("docs/comparing-systems.md", "sh")
+    lines = [shlex.split(line)[1:] for line in shell.splitlines()]
+    assert [words[0] for words in lines] == ["compare"] * 3 + ["cite"]
+    for words in lines:
+        assert main([*words, "--quiet"]) == 0
+    assert Path("segments.csv").exists()
+    (code,) = blocks("docs/comparing-systems.md", "python")
+    exec(code, {})

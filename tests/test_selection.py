@@ -1,0 +1,362 @@
+"""System selection: fast resampling against the plain way, tests against brute force and sacrebleu, agreement."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest
+from scipy import stats  # type: ignore[import-untyped]
+
+from discorank import InputError, load_metric
+from discorank.metrics.mixture import Utility
+from discorank.metrics.reps import FloatArray
+from discorank.rerank.selection.agreement import accuracy_at, segment_agreement, system_agreement, tie_calibration
+from discorank.rerank.selection.comparing import compare_systems
+from discorank.rerank.selection.metric_tests import perm_both, williams
+from discorank.rerank.selection.outputs import DocumentOutputs, check_systems, with_references
+from discorank.rerank.selection.scores import Part, Scored, human_scored, score_systems
+from discorank.rerank.selection.testing import clusters, judge
+
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "dogs", "run", "by", "it", ",", "then", "slept", "."]
+
+
+def text(random: np.random.Generator, n: int = 8) -> str:
+    return " ".join(random.choice(WORDS, size=n))
+
+
+def noisy(random: np.random.Generator, given: str, rate: float) -> str:
+    return " ".join(str(random.choice(WORDS)) if random.random() < rate else word for word in given.split())
+
+
+def corpus(documents: int, segments: int = 2, rates: tuple[float, ...] = (0.3, 0.35), seed: int = 0) -> Any:
+    """Documents whose systems spoil the reference at a rate each."""
+    random = np.random.default_rng(seed)
+    found = []
+    for d in range(documents):
+        reference = tuple(text(random) for _ in range(segments))
+        systems = {f"S{i}": tuple(noisy(random, one, rate) for one in reference) for i, rate in enumerate(rates)}
+        second = tuple(noisy(random, one, 0.2) for one in reference)
+        found.append(DocumentOutputs(f"d{d}", False, reference, systems, {"A": reference, "B": second}, {}))
+    return found
+
+
+def plain(metric: Utility, documents: Any, chosen: list[str], copies: list[int]) -> float:
+    """The corpus score of texts written out, document d by chosen[d], copies[d] times."""
+    texts: list[str] = []
+    references: list[Any] = []
+    for document, system, n in zip(documents, chosen, copies, strict=True):
+        texts += list(document.systems[system]) * n
+        references += list(zip(*document.references.values(), strict=True)) * n
+    return metric.corpus(texts, [list(several) for several in references])
+
+
+METRICS = ["chrf", "chrf++", "bleu", "ter", "rouge-l", "meteor", "chrf + 0.5*ter"]
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_system_scores_are_corpus_scores(name: str) -> None:
+    documents, metric = corpus(6), load_metric(name)
+    found = score_systems(metric, documents).system_scores()
+    assert found == pytest.approx([plain(metric, documents, [s] * 6, [1] * 6) for s in ("S0", "S1")], abs=1e-9)
+
+
+@pytest.mark.parametrize("name", METRICS)
+@hypothesis_settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_resamples_and_swaps_are_those_of_the_texts(name: str, data: st.DataObject) -> None:
+    documents, metric = corpus(4, rates=(0.2, 0.6, 0.9)), load_metric(name)
+    scored = score_systems(metric, documents)
+    copies = data.draw(st.lists(st.integers(0, 3), min_size=4, max_size=4).filter(any))
+    found = scored.resampled(np.array([copies]))[:, 0]
+    assert found == pytest.approx([plain(metric, documents, [s] * 4, copies) for s in scored.systems], abs=1e-9)
+    mask = data.draw(st.lists(st.integers(0, 1), min_size=4, max_size=4))
+    x, y = scored.swaps(np.array([mask])).pair(0, 2)
+    first = ["S2" if bit else "S0" for bit in mask]
+    second = ["S0" if bit else "S2" for bit in mask]
+    assert x[0] == pytest.approx(plain(metric, documents, first, [1] * 4), abs=1e-9)
+    assert y[0] == pytest.approx(plain(metric, documents, second, [1] * 4), abs=1e-9)
+
+
+def test_scores_that_sums_do_not_tell_are_made_from_rows() -> None:
+    class Median:
+        def aggregate(self, statistics: FloatArray) -> float:
+            return float(np.median(statistics[:, 0]))
+
+        def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> None:
+            return None
+
+    rows = np.array([[[1.0], [5.0], [2.0]], [[4.0], [0.0], [9.0]]])
+    scored = Scored("median", True, ("A", "B"), (Part(1.0, Median(), rows, np.array([0, 0, 1])),))
+    assert scored.resampled(np.array([[1, 1], [1, 0], [0, 3]])).tolist() == [[2, 3, 2], [4, 2, 9]]
+    x, y = scored.swaps(np.array([[0, 1]])).pair(0, 1)
+    assert (x.tolist(), y.tolist()) == ([5.0], [2.0])
+    found = judge(scored, draws=8)  # swapping the second document: |5 - 2| >= |2 - 4|
+    assert (found.exact, found.pairs[0].p) == (True, 1.0)
+
+
+def test_a_metric_of_documents_reads_segments_as_sentences() -> None:
+    documents = corpus(5, segments=3)
+    found = score_systems(load_metric("lc"), documents)
+    assert found.segments is None
+    assert found.document_scores().shape == (2, 5)
+    assert found.system_scores() == pytest.approx(found.document_scores().mean(axis=1))
+
+
+@pytest.mark.parametrize("name", ["chrf", "bleu"])
+def test_randomisation_is_brute_force_where_that_is_possible(name: str) -> None:
+    documents = corpus(7, segments=1, seed=3)
+    found = judge(score_systems(load_metric(name), with_references(documents, ["A"])), draws=128)
+    peer: Any = {"chrf": CHRF(), "bleu": BLEU()}[name]
+    references = [[document.references["A"][0] for document in documents]]
+
+    def gap(mask: tuple[int, ...]) -> float:
+        sides: list[list[str]] = [[], []]
+        for document, bit in zip(documents, mask, strict=True):
+            sides[bit].append(document.systems["S0"][0])
+            sides[1 - bit].append(document.systems["S1"][0])
+        a, b = (peer.corpus_score(side, references).score for side in sides)
+        return abs(float(a) - float(b))
+
+    observed = gap((0,) * 7)
+    large = sum(gap(mask) >= observed - 1e-7 for mask in product((0, 1), repeat=7))
+    assert found.exact
+    assert found.pairs[0].p == large / 128
+
+
+@pytest.mark.parametrize(("name", "peer"), [("chrf", CHRF()), ("bleu", BLEU())])
+def test_p_values_agree_with_sacrebleu(name: str, peer: Any) -> None:
+    documents, draws = with_references(corpus(60, segments=1, rates=(0.3, 0.34), seed=5), ["A"]), 2000
+    found = judge(score_systems(load_metric(name), documents), draws=draws).pairs[0]
+    systems: Any = [(name, [document.systems[name][0] for document in documents]) for name in ("S0", "S1")]
+    references = [[document.references["A"][0] for document in documents]]
+    for kind, own in (("ar", found.p), ("bs", found.p_bootstrap)):
+        _, scores = PairedTest(systems, {"x": peer}, references, kind, draws)()
+        ((_, results),) = [(key, value) for key, value in scores.items() if key != "System"]
+        theirs = float(results[1].p_value)  # type: ignore[union-attr,arg-type]
+        assert 0.005 < theirs < 0.7
+        assert abs(own - theirs) < 4 * np.sqrt(2 * theirs * (1 - theirs) / draws)
+
+
+def false_positives(tests: int, documents: int, draws: int) -> float:
+    """The share of significant tests of two systems that spoil the same texts at the same rate."""
+    metric, significant = load_metric("chrf"), 0
+    for seed in range(tests):
+        scored = score_systems(metric, corpus(documents, 1, (0.3, 0.3), seed))
+        significant += judge(scored, draws, seed).pairs[0].p < 0.05
+    return significant / tests
+
+
+def test_false_positives_are_few() -> None:
+    assert false_positives(200, 30, 200) < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 200)
+
+
+@pytest.mark.slow
+def test_false_positives_are_five_percent() -> None:
+    assert false_positives(1000, 30, 1000) == pytest.approx(0.05, abs=0.015)
+
+
+def test_a_clear_difference_is_found_and_intervals_hold_the_scores() -> None:
+    found = judge(score_systems(load_metric("ter"), corpus(40, rates=(0.5, 0.1, 0.51))), draws=500)
+    assert found.clusters.tolist() == [2, 1, 2]
+    assert (found.low < found.scores).all()
+    assert (found.scores < found.high).all()
+    assert found.pairs[0].p == pytest.approx(1 / 501)
+    assert found.pairs[0].low > 0  # TER of S0 is larger
+    again = judge(score_systems(load_metric("ter"), corpus(40, rates=(0.5, 0.1, 0.51))), draws=500)
+    assert again.pairs == found.pairs
+
+
+def test_equal_systems_do_not_differ() -> None:
+    (pair,) = judge(score_systems(load_metric("bleu"), corpus(20, rates=(0.0, 0.0))), draws=50).pairs
+    assert (pair.difference, pair.p) == (0, 1)
+
+
+def test_clusters_need_a_line() -> None:
+    p = np.ones((3, 3))
+    p[0, 2] = p[2, 0] = 0.01
+    assert clusters(np.array([3.0, 2.0, 1.0]), p, 0.05).tolist() == [1, 1, 1]
+    p[0, 1] = p[1, 0] = 0.01
+    assert clusters(np.array([1.0, 2.0, 3.0]), p, 0.05).tolist() == [2, 1, 1]
+    assert clusters(np.array([3.0, 2.0, 1.0]), p, 0.05).tolist() == [1, 2, 2]
+
+
+def test_other_systems_and_missing_references_are_named() -> None:
+    documents = corpus(2)
+    other = DocumentOutputs("odd", False, None, {"S0": ("a", "b")}, {}, {})
+    with pytest.raises(InputError, match="document 'odd': systems: no text of system 'S1'"):
+        check_systems([*documents, other])
+    with pytest.raises(InputError, match="document 'd0': systems: found the system 'S1'"):
+        check_systems([other, *documents])
+    with pytest.raises(InputError, match="document 'odd': references: chrf needs a reference"):
+        score_systems(load_metric("chrf"), [other])
+    with pytest.raises(InputError, match="document 'd0': references: unknown reference 'C'"):
+        with_references(documents, ["C"])
+    with pytest.raises(InputError, match="no documents"):
+        compare_systems([load_metric("chrf")], [])
+
+
+# agreement with people
+
+
+def test_human_scores_are_means_of_what_is_rated() -> None:
+    scores: list[Any] = [{"m": {"X": (1.0, None), "Y": 4.0}}, {"m": {"X": (None, 5.0), "Z": (None, None)}}]
+    documents = [
+        DocumentOutputs("a", False, None, {"X": ("t", "t"), "Y": ("t", "t"), "Z": ("t", "t")}, {}, human)
+        for human in scores
+    ]
+    found = human_scored("m", True, documents)
+    assert found.systems == ("X", "Y")
+    assert found.system_scores().tolist() == [3.0, 4.0]
+    assert found.segments is not None
+    assert np.isnan(found.segments).tolist() == [[False, True, True, False], [False, False, True, True]]
+    assert not found.higher_is_better
+    with pytest.raises(InputError, match=r"human\.other: no system has a score"):
+        human_scored("other", False, documents)
+
+
+class Mean:
+    def aggregate(self, statistics: FloatArray) -> float:
+        return float(statistics[:, 0].mean())
+
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
+        return np.asarray(sums[:, 0] / rows)
+
+
+def scored_of(values: FloatArray, higher: bool = True) -> Scored:
+    """Scores [S, D] as a metric whose corpus score is the mean."""
+    part = Part(1.0, Mean(), values[:, :, None], np.arange(values.shape[1]))
+    return Scored("x", higher, tuple(f"S{i}" for i in range(len(values))), (part,), values)
+
+
+def test_system_agreement_is_that_of_scipy_in_either_direction() -> None:
+    random = np.random.default_rng(1)
+    metric, human = random.normal(size=(6, 30)), random.normal(size=(6, 30))
+    human += metric.mean(axis=1, keepdims=True)
+    x, y = metric.mean(axis=1), human.mean(axis=1)
+    up = system_agreement(judge(scored_of(metric), 200), judge(scored_of(human), 200))
+    assert up.pearson == pytest.approx(stats.pearsonr(x, y).statistic)
+    assert up.spearman == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert up.kendall == pytest.approx(stats.kendalltau(x, y).statistic)
+    assert up.pairwise_accuracy == pytest.approx((stats.kendalltau(x, y).statistic + 1) / 2)
+    down = system_agreement(judge(scored_of(metric), 200), judge(scored_of(-human, False), 200), 1, -1)
+    assert down == pytest.approx(up)
+
+
+def test_soft_pairwise_accuracy_of_brute_force() -> None:
+    random = np.random.default_rng(2)
+    metric, human = random.normal(size=(3, 5)), random.normal(size=(3, 5))
+
+    def at_least(values: FloatArray, a: int, b: int) -> float:
+        signs = np.array(list(product((1, -1), repeat=5)))
+        drawn = signs @ (values[a] - values[b])
+        return float((drawn >= (values[a] - values[b]).sum() - 1e-9).mean())
+
+    gaps = [abs(at_least(metric, a, b) - at_least(human, a, b)) for a, b in ((0, 1), (0, 2), (1, 2))]
+    found = system_agreement(judge(scored_of(metric), 32), judge(scored_of(human), 32)).soft_pairwise_accuracy
+    assert found == pytest.approx(1 - np.mean(gaps), abs=1 / 32)  # ties of the statistic are halved otherwise
+
+
+coarse = st.sampled_from([np.nan, 0.0, 0.5, 1.0, 2.0])
+
+
+@hypothesis_settings(max_examples=60, deadline=None)
+@given(st.integers(2, 4), st.integers(1, 4), st.data())
+def test_segment_agreement_by_pairs(systems: int, segments: int, data: st.DataObject) -> None:
+    def drawn() -> FloatArray:
+        cells = st.lists(coarse, min_size=systems * segments, max_size=systems * segments)
+        return np.array(data.draw(cells)).reshape(systems, segments)
+
+    metric, human = drawn(), drawn()
+    found = segment_agreement(metric, human)
+    taus, judged = [], []
+    for m, h in zip(metric.T, human.T, strict=True):
+        known = ~np.isnan(m) & ~np.isnan(h)
+        judged.append(int(known.sum()) > 1)
+        if len(set(m[known])) > 1 and len(set(h[known])) > 1:
+            taus.append(stats.kendalltau(m[known], h[known]).statistic)
+    assert found.segments == sum(judged)
+    assert found.kendall_b == (pytest.approx(np.mean(taus)) if taus else None)
+    tried = [(accuracy_at(metric, human, epsilon), -epsilon) for epsilon in (0, 0.5, 1, 1.5, 2)]
+    if any(judged):
+        best = max((round(accuracy or 0, 9), epsilon) for accuracy, epsilon in tried)
+        assert tie_calibration(metric, human) == pytest.approx((best[0], -best[1]))
+    else:
+        assert tie_calibration(metric, human) is None
+
+
+def test_segment_agreement_by_hand() -> None:
+    metric = np.array([[1.0, 5.0], [2.0, 5.1], [3.0, 7.0]])
+    human = np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
+    found = segment_agreement(metric, human)  # first: 01< 02< 12=; second: 01= 02> 12>
+    assert (found.kendall_wmt12, found.kendall_wmt14, found.segments) == (0, 0, 2)
+    assert found.accuracy == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert found.epsilon == pytest.approx(0.1)
+    assert accuracy_at(metric, human, 0) == pytest.approx((2 / 3 + 0) / 2)
+    assert accuracy_at(metric, human, 1) == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert accuracy_at(metric, human, 2) == pytest.approx((1 / 3 + 1 / 3) / 2)
+    with pytest.raises(InputError, match=r"\(3, 2\) and \(2, 2\) scores"):
+        segment_agreement(metric, human[:2])
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "pairwise_accuracy"])
+def test_perm_both_is_brute_force_where_that_is_possible(statistic: Any) -> None:
+    random = np.random.default_rng(4)
+    x, y, human = random.normal(size=(3, 3)), 5 * random.normal(size=(3, 3)) + 9, random.normal(size=3)
+    a, b = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
+
+    def agree(scores: FloatArray) -> float:
+        means = scores.mean(axis=1)
+        if statistic == "pearson":
+            return float(stats.pearsonr(means, human).statistic)
+        return float(stats.kendalltau(means, human).statistic + 1) / 2
+
+    observed, large = abs(agree(a) - agree(b)), 0
+    for bits in product((False, True), repeat=9):
+        mask = np.array(bits).reshape(3, 3)
+        large += abs(agree(np.where(mask, b, a)) - agree(np.where(mask, a, b))) >= observed - 1e-9
+    assert perm_both(x, y, human, statistic, draws=512) == pytest.approx(large / 512)
+
+
+def test_perm_both_tells_a_good_metric_from_noise() -> None:
+    random = np.random.default_rng(0)
+    human = random.normal(size=12)
+    good = human[:, None] + random.normal(size=(12, 60))
+    noise = random.normal(size=(12, 60))
+    assert (perm_both(good, noise, human) or 1) < 0.05
+    assert (perm_both(good, good + 0.01 * noise, human) or 0) > 0.05
+    assert perm_both(good, np.ones((12, 60)), human) is None
+    with pytest.raises(InputError, match="judged systems"):
+        perm_both(good, noise[:3], human)
+    with pytest.raises(InputError, match="unknown statistic 'pearsn'"):
+        perm_both(good, noise, human, "pearsn")  # type: ignore[arg-type]
+
+
+def test_williams_by_the_determinant() -> None:
+    random = np.random.default_rng(6)
+    rows = random.normal(size=(3, 12)) + random.normal(size=12)
+    human, first, second = rows
+    r: Any = np.corrcoef(rows)
+    mean, n = (r[0, 1] + r[0, 2]) / 2, 12
+    variance = 2 * (n - 1) / (n - 3) * np.linalg.det(r) + mean**2 * (1 - r[1, 2]) ** 3
+    t = (r[0, 1] - r[0, 2]) * np.sqrt((n - 1) * (1 + r[1, 2]) / variance)
+    assert williams(first, second, human) == pytest.approx(2 * stats.t.sf(abs(t), 9))
+    assert williams(first, first, human) == 1
+    assert williams(first[:3], second[:3], human[:3]) is None
+
+
+def test_williams_rejects_at_its_level() -> None:
+    random = np.random.default_rng(7)
+    rejected = 0
+    for _ in range(400):
+        human = random.normal(size=15)
+        first, second = (human + random.normal(size=15) for _ in range(2))
+        rejected += (williams(first, second, human) or 1) < 0.05
+    assert abs(rejected / 400 - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 400)
