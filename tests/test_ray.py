@@ -16,18 +16,22 @@ from typing import Any
 import pytest
 
 from discorank.cli.main import main
+from discorank.metrics.cache import Cache
 from discorank.metrics.errors import MetricError, ModelLoadError, ResourceError
-from discorank.rerank.engine import LocalEngine
+from discorank.rerank.engine import Engine, LocalEngine
 from discorank.rerank.lists import read_list
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.ray_engine import RayEngine
 from discorank.rerank.ray_settings import RaySettings
+from discorank.rerank.reranker import Reranker
+from discorank.rerank.rows import json_row
 
 from . import faulty
 from .lists import made_lists, write_lists
 
 ray: Any = pytest.importorskip("ray")
 MODELS = Path(__file__).parent / "golden" / "docmetrics" / "models"
+QE = f'model="{MODELS}/tiny-comet-qe",encoder_path="{MODELS}/tiny-xlmr"'
 DISCO = Path(__file__).parent / "golden" / "discoscore" / "models" / "tiny2"
 CONFIGS = Path(__file__).parents[1] / "configs"
 ON_RAY = ("--engine", "ray", "--set")
@@ -57,17 +61,43 @@ def decode(source: str | Path, out: Path, utility: str, *more: str) -> int:
     return main(["decode", str(source), "-u", utility, "-o", str(out), "--quiet", *more])
 
 
-@pytest.mark.parametrize("utility", ["chrf + 0.5*ter", f"doc-bertscore({TINY})", f'ds-sent(model="{DISCO}")'])
-def test_output_is_the_same_bytes(utility: str, on_ray: None, tmp_path: Path) -> None:
-    source = CONFIGS / ("summaries.jsonl" if "ds-sent" in utility else "demo.jsonl")
-    if "chrf" in utility:
-        source = write_lists(tmp_path / "in.jsonl", made_lists(300))
+def test_output_is_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(300))
+    utility = "chrf + 0.5*ter"
     assert decode(source, tmp_path / "local", utility) == 0
     for actors in (1, 2):
         out = tmp_path / f"ray{actors}"
         assert decode(source, out, utility, *ON_RAY, f"ray.actors={actors}") == 0
         assert out.read_bytes() == (tmp_path / "local").read_bytes()
         assert json.loads(Path(f"{out}.run.json").read_text())["complete"]
+
+
+def test_models_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
+    pytest.importorskip("HanTa")
+    work = [
+        (MBRDecoder(utility=f"doc-bertscore({TINY})", nbest=None), "demo.jsonl"),
+        (MBRDecoder(utility=f'ds-sent(model="{DISCO}")', nbest=None), "summaries.jsonl"),
+        (Reranker({f"comet-qe({QE})": 1.0, "length": 0.1}), "demo.jsonl"),
+    ]
+
+    def rows(engine: Engine) -> list[bytes]:
+        engine.load([metric for decider, _ in work for metric in decider.metrics])
+        return [
+            json_row(ranking)
+            for decider, name in work
+            for ranking in decider.decode(
+                map(json.loads, (CONFIGS / name).read_text(encoding="utf-8").splitlines()), engine
+            )
+        ]
+
+    expected = rows(LocalEngine())
+    assert len(expected) == 8
+    for actors in (1, 2):
+        cache = Cache(tmp_path / f"cache{actors}")
+        with RayEngine(RaySettings(actors=actors), cache) as engine:
+            assert rows(engine) == expected
+        assert cache.base.execute("SELECT count(*) FROM entries").fetchone()[0] > 10
+        cache.close()
 
 
 def test_a_local_run_goes_on_under_ray(on_ray: None, tmp_path: Path) -> None:
@@ -80,26 +110,15 @@ def test_a_local_run_goes_on_under_ray(on_ray: None, tmp_path: Path) -> None:
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_features_and_metrics_are_reranked(on_ray: None, tmp_path: Path) -> None:
-    outs = [tmp_path / "local", tmp_path / "ray"]
-    model = ["--model", str(MODELS / "tiny-comet-qe"), "--encoder-path", str(MODELS / "tiny-xlmr"), "--quiet"]
-    for out, more in zip(outs, ((), (*ON_RAY, "ray.actors=1")), strict=True):
-        assert (
-            main(["rerank", str(CONFIGS / "demo.jsonl"), "-m", "comet-qe", "length*0.1", "-o", str(out), *model, *more])
-            == 0
-        )
-    assert outs[0].read_bytes() == outs[1].read_bytes()
-
-
 def pids(engine: RayEngine) -> dict[Any, int]:
     """The process of every actor."""
     return {actor: ray.get(actor.handle.__ray_call__.remote(lambda worker: os.getpid())) for actor in engine.actors}
 
 
-@pytest.mark.parametrize("point", [1, 40, 80])
+@pytest.mark.parametrize("point", [1, 25, 50])
 def test_a_killed_actor_costs_nothing(point: int, on_ray: None) -> None:
     decoder = MBRDecoder(utility=faulty.overlap, nbest=None)
-    tagged = [(i, read_list(row)) for i, row in enumerate(made_lists(120))]
+    tagged = [(i, read_list(row)) for i, row in enumerate(made_lists(80))]
     expected = [(tag, outcome.ranking) for tag, outcome in decoder.outcomes(tagged, LocalEngine())]  # type: ignore[union-attr]
     with RayEngine(RaySettings(actors=2)) as engine:
         engine.load(decoder.metrics)
@@ -153,7 +172,7 @@ def test_without_capacity_the_run_stops_and_can_go_on(on_ray: None, tmp_path: Pa
 
 
 def test_capacity_that_vanishes_leaves_a_run_that_goes_on(on_ray: None, tmp_path: Path) -> None:
-    tagged = [(i, read_list(row)) for i, row in enumerate(made_lists(120))]
+    tagged = [(i, read_list(row)) for i, row in enumerate(made_lists(60))]
     decoder = MBRDecoder(utility=faulty.overlap)
     with RayEngine(RaySettings(actors=1, cpus_per_actor=3)) as engine:
         engine.load(decoder.metrics)
@@ -221,7 +240,7 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
-    source, out, whole = write_lists(tmp_path / "in.jsonl", made_lists(160)), tmp_path / "out", tmp_path / "whole"
+    source, out, whole = write_lists(tmp_path / "in.jsonl", made_lists(110)), tmp_path / "out", tmp_path / "whole"
     command = [sys.executable, "-m", "discorank", "decode", str(source), "-u", "tests.faulty:overlap", "-o", str(out)]
     process = subprocess.Popen([*command, *ON_RAY, "ray.actors=1"], stderr=subprocess.PIPE)
     while not (out.exists() and out.stat().st_size) and process.poll() is None:
@@ -236,7 +255,7 @@ def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(tmp_path: Path) ->
     while (left := [pid for pid in started if Path(f"/proc/{pid}").exists()]) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert left == []
-    assert 0 < len(out.read_bytes().splitlines()) < 160
+    assert 0 < len(out.read_bytes().splitlines()) < 110
     assert decode(source, out, "tests.faulty:overlap") == 0
     assert decode(source, whole, "tests.faulty:overlap") == 0
     assert out.read_bytes() == whole.read_bytes()

@@ -99,7 +99,7 @@ class Options:
                     self._add(field.name, helps.get(field.name, ""), (short or {}).get(field.name))
         for group, component in self.groups.items():
             hints = get_type_hints(component, include_extras=True)
-            for field in fields(component):  # type: ignore[arg-type]
+            for field in fields(component):
                 self.types[f"{group}.{field.name}"] = hints[field.name]
                 self.defaults[f"{group}.{field.name}"] = field.default
         self.parser.add_argument("--config", metavar="FILE", help="YAML file, or the name of a preset, with any option")
