@@ -74,7 +74,7 @@ def test_output_is_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
 
 def test_models_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
     pytest.importorskip("HanTa")
-    work = [
+    work: list[tuple[MBRDecoder | Reranker, str]] = [
         (MBRDecoder(utility=f"doc-bertscore({TINY})", nbest=None), "demo.jsonl"),
         (MBRDecoder(utility=f'ds-sent(model="{DISCO}")', nbest=None), "summaries.jsonl"),
         (Reranker({f"comet-qe({QE})": 1.0, "length": 0.1}), "demo.jsonl"),
