@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -71,6 +72,9 @@ class RayEngine:
         self.size = FIRST_BLOCK
         self.deaths = 0  # since something was finished
         self.last_alive = monotonic()  # when there was a loaded actor
+        self.begun = monotonic()  # when the first actor was loaded
+        self.died = 0  # actors, in all
+        self.work_seconds = 0.0  # of all actors together
 
     def load(self, metrics: Sequence[Utility]) -> None:
         """Starts the actors if need be and waits until the first has loaded the metrics.
@@ -92,6 +96,7 @@ class RayEngine:
         self.last_alive = monotonic()
         while not any(actor.loading is None for actor in self.actors):
             self._wait()
+        self.begun, self.work_seconds = monotonic(), 0.0
 
     def submit(self, key: int, task: Task) -> None:
         """Takes a list."""
@@ -109,6 +114,16 @@ class RayEngine:
         self._send()
         done, self.done = self.done, []
         return done
+
+    def summary(self) -> str:
+        """How many actors there are and how busy they were, for people."""
+        alive = sum(actor.loading is None for actor in self.actors)
+        seconds = monotonic() - self.begun
+        share = self.work_seconds / max(1e-9, seconds * len(self.actors))
+        return (
+            f"ray: {alive} of {len(self.actors)} actors alive, {self.died} died; "
+            f"{self.work_seconds:.1f} s of work in {seconds:.1f} s ({share:.0%} busy)"
+        )
 
     def close(self) -> None:
         """Stops the actors, and Ray if it was started here."""
@@ -140,12 +155,15 @@ class RayEngine:
         main = threading.current_thread() is threading.main_thread()
         handler = signal.getsignal(signal.SIGTERM)
         try:
+            _reach(wanted.address)
             self.ray.init(**here, logging_level="ERROR", log_to_driver=False)
         except (OSError, RuntimeError, ValueError) as error:
             found = f"Ray cannot be reached: {error}"
-            raise ResourceError(found, where=f"ray.address {wanted.address}", fix=FIX) from error
+            raise ResourceError(
+                found, where=f"ray.address {wanted.address}", fix="Start it, or mend the address"
+            ) from error
         finally:
-            if main:
+            if main and callable(handler):
                 signal.signal(signal.SIGTERM, handler)  # Ray puts its own in its place
         self.started = True
 
@@ -223,6 +241,7 @@ class RayEngine:
             actor.since = monotonic()
             self.deaths = 0
             self.done += done.results
+            self.work_seconds += done.seconds
             for key, _ in done.results:
                 self.tries.pop(key, None)
             if done.seconds < SHORT_SECONDS and block.cost > self.size / 2:
@@ -241,6 +260,7 @@ class RayEngine:
         if isinstance(error, self.ray.exceptions.RayTaskError) and actor.loading is not None:
             raise ModelLoadError(_reason(error), where="a worker of the Ray engine") from error
         self.deaths += 1
+        self.died += 1
         if self.deaths > self.settings.restarts:
             found = f"{self.deaths} workers in a row died with nothing finished; the last: {_reason(error)}"
             raise ResourceError(found, where="engine ray", fix=FIX)
@@ -282,6 +302,13 @@ def _imported() -> Any:
         fix = "Install it: pip install 'discorank[ray]'"
         raise ModelLoadError("Ray is not installed", where="engine ray", fix=fix) from error
     return ray
+
+
+def _reach(address: str | None) -> None:
+    """Raises OSError if nothing listens at a host:port; Ray itself would try for minutes."""
+    host, _, port = (address or "").rpartition(":")
+    if host and port.isdigit() and "/" not in host:
+        socket.create_connection((host, int(port)), 10).close()
 
 
 def _reason(error: Exception) -> str:

@@ -131,6 +131,7 @@ def test_a_killed_actor_costs_nothing(point: int, on_ray: None) -> None:
                 os.kill(processes[busy], signal.SIGKILL)
             found[tag] = outcome.ranking  # type: ignore[union-attr]
         assert busy not in engine.actors
+        assert "of 2 actors alive, 1 died" in engine.summary()
     assert list(found.items()) == expected
 
 
@@ -220,6 +221,14 @@ def test_a_failing_utility_is_an_error_record(on_ray: None) -> None:
 def test_wrong_settings(arguments: list[str], message: str, capsys: Captured) -> None:
     assert main([argument.replace("{demo}", str(CONFIGS / "demo.jsonl")) for argument in arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_cluster_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    out = tmp_path / "out"
+    assert decode(CONFIGS / "demo.jsonl", out, "chrf", *ON_RAY, "ray.address=127.0.0.1:1") == 5
+    assert "ray.address 127.0.0.1:1: Ray cannot be reached" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_settings_in_a_file(tmp_path: Path, capsys: Captured) -> None:
