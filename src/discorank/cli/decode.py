@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from ..metrics.errors import InputError
 from ..metrics.settings import settings
-from ..rerank.engine import Engine, LocalEngine
 from ..rerank.mbr import MBRDecoder
 from ..rerank.runs import RunSettings
 from ..rerank.saved import SavedEngine
-from .inputs import InputOptions, cache_in, check_model, metric_in
+from .engines import GROUPS, engine_in
+from .inputs import InputOptions, check_model, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -34,22 +35,23 @@ OPTIONS = Options(
     positional={"input": "?"},
     short={"utility": "u", "output": "o", "num_candidates": "n"},
     hidden=["keep_matrix"],
+    groups=GROUPS,
 )
 
 
 def run(arguments: Sequence[str]) -> int:
     """Decodes; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    engine: Engine = LocalEngine(cache_in(values))
+    saved = None
     if values["utilities"]:
         if values["utility"] or values["shortlist"]:
             raise InputError("stands beside --utilities", where="--utility", fix="Give one of them")
-        engine = SavedEngine(values["utilities"])
-        values["utility"] = engine.utility
+        saved = SavedEngine(values["utilities"])
+        values["utility"] = saved.utility
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
     utility = metric_in(values, needed(values, "utility", "--utility"))
     check_model(values, [utility, shortlist] if shortlist else [utility])
     keep = bool(values["save_utilities"])
-    return run_decider(
-        values, build(MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=keep), engine
-    )
+    decoder = build(MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=keep)
+    with nullcontext(saved) if saved else engine_in(values) as engine:
+        return run_decider(values, decoder, engine)

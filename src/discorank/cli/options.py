@@ -32,7 +32,7 @@ class CommonOptions:
     """What every subcommand takes.
 
     Args:
-        engine: where metrics run.
+        engine: where metrics run: local, or ray, which only decode and rerank know (its settings: --set ray.actors=2).
         model: the model of metrics that have one, where they do not name it: a folder or a name on the hub.
         encoder_path: the encoder of checkpoints that come without configuration and tokenizer.
         device: where models run, such as cpu or cuda:0; the first GPU if there is one.
@@ -45,7 +45,7 @@ class CommonOptions:
         quiet: say nothing on stderr but errors.
     """
 
-    engine: Literal["local"] = "local"
+    engine: Literal["local", "ray"] = "local"
     model: str | None = None
     encoder_path: str | None = None
     device: str | None = None
@@ -68,6 +68,7 @@ class Options:
         short: one-letter flags by option.
         hidden: fields that are no options.
         defaults: where the subcommand's differ from the components'.
+        groups: settings classes by the prefix of their options (ray: ``ray.actors``), which have no flags.
     """
 
     def __init__(
@@ -79,8 +80,10 @@ class Options:
         short: Mapping[str, str] | None = None,
         hidden: Sequence[str] = (),
         defaults: Mapping[str, Any] | None = None,
+        groups: Mapping[str, type] | None = None,
     ) -> None:
         self.components = (*components, CommonOptions)
+        self.groups = dict(groups or {})
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
         self.positional = dict(positional or {})
@@ -94,6 +97,11 @@ class Options:
                     own = None if field.default is MISSING else field.default
                     self.defaults[field.name] = (defaults or {}).get(field.name, own)
                     self._add(field.name, helps.get(field.name, ""), (short or {}).get(field.name))
+        for group, component in self.groups.items():
+            hints = get_type_hints(component, include_extras=True)
+            for field in fields(component):
+                self.types[f"{group}.{field.name}"] = hints[field.name]
+                self.defaults[f"{group}.{field.name}"] = field.default
         self.parser.add_argument("--config", metavar="FILE", help="YAML file, or the name of a preset, with any option")
         self.parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any option, as YAML")
         self.parser.add_argument("--print-config", action="store_true", help="print all options as YAML and stop")
@@ -158,13 +166,26 @@ class Options:
         for component in self.components:
             if all(field.default is not MISSING for field in fields(component)):
                 build(component, values)
+        for group, component in self.groups.items():
+            build_group(component, group, values)
+        if values["engine"] not in ("local", *self.groups):
+            raise InputError("only decode and rerank know it", where="--engine ray", fix="Leave it out")
 
     def _known(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
+        values = self._flat(values)
         named = {FIELD_NAMES.get(name, name.replace("-", "_")): value for name, value in values.items()}
         for name in named:
             if name not in self.types:
                 raise unknown("option", name, (FLAG_NAMES.get(known, known) for known in self.types), where=where)
         return {name: self._typed(name, value) for name, value in named.items()}
+
+    def _flat(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values with those of a group, written as a mapping, by their prefixed names."""
+        flat: dict[str, Any] = {}
+        for name, value in values.items():
+            inner = value if name in self.groups and isinstance(value, dict) else None
+            flat |= {name: value} if inner is None else {f"{name}.{key}": v for key, v in inner.items()}
+        return flat
 
     def _typed(self, name: str, value: Any) -> Any:
         """A flag's text as the type of its field: text stays text, everything else is read as YAML."""
@@ -195,6 +216,12 @@ def build(component: type[T], values: Mapping[str, Any], **replaced: Any) -> T:
     """
     known = {field.name for field in fields(component)}  # type: ignore[arg-type]
     return component(**{**{name: value for name, value in values.items() if name in known}, **replaced})
+
+
+def build_group(component: type[T], group: str, values: Mapping[str, Any]) -> T:
+    """A component from the options with its group's prefix; errors as its constructor."""
+    given = {name.removeprefix(f"{group}."): v for name, v in values.items() if name.startswith(f"{group}.")}
+    return component(**given)
 
 
 def needed(values: Mapping[str, Any], name: str, flag: str) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 
 from ..metrics.errors import InputError
 from ..metrics.settings import settings
-from ..rerank.engine import LocalEngine
 from ..rerank.reranker import Reranker, feature_of
 from ..rerank.runs import RunSettings
-from .inputs import InputOptions, adapted, cache_in, check_model
+from .engines import GROUPS, engine_in
+from .inputs import InputOptions, adapted, check_model
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -34,6 +34,7 @@ OPTIONS = Options(
     positional={"input": "?"},
     short={"metric": "m", "output": "o", "num_candidates": "n"},
     hidden=["features", "save_utilities"],
+    groups=GROUPS,
 )
 
 
@@ -42,7 +43,9 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     chosen = features(values)
     check_model(values, chosen)
-    return run_decider(values, build(Reranker, values, features=chosen), LocalEngine(cache_in(values)))
+    reranker = build(Reranker, values, features=chosen)
+    with engine_in(values) as engine:
+        return run_decider(values, reranker, engine)
 
 
 def features(values: Mapping[str, Any]) -> dict[Any, float]:

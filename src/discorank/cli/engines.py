@@ -1,0 +1,29 @@
+"""The engine that a command names, and its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ..rerank.engine import Engine, LocalEngine
+from ..rerank.ray_settings import RaySettings
+from .console import say
+from .inputs import cache_in
+from .options import build_group
+
+GROUPS = {"ray": RaySettings}
+
+
+@contextmanager
+def engine_in(values: Mapping[str, Any]) -> Iterator[Engine]:
+    """The engine that the options name, stopped at the end of the block."""
+    cache = cache_in(values)
+    if values["engine"] == "local":
+        yield LocalEngine(cache)
+        return
+    from ..rerank.ray_engine import RayEngine
+
+    with RayEngine(build_group(RaySettings, "ray", values), cache) as engine:
+        yield engine
+        say(engine.summary(), values["quiet"])
