@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, BinaryIO, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from ...errors import ModelLoadError
 from ...reps import Array
@@ -25,6 +27,9 @@ from .splitting import Example, train_splitters
 from .tagging import Tagger, tagged
 from .treebank import Sentence, read_treebank
 from .weights import build, packed, save, unpacked
+
+
+Count = Annotated[int, Field(ge=1)]
 
 
 @settings
@@ -42,10 +47,10 @@ class ParserTraining:
         credit: where the training data comes from, written into the file.
     """
 
-    encoders: int = 2
-    encoder_epochs: int = 16
-    splitters: int = 3
-    splitter_epochs: int = 6
+    encoders: Count = 2
+    encoder_epochs: Count = 16
+    splitters: Count = 3
+    splitter_epochs: Count = 6
     tagger: Tagger = "auto"
     seed: int = 1
     licence: str = ""
