@@ -431,6 +431,9 @@ def test_broken_models(tmp_path: Path, text: str, match: str) -> None:
 def test_a_combination_needs_its_model() -> None:
     with pytest.raises(InputError, match=r'combination\(model="FILE.json"\)'):
         load_metric("combination")
+    for path in ("models/m.json", "/m.json", "m.json"):
+        with pytest.raises(InputError, match=rf'^{path}: is a file.*combination\(model="{path}"\)'):
+            load_metric(path)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         load_metric("combination", model="nowhere.json")
 
@@ -446,6 +449,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     assert "rouge-l" in shown
     assert "144 pairs of 8 documents" in shown
+    assert ("largest tried" in shown) == (trained()["penalty"] == max(PENALTIES))
+    assert main([*command, "--prefer", "errors:lower", "--penalty", "1"]) == 0
+    assert "largest tried" not in capsys.readouterr().out
+    assert main([*command[:-1], "--prefer", "errors:lower"]) == 0
+    assert f'use it as combination(model="{out}")' in capsys.readouterr().err
     assert json.loads(out.read_text(encoding="utf-8")) == trained()
     assert (
         main(["decode", str(data), "-u", f'combination(model="{out}")', "-o", str(tmp_path / "o.jsonl"), "--quiet"])

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ..integrations.source import LineSource
 from ..metrics.errors import InputError
 from ..metrics.settings import settings
+from ..metrics.signature import call
 from ..rerank.tuning import Preferences, Tuning, read_rankings, train_combination
 from .console import say, table
 from .inputs import InputOptions, cache_in, metric_in, open_input
@@ -72,6 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     with complete_or_absent(out) as file:
         file.write(json.dumps(model, ensure_ascii=False, indent=1).encode() + b"\n")
+    say(f"{out}: use it as {call('combination', {'model': out})}", values["quiet"])
     sys.stdout.write(json.dumps(model) + "\n" if values["format"] == "json" else _shown(model) + "\n")
     return 0
 
