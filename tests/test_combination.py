@@ -449,6 +449,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     assert "rouge-l" in shown
     assert "144 pairs of 8 documents" in shown
+    assert "single metric that is best on the other folds" in shown
     assert ("largest tried" in shown) == (trained()["penalty"] == max(PENALTIES))
     assert main([*command, "--prefer", "errors:lower", "--penalty", "1"]) == 0
     assert "largest tried" not in capsys.readouterr().out
