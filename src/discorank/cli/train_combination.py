@@ -107,5 +107,6 @@ def _shown(model: Mapping[str, Any]) -> str:
     return (
         f"{table(rows)}\n{model['pairs']} pairs of {model['documents']} documents, penalty {model['penalty']:g}; "
         f"held out: {100 * held['accuracy']:.1f} % right "
-        f"(the single metric that is best on the other folds {alone:.1f} %), loss {held['loss']:.4f}{calm if tried and model['penalty'] == max(tried) else ''}"
+        f"(the single metric that is best on the other folds {alone:.1f} %), "
+        f"loss {held['loss']:.4f}{calm if tried and model['penalty'] == max(tried) else ''}"
     )
