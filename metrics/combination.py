@@ -17,20 +17,18 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from .base import Info
-from .errors import InputError, excerpt
-from .logistic import Scale
+from .errors import DiscorankError, InputError, excerpt
 from .mixture import Mix
-from .signature import call
+from .signature import call, parse
 
 FORMAT = 1
 _MARK = "@sha256:"
+_LEAST_WIDTH = 1e-300  # of a feature's range: 1 / width is finite
 _FIX = "Make one with: discorank train combination"
 
 
@@ -56,7 +54,8 @@ class Combination(Mix):
             InputError: the file is missing, broken, or another than its digest says.
         """
         if set(settings) != {"model"} or not isinstance(settings["model"], str):
-            raise InputError(f"found {excerpt(dict(settings))}", where=cls.name, fix='Give model="FILE.json" alone')
+            fix = 'Give the model alone: combination(model="FILE.json")'
+            raise InputError(f"found {excerpt(dict(settings))}", where=cls.name, fix=fix)
         path, _, wanted = settings["model"].partition(_MARK)
         data = _bytes(path)
         digest = sha256(data).hexdigest()[:16]
@@ -68,24 +67,76 @@ class Combination(Mix):
         """``combination(model="path@sha256:...")``."""
         return call(self.name, {"model": self.model})
 
+    def for_language(self, lang: str) -> Combination:
+        """Itself: its parts stay as they were trained, each with the language it had then."""
+        return self
+
 
 def parts_of(features: Sequence[Mapping[str, Any]], where: str) -> tuple[tuple[float, Any], ...]:
     """The weighted metrics of a model's features; those of weight 0 or without a range are left out.
 
     Raises:
-        InputError: none is left.
+        InputError: none is left, a metric cannot be made or is a combination itself, a weight is out of range.
     """
-    from .registry import load_metric
-
-    scale = Scale(*(np.array([feature[name] for feature in features], float) for name in ("min", "max")))
     parts = []
-    for feature, spread in zip(features, scale.spread.tolist(), strict=True):
-        if weight := feature["weight"] * spread:
-            metric = load_metric(feature["metric"])
-            parts += [(weight * own, part) for own, part in metric.parts]
+    for i, feature in enumerate(features):
+        place = f"{where}: features[{i}]"
+        weight = _weight(feature, place)
+        if weight:
+            parts += [(weight * own, part) for own, part in _metric(feature["metric"], place).parts]
     if not parts:
         raise InputError("every weight is 0", where=where, fix=_FIX)
     return tuple(parts)
+
+
+def _weight(feature: Mapping[str, Any], where: str) -> float:
+    """Weight / (max - min), 0 where the feature does not vary.
+
+    Raises:
+        InputError: not numbers, max below min, or too large to compute with.
+    """
+    try:
+        weight, low, high = (finite(feature.get(name)) for name in ("weight", "min", "max"))
+    except ValueError:
+        raise InputError(f"found {excerpt(feature)}", where=where, fix=_FIX) from None
+    if high < low:
+        raise InputError("max is below min", where=where, fix=_FIX)
+    if not weight or high == low:
+        return 0.0
+    width = high - low
+    found = weight * (1 / width) if isfinite(width) and width >= _LEAST_WIDTH else inf
+    if not found or not isfinite(found):
+        raise InputError(f"weight {weight:g}, min {low:g}, max {high:g} are out of range", where=where, fix=_FIX)
+    return found
+
+
+def _metric(spec: str, where: str) -> Any:
+    from .registry import load_metric
+
+    try:
+        if spec.endswith((".yaml", ".yml")):
+            raise InputError("is a file", where=spec, fix="Write the metric's signature")
+        if {term.name for term in parse(spec)} & {Combination.name, f"{__name__}:{Combination.__name__}"}:
+            raise InputError("is a combination itself", where=spec, fix="Name the metrics it is made of")
+        return load_metric(spec)
+    except DiscorankError as error:
+        raise error.inside(where) from error
+
+
+def finite(value: Any) -> float:
+    """A number of JSON as a float.
+
+    Raises:
+        ValueError: it is none, or not finite.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = inf
+        if isfinite(number):
+            return number
+    raise ValueError(f"found {excerpt(value)}, expected a finite number")
 
 
 def _bytes(path: str) -> bytes:
@@ -103,13 +154,6 @@ def _features(data: bytes, where: str) -> list[Mapping[str, Any]]:
     if not isinstance(model, Mapping) or model.get("format") != FORMAT or not isinstance(model.get("features"), list):
         raise InputError(f"found {excerpt(model)}", where=where, fix=_FIX)
     for i, feature in enumerate(model["features"]):
-        good = isinstance(feature, Mapping) and isinstance(feature.get("metric"), str)
-        if not good or not all(_is_number(feature.get(name)) for name in ("weight", "min", "max")):
+        if not isinstance(feature, Mapping) or not isinstance(feature.get("metric"), str):
             raise InputError(f"found {excerpt(feature)}", where=f"{where}: features[{i}]", fix=_FIX)
-        if feature["max"] < feature["min"]:
-            raise InputError("max is below min", where=f"{where}: features[{i}]", fix=_FIX)
     return list(model["features"])
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

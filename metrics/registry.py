@@ -6,6 +6,7 @@ entry-point group ``discorank.metrics``.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -114,6 +115,9 @@ def load_metric(spec: MetricLike, /, **settings: Any) -> Utility:
     if isinstance(spec, Path) or (isinstance(spec, str) and spec.endswith((".yaml", ".yml"))):
         return _from_mapping({**read_yaml(spec), **settings}, where=str(spec))
     if isinstance(spec, str):
+        if spec.endswith(".json"):
+            fix = f"A trained combination is named combination(model={json.dumps(spec, ensure_ascii=False)})"
+            raise InputError("is a file, expected a metric", where=spec, fix=fix)
         return _from_text(spec, settings)
     if isinstance(spec, type):
         raise InputError(f"found the class {spec.__name__}", where="metric", fix=f"Make one: {spec.__name__}()")

@@ -13,7 +13,7 @@ from .errors import InputError, excerpt
 
 Side = Literal["target", "source"]
 Focus = tuple[str] | tuple[str, int, int]
-MOST_LEVELS = 250  # of a discourse tree that is read
+MOST_LEVELS = 150  # of a discourse tree that is read
 
 
 @dataclass(frozen=True, slots=True)

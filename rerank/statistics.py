@@ -84,12 +84,17 @@ def win_ratios(judgements: Iterable[tuple[str, str, str]]) -> dict[str, float | 
 
     >>> win_ratios([("A", "B", ">"), ("A", "B", "="), ("B", "A", ">"), ("C", "A", ">")])
     {'A': 0.3333333333333333, 'B': 0.5, 'C': 1.0}
+
+    Raises:
+        InputError: a verdict is none of <, > and =.
     """
     wins: Counter[str] = Counter()
     losses: Counter[str] = Counter()
     names: dict[str, None] = {}
     for a, b, verdict in judgements:
         names |= {a: None, b: None}
+        if verdict not in ("<", ">", "="):
+            raise InputError(f"found the verdict {verdict!r}", where="win_ratios", fix="Expected <, > or =")
         if verdict != "=":
             better, worse = (a, b) if verdict == ">" else (b, a)
             wins[better] += 1

@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import Field
 
 from ..metrics.cache import Cache
-from ..metrics.combination import FORMAT
-from ..metrics.errors import InputError, excerpt
+from ..metrics.combination import FORMAT, finite
+from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.logistic import Fitting, Scale, Tried, choose_penalty, fit, folds, intervals, loss, units
 from ..metrics.mixture import Utility
 from ..metrics.reps import FloatArray
@@ -60,26 +60,55 @@ class Preferences:
     rankings: Rankings | None = None
     teacher: Utility | None = None
 
-    def pairs(self, lists: Sequence[CandidateList], margin: float) -> list[list[tuple[int, int]]]:
+    def pairs(
+        self, lists: Sequence[CandidateList], margin: float, cache: Cache | None = None
+    ) -> list[list[tuple[int, int]]]:
         """(better, worse) places of the candidates of every list; lists that only lend context have none.
 
         Raises:
-            InputError: nothing is given, a ranking names an unknown system, or a teacher has no references.
+            InputError: nothing is given, a ranking is of no list or names an unknown system, no candidate has the
+                score, a score is no number, a margin stands beside rankings, or a teacher has no references.
         """
         decided = [record for record in lists if not record.context_only]
         if self.rankings is not None:
+            _check_rankings(self.rankings, decided, margin)
             return [_ranked(record, self.rankings.get(record.id, ())) for record in decided]
         if self.teacher is not None:
-            values = features(self.teacher, lists, "references")
+            values = features(self.teacher, lists, "references", cache)
             return [by_scores(own.tolist(), margin) for own in values]
         if self.field is None:
             raise InputError("no preferences", where="human", fix="Give human scores, rankings or a teacher")
-        field = self.field
-        return [by_scores([_number(c.fields.get(field)) for c in r.candidates], margin, self.lower) for r in decided]
+        return [by_scores(own, margin, self.lower) for own in _scored(decided, self.field)]
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _scored(lists: Sequence[CandidateList], name: str) -> list[list[float | None]]:
+    """A score of every candidate, None where it has none."""
+    known = {field for record in lists for candidate in record.candidates for field in candidate.fields}
+    if lists and name not in known:
+        raise unknown("score", name, known, where="preferences")
+    return [
+        [_number(candidate.fields.get(name), f"list {record.id}, candidates[{i}].{name}") for i, candidate in places]
+        for record in lists
+        for places in [list(enumerate(record.candidates))]
+    ]
+
+
+def _number(value: Any, where: str) -> float | None:
+    if value is None:
+        return None
+    try:
+        return finite(value)
+    except ValueError:
+        raise InputError(f"found {excerpt(value)}, expected a number", where=where, fix="Write it as 1.5") from None
+
+
+def _check_rankings(rankings: Rankings, lists: Sequence[CandidateList], margin: float) -> None:
+    if margin:
+        fix = "Leave the margin out: ranks have no distance"
+        raise InputError(f"margin {margin:g} beside rankings", where="preferences", fix=fix)
+    if missing := rankings.keys() - {record.id for record in lists}:
+        fix = f"Expected the id of a list, such as {lists[0].id!r}" if lists else "There are no lists"
+        raise InputError(f"{min(missing)!r} is no list", where="rankings", fix=fix)
 
 
 def _ranked(record: CandidateList, rankings: Sequence[Mapping[str, float]]) -> list[tuple[int, int]]:
@@ -102,7 +131,7 @@ def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
     for where, line in lines:
         try:
             value = json.loads(line)
-            ranks = {str(name): float(rank) for name, rank in value["ranks"].items()}
+            ranks = {str(name): finite(rank) for name, rank in value["ranks"].items()}
             found.setdefault(str(value["id"]), []).append(ranks)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InputError(f"found {excerpt(line)}", where=where, fix='{"id": "d7:3", "ranks": {"A": 1}}') from None
@@ -171,12 +200,13 @@ def train_combination(
     """The model as JSON data, ready to be written and named in ``combination(model=...)``.
 
     Raises:
-        InputError: no preferences, fewer than two documents, a metric without what it needs.
+        InputError: no preferences, fewer than two documents, a metric twice, a metric without what it needs.
     """
     how = how or Tuning()
+    _check_once(metrics)
     given = list(lists)
     records = [record for record in given if not record.context_only]
-    pairs = preferences.pairs(given, how.margin)
+    pairs = preferences.pairs(given, how.margin, cache)
     if not any(pairs):
         raise InputError("no pair of candidates of which one is better", where="preferences", fix="Lower the margin")
     columns = [features(metric, given, how.against, cache) for metric in metrics]
@@ -217,14 +247,30 @@ def train_combination(
     }
 
 
+def _check_once(metrics: Sequence[Utility]) -> None:
+    seen: set[str] = set()
+    for metric in metrics:
+        if metric.signature() in seen:
+            raise InputError("stands twice", where=metric.signature(), fix="Name every metric once")
+        seen.add(metric.signature())
+
+
 def held_out(differences: FloatArray, groups: Sequence[str], how: Fitting) -> dict[str, float]:
-    """Cross-validated share of pairs put right and mean loss; `singles` is the best feature alone on all pairs."""
+    """Cross-validated share of pairs put right and mean loss; and that share for the single feature that is best on
+    the pairs not held out, chosen anew in every fold. A tie is half right.
+    """
     fold = folds(groups)
-    right, lost = 0, 0.0
+    right, alone, lost = 0.0, 0.0, 0.0
     for held in range(int(fold.max()) + 1):
-        weights = fit(differences[fold != held], how)
-        own = differences[fold == held]
-        right += int((own @ weights > 0).sum())
+        rest, own = differences[fold != held], differences[fold == held]
+        weights = fit(rest, how)
+        best = int(_right(rest).mean(axis=0).argmax())
+        right += float(_right(own @ weights).sum())
+        alone += float(_right(own[:, best]).sum())
         lost += float(loss(weights, own).sum())
-    singles = (differences > 0).mean(axis=0)
-    return {"accuracy": right / len(groups), "loss": lost / len(groups), "best_single_accuracy": float(singles.max())}
+    return {"accuracy": right / len(groups), "loss": lost / len(groups), "best_single_accuracy": alone / len(groups)}
+
+
+def _right(margins: FloatArray) -> FloatArray:
+    """1 where the better one is ahead, 1/2 at a tie, else 0; of the shape given."""
+    return np.asarray((margins > 0) + 0.5 * (margins == 0))

@@ -14,7 +14,10 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
+from discorank.cli.inputs import adapted
 from discorank.cli.main import TerminatedError, main
+from discorank.cli.options import MODEL_OPTIONS
+from discorank.metrics.cache import Cache
 from discorank.metrics.combination import Combination
 from discorank.metrics.logistic import (
     LEAST,
@@ -31,7 +34,7 @@ from discorank.metrics.logistic import (
 from discorank.rerank.features import features
 from discorank.rerank.lists import read_list
 from discorank.rerank.preferences import by_scores, by_votes, verdicts
-from discorank.rerank.tuning import Data, Preferences, Tuning, learn, read_rankings, train_combination
+from discorank.rerank.tuning import Data, Preferences, Tuning, held_out, learn, read_rankings, train_combination
 
 from .discourse import GOLDEN
 
@@ -268,6 +271,58 @@ def test_rankings_and_teachers(tmp_path: Path) -> None:
     for line in ("[]", '{"id": "a"}', "{", '{"id": "a", "ranks": {"A": "x"}}'):
         with pytest.raises(InputError, match=r"r:7: found"):
             read_rankings([("r:7", line)])
+    for rank in ("NaN", "Infinity", "true", '"1"', "1" + "0" * 400):
+        with pytest.raises(InputError, match=r"r:7: found"):
+            read_rankings([("r:7", f'{{"id": "a", "ranks": {{"A": {rank}, "B": 1}}}}')])
+
+
+def test_rankings_of_no_list_are_refused() -> None:
+    rankings = {"l0": [{"S0": 1.0, "S1": 2.0}], "l99": [{"S0": 1.0}]}
+    with pytest.raises(InputError, match=r"rankings: 'l99' is no list. Expected the id of a list, such as 'l0'"):
+        Preferences(rankings=rankings).pairs(records(), 0)
+    with pytest.raises(InputError, match=r"margin 0\.5 beside rankings"):
+        Preferences(rankings={"l0": rankings["l0"]}).pairs(records(), 0.5)
+    assert len(Preferences(rankings={"l0": rankings["l0"]}).pairs(records(), 0)[0]) == 1
+
+
+def test_scores_that_are_missing_or_no_numbers() -> None:
+    with pytest.raises(InputError, match=r"unknown score 'erors'\. Did you mean 'errors'\? All: errors, length"):
+        Preferences("erors").pairs(records(), 0)
+    for value in ("3", True, [1], 10**400):
+        rows = lists()[:2]
+        rows[1]["candidates"][2] = {"text": "x", "system": "S", "errors": value}
+        with pytest.raises(InputError, match=r"list l1, candidates\[2\].errors: found .*expected a number"):
+            Preferences("errors").pairs([read_list(row) for row in rows], 0)
+    rows[1]["candidates"][2] = {"text": "x", "system": "S"}
+    assert [len(pairs) for pairs in Preferences("errors").pairs([read_list(row) for row in rows], 0)] == [6, 3]
+
+
+def test_a_teacher_uses_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, given_ = Cache(tmp_path), []
+
+    def spied(metric: Any, lists: Any, against: Any, cache: Any = None) -> Any:
+        given_.append(cache)
+        return features(metric, lists, against, cache)
+
+    monkeypatch.setattr("discorank.rerank.tuning.features", spied)
+    preferences = Preferences(teacher=load_metric("bleu"))
+    assert train_combination([load_metric("chrf")], records(), preferences, Tuning(draws=10), cache=cache)["pairs"]
+    assert given_ == [cache, cache]
+    cache.close()
+
+
+def test_the_best_single_metric_is_chosen_without_the_pairs_held_out() -> None:
+    """Either metric is right in the documents of its own; half of all pairs are ties of both and half right."""
+    differences = np.array([[1.0, -1.0]] * 3 + [[-1.0, 1.0]] * 2 + [[0.0, 0.0]] * 5)
+    groups = [*["a"] * 3, *["b"] * 2, *["a"] * 3, *["b"] * 2]
+    found = held_out(differences, groups, Fitting(1.0))
+    assert found["best_single_accuracy"] == (0.5 * 5) / 10
+    assert found["accuracy"] == (0.5 * 5) / 10
+
+
+def test_a_metric_stands_once() -> None:
+    with pytest.raises(InputError, match="chrf: stands twice"):
+        train_combination([load_metric("chrf"), load_metric("chrf")], records(), Preferences("errors"))
 
 
 def test_training_says_what_is_missing() -> None:
@@ -305,9 +360,12 @@ def test_a_combination_is_a_named_mix(tmp_path: Path) -> None:
     expected = load_metric("2*chrf + 0.5*ter").pairwise(texts, texts)
     assert metric.pairwise(texts, texts).tobytes() == expected.tobytes()
     assert metric.with_defaults(device="cpu").for_language("de") is metric
-    assert metric.for_language("zh") == metric
     bleu = load_metric("combination", model=write(tmp_path / "b.json", ("bleu", 2)))
-    assert bleu.for_language("zh").signature() == '1.0*bleu(tokenize="zh")'.removeprefix("1.0*")
+    assert bleu.for_language("zh") is bleu
+    assert adapted(bleu, {**dict.fromkeys(MODEL_OPTIONS), "lang": "zh"}) is bleu
+    neural = load_metric("combination", model=write(tmp_path / "n.json", ("bertscore", 2), ("bleu", 2)))
+    moved = adapted(neural, {**dict.fromkeys(MODEL_OPTIONS), "device": "cpu", "lang": "zh"})
+    assert [part.signature() for _, part in moved.parts] == [part.signature() for _, part in neural.parts]
     both = load_metric(f"bleu + 0.5*{metric.signature()}")
     assert both == load_metric("bleu + 1.0*chrf + 0.25*ter")
     assert next(MBRDecoder(utility=metric).decode([{"id": "x", "candidates": texts}])).text in texts
@@ -325,6 +383,21 @@ def test_a_reference_free_combination_reranks(tmp_path: Path) -> None:
         Reranker({f'combination(model="{write(tmp_path / "n.json", ("chrf", 1))}")': 1.0})
 
 
+FEATURE = '{"format": 1, "features": [{"metric": "chrf", "weight": %s, "min": %s, "max": %s}]}'
+
+
+def test_a_combination_of_itself_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    (tmp_path / "m.yaml").write_text(f"name: combination\nmodel: {path}\n", encoding="utf-8")
+    inner = f'combination(model="{path}")'
+    by_class = inner.replace("c", "discorank.metrics.combination:C", 1)
+    for spec in (inner, f"chrf + {inner}", str(tmp_path / "m.yaml"), by_class):
+        write(path, (spec, 1))
+        match = "is a file" if spec.endswith("yaml") else "is a combination itself"
+        with pytest.raises(InputError, match=rf"m.json: features\[0\].*{match}"):
+            load_metric("combination", model=str(path))
+
+
 @pytest.mark.parametrize(
     ("text", "match"),
     [
@@ -337,7 +410,15 @@ def test_a_reference_free_combination_reranks(tmp_path: Path) -> None:
         ('{"format": 1, "features": [{"metric": "chrf", "weight": 1, "min": 3, "max": 2}]}', "max is below min"),
         ('{"format": 1, "features": [{"metric": "chrf", "weight": "1", "min": 0, "max": 2}]}', r"features\[0\]: found"),
         ('{"format": 1, "features": [{"metric": "chrf", "weight": NaN, "min": 0, "max": 2}]}', r"features\[0\]: found"),
-        ('{"format": 1, "features": [{"metric": "chfr", "weight": 1, "min": 0, "max": 2}]}', "Did you mean 'chrf'"),
+        (
+            '{"format": 1, "features": [{"metric": "chfr", "weight": 1, "min": 0, "max": 2}]}',
+            r"features\[0\].*'chrf'",
+        ),
+        (FEATURE % ("1" + "0" * 400, "0", "2"), r"features\[0\]: found"),
+        (FEATURE % ("1", "-1e308", "1e308"), "out of range"),
+        (FEATURE % ("1", "0", "1e-320"), "out of range"),
+        (FEATURE % ("1e308", "0", "1e-3"), "out of range"),
+        (FEATURE % ("true", "0", "2"), r"features\[0\]: found"),
     ],
 )
 def test_broken_models(tmp_path: Path, text: str, match: str) -> None:
@@ -348,8 +429,11 @@ def test_broken_models(tmp_path: Path, text: str, match: str) -> None:
 
 
 def test_a_combination_needs_its_model() -> None:
-    with pytest.raises(InputError, match=r'Give model="FILE.json"'):
+    with pytest.raises(InputError, match=r'combination\(model="FILE.json"\)'):
         load_metric("combination")
+    for path in ("models/m.json", "/m.json", "m.json"):
+        with pytest.raises(InputError, match=rf'^{path}: is a file.*combination\(model="{path}"\)'):
+            load_metric(path)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         load_metric("combination", model="nowhere.json")
 
@@ -365,6 +449,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     assert "rouge-l" in shown
     assert "144 pairs of 8 documents" in shown
+    assert "single metric that is best on the other folds" in shown
+    assert ("largest tried" in shown) == (trained()["penalty"] == max(PENALTIES))
+    assert main([*command, "--prefer", "errors:lower", "--penalty", "1"]) == 0
+    assert "largest tried" not in capsys.readouterr().out
+    assert main([*command[:-1], "--prefer", "errors:lower"]) == 0
+    assert f'use it as combination(model="{out}")' in capsys.readouterr().err
     assert json.loads(out.read_text(encoding="utf-8")) == trained()
     assert (
         main(["decode", str(data), "-u", f'combination(model="{out}")', "-o", str(tmp_path / "o.jsonl"), "--quiet"])
@@ -386,6 +476,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--prefer", "errors", "--teacher", "bleu"], "found --prefer and --teacher"),
         (["--prefer", "errors:down"], "Expected NAME or NAME:lower"),
         (["--prefer", "errors", "-o", str(tmp_path / "nowhere" / "m.json")], "nowhere: is no folder"),
+        (["--prefer", "errors", "-o", str(tmp_path)], "is no plain file"),
+        (["--rankings", str(ranks), "--margin", "1"], "margin 1 beside rankings"),
+        (["--prefer", "errors", "-m", "nist"], 'nist(information="FILE")'),
     ):
         assert main([*command, *more]) == 2
         assert message in capsys.readouterr().err

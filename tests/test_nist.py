@@ -142,7 +142,7 @@ def test_a_file_and_fitting_give_the_same(tmp_path: Path) -> None:
 def test_what_is_missing_is_told() -> None:
     assert NIST().unfitted
     for metric in (NIST(), load_metric(NIST().fit(TEXTS).signature())):
-        with pytest.raises(InputError, match=r"no texts to count n-grams in.*information=FILE, or call fit"):
+        with pytest.raises(InputError, match=r'no texts to count n-grams in.*nist.information="FILE".. or call fit'):
             metric.score(["a"], ["a"])
     with pytest.raises(InputError, match=r"nowhere.txt: cannot be read"):
         NIST(information="nowhere.txt")

@@ -259,6 +259,7 @@ def test_reading_a_treebank(tmp_path: Path) -> None:
         ({"tree": ["NN", "x", 0]}, "ValueError"),
         ({"tree": {}}, "ValueError"),
         ({"edus": None}, "TypeError"),
+        ({"edus": ["he said", "", "because", "she"]}, "EDU 1 has no words"),
         ({"split": "train2"}, "found the split 'train2'.*Expected train, dev, test"),
     ],
 )
@@ -307,6 +308,29 @@ def test_train_says_what_it_needs(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert main(["train", "rst", "-o", "x.npz"]) == 2
     assert "TREEBANK: is missing" in capsys.readouterr().err
     assert main(["train", "rst", "t.jsonl", "-o", str(tmp_path / "no" / "x.npz")]) == 2
+
+
+@pytest.mark.parametrize("count", ["encoders", "encoder-epochs", "splitters", "splitter-epochs"])
+def test_counts_are_above_zero(count: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["train", "rst", str(treebank(tmp_path / "t.jsonl")), "-o", str(tmp_path / "w.npz")]
+    assert main([*command, f"--{count}", "0"]) == 2
+    assert f"{count.replace('-', '_')} = 0: " in capsys.readouterr().err
+
+
+def test_the_output_is_checked_before_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("discorank.cli.train_rst.train", stopped)
+    command = ["train", "rst", str(treebank(tmp_path / "t.jsonl")), "-o"]
+    assert main([*command, str(tmp_path)]) == 2
+    assert "is no plain file" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "no" / "w.npz")]) == 2
+    assert "no: is no folder" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "w.npz")]) == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
 
 
 def test_tags_are_made_or_refused() -> None:

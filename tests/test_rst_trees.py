@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import settings as bounded
+from hypothesis import strategies as st
 
 from discorank import Document, InputError, ModelLoadError, load_metric
+from discorank.cli.main import main
 from discorank.metrics.rst.formats.files import read_plain, read_trees
 from discorank.metrics.rst.formats.isanlp import read_isanlp
 from discorank.metrics.rst.formats.lisp import read_lisp, write_lisp
@@ -24,7 +26,7 @@ from discorank.metrics.rst.relations import CLASSES, coarse
 from discorank.metrics.rst.tokens import words
 from discorank.metrics.rst.trees import Tree, check_tree, check_words, edus, joined, letters, plain, split_right
 from discorank.metrics.sentences import sentences
-from discorank.metrics.texts import RSTTree
+from discorank.metrics.texts import MOST_LEVELS, RSTTree
 
 from .discourse import trees
 
@@ -83,7 +85,7 @@ def test_deep_trees_are_refused_not_followed() -> None:
     tree: Tree = ("a",)
     for _ in range(5000):
         tree = RSTTree("NN", "Joint", (("b",), tree))
-    with pytest.raises(InputError, match="more than 250 levels"):
+    with pytest.raises(InputError, match="more than 150 levels"):
         check_tree(tree)
     nested: Any = ["a"]
     for _ in range(5000):
@@ -95,6 +97,9 @@ def test_deep_trees_are_refused_not_followed() -> None:
 def test_words_must_be_those_of_the_text() -> None:
     check_words(SAID, "he  said she left\nit rained")
     check_words((("-LRB-", "a", "''"))[:3], '(a"')
+    check_words(("(", "1/2", "*", ")"), r"-LRB- 1\/2 \* -RRB-")
+    check_words(("-LRB-", r"1\/2", r"\*", "-RRB-"), "(1/2 *)")
+    assert read_lisp(r"( DUMMY (leaf 1) (text _!a 1\/2 \*_!) )") == [("a", "1/2", "*")]
     with pytest.raises(InputError, match=r"reads 'leftitrained' where the text reads 'wentitrained'.*"):
         check_words(SAID, "he said she went it rained")
     with pytest.raises(InputError, match="character 14"):
@@ -103,7 +108,7 @@ def test_words_must_be_those_of_the_text() -> None:
 
 def test_a_metric_refuses_a_tree_of_other_words() -> None:
     text = Document(["he left"], rst=["he", "stayed"])
-    with pytest.raises(InputError, match="the tree reads 'stayed'"):
+    with pytest.raises(InputError, match=r"rst of 'he left', character 3 .*the tree reads 'stayed'"):
         load_metric("dr").pairwise([text], [text])
 
 
@@ -137,7 +142,10 @@ def test_joined_sentences() -> None:
         ("context-circumstance", "Background"),
         ("circumstance-e", "Background"),
         ("MANNER", "Manner-Means"),
-        ("unheard-of", "unheard-of"),
+        ("unheard-of", "unheardof"),
+        ("Unheard_Of_r", "unheardof"),
+        ("UNHEARDOF-n", "unheardof"),
+        ("-", "-"),
         ("", ""),
     ],
 )
@@ -163,6 +171,62 @@ def test_what_is_written_reads_back(tree: Tree) -> None:
     assert read_lisp(write_lisp(tree)) == [tree]
 
 
+@given(st.lists(trees, min_size=2, max_size=3))
+@BOUNDED
+def test_several_trees_of_one_file_read_back(some: list[Tree]) -> None:
+    assert read_lisp("".join(map(write_lisp, some))) == some
+
+
+@pytest.mark.parametrize(
+    ("tree", "match"),
+    [
+        (("a", "_!"), "found the EDU"),
+        (("a b",), "found the EDU"),
+        (("",), "found the EDU"),
+        (("-LRB-",), "found the EDU"),
+        (("a", "<P>"), "found the EDU"),
+        (("(leaf", "3)"), "found the EDU"),
+        (RSTTree("NN", "span", (("a",), ("b",))), "found the relation 'span'"),
+        (RSTTree("NN", "a (b)", (("a",), ("b",))), "found the relation"),
+        (RSTTree("NN", "", (("a",), ("b",))), "found the relation ''"),
+        (RSTTree("SS", "Joint", (("a",), ("b",))), "nuc='SS'"),
+    ],
+)
+def test_what_would_not_read_back_is_not_written(tree: Tree, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        write_lisp(tree)
+
+
+def deep(levels: int) -> dict[str, Any] | list[str]:
+    """Plain data of a tree over b b ... a."""
+    nested: dict[str, Any] | list[str] = ["a"]
+    for _ in range(levels):
+        nested = {"nuc": "NN", "rel": "Joint", "children": [["b"], nested]}
+    return nested
+
+
+def test_the_deepest_trees_are_read_compared_and_written(tmp_path: Path) -> None:
+    words, other = "b " * MOST_LEVELS + "a", "b " * (MOST_LEVELS - 1) + "a"
+    row = {
+        "id": "x",
+        "candidates": [{"text": [words], "rst": deep(MOST_LEVELS)}, {"text": [other], "rst": deep(MOST_LEVELS - 1)}],
+    }
+    path = tmp_path / "lists.jsonl"
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    assert main(["decode", str(path), "-u", "dr-lex", "-o", str(tmp_path / "o.jsonl"), "--quiet"]) == 0
+    assert json.loads((tmp_path / "o.jsonl").read_text(encoding="utf-8"))["text"] == [words]
+    row["candidates"] = [{"text": [words + " a"], "rst": deep(MOST_LEVELS + 1)}]
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    assert main(["decode", str(path), "-u", "dr-lex", "-o", str(tmp_path / "p.jsonl"), "--quiet"]) != 0
+
+    tree = check_tree(RSTTree.read(deep(MOST_LEVELS)))
+    files = {"t.jsonl": (json.dumps(plain(tree)) + "\n") * 2, "t.dis": write_lisp(tree) * 2}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        assert read_trees(tmp_path / name) == [tree, tree]
+        assert load_metric("dr", trees=str(tmp_path / name)).score([words], [words])[0] == pytest.approx(1)
+
+
 def test_codra_files_hold_a_tree_per_sentence() -> None:
     text = r"""
 ( DUMMY (leaf 6) (rel2par DUMMY) (text _!\"No , he said_!))
@@ -179,6 +243,10 @@ def test_codra_files_hold_a_tree_per_sentence() -> None:
         (DIS[:-1], r"dis:1: a bracket is never closed"),
         (DIS + ")", r"dis:7: found '\)', expected \("),
         (DIS.replace("leaf 3", "leaf 4"), r"dis:5: found leaf '4', expected leaf 3"),
+        (DIS + DIS.replace("leaf 1", "leaf 2"), r"dis:8: found leaf '2', expected leaf 4"),
+        (DIS.replace("span 2 3", "span 1 3"), r"dis:3: found the span 1 3 over leaves 2 to 3"),
+        (DIS.replace("span 1 3", "span"), r"dis:1: found the span  over leaves 1 to 3"),
+        (DIS.replace("said_!", "said"), r"dis:2: a text that holds another node: .*he said"),
         (DIS.replace("Nucleus", "Necleus"), r"found \(Necleus"),
         (DIS.replace("( Nucleus (leaf 2) (rel2par span)", "( Satellite (leaf 2) (rel2par Cause)"), "children SS"),
         (DIS.replace("(rel2par Cause) ", ""), "without a relation"),
@@ -256,6 +324,7 @@ def test_dmrst() -> None:
         (DMRST, 2, "no node over EDUs 1 to 2"),
         (DMRST + " (1:Nucleus=span:1,2:Satellite=Cause:2)", 3, "3 inner nodes over 3 EDUs"),
         (DMRST + " what", 3, "found 'what'"),
+        (DMRST + DMRST.replace("Cause", "Joint"), 3, "a second node over EDUs 2 to 3"),
         ("(1:Satellite=a:1,2:Satellite=b:2)", 2, "found"),
         ("(1:Nucleus=a:1,3:Satellite=b:3)", 3, "found"),
         (DMRST, 0, "no EDUs"),
@@ -388,13 +457,7 @@ def test_a_metric_reads_a_file_of_trees(tmp_path: Path) -> None:
         load_metric(metric.signature())
     with pytest.raises(InputError, match="cannot be read"):
         load_metric("dr", trees=str(tmp_path / "none"))
-    path.write_text(
-        DIS
-        + DIS.replace("Cause", "Joint")
-        .replace("leaf 1", "leaf 4")
-        .replace("leaf 2", "leaf 5")
-        .replace("leaf 3", "leaf 6")
-    )
+    path.write_text(DIS + DIS.replace("Cause", "Joint"))
     with pytest.raises(InputError, match="tree 2: a second tree over"):
         load_metric("dr", trees=str(path)).pairwise(["a"], ["a"])
 

@@ -99,7 +99,7 @@ class NIST(Metric):
 
     def _counted(self) -> Information:
         if self.information is None or self.information.startswith(FITTED):
-            fix = "Name a file of texts like the references, one per line: information=FILE, or call fit(texts)"
+            fix = 'Name a file of texts like the references, one per line: nist(information="FILE"), or call fit(texts)'
             raise InputError("no texts to count n-grams in", where=self.name, fix=fix)
         path = path_of(check_file(self.information))
         try:

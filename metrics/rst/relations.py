@@ -2,7 +2,7 @@
 
 Covers RST-DT's own names, those of GUM and of classic RST (Mann and Thompson 1988). Names are compared without regard
 to case, ``_`` or ``-``, and without the suffixes of RST-DT (``-e``, ``-n``, ``-s``) and of GUM's dependencies (``_r``,
-``_m``). A name that is none of them stays as it is.
+``_m``). A name that is none of them is a class of its own, so folded.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _CLASS_OF = {_folded(name): kind for kind, names in _NAMES.items() for name in n
 
 @cache
 def coarse(name: str) -> str:
-    """The class of a relation; the name itself if it is not known.
+    """The class of a relation; the name without case, ``_``, ``-``, white space and suffix if it is not known.
 
-    >>> coarse("elaboration-object-attribute-e"), coarse("TextualOrganization"), coarse("my-own")
-    ('Elaboration', 'Textual-Organization', 'my-own')
+    >>> coarse("elaboration-object-attribute-e"), coarse("TextualOrganization"), coarse("My-own")
+    ('Elaboration', 'Textual-Organization', 'myown')
     """
     short = re.sub(r"(?<=\w)(-[ens]|_[rm])$", "", name)
-    return _CLASS_OF.get(_folded(name)) or _CLASS_OF.get(_folded(short)) or name
+    return _CLASS_OF.get(_folded(name)) or _CLASS_OF.get(_folded(short)) or _folded(short) or name

@@ -70,8 +70,9 @@ class TreeSource:
         """
         own = text.rst if isinstance(text, Document) else None
         if own is not None:
-            tree = check_tree(own)
-            check_words(tree, str(text))
+            where = f"rst of {excerpt(str(text))}"
+            tree = check_tree(own, where)
+            check_words(tree, str(text), where)
             return tree
         if self.file is not None:
             return _in_file(self.file, text)

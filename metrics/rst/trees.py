@@ -6,6 +6,7 @@ no kernels and no parser.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,7 +14,10 @@ from ..errors import InputError, excerpt
 from ..texts import MOST_LEVELS, RSTTree
 
 Tree = RSTTree | tuple[str, ...]
-_ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+_QUOTES, _SLASHED = {"``": '"', "''": '"'}, {"\\/": "/", "\\*": "*"}
+_ESCAPES = _BRACKETS | _QUOTES | _SLASHED
+_ESCAPED = re.compile("|".join(map(re.escape, _ESCAPES)))
 
 
 def edus(tree: Tree) -> list[tuple[str, ...]]:
@@ -36,22 +40,24 @@ def walk(tree: Tree) -> Iterator[Tree]:
 
 
 def unescaped(word: str) -> str:
-    """A word of a treebank as it stands in a text: ``-LRB-`` is a bracket, two quotes are one.
+    r"""A word of a treebank as it stands in a text: ``-LRB-`` is a bracket, two quotes are one, ``\/`` is a slash.
 
-    >>> unescaped("-LRB-"), unescaped('said')
-    ('(', 'said')
+    >>> unescaped("-LRB-"), unescaped("said"), unescaped("1\\/2")
+    ('(', 'said', '1/2')
     """
-    return _ESCAPES.get(word, word)
+    return _ESCAPES.get(word) or word.replace("\\/", "/").replace("\\*", "*")
 
 
 def letters(text: str) -> str:
-    """What is left of a text without white space and the ways of writing quotes: equal for any tokenisation of it."""
-    return "".join(text.split()).replace("``", '"').replace("''", '"')
+    """A text without white space and treebanks' ways of writing brackets, quotes, slashes and asterisks: equal for any
+    tokenisation of it.
+    """
+    return _ESCAPED.sub(lambda found: _ESCAPES[found.group()], "".join(text.split()))
 
 
 def letters_of(tree: Tree) -> str:
     """`letters` of the text that a tree stands over."""
-    return letters("".join(unescaped(word) for edu in edus(tree) for word in edu))
+    return letters("".join(word for edu in edus(tree) for word in edu))
 
 
 def check_tree(tree: Any, where: str = "rst") -> Tree:

@@ -3,7 +3,7 @@
     ( Root (span 1 2) ( Nucleus (leaf 1) (rel2par span) (text _!It fell_!) ) ( Satellite (leaf 2) (rel2par Cause) ...))
 
 The relation of a node is that of its first satellite, or of its nuclei. A file may hold several trees (CODRA's trees of
-sentences, leaves counted on); ``( DUMMY (leaf 6) ...)`` is a sentence of one EDU.
+sentences), whose leaves are counted on or from 1 again; ``( DUMMY (leaf 6) ...)`` is a sentence of one EDU.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 
 from ...errors import InputError, excerpt
 from ...texts import RSTTree
-from ..trees import Tree, unescaped
+from ..trees import Tree, check_tree, unescaped
 
 _TOKEN = re.compile(r"_!(?P<text>.*?)_!|(?P<mark>[()])|(?P<word>[^\s()]+)", re.DOTALL)
+_NEXT = re.compile(r"\((?:leaf\s+\d|rel2par\s)")  # in a text whose _! is missing
+_NAME = re.compile(r"(?!_!)[^\s()]+(?: (?!_!)[^\s()]+)*")  # of a relation
 _ATTRIBUTES = {"span", "leaf", "rel2par", "text"}
 _ROLES = {"root": "R", "dummy": "R", "nucleus": "N", "satellite": "S"}
 
@@ -29,6 +31,7 @@ class _Open:
     words: list[str] = field(default_factory=list)
     text: str | None = None
     attributes: dict[str, _Open] = field(default_factory=dict)
+    leaves: list[int] = field(default_factory=list)  # first and last of it, or none yet
     children: list[tuple[str, str, Tree]] = field(default_factory=list)  # role letter, rel2par, tree
 
 
@@ -36,8 +39,8 @@ def read_lisp(text: str, where: str = "dis") -> list[Tree]:
     """The trees of a file's text, in order.
 
     Raises:
-        InputError: brackets that do not match, unknown roles, nodes without relation, leaves out of order; the error
-            names the line.
+        InputError: brackets that do not match, unknown roles, nodes without relation, leaves out of order
+            or other than a node's span says, a text that runs into the next node; the error names the line.
     """
     trees: list[Tree] = []
     stack: list[_Open] = []
@@ -68,16 +71,20 @@ def _tokens(text: str) -> Iterator[tuple[re.Match[str], int]]:
 
 
 class _Leaves:
-    """Checks that leaves are counted on."""
+    """Checks that leaves are counted on; a new tree may begin at 1 again."""
 
     last: int | None = None
+    begun = False  # whether the tree has a leaf
 
-    def next(self, number: str, where: str, line: int) -> None:
+    def next(self, number: str, where: str, line: int) -> int:
         """Takes the number of the next leaf."""
-        if not number.isdecimal() or (self.last is not None and int(number) != self.last + 1):
+        value = int(number) if number.isdecimal() and len(number) < 10 else -1
+        again = value == 1 and not self.begun
+        if value < 0 or (self.last is not None and value != self.last + 1 and not again):
             expected = f"leaf {self.last + 1}" if self.last is not None else "a number"
             raise _error(f"found leaf {number!r}, expected {expected}", where, line)
-        self.last = int(number)
+        self.last, self.begun = value, True
+        return value
 
 
 def _close(stack: list[_Open], trees: list[Tree], leaves: _Leaves, where: str) -> None:
@@ -87,24 +94,42 @@ def _close(stack: list[_Open], trees: list[Tree], leaves: _Leaves, where: str) -
     if kind in _ATTRIBUTES and stack:
         stack[-1].attributes[kind] = done
         if kind == "leaf":
-            leaves.next(" ".join(done.words[1:]), where, done.place)
+            stack[-1].leaves += [leaves.next(" ".join(done.words[1:]), where, done.place)]
         return
     role = _ROLES.get(kind.lower())
     if role is None:
         raise _error(f"found ({kind} ...), expected Root, Nucleus, Satellite or DUMMY", where, done.place)
     relation = done.attributes.get("rel2par")
     name = " ".join(relation.words[1:]) if relation else ""
+    tree = _tree(done, where)
+    _check_span(done, where)
     if stack:
-        stack[-1].children.append((role, name, _tree(done, where)))
+        stack[-1].children.append((role, name, tree))
+        stack[-1].leaves = [*stack[-1].leaves[:1], *done.leaves[-1:]] if stack[-1].leaves else done.leaves
     else:
-        trees.append(_tree(done, where))
+        trees.append(tree)
+        leaves.begun = False
+
+
+def _check_span(done: _Open, where: str) -> None:
+    span = done.attributes.get("span")
+    if span is None or not done.leaves:
+        return
+    own = [str(done.leaves[0]), str(done.leaves[-1])]
+    if span.words[1:] != own:
+        found = f"found the span {' '.join(span.words[1:])} over leaves {' to '.join(own)}"
+        raise _error(found, where, span.place)
 
 
 def _tree(done: _Open, where: str) -> Tree:
     if not done.children:
         if "text" not in done.attributes:
             raise _error("a node with neither text nor children", where, done.place)
-        return _words(done.attributes["text"])
+        text = done.attributes["text"]
+        written = text.text if text.text is not None else " ".join(text.words[1:])
+        if _NEXT.search(written):
+            raise _error(f"a text that holds another node: {excerpt(written)}", where, text.place)
+        return _words(written)
     if len(done.children) == 1:  # DUMMY and other nodes that only wrap another
         return done.children[0][2]
     nuc = "".join(role for role, _, _ in done.children)
@@ -117,17 +142,20 @@ def _tree(done: _Open, where: str) -> Tree:
     return RSTTree(nuc, named, tuple(tree for _, _, tree in done.children))
 
 
-def _words(attribute: _Open) -> tuple[str, ...]:
-    text = attribute.text if attribute.text is not None else " ".join(attribute.words[1:])
+def _words(text: str) -> tuple[str, ...]:
     return tuple(unescaped(word) for word in re.sub(r"<P>\s*$", "", text.replace('\\"', '"').strip()).split())
 
 
 def write_lisp(tree: Tree) -> str:
-    """A tree as one ``.dis`` text; `read_lisp` gives it back, words that hold ``_!`` aside.
+    """A tree as one ``.dis`` text; `read_lisp` gives it back.
 
     >>> read_lisp(write_lisp(RSTTree("NS", "Cause", (("it", "fell"), ("since",)))))[0].rel
     'Cause'
+
+    Raises:
+        InputError: a broken tree, or a word or name that would not be read back, such as ``_!`` or ``-LRB-``.
     """
+    check_tree(tree)
     counter = iter(range(1, 1 << 62))
     lines: list[str] = []
     _write(tree, "Root", None, 0, counter, lines)
@@ -137,8 +165,15 @@ def write_lisp(tree: Tree) -> str:
 def _write(tree: Tree, role: str, rel: str | None, depth: int, leaf: Iterator[int], lines: list[str]) -> None:
     indent, relation = "  " * depth, f" (rel2par {rel})" if rel else ""
     if isinstance(tree, tuple):
-        lines.append(f"{indent}( {role} (leaf {next(leaf)}){relation} (text _!{' '.join(tree)}_!) )")
+        written = " ".join(tree)
+        if "_!" in written or _NEXT.search(written) or _words(written) != tree:
+            fix = "A word has no space in it, no _!, and none of the marks that the format escapes"
+            raise InputError(f"found the EDU {excerpt(tree)}", where="write_lisp", fix=fix)
+        lines.append(f"{indent}( {role} (leaf {next(leaf)}){relation} (text _!{written}_!) )")
         return
+    if not _NAME.fullmatch(tree.rel) or tree.rel.lower() == "span":
+        fix = "A name is words without brackets, one space between them, and not span"
+        raise InputError(f"found the relation {excerpt(tree.rel)}", where="write_lisp", fix=fix)
     lines.append(f"{indent}( {role}{relation}")
     for letter, child in zip(tree.nuc, tree.children, strict=True):
         own = tree.rel if letter == "S" or "S" not in tree.nuc else "span"

@@ -55,7 +55,9 @@ def _cuts(text: str, where: str) -> Mapping[tuple[int, int], _Cut]:
         if int(start) != int(middle) + 1 or not int(first) <= int(middle) < int(last) or nuc == "SS":
             raise InputError(f"found {item.group()}", where=where, fix=_FIX)
         rel = (left_rel if nuc != "NS" else right_rel).partition(";")[0]
-        found[int(first) - 1, int(last) - 1] = _Cut(int(start) - 1, nuc, rel)
+        cut = _Cut(int(start) - 1, nuc, rel)
+        if found.setdefault((int(first) - 1, int(last) - 1), cut) != cut:
+            raise InputError(f"a second node over EDUs {first} to {last}: {item.group()}", where=where, fix=_FIX)
     return found
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from ...errors import ModelLoadError
 from ...reps import Array
@@ -24,7 +25,9 @@ from .parser import Parser
 from .splitting import Example, train_splitters
 from .tagging import Tagger, tagged
 from .treebank import Sentence, read_treebank
-from .weights import build, packed, save, unpacked
+from .weights import build, packed, unpacked
+
+Count = Annotated[int, Field(ge=1)]
 
 
 @settings
@@ -42,10 +45,10 @@ class ParserTraining:
         credit: where the training data comes from, written into the file.
     """
 
-    encoders: int = 2
-    encoder_epochs: int = 16
-    splitters: int = 3
-    splitter_epochs: int = 6
+    encoders: Count = 2
+    encoder_epochs: Count = 16
+    splitters: Count = 3
+    splitter_epochs: Count = 6
     tagger: Tagger = "auto"
     seed: int = 1
     licence: str = ""
@@ -56,11 +59,11 @@ class Trained(NamedTuple):
     """A trained model, not yet written."""
 
     arrays: dict[str, Array]
-    about: dict[str, Any]
+    about: dict[str, Any]  # its "figures" are those on the dev and test documents
 
 
-def train(how: ParserTraining, data: Path, out: Path, say: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
-    """Trains on a treebank and writes the weights; returns the figures on its test documents, which are stored too.
+def train(how: ParserTraining, data: Path, say: Callable[[str], None] = lambda text: None) -> Trained:
+    """Trains on a treebank; `weights.save` writes what comes back.
 
     Raises:
         InputError: the treebank cannot be read.
@@ -82,8 +85,7 @@ def train(how: ParserTraining, data: Path, out: Path, say: Callable[[str], None]
     arrays |= train_splitters(how, examples, len(names), say)
     made = Parser(build(unpacked(packed(arrays)), about))
     about["figures"] = {split: report(made, parts[split], labels.most_common(1)[0][0]) for split in ("dev", "test")}
-    save(out, arrays, about)
-    return dict(about["figures"])
+    return Trained(arrays, about)
 
 
 def _examples(reader: Parser, sentence: Sentence, names: Sequence[tuple[str, str]]) -> list[Example]:

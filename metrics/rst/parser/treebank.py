@@ -84,6 +84,8 @@ def _sentences(document: Mapping[str, Any], where: str) -> Iterator[Sentence]:
     edus = [edu.split() if isinstance(edu, str) else list(edu) for edu in document["edus"]]
     if len(document["sent"]) != len(edus):
         raise InputError(f"{len(document['sent'])} sentence numbers for {len(edus)} EDUs", where=where, fix=_FIX)
+    if empty := [i for i, edu in enumerate(edus) if not edu]:
+        raise InputError(f"EDU {empty[0]} has no words", where=where, fix="Leave the EDU and its leaf out")
     cuts: Cuts = {}
     first, last = _span(document["tree"], cuts)
     if (first, last) != (0, len(edus) - 1):

@@ -10,7 +10,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -55,11 +55,11 @@ def unpacked(small: Mapping[str, Array]) -> Arrays:
     }
 
 
-def save(path: Path, arrays: Mapping[str, Array], about: Mapping[str, Any]) -> None:
-    """Writes a model."""
+def save(out: BinaryIO, arrays: Mapping[str, Array], about: Mapping[str, Any]) -> None:
+    """Writes a model to an open file."""
     text = json.dumps({"format": FORMAT, **about}, ensure_ascii=False, sort_keys=True)
     small = packed(arrays)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
         entries = {**small, "about": np.frombuffer(text.encode(), np.uint8)}
         for name, array in entries.items():
             data = io.BytesIO()

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..integrations.formats import Lists, open_lists
 from ..metrics.cache import Cache
+from ..metrics.combination import Combination
 from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric
@@ -62,8 +63,9 @@ def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
 def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
     """The metric with the language, device and model that are set."""
     given = {name: values[name] for name in MODEL_OPTIONS if values[name] is not None}
+    trained = isinstance(metric, Combination)  # in a language, which stays
     metric = metric.with_defaults(**given)
-    return metric.for_language(values["lang"]) if values["lang"] else metric
+    return metric.for_language(values["lang"]) if values["lang"] and not trained else metric
 
 
 def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:

@@ -80,6 +80,19 @@ def check_not_input(output: str | Path | None, inputs: Iterable[str | None]) -> 
             raise InputError("is an input and an output", where=str(output), fix="Choose another output")
 
 
+def check_writable(path: str, fix: str = "Name a file") -> None:
+    """Raises InputError where `complete_or_absent` would: for commands that compute before they write."""
+    if os.path.exists(f"{path}.run.json"):
+        raise InputError("is the output of a run", where=path, fix="Choose another output")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError("is no plain file", where=path, fix=fix)
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise InputError("is no folder", where=folder, fix="Make it first")
+    if not os.access(folder, os.W_OK):
+        raise InputError("cannot be written to", where=folder, fix="Choose another output")
+
+
 @contextmanager
 def complete_or_absent(path: str) -> Iterator[BinaryIO]:
     """A file that takes its name only when it is complete.
@@ -87,10 +100,7 @@ def complete_or_absent(path: str) -> Iterator[BinaryIO]:
     Raises:
         InputError: it cannot be written.
     """
-    if os.path.exists(f"{path}.run.json"):
-        raise InputError("is the output of a run", where=path, fix="Choose another output")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise InputError("is no plain file", where=path, fix="Name a file; without one the output goes to stdout")
+    check_writable(path, "Name a file; without one the output goes to stdout")
     path = os.path.realpath(path)
     try:
         folder, name = os.path.split(path)

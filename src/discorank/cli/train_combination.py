@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from ..integrations.source import LineSource
 from ..metrics.errors import InputError
 from ..metrics.settings import settings
+from ..metrics.signature import call
 from ..rerank.tuning import Preferences, Tuning, read_rankings, train_combination
 from .console import say, table
 from .inputs import InputOptions, cache_in, metric_in, open_input
 from .options import Options, build, needed
-from .running import check_not_input, complete_or_absent
+from .running import check_not_input, check_writable, complete_or_absent
 
 
 @settings
@@ -40,6 +40,7 @@ class TrainCombinationOptions:
     format: Literal["text", "json"] = "text"
 
 
+_TOWARD = {"mean": "their mean", "zero": "zero"}
 OPTIONS = Options(
     "train combination",
     "Train a weighted combination of metrics on preferences. Its weights go to stdout.",
@@ -55,8 +56,7 @@ def run(arguments: Sequence[str]) -> int:
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
     out = needed(values, "output", "--output")
     check_not_input(out, [values["input"], values["rankings"]])
-    if not Path(out).parent.is_dir():
-        raise InputError("is no folder", where=str(Path(out).parent), fix="Make it first")
+    check_writable(out)
     preferences = _preferences(values)
     if values["input_format"] == "systems" and values["prefer"] and not values["human"]:
         values["human"] = (values["prefer"],)
@@ -73,6 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     with complete_or_absent(out) as file:
         file.write(json.dumps(model, ensure_ascii=False, indent=1).encode() + b"\n")
+    say(f"{out}: use it as {call('combination', {'model': out})}", values["quiet"])
     sys.stdout.write(json.dumps(model) + "\n" if values["format"] == "json" else _shown(model) + "\n")
     return 0
 
@@ -100,9 +101,12 @@ def _shown(model: Mapping[str, Any]) -> str:
         interval = f"[{feature['low']:.2f}, {feature['high']:.2f}]"
         ends = [f"{feature[name]:.4g}" for name in ("min", "max")]
         rows.append([feature["metric"], f"{feature['weight']:.3f}", interval, *ends])
+    tried = [one["penalty"] for one in model["penalties_tried"]]
+    calm = f"\nThe penalty is the largest tried: weights are drawn to {_TOWARD[model['toward']]} alone"
     held, alone = model["held_out"], 100 * model["held_out"]["best_single_accuracy"]
     return (
         f"{table(rows)}\n{model['pairs']} pairs of {model['documents']} documents, penalty {model['penalty']:g}; "
-        f"held out: {100 * held['accuracy']:.1f} % right (best metric alone {alone:.1f} %), "
-        f"loss {held['loss']:.4f}"
+        f"held out: {100 * held['accuracy']:.1f} % right "
+        f"(the single metric that is best on the other folds {alone:.1f} %), "
+        f"loss {held['loss']:.4f}{calm if tried and model['penalty'] == max(tried) else ''}"
     )

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ..metrics.errors import InputError
 from ..metrics.rst.parser.training import ParserTraining, train
+from ..metrics.rst.parser.weights import save
 from ..metrics.settings import settings
 from .console import say, table
 from .options import Options, build, needed
-from .running import check_not_input
+from .running import check_not_input, check_writable, complete_or_absent
 
 
 @settings
@@ -46,9 +46,11 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     data, out = Path(needed(values, "input", "TREEBANK")), Path(needed(values, "output", "--output"))
     check_not_input(out, [str(data)])
-    if not out.parent.is_dir():
-        raise InputError("is no folder", where=str(out.parent), fix="Make it first")
-    figures = train(build(ParserTraining, values), data, out, lambda text: say(text, values["quiet"]))
+    check_writable(str(out))
+    made = train(build(ParserTraining, values), data, lambda text: say(text, values["quiet"]))
+    with complete_or_absent(str(out)) as file:
+        save(file, made.arrays, made.about)
+    figures = made.about["figures"]
     sys.stdout.write(
         json.dumps(figures) + "\n" if values["format"] == "json" else figures_table(figures["test"]) + "\n"
     )
