@@ -29,7 +29,7 @@ from discorank.metrics.sescore2.network import freeze, make_network, set_dropout
 from discorank.metrics.sescore2.severity import Severity
 from discorank.metrics.sescore2.stages import Stage, finished, opened
 from discorank.metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, search, write_texts
-from discorank.metrics.sescore2.training import Told, Training
+from discorank.metrics.sescore2.training import Run, Told, Training
 
 GOLDEN = Path(__file__).parent / "golden" / "sescore2"
 ENCODER = str(GOLDEN / "tiny_encoder")
@@ -246,6 +246,69 @@ def test_a_finished_training_is_kept(work: Path, tmp_path: Path) -> None:
     assert not told
     with pytest.raises(ResumeError, match="batch_size was 8, now 4"):
         fit(work, tmp_path / "model", Training(**{**how.__dict__, "batch_size": 4}), "cpu", folder="kept")
+
+
+def test_a_kill_while_the_model_is_written_costs_nothing(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = Training(**{**TRAINING.__dict__, "epochs": 1})
+    out = tmp_path / "model"
+
+    def killed(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("safetensors.torch.save_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fit(work, out, how, "cpu", folder="killed")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / ".model.draft").mkdir()
+    (tmp_path / ".model.draft" / "model.safetensors").write_text("half")  # what a hard kill leaves behind
+    fit(work, out, how, "cpu", folder="killed")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    first = weights(out)
+    assert len({path.stat().st_mode for path in out.iterdir()}) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("safetensors.torch.save_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fit(work, out, Training(**{**how.__dict__, "seed": 9}), "cpu", folder="other")
+    assert all(torch.equal(first[name], value) for name, value in weights(out).items())  # the old one stays meanwhile
+
+
+def test_another_model_is_not_taken_for_the_result(work: Path, tmp_path: Path) -> None:
+    how = Training(**{**TRAINING.__dict__, "epochs": 1})
+    fit(work, tmp_path / "one", how, "cpu", folder="one")
+    fit(work, tmp_path / "two", Training(**{**how.__dict__, "seed": 5}), "cpu", folder="two")
+    first, second = weights(tmp_path / "one"), weights(tmp_path / "two")
+    told: list[Told] = []
+    fit(work, tmp_path / "two", how, "cpu", on_progress=told.append, folder="one")
+    assert not told  # the weights are there
+    third = weights(tmp_path / "two")
+    assert all(torch.equal(first[name], third[name]) for name in first)
+    assert not all(torch.equal(second[name], third[name]) for name in second)
+
+
+def test_a_training_that_diverges_writes_nothing(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how = Training(**{**TRAINING.__dict__, "epochs": 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_loss", lambda self, examples, part: self.network["estimator"][-1].bias.sum() * torch.inf)
+        with pytest.raises(InputError, match=r"step 0: the loss is .*Lower the learning rates"):
+            fit(work, tmp_path / "model", how, "cpu", folder="loss")
+    plain = Run._step
+
+    def last(self: Run, examples: Examples, batch: Any, steps: int) -> float:
+        loss = plain(self, examples, batch, steps)
+        with torch.no_grad():
+            self.network["estimator"][0].weight[0, 0] = torch.nan if self.step == steps else 0.0
+        return loss
+
+    monkeypatch.setattr(Run, "_step", last)
+    with pytest.raises(InputError, match=r"weights are not finite.*Lower the learning rates"):
+        fit(work, tmp_path / "model", how, "cpu", folder="weights")
+    assert not (tmp_path / "model").exists()
+    for name in ("learning_rate", "head_learning_rate", "weight_decay"):
+        with pytest.raises(InputError, match=name):
+            Training(**{**how.__dict__, name: 1e38})
 
 
 def test_training_learns_what_it_is_shown(work: Path, tmp_path: Path) -> None:

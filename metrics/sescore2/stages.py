@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -165,6 +166,33 @@ def complete_file(path: Path) -> Iterator[Path]:
         raise ResourceError(f"cannot be written: {error.strerror or error}", where=str(path)) from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def complete_folder(path: Path) -> Iterator[Path]:
+    """A draft folder beside `path` that takes its place, and that of what stands there, when the block ends well.
+
+    Raises:
+        ResourceError: it cannot be written.
+    """
+    path = path.resolve()
+    draft, old = (path.with_name(f".{path.name}.{what}") for what in ("draft", "old"))
+    try:
+        shutil.rmtree(draft, ignore_errors=True)  # of a killed run
+        draft.mkdir(parents=True)
+        yield draft
+        for part in draft.iterdir():
+            with open(part, "rb") as file:
+                os.fsync(file.fileno())
+        if path.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            os.replace(path, old)
+        os.replace(draft, path)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise ResourceError(f"cannot be written: {error.strerror or error}", where=str(path)) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _read(folder: Path) -> Stage | None:

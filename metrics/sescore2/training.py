@@ -66,10 +66,10 @@ class Training:
     epochs: Annotated[int, Field(ge=1)] = 1
     batch_size: Annotated[int, Field(ge=1)] = 32
     accumulation: Annotated[int, Field(ge=1)] = 1
-    learning_rate: Annotated[float, Field(ge=0)] = 3e-5
-    head_learning_rate: Annotated[float, Field(ge=0)] = 3e-4
+    learning_rate: Annotated[float, Field(ge=0, le=1)] = 3e-5
+    head_learning_rate: Annotated[float, Field(ge=0, le=1)] = 3e-4
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    weight_decay: Annotated[float, Field(ge=0, le=1)] = 0.01
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
     frozen_layers: Annotated[int, Field(ge=-1)] = 0
     identical: Annotated[float, Field(ge=0, le=1)] = 1 / 16
@@ -142,6 +142,8 @@ class Run:
             examples = self._epoch(number)[0]
             for batch in batches[self.step - first :]:
                 loss = self._step(examples, batch, steps)
+                if self.step == steps:
+                    self._check_weights()
                 due = self.step % every == 0 or self.step == steps
                 found = self._validated() if due and self.validate is not None else None
                 if monotonic() - self.saved_at >= how.save_every_seconds or self.step == steps:
@@ -159,6 +161,7 @@ class Run:
         low, high = bounds(self.network, self.ids, np.unique(self.examples.references), self.padding, random)
         training = {name: list(v) if isinstance(v, tuple) else v for name, v in lasting(self.how).items()}
         about = {"max_tokens": self.how.max_tokens, "low": low, "high": high, "training": training}
+        about["stage"] = self.stage.digest
         save_model(out, self.network, self.folder, about)
 
     @property
@@ -197,6 +200,8 @@ class Run:
                 loss = self._loss(examples, part) / len(batch)
             loss.backward()
             total += loss.item()
+        if not np.isfinite(total):
+            raise self._diverged(f"the loss is {total}")
         self.optimizer.step()
         self.step += 1
         return total
@@ -218,10 +223,11 @@ class Run:
 
     def _validated(self) -> float:
         """How good the model is now; keeps the weights of the best."""
+        self._check_weights()
         self.network.train(False)
         found = float(self.validate(self._predict))  # type: ignore[misc]
         if not np.isfinite(found):
-            raise InputError(f"validation gave {found}", where=f"step {self.step}", fix="Lower the learning rates")
+            raise self._diverged(f"validation gave {found}")
         if found > self.best:
             self.best, self.worse = found, 0
             with complete_file(self.stage.folder / "best.pt") as path:
@@ -229,6 +235,14 @@ class Run:
         else:
             self.worse += 1
         return found
+
+    def _check_weights(self) -> None:
+        if not all(bool(self.torch.isfinite(value).all()) for value in self.network.parameters()):
+            raise self._diverged("weights are not finite")
+
+    def _diverged(self, found: str) -> InputError:
+        fix = f"Lower the learning rates, and remove {self.stage.folder}"
+        return InputError(found, where=f"step {self.step}", fix=fix)
 
     def _predict(self, hypotheses: Sequence[str], references: Sequence[str]) -> FloatArray:
         texts = list(dict.fromkeys((*hypotheses, *references)))
