@@ -145,6 +145,8 @@ def test_sampled_edits(anchor: list[str], neighbour: list[str], seed: int, opera
             assert edit.kind == "delete"
             assert 1 <= edit.end - edit.start <= LONGEST_DROP
         assert operations == "all" or (edit.kind == "delete") == (operations == "delete")
+    if not any(edit.kind == "delete" and edit in proposals for edit in found):
+        assert sum(edit.end - edit.start for edit in found if edit.kind == "delete") < max(1, len(anchor))
     assert len({edit for edit in found if edit in proposals}) == sum(edit in proposals for edit in found)
 
 
