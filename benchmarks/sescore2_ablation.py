@@ -82,7 +82,7 @@ def main() -> None:
             begun = process_time()
             how = Synthesis(**changed)
             perturb(work, how, folder=f"perturb{number}")
-            label(work, severity, how, options.device, before=f"perturb{number}", folder=f"label{number}")
+            label(work, severity, options.device, before=f"perturb{number}", folder=f"label{number}")
             training = Training(
                 pairs=pairs,
                 epochs=options.epochs,

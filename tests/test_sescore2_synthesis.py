@@ -23,7 +23,7 @@ from discorank.metrics.sescore2.neighbours import Search, margins, means, unit
 from discorank.metrics.sescore2.sampling import LONGEST_DROP, MOST, mined, random_edits, sampled
 from discorank.metrics.sescore2.severity import Judge, Severity, by_rule, inverse_frequencies
 from discorank.metrics.sescore2.stopwords import stop_words
-from discorank.metrics.sescore2.words import Words, joined, word_splitter
+from discorank.metrics.sescore2.words import Words, is_punctuation, joined, word_splitter
 
 GOLDEN = Path(__file__).parent / "golden" / "sescore2"
 MLM = str(GOLDEN / "tiny_mlm")
@@ -69,10 +69,24 @@ def test_words_join_to_their_text(text: str) -> None:
         ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
         ("ราคา", ["ร", "า", "ค", "า"]),
         ("Größe über 3D", ["Größe", "über", "3D"]),
+        ("می\u200cروم خانه", ["می\u200cروم", "خانه"]),
+        ("क्\u200dष एक", ["क्\u200dष", "एक"]),
+        ("Donau\u00addampf\u00adschiff.", ["Donau\u00addampf\u00adschiff", "."]),
+        ("a\u2060b", ["a\u2060b"]),
+        (
+            "ok👨‍👩‍👧!❤️🇩🇪🇫🇷👍🏽 5€",
+            ["ok", "👨‍👩‍👧", "!", "❤️", "🇩🇪", "🇫🇷", "👍🏽", "5", "€"],
+        ),
     ],
 )
 def test_words_of_many_languages(text: str, expected: list[str]) -> None:
     assert [word.strip() for word in SPLIT(text)] == expected
+
+
+def test_emoji_count_as_punctuation() -> None:
+    assert [is_punctuation(word) for word in SPLIT("👨\u200d👩\u200d👧 ❤\ufe0f 🇩🇪 ok ... 1\ufe0f\u20e3 7")] == (
+        [True, True, True, False, True, True, True, False, False]
+    )
 
 
 def test_edited_words_join_with_their_own_spaces() -> None:
@@ -145,6 +159,8 @@ def test_sampled_edits(anchor: list[str], neighbour: list[str], seed: int, opera
             assert edit.kind == "delete"
             assert 1 <= edit.end - edit.start <= LONGEST_DROP
         assert operations == "all" or (edit.kind == "delete") == (operations == "delete")
+    if not any(edit.kind == "delete" and edit in proposals for edit in found):
+        assert sum(edit.end - edit.start for edit in found if edit.kind == "delete") < max(1, len(anchor))
     assert len({edit for edit in found if edit in proposals}) == sum(edit in proposals for edit in found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
@@ -22,14 +23,17 @@ from discorank.integrations.corpora import RatedText, read_rated, read_texts
 from discorank.metrics.errors import InputError, ResumeError
 from discorank.metrics.neural.encoder import pretrained
 from discorank.metrics.reps import FloatArray
-from discorank.metrics.sescore2.examples import SAME, STRANGE, Examples
+from discorank.metrics.sescore2.examples import SAME, STRANGE, Examples, sample
 from discorank.metrics.sescore2.fitting import fit
 from discorank.metrics.sescore2.labelling import label
-from discorank.metrics.sescore2.network import freeze, make_network, set_dropout
+from discorank.metrics.sescore2.model import reader_of
+from discorank.metrics.sescore2.network import freeze, make_network, scores, set_dropout
+from discorank.metrics.sescore2.rescaling import bounds
 from discorank.metrics.sescore2.severity import Severity
 from discorank.metrics.sescore2.stages import Stage, finished, opened
 from discorank.metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, search, write_texts
-from discorank.metrics.sescore2.training import Told, Training
+from discorank.metrics.sescore2.training import Run, Told, Training
+from discorank.metrics.texts import Item
 
 GOLDEN = Path(__file__).parent / "golden" / "sescore2"
 ENCODER = str(GOLDEN / "tiny_encoder")
@@ -56,7 +60,7 @@ def synthetic(work: Path, how: Synthesis = SYNTHESIS) -> Path:
     search(work, how, "cpu")
     mine(work, how)
     perturb(work, how)
-    label(work, Severity(), how, "cpu")
+    label(work, Severity(), "cpu")
     return work
 
 
@@ -94,6 +98,16 @@ def test_a_stage_of_other_settings_is_refused(tmp_path: Path) -> None:
         finished(tmp_path / "nothing")
     (tmp_path / "s" / "stage.json").write_text("{")
     with pytest.raises(ResumeError, match="cannot be read"):
+        finished(tmp_path / "s")
+
+
+def test_a_shard_that_is_gone_is_missed(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", {}) as stage:
+        for number in range(3):
+            stage.write([{"n": number}])
+        stage.finish({"rows": 3})
+    (tmp_path / "s" / "00002.jsonl").unlink()
+    with pytest.raises(ResumeError, match="2 shards of 3 are there"):
         finished(tmp_path / "s")
 
 
@@ -155,7 +169,7 @@ def test_texts_are_counted(tmp_path: Path) -> None:
     counts = {"read": 6, "empty or too short": 2, "too long": 1, "duplicates": 1, "kept": 2}
     assert stage.counts == counts
     assert list(stage.rows()) == [{"text": "a b c", "source": "x"}, {"text": "d e f", "source": "x"}]
-    with pytest.raises(ResumeError, match="input was"):
+    with pytest.raises(ResumeError, match="the input texts differ"):
         write_texts(tmp_path, [("g h i", None), ("k l m", None)], how)
     with pytest.raises(InputError, match="1 usable texts of 1"):
         write_texts(tmp_path / "few", [("g h i", None)], how)
@@ -182,6 +196,21 @@ def test_anchors_are_a_sample(work: Path, tmp_path: Path) -> None:
     assert all(row["anchor"] not in row["neighbours"] for row in stage.rows())
 
 
+def test_labels_depend_on_the_stop_words_and_the_words_of_their_texts(work: Path, tmp_path: Path) -> None:
+    copied, own = Path(shutil.copytree(work, tmp_path / "work")), tmp_path / "own.txt"
+    own.write_text("the\nin\n")
+    how = Severity(stop_words=str(own))
+    made = label(copied, how, "cpu", folder="own")
+    assert made.settings["words"] == "unicode"
+    own.write_text("IN\n\nthe\n")  # the same words
+    assert label(copied, how, "cpu", folder="own").settings == made.settings
+    own.write_text("the\n")
+    with pytest.raises(ResumeError, match="stop_words was"):
+        label(copied, how, "cpu", folder="own")
+    frequent = [label(copied, Severity(stop_words=f"frequent:{n}"), "cpu", folder=f"f{n}") for n in (1, 2)]
+    assert frequent[0].digest != frequent[1].digest
+
+
 # examples
 
 
@@ -205,6 +234,32 @@ def test_an_epoch_mixes_three_kinds_of_pairs(work: Path) -> None:
     assert len(train.scores) + len(held.scores) == n
     with pytest.raises(InputError, match="no synthetic pair"):
         Examples.of([])
+
+
+def test_fewer_pairs_are_a_sample_of_all() -> None:
+    rows = [{"hypothesis": f"h{i}", "reference": f"r{i}", "score": -1.0 - i % 5} for i in range(200)]
+    small, large = (sample(200, size, 3) for size in (20, 60))
+    assert small is not None
+    assert large is not None
+    assert len(small) == 20
+    assert small < large
+    assert max(small) > 100  # not the first ones
+    assert small != sample(200, 20, 4)
+    assert sample(200, None, 3) is sample(200, 200, 3) is None
+    texts = Examples.of(rows, small).texts
+    assert set(texts) == {f"{side}{i}" for i in small for side in "hr"}
+    assert len(Examples.of(rows).scores) == 200
+
+
+def test_a_training_on_fewer_pairs_samples_them(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    plain = Examples.of
+    monkeypatch.setattr(Examples, "of", lambda rows, chosen=None: (seen.append(chosen), plain(rows, chosen))[1])
+    how = Training(**{**TRAINING.__dict__, "epochs": 1, "pairs": 10})
+    stage = fit(work, tmp_path / "model", how, "cpu", folder="few")
+    assert stage.counts is not None
+    assert stage.counts["pairs"] == len(seen[0]) == 10
+    assert seen[0] != set(range(10))
 
 
 # training
@@ -246,6 +301,103 @@ def test_a_finished_training_is_kept(work: Path, tmp_path: Path) -> None:
     assert not told
     with pytest.raises(ResumeError, match="batch_size was 8, now 4"):
         fit(work, tmp_path / "model", Training(**{**how.__dict__, "batch_size": 4}), "cpu", folder="kept")
+
+
+def test_a_kill_while_the_model_is_written_costs_nothing(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = Training(**{**TRAINING.__dict__, "epochs": 1})
+    out = tmp_path / "model"
+
+    def killed(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("safetensors.torch.save_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fit(work, out, how, "cpu", folder="killed")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / ".model.draft").mkdir()
+    (tmp_path / ".model.draft" / "model.safetensors").write_text("half")  # what a hard kill leaves behind
+    fit(work, out, how, "cpu", folder="killed")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    first = weights(out)
+    assert len({path.stat().st_mode for path in out.iterdir()}) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("safetensors.torch.save_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fit(work, out, Training(**{**how.__dict__, "seed": 9}), "cpu", folder="other")
+    assert all(torch.equal(first[name], value) for name, value in weights(out).items())  # the old one stays meanwhile
+
+
+def test_another_model_is_not_taken_for_the_result(work: Path, tmp_path: Path) -> None:
+    how = Training(**{**TRAINING.__dict__, "epochs": 1})
+    fit(work, tmp_path / "one", how, "cpu", folder="one")
+    fit(work, tmp_path / "two", Training(**{**how.__dict__, "seed": 5}), "cpu", folder="two")
+    first, second = weights(tmp_path / "one"), weights(tmp_path / "two")
+    told: list[Told] = []
+    fit(work, tmp_path / "two", how, "cpu", on_progress=told.append, folder="one")
+    assert not told  # the weights are there
+    third = weights(tmp_path / "two")
+    assert all(torch.equal(first[name], third[name]) for name in first)
+    assert not all(torch.equal(second[name], third[name]) for name in second)
+
+
+def test_a_training_that_diverges_writes_nothing(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how = Training(**{**TRAINING.__dict__, "epochs": 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_loss", lambda self, examples, part: self.network["estimator"][-1].bias.sum() * torch.inf)
+        with pytest.raises(InputError, match=r"step 0: the loss is .*Lower the learning rates"):
+            fit(work, tmp_path / "model", how, "cpu", folder="loss")
+    plain = Run._step
+
+    def last(self: Run, examples: Examples, batch: Any, steps: int) -> float:
+        loss = plain(self, examples, batch, steps)
+        with torch.no_grad():
+            self.network["estimator"][0].weight[0, 0] = torch.nan if self.step == steps else 0.0
+        return loss
+
+    monkeypatch.setattr(Run, "_step", last)
+    with pytest.raises(InputError, match=r"weights are not finite.*Lower the learning rates"):
+        fit(work, tmp_path / "model", how, "cpu", folder="weights")
+    assert not (tmp_path / "model").exists()
+    for name in ("learning_rate", "head_learning_rate", "weight_decay"):
+        with pytest.raises(InputError, match=name):
+            Training(**{**how.__dict__, name: 1e38})
+
+
+def test_a_finished_training_encodes_nothing(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how = Training(**{**TRAINING.__dict__, "epochs": 1, "frozen_layers": -1})
+    fit(work, tmp_path / "one", how, "cpu", folder="encoded")
+    one, calls = json.loads((tmp_path / "one" / "sescore2.json").read_text()), []
+    monkeypatch.setattr("discorank.metrics.sescore2.training.vectors_of", lambda *given: calls.append(given))
+    fit(work, tmp_path / "two", how, "cpu", folder="encoded")
+    assert not calls
+    assert json.loads((tmp_path / "two" / "sescore2.json").read_text()) == one
+
+
+def test_patience_without_validation_is_refused(work: Path, tmp_path: Path) -> None:
+    how = Training(**{**TRAINING.__dict__, "patience": 3})
+    with pytest.raises(InputError, match=r"nothing to validate on.*1000"):
+        fit(work, tmp_path / "model", how, "cpu", folder="impatient")
+
+
+def test_bounds_of_a_head_trained_without_dropout_map_a_text_with_itself_to_0() -> None:
+    encoder = pretrained(Path(ENCODER))
+    network, some = make_network(encoder, 0.3), list(texts()[:24])
+    set_dropout(network, 0.3)
+    ids = reader_of(Path(ENCODER), encoder, 64).read([Item(text) for text in some])["ids"]
+    rows, padding = np.arange(len(some)), encoder.config.pad_token_id
+
+    def measured(views: bool) -> Any:
+        return bounds(network, ids, rows, padding, np.random.default_rng(0), views=views)[1]
+
+    if measured(False) is None:  # of random weights strangers may score higher
+        with torch.no_grad():
+            network["estimator"][-1].weight.neg_()
+    same = scores(network.train(False), ids, np.stack((rows, rows), 1), padding, "cpu").mean()
+    assert measured(False) == pytest.approx(same, abs=1e-4)
+    assert measured(True) != pytest.approx(same, abs=1e-4)
 
 
 def test_training_learns_what_it_is_shown(work: Path, tmp_path: Path) -> None:
@@ -329,7 +481,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ]
     rated.write_text("".join(json.dumps(pair) + "\n" for pair in pairs[:12]))
     where = ["-o", str(model), "--text-field", "en", "--source-field", "de", "--device", "cpu"]
-    how = ["--encoder", ENCODER, "--backbone", ENCODER, "--neighbours", "8", "--margin", "0.9", "--epochs", "1"]
+    how = ["--encoder", ENCODER, "--backbone", ENCODER, "--neighbours", "8", "--margin", "0.9", "--epochs", "4"]
+    how += [
+        "--identical",
+        "1",
+        "--strange",
+        "1",
+        "--head-learning-rate",
+        "1e-3",
+    ]  # so that there are bounds to rescale by
     judged = ["--severity", "code", "--mlm", str(GOLDEN / "tiny_mlm"), "--samples", "2"]
     checked = ["--validation", str(rated), "--validation-score", "mqm:lower"]
     command = [str(data), *where, *how, *judged, *checked]
@@ -349,6 +509,42 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["train", "sescore2", *command, "--gamma", "0.3"]) == 4
     assert "gamma was None, now 0.3" in capsys.readouterr().err
     assert main(["train", "sescore2", *command, "--validation-score", "mqm:up"]) == 2
+
+
+def test_the_command_finds_out_at_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out, rated = tmp_path / "texts.txt", tmp_path / "model", tmp_path / "rated.jsonl"
+    data.write_text("".join(f"{text}\n" for text in texts()))
+    rated.write_text("".join(f'{{"hypothesis": "a", "reference": "b", "score": {i}}}\n' for i in range(3)))
+    command = ["train", "sescore2", str(data), "--encoder", ENCODER, "--backbone", ENCODER, "-o", str(out)]
+    out.write_text("a file")
+    assert main(command) == 2
+    assert "is no folder" in capsys.readouterr().err
+    out.unlink()
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    assert main(command) == 2
+    assert "not empty" in capsys.readouterr().err
+    shutil.rmtree(out)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "scipy", None)
+        assert main([*command, "--validation", str(rated)]) == 2
+        assert "correlations need scipy" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rated.jsonl", "texts.txt"]  # no stage was begun
+
+    def stopped(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("discorank.cli.train_sescore2.embed", stopped)
+        assert main(command) == 130
+        assert "interrupted; the same command goes on from here" in capsys.readouterr().err
+    how = ["--device", "cpu", "--neighbours", "8", "--margin", "0.9", "--frozen-layers", "-1"]
+    assert main([*command, *how]) == 0
+    told = capsys.readouterr().err
+    assert "anchors without a mistake" in told
+    assert "no validation (pairs are held out from 1000 texts on)" in told
 
 
 def test_texts_and_ratings_that_are_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ anchor (score -50), each with its own probability, beside every synthetic pair.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,13 @@ FEWEST = 20  # references that can tell one model from another
 POOL = 64  # batches whose pairs are sorted by length together
 
 
+def sample(count: int, size: int | None, seed: int) -> frozenset[int] | None:
+    """Numbers of `size` of `count` rows, drawn at random, those of a smaller sample among them; None for all rows."""
+    if size is None or size >= count:
+        return None
+    return frozenset(np.random.default_rng([seed, 5]).permutation(count)[:size].tolist())
+
+
 class Examples(NamedTuple):
     """Pairs of texts with scores."""
 
@@ -28,17 +35,17 @@ class Examples(NamedTuple):
     scores: FloatArray  # [n]
 
     @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Any]], limit: int | None = None) -> Examples:
-        """The rows of `labelling.label`, the first ones where there is a limit.
+    def of(cls, rows: Iterable[Mapping[str, Any]], chosen: Container[int] | None = None) -> Examples:
+        """The rows of `labelling.label`, those with the chosen numbers alone where some are.
 
         Raises:
             InputError: there is none.
         """
         number: dict[str, int] = {}
         found: list[tuple[int, int, float]] = []
-        for row in rows:
-            if limit is not None and len(found) == limit:
-                break
+        for place, row in enumerate(rows):
+            if chosen is not None and place not in chosen:
+                continue
             h, r = (number.setdefault(row[name], len(number)) for name in ("hypothesis", "reference"))
             found.append((h, r, float(row["score"])))
         if not found:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..neural import files
-from .model import ABOUT
+from .model import check_free, stage_of
 from .stages import Stage, finished, opened
 from .training import Predict, Run, Told, Training, lasting
 
@@ -37,12 +37,15 @@ def fit(
 
     Raises:
         ResumeError: the pairs are not there, or a training with other settings is.
+        InputError: the training diverged.
+        ModelLoadError: something else than a model of this kind stands at `out`.
     """
+    check_free(out)
     pairs = finished(work / before)
     encoder = files.digest(files.locate(how.backbone))
     identity = {"before": pairs.digest, "encoder": encoder, "validation": validation, **lasting(how)}
     with opened(work / folder, identity) as stage:
-        if not stage.complete or not (out / ABOUT).exists():
+        if not stage.complete or stage_of(out) != stage.digest:
             run = Run(stage, pairs, how, device, validate, on_progress)
             counts = run.train()
             run.write(out)

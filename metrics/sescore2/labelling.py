@@ -12,8 +12,8 @@ from .edits import Edit, applied
 from .masked import MaskedLM
 from .severity import Judge, Severity
 from .stages import OnProgress, Stage, finished, opened
-from .stopwords import stop_words
-from .synthesis import SHARD, Synthesis, quiet
+from .stopwords import identity_of, stop_words
+from .synthesis import SHARD, quiet
 from .words import Words, joined, word_splitter
 
 Row = Mapping[str, Any]
@@ -22,25 +22,25 @@ Row = Mapping[str, Any]
 def label(
     work: Path,
     how: Severity,
-    synthesis: Synthesis,
     device: str | None = None,
     on_progress: OnProgress = quiet,
     before: str = "perturb",
     folder: str = "label",
 ) -> Stage:
-    """Judges the mistakes of all synthetic texts.
+    """Judges the mistakes of all synthetic texts, whose words are those of the stage before.
 
     Rows: "reference" and "hypothesis", "score" (their sum), "mistakes" (the score of each). A mistake that counts for
     none is not made; a text without any left is counted and left out.
     """
     texts, made = finished(work / "texts"), finished(work / before)
-    identity = {"before": made.digest, **asdict(how)}
+    words = made.settings["words"]
+    identity = {"before": made.digest, "words": words, **asdict(how), "stop_words": identity_of(how.stop_words)}
     if how.mlm:
         identity["mlm"] = files.digest(files.locate(how.mlm))
     with opened(work / folder, identity) as stage:
         if stage.complete:
             return stage
-        split = word_splitter(synthesis.words)
+        split = word_splitter(words)
         known = [split(row["text"]) for row in texts.rows()]
         model = MaskedLM(how.mlm, device) if how.mlm else None
         judge = Judge(how, stop_words(how.stop_words, known), known, model)

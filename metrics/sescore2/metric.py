@@ -2,9 +2,9 @@
 
     score = w3 . tanh(W2 tanh(W1 [h, r, h*r, |h-r|] + b1) + b2) + b3
 
-over the mean token vectors of hypothesis and reference. 0 stands for no mistake, -1 and -5 for each minor and major
-one, about -50 for a text of another meaning; unbounded, higher is better, not symmetric. A text need not score best
-against itself. An empty text is scored like any other.
+over the mean token vectors of hypothesis and reference. About 0 stands for no mistake, -1 and -5 for each minor
+and major one, about -50 for a text of another meaning; unbounded, higher is better, not symmetric. A text may score
+above or below 0 against itself, rescaled too, and need not score best. An empty text is scored like any other.
 """
 
 from __future__ import annotations

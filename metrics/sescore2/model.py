@@ -19,7 +19,7 @@ from ..neural.encoder import from_state, longest_input, pretrained, quietly, tok
 from ..neural.inert import Inert, InertCheckpoint, open_archive, read_inert
 from ..neural.reading import Frame, Reader, Truncation
 from .network import LINEAR, head_state
-from .stages import complete_file
+from .stages import complete_folder
 
 ABOUT, HEAD = "sescore2.json", "estimator.safetensors"
 LIMIT_BYTES = 1 << 16
@@ -67,20 +67,40 @@ def save_converted(folder: Path, model: SEScore2Model, about: Mapping[str, Any])
 def _write(folder: Path, encoder: Any, head: Mapping[str, Any], tokenizer: Path, about: Mapping[str, Any]) -> None:
     from safetensors.torch import save_file
 
+    check_free(folder)
+    with complete_folder(folder) as draft:
+        with quietly():
+            encoder.save_pretrained(draft)
+        for pattern in files.TOKENIZER_FILES:
+            for file in tokenizer.glob(pattern):
+                shutil.copyfile(file, draft / file.name)
+        save_file({name: value.contiguous() for name, value in head.items()}, draft / HEAD)
+        (draft / ABOUT).write_text(json.dumps({"format": 1, **about}, indent=1) + "\n", encoding="utf-8")
+        for file in draft.iterdir():
+            file.chmod((draft / ABOUT).stat().st_mode)  # safetensors writes files that nobody else may read
+
+
+def check_free(folder: Path) -> None:
+    """Whether a model may be written there.
+
+    Raises:
+        ModelLoadError: a file, or a folder of something else, stands there.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ModelLoadError("is no folder", where=str(folder), fix="Choose another folder")
     if folder.exists() and any(folder.iterdir()) and not (folder / ABOUT).is_file():
         fix = "Choose another folder"
         raise ModelLoadError("is no folder of such a model, and not empty", where=str(folder), fix=fix)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / ABOUT).unlink(missing_ok=True)  # from here on it is no model until it is whole
-    with quietly():
-        encoder.save_pretrained(folder)
-    for pattern in files.TOKENIZER_FILES:
-        for file in tokenizer.glob(pattern):
-            if file.resolve() != (folder / file.name).resolve():
-                shutil.copyfile(file, folder / file.name)
-    save_file({name: value.contiguous() for name, value in head.items()}, folder / HEAD)
-    with complete_file(folder / ABOUT) as draft:
-        draft.write_text(json.dumps({"format": 1, **about}, indent=1) + "\n", encoding="utf-8")
+
+
+def stage_of(folder: Path) -> str | None:
+    """The digest of the stage that wrote the model in a folder; None where there is none, or another kind of model."""
+    try:
+        about = json.loads((folder / ABOUT).read_bytes()[:LIMIT_BYTES])
+    except (OSError, ValueError, RecursionError):
+        return None
+    found = about.get("stage") if isinstance(about, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def read_model(path: Path, encoder_path: str | None = None) -> SEScore2Model:

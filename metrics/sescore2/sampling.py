@@ -45,7 +45,8 @@ def sampled(
     count = min(slots - of_drops, len(proposals))
     chosen = [proposals[i] for i in random.permutation(len(proposals))[:count]]
     for _ in range(of_drops):
-        if drop := _drop(_free(chosen, words), random):
+        lost = sum(edit.end - edit.start for edit in chosen if edit.kind == "delete")
+        if drop := _drop(_free(chosen, words), random, words - lost - 1):
             chosen.append(drop)
     return sorted(chosen)
 
@@ -76,15 +77,15 @@ def _free(chosen: Sequence[Edit], words: int) -> list[bool]:
     return free
 
 
-def _drop(free: Sequence[bool], random: Generator) -> Edit | None:
-    """A drop of free words; never of the whole text."""
+def _drop(free: Sequence[bool], random: Generator, most: int) -> Edit | None:
+    """A drop of free words, at most so many; None where there is nothing to drop."""
     places = [place for place, is_free in enumerate(free) if is_free]
-    if len(free) < 2 or not places:
+    if most < 1 or not places:
         return None
     start = places[int(random.integers(len(places)))]
     run = 1
     while run <= LONGEST_DROP and start + run < len(free) and free[start + run]:
         run += 1
     length = int(random.integers(1, max(2, min(run, LONGEST_DROP) + 1)))
-    length = min(length, len(free) - 1)
+    length = min(length, most)
     return Edit(start, start + length, (), length)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -23,6 +24,10 @@ from ..reps import Array
 
 Row = Mapping[str, Any]
 OnProgress = Callable[[int], None]
+OF_DIGESTS = {  # settings whose values tell a reader nothing
+    "input": "the input texts differ",
+    "before": "the stage before it was run with other settings",
+}
 
 
 class Stage:
@@ -101,6 +106,7 @@ class Stage:
     def _save(self) -> None:
         with complete_file(self.folder / "stage.json") as path:
             about = {"complete": self.complete, "settings": self.settings, "counts": self.counts}
+            about |= {"shards": len(self.shards)} if self.complete else {}
             path.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -139,7 +145,9 @@ def opened(folder: Path, settings: Mapping[str, Any]) -> Iterator[Stage]:
         stage = _read(folder) or Stage(folder, plain, None)
         differing = [k for k in sorted({*stage.settings, *plain}) if stage.settings.get(k) != plain.get(k)]
         if differing:
-            found = "; ".join(f"{k} was {stage.settings.get(k)!r}, now {plain.get(k)!r}" for k in differing)
+            found = "; ".join(
+                OF_DIGESTS.get(k) or f"{k} was {stage.settings.get(k)!r}, now {plain.get(k)!r}" for k in differing
+            )
             fix = "Choose another folder, or remove this one and those of later stages"
             raise ResumeError(found, where=str(folder), fix=fix)
         stage._save()
@@ -167,6 +175,33 @@ def complete_file(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+@contextmanager
+def complete_folder(path: Path) -> Iterator[Path]:
+    """A draft folder beside `path` that takes its place, and that of what stands there, when the block ends well.
+
+    Raises:
+        ResourceError: it cannot be written.
+    """
+    path = path.resolve()
+    draft, old = (path.with_name(f".{path.name}.{what}") for what in ("draft", "old"))
+    try:
+        shutil.rmtree(draft, ignore_errors=True)  # of a killed run
+        draft.mkdir(parents=True)
+        yield draft
+        for part in draft.iterdir():
+            with open(part, "rb") as file:
+                os.fsync(file.fileno())
+        if path.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            os.replace(path, old)
+        os.replace(draft, path)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise ResourceError(f"cannot be written: {error.strerror or error}", where=str(path)) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
 def _read(folder: Path) -> Stage | None:
     path = folder / "stage.json"
     if not path.exists():
@@ -174,7 +209,12 @@ def _read(folder: Path) -> Stage | None:
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         settings, counts = dict(held["settings"]), dict(held["counts"] or {})
-        return Stage(folder, settings, counts if held["complete"] else None)
+        found = Stage(folder, settings, counts if held["complete"] else None)
+        written = int(held["shards"]) if found.complete else None
     except (OSError, ValueError, KeyError, TypeError) as error:
         fix = "Remove its folder and run the stage again"
         raise ResumeError(f"cannot be read ({error})", where=str(path), fix=fix) from error
+    if written is not None and written != len(found.shards):
+        fix = "Remove its folder and those of later stages, and run them again"
+        raise ResumeError(f"{len(found.shards)} shards of {written} are there", where=str(folder), fix=fix)
+    return found

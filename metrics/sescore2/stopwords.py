@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from hashlib import blake2b
 from pathlib import Path
 
 from ..errors import InputError
@@ -49,6 +50,18 @@ def stop_words(name: str, texts: Iterable[Words]) -> frozenset[str]:
         fix = "Write en, frequent:100, or a file with a word per line"
         raise InputError(f"cannot be read: {error}", where=f"stop_words {name!r}", fix=fix) from error
     return frozenset(line.strip().lower() for line in lines if line.strip())
+
+
+def identity_of(name: str) -> str:
+    """Stands for the words that a setting names: frequent:N, whose words are those of the texts, or a digest of them.
+
+    Raises:
+        InputError: as `stop_words`.
+    """
+    found = stop_words(name, ())
+    if name.startswith("frequent:"):
+        return name
+    return blake2b("\n".join(sorted(found)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def key(word: str) -> str:

@@ -189,7 +189,9 @@ def perturb(work: Path, how: Synthesis, on_progress: OnProgress = quiet, folder:
         for i, shard in list(enumerate(before.shards))[len(stage.shards) :]:
             stage.write([made for row in before.rows([shard]) for made in maker(row)])
             on_progress(SHARD * (i + 1))
-        stage.finish({"synthetic texts": sum(1 for _ in stage.rows())})
+        made = [row["anchor"] for row in stage.rows()]
+        anchors = (before.counts or {})["anchors"]
+        stage.finish({"synthetic texts": len(made), "anchors without a mistake": anchors - len(set(made))})
         return stage
 
 

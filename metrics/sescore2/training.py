@@ -24,7 +24,7 @@ from ..neural.encoder import device_of, pretrained
 from ..reps import FloatArray, Ragged
 from ..settings import settings
 from ..texts import Item
-from .examples import Examples
+from .examples import FEWEST, Examples, sample
 from .model import reader_of, save_model
 from .network import UNIT, batch_of, freeze, head_scores, make_network, pooled, scores, set_dropout, vectors_of
 from .rescaling import bounds
@@ -32,6 +32,7 @@ from .stages import Stage, complete_file
 
 Predict = Callable[[Sequence[str], Sequence[str]], FloatArray]
 HELD_OUT, MOST_HELD_OUT = 0.02, 500  # references
+FEWEST_TO_HOLD_OUT = round(FEWEST / HELD_OUT)
 
 
 @settings
@@ -40,7 +41,7 @@ class Training:
 
     Args:
         backbone: the encoder to start from: minilm, a folder or a name on the hub.
-        pairs: how many synthetic pairs are used; all if not given.
+        pairs: how many synthetic pairs are used, drawn at random; all if not given.
         epochs: passes over them.
         batch_size: pairs in one step of the optimiser.
         accumulation: parts that a batch is computed in, one after the other, where it does not fit the memory.
@@ -55,7 +56,7 @@ class Training:
         strange: how often with another anchor.
         max_tokens: the longest text.
         validate_every: steps between validations; once an epoch if not given.
-        patience: so many validations in a row without gain end the training; never if not given.
+        patience: so many validations in a row without gain end the training; never if not given. It needs validation.
         save_every_seconds: time between states to resume from.
         devices: GPUs that share the work, such as cuda:0 cuda:1; --device alone if not given.
         seed: of all draws.
@@ -66,10 +67,10 @@ class Training:
     epochs: Annotated[int, Field(ge=1)] = 1
     batch_size: Annotated[int, Field(ge=1)] = 32
     accumulation: Annotated[int, Field(ge=1)] = 1
-    learning_rate: Annotated[float, Field(ge=0)] = 3e-5
-    head_learning_rate: Annotated[float, Field(ge=0)] = 3e-4
+    learning_rate: Annotated[float, Field(ge=0, le=1)] = 3e-5
+    head_learning_rate: Annotated[float, Field(ge=0, le=1)] = 3e-4
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    weight_decay: Annotated[float, Field(ge=0, le=1)] = 0.01
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
     frozen_layers: Annotated[int, Field(ge=-1)] = 0
     identical: Annotated[float, Field(ge=0, le=1)] = 1 / 16
@@ -115,11 +116,15 @@ class Run:
         self.network.to(self.device)
         self.padding = self.network["encoder"].config.pad_token_id or 0
         self.reader = reader_of(self.folder, self.network["encoder"], how.max_tokens)
-        examples = Examples.of(pairs.rows(), how.pairs)
+        count = (pairs.counts or {}).get("pairs", 0)
+        examples = Examples.of(pairs.rows(), sample(count, how.pairs, how.seed))
         self.ids = self._read(examples.texts)
         self.vectors: Any = None  # of all texts, where the encoder stays as it is
         self.examples, self.held = examples.split(HELD_OUT, MOST_HELD_OUT, how.seed)
         self.validate = validate or (self._held_out_score if len(self.held.scores) else None)
+        if how.patience is not None and self.validate is None:
+            fix = f"Give rated texts, --validation, or more texts ({FEWEST_TO_HOLD_OUT} have pairs held out)"
+            raise InputError("there is nothing to validate on", where="patience", fix=fix)
         with torch.no_grad():
             self.network["estimator"][-1].bias.fill_(float(self.examples.scores.mean()) / UNIT)
         self.optimizer = torch.optim.AdamW(self._groups(), weight_decay=how.weight_decay)
@@ -128,13 +133,13 @@ class Run:
     def train(self) -> dict[str, int]:
         """All steps from where an earlier run stopped; the best weights stay in the network."""
         how = self.how
-        if how.frozen_layers < 0:
-            encoder = self.network["encoder"].train(False)
-            self.vectors = vectors_of(encoder, self.ids, self.padding, self.device)
         epochs = [self._epoch(number)[1] for number in range(how.epochs)]
         steps = sum(map(len, epochs))
         every = how.validate_every or max(map(len, epochs))
         self._resume()
+        if how.frozen_layers < 0 and self.step < steps:
+            encoder = self.network["encoder"].train(False)
+            self.vectors = vectors_of(encoder, self.ids, self.padding, self.device)
         for number, batches in enumerate(epochs):
             first = sum(map(len, epochs[:number]))
             if self._stopped or self.step >= first + len(batches):
@@ -156,9 +161,11 @@ class Run:
     def write(self, out: Path) -> None:
         """The model, with the bounds that rescaling needs."""
         random = np.random.default_rng([self.how.seed, 4])
-        low, high = bounds(self.network, self.ids, np.unique(self.examples.references), self.padding, random)
+        rows, views = np.unique(self.examples.references), self.how.frozen_layers >= 0
+        low, high = bounds(self.network, self.ids, rows, self.padding, random, views=views)
         training = {name: list(v) if isinstance(v, tuple) else v for name, v in lasting(self.how).items()}
         about = {"max_tokens": self.how.max_tokens, "low": low, "high": high, "training": training}
+        about["stage"] = self.stage.digest
         save_model(out, self.network, self.folder, about)
 
     @property
@@ -197,6 +204,8 @@ class Run:
                 loss = self._loss(examples, part) / len(batch)
             loss.backward()
             total += loss.item()
+        if not np.isfinite(total):
+            raise self._diverged(f"the loss is {total}")
         self.optimizer.step()
         self.step += 1
         return total
@@ -218,10 +227,11 @@ class Run:
 
     def _validated(self) -> float:
         """How good the model is now; keeps the weights of the best."""
+        self._check_weights()
         self.network.train(False)
         found = float(self.validate(self._predict))  # type: ignore[misc]
         if not np.isfinite(found):
-            raise InputError(f"validation gave {found}", where=f"step {self.step}", fix="Lower the learning rates")
+            raise self._diverged(f"validation gave {found}")
         if found > self.best:
             self.best, self.worse = found, 0
             with complete_file(self.stage.folder / "best.pt") as path:
@@ -229,6 +239,14 @@ class Run:
         else:
             self.worse += 1
         return found
+
+    def _check_weights(self) -> None:
+        if not all(bool(self.torch.isfinite(value).all()) for value in self.network.parameters()):
+            raise self._diverged("weights are not finite")
+
+    def _diverged(self, found: str) -> InputError:
+        fix = f"Lower the learning rates, and remove {self.stage.folder}"
+        return InputError(found, where=f"step {self.step}", fix=fix)
 
     def _predict(self, hypotheses: Sequence[str], references: Sequence[str]) -> FloatArray:
         texts = list(dict.fromkeys((*hypotheses, *references)))
@@ -248,6 +266,7 @@ class Run:
         return float(x @ y / max(1e-12, np.sqrt((x @ x) * (y @ y))))
 
     def _save(self) -> None:
+        self._check_weights()
         state = {"step": self.step, "best": self.best, "worse": self.worse}
         weights = {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
         with complete_file(self.stage.folder / "state.pt") as path:

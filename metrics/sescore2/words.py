@@ -1,7 +1,8 @@
 """Words of a text, in any language, with the white space that stands before each, so that edited words join to text.
 
-A word is letters, marks and digits, held together by inner hyphens and apostrophes; a number keeps its inner points and
-commas; in scripts without spaces every character is a word; any other character is one. A word is written with a
+A word is letters, marks, digits, joiners and soft hyphens, held together by inner hyphens and apostrophes; a number
+keeps its inner points and commas; in scripts without spaces every character is a word; any other character is one, and
+so is a whole emoji. A word is written with a
 leading space where a space stands before it (at the start of a text: where its script has spaces).
 """
 
@@ -15,12 +16,16 @@ from ..errors import InputError, MetricError, excerpt
 from ..plugs import function_named, is_function_name
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--[{_UNSPACED}]]"
+_JOINERS = r"\u00ad\u200c\u200d\u2060"  # soft hyphen, zero-width non-joiner and joiner, word joiner
+_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_{_JOINERS}]--[{_UNSPACED}]]"
+_EMOJI = r"(?=[\p{Extended_Pictographic}\p{Regional_Indicator}])\X"
 _WORD = regex.compile(
-    rf"[{_UNSPACED}]\p{{M}}*|\p{{Nd}}+(?:[.,]\p{{Nd}}+)+(?!{_LETTER})|{_LETTER}+(?:[-'’‑]{_LETTER}+)*|\S", regex.V1
+    rf"[{_UNSPACED}][\p{{M}}{_JOINERS}]*|\p{{Nd}}+(?:[.,]\p{{Nd}}+)+(?!{_LETTER})|{_LETTER}+(?:[-'’‑]{_LETTER}+)*"
+    rf"|{_EMOJI}|\S",
+    regex.V1,
 )
 _WITHOUT_SPACE = regex.compile(rf"[{_UNSPACED}]")
-_PUNCTUATION = regex.compile(r"[\p{P}\p{S}]+")
+_PUNCTUATION = regex.compile(rf"(?:{_EMOJI}|[\p{{P}}\p{{S}}])+")
 
 Words = tuple[str, ...]
 Split = Callable[[str], Words]
@@ -29,7 +34,8 @@ Split = Callable[[str], Words]
 def word_splitter(name: str) -> Split:
     """How texts are split: unicode (the rule above), whitespace, or a function of the user's, ``module:function``.
 
-    A function takes a text and returns its words in order; each must stand in the text.
+    A function takes a text and returns its words in order; each must stand in the text. What stands between two of
+    them is read as a space.
 
     Raises:
         InputError: there is no such splitter.

@@ -15,10 +15,11 @@ from ..metrics.errors import InputError
 from ..metrics.sescore2.conversion import convert
 from ..metrics.sescore2.fitting import fit
 from ..metrics.sescore2.labelling import label
+from ..metrics.sescore2.model import check_free
 from ..metrics.sescore2.severity import Severity
 from ..metrics.sescore2.stages import Stage, finished
 from ..metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, search, write_texts
-from ..metrics.sescore2.training import Predict, Told, Training
+from ..metrics.sescore2.training import FEWEST_TO_HOLD_OUT, Predict, Told, Training
 from ..metrics.settings import settings
 from ..rerank.statistics import tau_b
 from .console import Progress, say
@@ -27,6 +28,7 @@ from .options import Options, build, needed
 STAGES = ("texts", "embed", "search", "mine", "perturb", "label", "fit")
 TEXTS_FOR_BOUNDS = 2000  # of a converted checkpoint
 Tell = Callable[[int], None]
+Validate = Callable[[Predict], float]
 
 
 @settings
@@ -72,23 +74,25 @@ def run(arguments: Sequence[str]) -> int:
     if stage == "convert":
         return _convert(values, out)
     work = Path(values["work"] or f"{out}.work")
+    validate, validation = None, None
+    if stage in (None, "fit"):  # what would fail at the end is found at the start
+        check_free(out)
+        validate, validation = _validation(values)
     for name in STAGES if stage is None else (stage,):
-        done = _run(name, values, work, out)
+        done = _fit(values, work, out, validate, validation) if name == "fit" else _run(name, values, work)
         say(f"{name}: {', '.join(f'{n} {what}' for what, n in (done.counts or {}).items())}", values["quiet"])
     if stage in (None, "fit"):
         say(f'{out}: use it as sescore2(model="{out}")', values["quiet"])
     return 0
 
 
-def _run(name: str, values: Mapping[str, Any], work: Path, out: Path) -> Stage:
+def _run(name: str, values: Mapping[str, Any], work: Path) -> Stage:
     synthesis, device = build(Synthesis, values), values["device"]
     if name == "texts":
         paths = needed(values, "input", "TEXTS")
         pairs = read_texts(paths, values["text_field"], values["source_field"])
         with Progress("texts", lambda: None, values["quiet"]) as progress:
             return write_texts(work, pairs, synthesis, progress)
-    if name == "fit":
-        return _fit(values, work, out)
     total = finished(work / "texts").counts or {}
     with _bar("texts", total.get("kept", 0), values["quiet"]) as tell:
         if name == "embed":
@@ -99,20 +103,24 @@ def _run(name: str, values: Mapping[str, Any], work: Path, out: Path) -> Stage:
             return mine(work, synthesis, tell)
         if name == "perturb":
             return perturb(work, synthesis, tell)
-        return label(work, build(Severity, values), synthesis, device, tell)
+        return label(work, build(Severity, values), device, tell)
 
 
-def _fit(values: Mapping[str, Any], work: Path, out: Path) -> Stage:
+def _validation(values: Mapping[str, Any]) -> tuple[Validate | None, str | None]:
+    """What says how good a model is, and the digest of its rated texts; neither where there are none."""
+    if not values["validation"]:
+        return None, None
+    field, _, direction = values["validation_score"].partition(":")
+    if direction not in ("", "lower", "higher"):
+        fix = "Expected NAME or NAME:lower"
+        raise InputError(f"found {values['validation_score']!r}", where="--validation-score", fix=fix)
+    rated = read_rated(values["validation"], field, direction == "lower")
+    tau_b([0.0, 1.0], [0.0, 1.0])  # needs scipy
+    return validator(rated), blake2b(repr(rated).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _fit(values: Mapping[str, Any], work: Path, out: Path, validate: Validate | None, validation: str | None) -> Stage:
     quiet = values["quiet"]
-    validate = validation = None
-    if values["validation"]:
-        field, _, direction = values["validation_score"].partition(":")
-        if direction not in ("", "lower", "higher"):
-            fix = "Expected NAME or NAME:lower"
-            raise InputError(f"found {values['validation_score']!r}", where="--validation-score", fix=fix)
-        rated = read_rated(values["validation"], field, direction == "lower")
-        validate = validator(rated)
-        validation = blake2b(repr(rated).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     measure = "Kendall" if validate else "correlation held out"
     share = 0.0
     with Progress("steps", lambda: share, quiet) as progress:
@@ -124,10 +132,14 @@ def _fit(values: Mapping[str, Any], work: Path, out: Path) -> Stage:
             if told.validation is not None:
                 say(f"step {told.step}: loss {told.loss:.2f}, {measure} {told.validation:.4f}", quiet)
 
-        return fit(work, out, build(Training, values), values["device"], validate, validation, tell)
+        stage = fit(work, out, build(Training, values), values["device"], validate, validation, tell)
+    if validate is None and not (stage.counts or {}).get("held out"):
+        few = f"pairs are held out from {FEWEST_TO_HOLD_OUT} texts on"
+        say(f"fit: no validation ({few}): the weights of the last step are kept", quiet)
+    return stage
 
 
-def validator(rated: Sequence[RatedText]) -> Callable[[Predict], float]:
+def validator(rated: Sequence[RatedText]) -> Validate:
     """Kendall's tau-b of a model's scores, against the best of several references, with those of people."""
     hypotheses = [row.hypothesis for row in rated for _ in row.references]
     references = [text for row in rated for text in row.references]
