@@ -17,6 +17,7 @@ from discorank import InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.inputs import adapted
 from discorank.cli.main import TerminatedError, main
 from discorank.cli.options import MODEL_OPTIONS
+from discorank.cli.train_combination import shown as as_text
 from discorank.metrics.cache import Cache
 from discorank.metrics.combination import Combination
 from discorank.metrics.logistic import (
@@ -450,7 +451,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "rouge-l" in shown
     assert "144 pairs of 8 documents" in shown
     assert "single metric that is best on the other folds" in shown
-    assert ("largest tried" in shown) == (trained()["penalty"] == max(PENALTIES))
+    model = trained()
+    largest = {**model, "penalty": max(PENALTIES)}
+    assert "This penalty is the largest tried: it holds the weights at their mean" in as_text(largest)
+    assert ("largest tried" in shown) == (model["penalty"] == max(PENALTIES))
     assert main([*command, "--prefer", "errors:lower", "--penalty", "1"]) == 0
     assert "largest tried" not in capsys.readouterr().out
     assert main([*command[:-1], "--prefer", "errors:lower"]) == 0

@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
     with complete_or_absent(out) as file:
         file.write(json.dumps(model, ensure_ascii=False, indent=1).encode() + b"\n")
     say(f"{out}: use it as {call('combination', {'model': out})}", values["quiet"])
-    sys.stdout.write(json.dumps(model) + "\n" if values["format"] == "json" else _shown(model) + "\n")
+    sys.stdout.write(json.dumps(model) + "\n" if values["format"] == "json" else shown(model) + "\n")
     return 0
 
 
@@ -95,14 +95,15 @@ def _preferences(values: Mapping[str, Any]) -> Preferences:
     return Preferences(field=name, lower=direction == "lower")
 
 
-def _shown(model: Mapping[str, Any]) -> str:
+def shown(model: Mapping[str, Any]) -> str:
+    """The weights and the figures held out, as text."""
     rows = [["metric", "weight", "95 %", "min", "max"]]
     for feature in model["features"]:
         interval = f"[{feature['low']:.2f}, {feature['high']:.2f}]"
         ends = [f"{feature[name]:.4g}" for name in ("min", "max")]
         rows.append([feature["metric"], f"{feature['weight']:.3f}", interval, *ends])
     tried = [one["penalty"] for one in model["penalties_tried"]]
-    calm = f"\nThe penalty is the largest tried: weights are drawn to {_TOWARD[model['toward']]} alone"
+    calm = f"\nThis penalty is the largest tried: it holds the weights at {_TOWARD[model['toward']]}"
     held, alone = model["held_out"], 100 * model["held_out"]["best_single_accuracy"]
     return (
         f"{table(rows)}\n{model['pairs']} pairs of {model['documents']} documents, penalty {model['penalty']:g}; "
