@@ -181,8 +181,8 @@ def test_a_bad_line_spoils_the_list_of_its_id(tmp_path: Path, line: str, message
     ("log", "message"),
     [
         (
-            block(0, ["a", "b"]) + block(1, ["c"]),
-            "log.txt:8: fewer hypotheses than the other sentences have, and the log",
+            block(0, ["a", "b"]) + block(1, ["c", "d"])[:-2],
+            r"log.txt:8: no newline ends the log\. Was it cut off\? If not, add the newline",
         ),
         (block(0, ["a", "b"]) + block(1, ["c", "d"])[:-20], "log.txt:8: hypothesis 1 has no P- line"),
         (block(0, ["a"]) + "S-1\ts\n", r"log.txt:5: no H- line\. Was the log cut off, or written with --quiet"),
@@ -196,9 +196,11 @@ def test_a_log_that_is_cut_off_or_mixed_is_an_error(tmp_path: Path, log: str, me
         raise one.error or AssertionError
 
 
-def test_a_list_with_fewer_hypotheses_in_the_middle_is_no_error(tmp_path: Path) -> None:
-    log = block(0, ["a"]) + block(1, ["b", "c"]) + block(2, ["d"])
-    assert [len(record.candidates) for record in good(read(tmp_path, log))] == [1, 2, 1]
+@pytest.mark.parametrize("end", ["", "Generate test with beam=2: BLEU4 = 1", "2024-01-02 10:00:00 | INFO | x", "\n "])
+@pytest.mark.parametrize("sizes", [[1, 2, 1], [2, 2, 1], [1, 1, 2]])
+def test_lists_of_different_sizes_are_no_error(tmp_path: Path, sizes: list[int], end: str) -> None:
+    log = "".join(block(i, ["a", "b"][:size]) for i, size in enumerate(sizes)) + end
+    assert [len(record.candidates) for record in good(read(tmp_path, log))] == sizes
 
 
 @pytest.mark.parametrize("text", ['{"id": "a", "candidates": ["x"]}\n', "one\ntwo\n", "S-x\ttext\n", "\n \nx\n"])
@@ -231,13 +233,12 @@ def test_whatever_was_generated_is_read_back(
 ) -> None:
     order = list(range(len(sentences)))
     draw.shuffle(order)
-    width = min(len(found) for _, found in sentences)
     log = ""
     for i in order:
         source, found = sentences[i]
         log += f"S-{i}\t{source}\n" + "".join(
             f"H-{i}\t{score}\t{text}\nD-{i}\t{score}\t{text}\nP-{i}\t{score:.4f} -1.0000\n"
-            for text, score in found[:width]
+            for text, score in found
         )
     path = tmp_path_factory.mktemp("log") / "log.txt"
     path.write_text(log, encoding="utf-8", newline="")
@@ -246,8 +247,8 @@ def test_whatever_was_generated_is_read_back(
         records = good(entries(path))
     assert [record.source for record in records] == [source for source, _ in sentences]
     for record, (_, found) in zip(records, sentences, strict=True):
-        assert [candidate.text for candidate in record.candidates] == [text for text, _ in found[:width]]
-        for candidate, (_, score) in zip(record.candidates, found, strict=False):
+        assert [candidate.text for candidate in record.candidates] == [text for text, _ in found]
+        for candidate, (_, score) in zip(record.candidates, found, strict=True):
             assert candidate.logprob == pytest.approx(LN2 * (score - 1), abs=1e-4)
 
 

@@ -102,7 +102,7 @@ def _record(block: Block, every: frozenset[str], name: str) -> CandidateList:
     try:
         record = reading.record(str(block.id))
         if block.cut:
-            raise InputError("fewer hypotheses than the other sentences have, and the log ends", fix="Was it cut off?")
+            raise InputError("no newline ends the log", fix="Was it cut off? If not, add the newline")
     except InputError as error:
         raise error.inside(f"{name}:{block.lines[0][0]}") from None
     return record
