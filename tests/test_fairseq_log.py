@@ -81,7 +81,7 @@ def test_the_tail_that_fairseq_drops_is_an_error_that_names_it() -> None:
     lost = [entry for entry in found if entry.error]
     assert [entry.raw for entry in lost] == [b"", b""]
     for entry in lost:
-        message = r"txt:\d+: id (2|4-6): 4 of 12 sentences are missing: 2, 4-6\. .*--required-batch-size-multiple 1"
+        message = r"txt:\d+: id (2|4-6): 4 of 12 sentences are missing: 2, 4, 5, 6\. .*--required-batch-size-multiple 1"
         with pytest.raises(InputError, match=message):
             raise entry.error or AssertionError
     whole = {record.id: record for record in good(entries(GOLDEN / "generate.nbest.txt"))}
@@ -106,7 +106,7 @@ def test_a_dropped_end_is_seen_with_the_sources(tmp_path: Path) -> None:
     assert len(good(read(tmp_path, log))) == 2
     found = read(tmp_path, log, sources=tmp_path / "src")
     assert [entry.record and entry.record.source for entry in found] == ["x", "y", None]
-    assert "id 2-3: 2 of 4 sentences are missing: 2-3" in str(found[2].error)
+    assert "id 2-3: 2 of 4 sentences are missing: 2, 3" in str(found[2].error)
     (tmp_path / "src").write_text("x\n")
     with pytest.raises(InputError, match="a sentence with id 1, but there are 1 sources"):
         read(tmp_path, log, sources=tmp_path / "src")
@@ -213,6 +213,14 @@ def test_what_is_no_log_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_damaged_first_line_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"log\.txt:1: found b'S-0 source', expected <letter>-<id>, a tab"):
         read(tmp_path, "S-0 source\n" + block(0, ["a"])[4:])
+
+
+def test_missing_ids_are_named_one_by_one_where_they_are_few(tmp_path: Path) -> None:
+    few = read(tmp_path, block(0, ["a"]) + block(SHOWN_GAPS + 1, ["b"]))
+    names = ", ".join(map(str, range(1, SHOWN_GAPS + 1)))
+    assert f"{SHOWN_GAPS} of {SHOWN_GAPS + 2} sentences are missing: {names}. " in str(few[1].error)
+    many = read(tmp_path, block(0, ["a"]) + block(2, ["b"]) + block(SHOWN_GAPS + 3, ["c"]))
+    assert f"{SHOWN_GAPS + 1} of {SHOWN_GAPS + 4} sentences are missing: 1, 3-{SHOWN_GAPS + 2}. " in str(many[1].error)
 
 
 def test_large_ids_make_one_gap_and_no_large_memory(tmp_path: Path) -> None:

@@ -65,12 +65,15 @@ def read_fairseq(source: LineSource, num_sentences: int | None = None) -> Iterat
 
 
 def _summary(ids: np.ndarray[tuple[int], np.dtype[np.int64]], end: int) -> str:
-    """The missing ids as text, at most `SHOWN_GAPS` runs of them."""
+    """The missing ids as text: one by one up to `SHOWN_GAPS` of them, else as runs, at most as many."""
     edges = np.concatenate([[-1], ids, [end]])
     before = np.flatnonzero(np.diff(edges) > 1)
-    shown = [_run(int(edges[i]) + 1, int(edges[i + 1])) for i in before[:SHOWN_GAPS]]
+    runs = [range(int(edges[i]) + 1, int(edges[i + 1])) for i in before[:SHOWN_GAPS]]
+    missing = end - len(ids)
+    few = missing <= SHOWN_GAPS
+    shown = [str(i) for run in runs for i in run] if few else [_run(run.start, run.stop) for run in runs]
     rest = ", ..." if len(before) > SHOWN_GAPS else ""
-    return f"{end - len(ids)} of {end} sentences are missing: {', '.join(shown)}{rest}"
+    return f"{missing} of {end} sentences are missing: {', '.join(shown)}{rest}"
 
 
 def _run(start: int, stop: int) -> str:
