@@ -93,9 +93,12 @@ def test_the_tail_that_fairseq_drops_is_an_error_that_names_it() -> None:
 def test_the_tail_that_fairseq_drops_stops_a_conversion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "lists.jsonl"
     command = ["convert", str(GOLDEN / "generate.nbest.tail-dropped.txt"), "--from", "fairseq", "-o", str(out)]
-    assert main(command) == 2
+    assert main(command) == 3
     assert not out.exists()
-    assert "--required-batch-size-multiple 1" in capsys.readouterr().err
+    *_, message = capsys.readouterr().err.splitlines()
+    assert re.match(r"discorank: .*dropped\.txt:\d+: stopped at an error record: id 2: 4 of 12 sentences", message)
+    assert "--required-batch-size-multiple 1" in message
+    assert main(["decode", *command[1:-1], str(tmp_path / "chosen"), "-u", "chrf"]) == 3
     assert main([*command, "--max-errors", "2"]) == 3
     assert len(out.read_text().splitlines()) == 8
 
