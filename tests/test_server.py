@@ -258,7 +258,9 @@ def test_what_may_pass_is_tried_again(broken: Reply) -> None:
         assert len(texts(record)) == 3
         assert len({seen.body["seed"] for seen in server.seen}) == 1  # the same request
     with serving(lambda seen, number: broken) as server:
-        with pytest.raises(ResourceError, match=r"(?s)prompt 'id0': server: .*, 2 times\. Raise retries, or lower conn"):
+        with pytest.raises(
+            ResourceError, match=r"(?s)prompt 'id0': server: .*, 2 times\. Raise retries, or lower conn"
+        ):
             list(generator(server, {"retries": 1}).generate(prompts("a")))
         assert len(server.seen) == 2
 
@@ -270,9 +272,9 @@ def test_a_request_that_takes_too_long_is_tried_again(held: Reply) -> None:
     with serving(lambda seen, number: held if number == 0 else echo(seen, number)) as server:
         (record,) = good(list(generator(server, {"timeout_seconds": 1.0}).generate(prompts("a"))))
         assert len(texts(record)) == 3
-    with serving(lambda seen, number: held) as server:
-        with pytest.raises(ResourceError, match=r"server: no reply within 0\.1 seconds, 2 times"):
-            list(generator(server, {"timeout_seconds": 0.1, "retries": 1}).generate(prompts("a")))
+    message = r"server: no reply within 0\.1 seconds, 2 times"
+    with serving(lambda seen, number: held) as server, pytest.raises(ResourceError, match=message):
+        list(generator(server, {"timeout_seconds": 0.1, "retries": 1}).generate(prompts("a")))
 
 
 def test_an_outage_loses_no_input_whatever_errors_are_allowed(
@@ -289,7 +291,8 @@ def test_an_outage_loses_no_input_whatever_errors_are_allowed(
 
     with serving(answer) as server:
         command = ["generate", str(source), "--from", "text", "--backend", "server", "--base-url", server.url]
-        command += ["--generator", "m", "-n", "2", "--sampling", "ancestral", "--retries", "0", "--connections", "1", "-o", str(out), "--quiet"]
+        command += ["--generator", "m", "-n", "2", "--sampling", "ancestral", "--retries", "0"]
+        command += ["--connections", "1", "-o", str(out), "--quiet"]
         assert main([*command, "--max-errors", "9"]) == 5
         message = "prompt '2': server: status 503: overloaded. Raise retries, or lower connections, and run the same"
         assert message in capsys.readouterr().err
