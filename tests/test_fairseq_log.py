@@ -138,6 +138,23 @@ def test_every_kind_of_line_and_every_copy_is_kept(tmp_path: Path) -> None:
     assert (three.text, three.logprob) == (one.text, -2 * LN2)
 
 
+def test_infinitely_bad_hypotheses_are_kept_without_their_score(tmp_path: Path) -> None:
+    log = block(0, ["a", "b"]).replace("H-0\t-1.5\tb\nD-0\t-1.5", "H-0\t-inf\tb\nD-0\t-inf")
+    (record,) = good(read(tmp_path, log))
+    assert [(one.text, one.fields) for one in record.candidates] == [("a", {"score": -1.5 * LN2}), ("b", {})]
+    assert (
+        main(["convert", str(tmp_path / "log.txt"), "--from", "fairseq", "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    )
+
+
+def test_the_tab_of_an_empty_text_may_be_missing(tmp_path: Path) -> None:
+    log = block(0, [""], "", "") + "A-0\t\nE-0_0\t\n" + block(1, ["b"], "s", "t")
+    whole = read(tmp_path, log)
+    stripped = read(tmp_path, "".join(f"{line.rstrip()}\n" for line in log.splitlines()))
+    assert [entry.record for entry in stripped] == good(whole)
+    assert (good(whole)[0].source, good(whole)[0].candidates[0].text) == ("", "")
+
+
 def test_logs_without_sources_or_detokenised_text_are_read(tmp_path: Path) -> None:
     (zero, one) = good(read(tmp_path, "H-1\t-1\tb\nH-1\t-2\tb\nH-0\t-1\ta\nH-0\t-2\t\n"))
     assert (zero.source, zero.candidates[0].text, zero.candidates[0].logprob) == (None, "a", None)
@@ -157,7 +174,10 @@ def test_logs_of_shards_belong_together(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("H-1 -0.5 text", r"log\.txt:\d+: found 'H-1 -0\.5 text', expected <letter>-<id>, a tab, values"),
-        ("H-1\t-0.5", r"H-: found '-0\.5', expected a score, a tab, a text"),
+        ("H-1\tx y", r"H-: found 'x y', expected a finite number"),
+        ("H-1", r"log\.txt:\d+: found 'H-1', expected <letter>-<id>, a tab, values"),
+        ("H-1\t-1\tx\nP-1", r"log\.txt:\d+: found 'P-1', expected <letter>-<id>, a tab, values"),
+        ("H-1\tinf\tx", "H-: found 'inf', expected a finite number"),
         ("H-1\tnan\tx", "H-: found 'nan', expected a finite number"),
         ("P-1\t-1", "P-: a P- line that belongs to no H- line"),
         ("H-1\t-1\tx\nP-1\t-1 x", "P-: found 'x'"),
@@ -248,8 +268,7 @@ def test_whatever_was_generated_is_read_back(
     for i in order:
         source, found = sentences[i]
         log += f"S-{i}\t{source}\n" + "".join(
-            f"H-{i}\t{score}\t{text}\nD-{i}\t{score}\t{text}\nP-{i}\t{score:.4f} -1.0000\n"
-            for text, score in found
+            f"H-{i}\t{score}\t{text}\nD-{i}\t{score}\t{text}\nP-{i}\t{score:.4f} -1.0000\n" for text, score in found
         )
     path = tmp_path_factory.mktemp("log") / "log.txt"
     path.write_text(log, encoding="utf-8", newline="")

@@ -19,7 +19,8 @@ from ..blocks import ListLines
 from ..source import Line, LineSource, without_trailing_blanks
 
 SPOOL_BYTES = 64 << 20
-RECORD = re.compile(rb"([STHDPAEIWC])-(\d{1,18})(?:_\d+)?\t")
+# editors strip the tab before an empty text
+RECORD = re.compile(rb"(?![HDPIW]-[\d_]+\Z)([STHDPAEIWC])-(\d{1,18})(?:_\d+)?(?:\t|\Z)")
 _DAMAGED = re.compile(rb"[STHDPAEIWC]-\d")
 _TEXTS = frozenset("STHDC")  # kinds with a text that a line break could cut
 _LOG = re.compile(rb"\d{4}-\d\d-\d\d .*\| (INFO|WARNING|ERROR|DEBUG) \||(Generate|Translated) |Namespace\(|\| ")

@@ -2,6 +2,7 @@
 
 fairseq writes base-2 logarithms; here all are natural ones:
     logprob = ln 2 * sum of the P- line (total)        score = ln 2 * the H- score (divided by length ** lenpen)
+A score of -inf, which JSON cannot write, is left out.
 The text is that of the D- line (detokenised), or of the H- line where there is none; T- lines become references.
 fairseq-generate can leave out sentences without a word: every gap in the ids is an error entry.
 """
@@ -182,7 +183,7 @@ class _Reading:
 def _candidate(found: dict[str, Any]) -> Candidate:
     """The candidate of one hypothesis; `tokenized` is its H- text where that is another."""
     text = found.get("D", found["H"])
-    fields = {"score": found["score"]}
+    fields = {} if found["score"] == -inf else {"score": found["score"]}
     if text != found["H"]:
         fields["tokenized"] = found["H"]
     fields |= {name: found[kind] for kind, name in _FIELDS.items() if found.get(kind, []) != []}
@@ -190,11 +191,9 @@ def _candidate(found: dict[str, Any]) -> Candidate:
 
 
 def _scored(rest: str, where: str) -> tuple[float, str]:
-    """Score and text of an H- or D- line."""
-    score, tab, text = rest.partition("\t")
-    if not tab:
-        raise InputError(f"found {excerpt(rest)}, expected a score, a tab, a text", where=where)
-    return finite_number(score, where), text
+    """Score and text of an H- or D- line; the tab of an empty text may be missing."""
+    score, _, text = rest.partition("\t")
+    return _number(score, where), text
 
 
 def _number(text: str, where: str) -> float:
