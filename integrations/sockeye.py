@@ -77,7 +77,8 @@ def _candidate(row: dict[str, Any]) -> dict[str, Any]:
     """The score as a number, of several (target factors) the first; the infinite one of an empty source is left out."""
     score = row.pop("score")
     if isinstance(score, list) and score:
-        score, row["factor_scores"] = score[0], score[1:]
+        score, *factors = score
+        row |= {"factor_scores": factors} if factors else {}
     if score is None or (isinstance(score, float) and not isfinite(score)):
         return row
     if finite(score) is None:

@@ -38,6 +38,8 @@ _MAGIC = (
 class LineSource:
     """The lines of a file, numbered from 1, without their ends; a single pass.
 
+    `open_line` is the number of the last line if no newline ends it, known once that line is read.
+
     Args:
         path: a file, plain or gzip by its first bytes whatever its name; ``-`` is standard input.
         line_bytes: the longest line accepted.
@@ -51,6 +53,7 @@ class LineSource:
         self.name = "stdin" if str(path) == "-" else str(path)
         self._line_bytes = line_bytes
         self._read_bytes = 0
+        self.open_line: int | None = None
         self._file = _open(path)
         self._size_bytes = _size(self._file)
 
@@ -86,6 +89,7 @@ class LineSource:
                 tail += pieces[-1]
                 self._check_length(number + 1, len(tail))
             if tail:
+                self.open_line = number + 1
                 yield number + 1, bytes(tail)
         finally:
             self.close()

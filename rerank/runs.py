@@ -190,14 +190,19 @@ def write_outcomes(
             row = error_row(error, name, entry.line, entry.id)
             if checkpoint.state.counts.get("errors", 0) >= max_errors:
                 checkpoint.leave("errors", row)
-                raise StoppedByErrorsError(
-                    f"stopped at an error record: {error}",
-                    where=f"{name}:{entry.line}",
-                    fix="Mend the line and run again, or allow more with --max-errors",
-                ) from error
+                raise stopped(error, entry, name) from error
             writes, counts = {"errors": row}, {"errors": 1}
         checkpoint.commit(entry.raw, writes, counts)
         on_progress(checkpoint.state.entries)
+
+
+def stopped(error: DiscorankError, entry: Place, name: str) -> StoppedByErrorsError:
+    """What ends a run at one error record more than it may have."""
+    return StoppedByErrorsError(
+        f"stopped at an error record: {_placed(error, entry, name)}",
+        where=f"{name}:{entry.line}",
+        fix="Mend it and run again, or allow more with --max-errors",
+    )
 
 
 def _placed(error: DiscorankError, entry: Place, name: str) -> DiscorankError:

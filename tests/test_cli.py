@@ -198,7 +198,8 @@ def test_convert_and_back(tmp_path: Path, capsys: Captured) -> None:
 
 def test_convert_leaves_nothing_half_written(tmp_path: Path, capsys: Captured) -> None:
     source = write_lists(tmp_path / "in.jsonl", [*made_lists(3), {"id": 7}])
-    assert main(["convert", str(source), "-o", str(tmp_path / "out"), "--quiet"]) == 2
+    assert main(["convert", str(source), "-o", str(tmp_path / "out"), "--quiet"]) == 3
+    assert "in.jsonl:4: stopped at an error record: id: " in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl"]
     assert main(["convert", str(source), "-o", str(tmp_path / "out"), "--quiet", "--max-errors", "1"]) == 3
     assert len((tmp_path / "out").read_text().splitlines()) == 3

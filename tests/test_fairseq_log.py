@@ -81,7 +81,7 @@ def test_the_tail_that_fairseq_drops_is_an_error_that_names_it() -> None:
     lost = [entry for entry in found if entry.error]
     assert [entry.raw for entry in lost] == [b"", b""]
     for entry in lost:
-        message = r"txt:\d+: id (2|4-6): 4 of 12 sentences are missing: 2, 4-6\. .*--required-batch-size-multiple 1"
+        message = r"txt:\d+: id (2|4-6): 4 of 12 sentences are missing: 2, 4, 5, 6\. .*--required-batch-size-multiple 1"
         with pytest.raises(InputError, match=message):
             raise entry.error or AssertionError
     whole = {record.id: record for record in good(entries(GOLDEN / "generate.nbest.txt"))}
@@ -93,9 +93,12 @@ def test_the_tail_that_fairseq_drops_is_an_error_that_names_it() -> None:
 def test_the_tail_that_fairseq_drops_stops_a_conversion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "lists.jsonl"
     command = ["convert", str(GOLDEN / "generate.nbest.tail-dropped.txt"), "--from", "fairseq", "-o", str(out)]
-    assert main(command) == 2
+    assert main(command) == 3
     assert not out.exists()
-    assert "--required-batch-size-multiple 1" in capsys.readouterr().err
+    *_, message = capsys.readouterr().err.splitlines()
+    assert re.match(r"discorank: .*dropped\.txt:\d+: stopped at an error record: id 2: 4 of 12 sentences", message)
+    assert "--required-batch-size-multiple 1" in message
+    assert main(["decode", *command[1:-1], str(tmp_path / "chosen"), "-u", "chrf"]) == 3
     assert main([*command, "--max-errors", "2"]) == 3
     assert len(out.read_text().splitlines()) == 8
 
@@ -106,7 +109,7 @@ def test_a_dropped_end_is_seen_with_the_sources(tmp_path: Path) -> None:
     assert len(good(read(tmp_path, log))) == 2
     found = read(tmp_path, log, sources=tmp_path / "src")
     assert [entry.record and entry.record.source for entry in found] == ["x", "y", None]
-    assert "id 2-3: 2 of 4 sentences are missing: 2-3" in str(found[2].error)
+    assert "id 2-3: 2 of 4 sentences are missing: 2, 3" in str(found[2].error)
     (tmp_path / "src").write_text("x\n")
     with pytest.raises(InputError, match="a sentence with id 1, but there are 1 sources"):
         read(tmp_path, log, sources=tmp_path / "src")
@@ -135,6 +138,23 @@ def test_every_kind_of_line_and_every_copy_is_kept(tmp_path: Path) -> None:
     assert (three.text, three.logprob) == (one.text, -2 * LN2)
 
 
+def test_infinitely_bad_hypotheses_are_kept_without_their_score(tmp_path: Path) -> None:
+    log = block(0, ["a", "b"]).replace("H-0\t-1.5\tb\nD-0\t-1.5", "H-0\t-inf\tb\nD-0\t-inf")
+    (record,) = good(read(tmp_path, log))
+    assert [(one.text, one.fields) for one in record.candidates] == [("a", {"score": -1.5 * LN2}), ("b", {})]
+    assert (
+        main(["convert", str(tmp_path / "log.txt"), "--from", "fairseq", "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    )
+
+
+def test_the_tab_of_an_empty_text_may_be_missing(tmp_path: Path) -> None:
+    log = block(0, [""], "", "") + "A-0\t\nE-0_0\t\n" + block(1, ["b"], "s", "t")
+    whole = read(tmp_path, log)
+    stripped = read(tmp_path, "".join(f"{line.rstrip()}\n" for line in log.splitlines()))
+    assert [entry.record for entry in stripped] == good(whole)
+    assert (good(whole)[0].source, good(whole)[0].candidates[0].text) == ("", "")
+
+
 def test_logs_without_sources_or_detokenised_text_are_read(tmp_path: Path) -> None:
     (zero, one) = good(read(tmp_path, "H-1\t-1\tb\nH-1\t-2\tb\nH-0\t-1\ta\nH-0\t-2\t\n"))
     assert (zero.source, zero.candidates[0].text, zero.candidates[0].logprob) == (None, "a", None)
@@ -154,7 +174,10 @@ def test_logs_of_shards_belong_together(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("H-1 -0.5 text", r"log\.txt:\d+: found 'H-1 -0\.5 text', expected <letter>-<id>, a tab, values"),
-        ("H-1\t-0.5", r"H-: found '-0\.5', expected a score, a tab, a text"),
+        ("H-1\tx y", r"H-: found 'x y', expected a finite number"),
+        ("H-1", r"log\.txt:\d+: found 'H-1', expected <letter>-<id>, a tab, values"),
+        ("H-1\t-1\tx\nP-1", r"log\.txt:\d+: found 'P-1', expected <letter>-<id>, a tab, values"),
+        ("H-1\tinf\tx", "H-: found 'inf', expected a finite number"),
         ("H-1\tnan\tx", "H-: found 'nan', expected a finite number"),
         ("P-1\t-1", "P-: a P- line that belongs to no H- line"),
         ("H-1\t-1\tx\nP-1\t-1 x", "P-: found 'x'"),
@@ -181,8 +204,8 @@ def test_a_bad_line_spoils_the_list_of_its_id(tmp_path: Path, line: str, message
     ("log", "message"),
     [
         (
-            block(0, ["a", "b"]) + block(1, ["c"]),
-            "log.txt:8: fewer hypotheses than the other sentences have, and the log",
+            block(0, ["a", "b"]) + block(1, ["c", "d"])[:-2],
+            r"log.txt:8: no newline ends the log\. Was it cut off\? If not, add the newline",
         ),
         (block(0, ["a", "b"]) + block(1, ["c", "d"])[:-20], "log.txt:8: hypothesis 1 has no P- line"),
         (block(0, ["a"]) + "S-1\ts\n", r"log.txt:5: no H- line\. Was the log cut off, or written with --quiet"),
@@ -196,9 +219,11 @@ def test_a_log_that_is_cut_off_or_mixed_is_an_error(tmp_path: Path, log: str, me
         raise one.error or AssertionError
 
 
-def test_a_list_with_fewer_hypotheses_in_the_middle_is_no_error(tmp_path: Path) -> None:
-    log = block(0, ["a"]) + block(1, ["b", "c"]) + block(2, ["d"])
-    assert [len(record.candidates) for record in good(read(tmp_path, log))] == [1, 2, 1]
+@pytest.mark.parametrize("end", ["", "Generate test with beam=2: BLEU4 = 1", "2024-01-02 10:00:00 | INFO | x", "\n "])
+@pytest.mark.parametrize("sizes", [[1, 2, 1], [2, 2, 1], [1, 1, 2]])
+def test_lists_of_different_sizes_are_no_error(tmp_path: Path, sizes: list[int], end: str) -> None:
+    log = "".join(block(i, ["a", "b"][:size]) for i, size in enumerate(sizes)) + end
+    assert [len(record.candidates) for record in good(read(tmp_path, log))] == sizes
 
 
 @pytest.mark.parametrize("text", ['{"id": "a", "candidates": ["x"]}\n', "one\ntwo\n", "S-x\ttext\n", "\n \nx\n"])
@@ -211,6 +236,14 @@ def test_what_is_no_log_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_damaged_first_line_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"log\.txt:1: found b'S-0 source', expected <letter>-<id>, a tab"):
         read(tmp_path, "S-0 source\n" + block(0, ["a"])[4:])
+
+
+def test_missing_ids_are_named_one_by_one_where_they_are_few(tmp_path: Path) -> None:
+    few = read(tmp_path, block(0, ["a"]) + block(SHOWN_GAPS + 1, ["b"]))
+    names = ", ".join(map(str, range(1, SHOWN_GAPS + 1)))
+    assert f"{SHOWN_GAPS} of {SHOWN_GAPS + 2} sentences are missing: {names}. " in str(few[1].error)
+    many = read(tmp_path, block(0, ["a"]) + block(2, ["b"]) + block(SHOWN_GAPS + 3, ["c"]))
+    assert f"{SHOWN_GAPS + 1} of {SHOWN_GAPS + 4} sentences are missing: 1, 3-{SHOWN_GAPS + 2}. " in str(many[1].error)
 
 
 def test_large_ids_make_one_gap_and_no_large_memory(tmp_path: Path) -> None:
@@ -231,13 +264,11 @@ def test_whatever_was_generated_is_read_back(
 ) -> None:
     order = list(range(len(sentences)))
     draw.shuffle(order)
-    width = min(len(found) for _, found in sentences)
     log = ""
     for i in order:
         source, found = sentences[i]
         log += f"S-{i}\t{source}\n" + "".join(
-            f"H-{i}\t{score}\t{text}\nD-{i}\t{score}\t{text}\nP-{i}\t{score:.4f} -1.0000\n"
-            for text, score in found[:width]
+            f"H-{i}\t{score}\t{text}\nD-{i}\t{score}\t{text}\nP-{i}\t{score:.4f} -1.0000\n" for text, score in found
         )
     path = tmp_path_factory.mktemp("log") / "log.txt"
     path.write_text(log, encoding="utf-8", newline="")
@@ -246,8 +277,8 @@ def test_whatever_was_generated_is_read_back(
         records = good(entries(path))
     assert [record.source for record in records] == [source for source, _ in sentences]
     for record, (_, found) in zip(records, sentences, strict=True):
-        assert [candidate.text for candidate in record.candidates] == [text for text, _ in found[:width]]
-        for candidate, (_, score) in zip(record.candidates, found, strict=False):
+        assert [candidate.text for candidate in record.candidates] == [text for text, _ in found]
+        for candidate, (_, score) in zip(record.candidates, found, strict=True):
             assert candidate.logprob == pytest.approx(LN2 * (score - 1), abs=1e-4)
 
 

@@ -113,7 +113,7 @@ def test_sockeye_lines_become_lists(tmp_path: Path) -> None:
     )
     assert (one.id, one.source, one.document, one.position, one.extra) == ("1", "quelle", "d", 4, {"domain": "x"})
     assert [(c.text, c.logprob, c.fields) for c in one.candidates] == [
-        ("a", None, {"score": 0.5, "alignment": [[0, 0]], "factor_scores": []}),
+        ("a", None, {"score": 0.5, "alignment": [[0, 0]]}),
         ("b", None, {"score": 1.5, "alignment": [], "factor_scores": [2]}),
     ]
     assert (two.id, two.candidates[0].text, two.candidates[0].fields) == ("z", "only", {"score": 2})

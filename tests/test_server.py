@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discorank.cli.main import main
 from discorank.cli.server import server_generator
 from discorank.integrations import server as server_module
 from discorank.integrations.generating import Generated, Generator, Prompt
@@ -257,11 +258,11 @@ def test_what_may_pass_is_tried_again(broken: Reply) -> None:
         assert len(texts(record)) == 3
         assert len({seen.body["seed"] for seen in server.seen}) == 1  # the same request
     with serving(lambda seen, number: broken) as server:
-        (found,) = generator(server, {"retries": 1}).generate(prompts("a"))
+        with pytest.raises(
+            ResourceError, match=r"(?s)prompt 'id0': server: .*, 2 times\. Raise retries, or lower conn"
+        ):
+            list(generator(server, {"retries": 1}).generate(prompts("a")))
         assert len(server.seen) == 2
-    assert isinstance(found, DiscorankError)
-    assert not isinstance(found, InputError)
-    assert str(found).endswith(", 2 times. Raise retries, or lower connections")
 
 
 @pytest.mark.parametrize(
@@ -271,9 +272,35 @@ def test_a_request_that_takes_too_long_is_tried_again(held: Reply) -> None:
     with serving(lambda seen, number: held if number == 0 else echo(seen, number)) as server:
         (record,) = good(list(generator(server, {"timeout_seconds": 1.0}).generate(prompts("a"))))
         assert len(texts(record)) == 3
-    with serving(lambda seen, number: held) as server:
-        (found,) = generator(server, {"timeout_seconds": 0.1, "retries": 1}).generate(prompts("a"))
-        assert "server: no reply within 0.1 seconds, 2 times" in str(found)
+    message = r"server: no reply within 0\.1 seconds, 2 times"
+    with serving(lambda seen, number: held) as server, pytest.raises(ResourceError, match=message):
+        list(generator(server, {"timeout_seconds": 0.1, "retries": 1}).generate(prompts("a")))
+
+
+def test_an_outage_loses_no_input_whatever_errors_are_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    source.write_text("a\nrefused\nb\nc\n")
+    outage = True
+
+    def answer(seen: Seen, number: int) -> Reply:
+        if seen.body["prompt"] == "refused":
+            return Reply({"error": "too long"}, 400)
+        return Reply({"error": "overloaded"}, 503) if outage and seen.body["prompt"] == "b" else echo(seen, number)
+
+    with serving(answer) as server:
+        command = ["generate", str(source), "--from", "text", "--backend", "server", "--base-url", server.url]
+        command += ["--generator", "m", "-n", "2", "--sampling", "ancestral", "--retries", "0"]
+        command += ["--connections", "1", "-o", str(out), "--quiet"]
+        assert main([*command, "--max-errors", "9"]) == 5
+        message = "prompt '2': server: status 503: overloaded. Raise retries, or lower connections, and run the same"
+        assert message in capsys.readouterr().err
+        outage = False
+        assert main([*command, "--max-errors", "9"]) == 3
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["0", "2", "3"]
+    (error,) = (json.loads(line) for line in (tmp_path / "out.jsonl.errors.jsonl").read_text().splitlines())
+    assert (error["id"], error["reason"]) == ("1", "status 400: too long")
 
 
 def test_a_reply_too_large_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

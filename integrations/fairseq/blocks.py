@@ -2,7 +2,7 @@
 
     S-<id> source    T-<id> target    H-<id> score text    D-<id> score text    P-<id> scores of tokens
     A-<id> alignment    E-<id>_<step> text    I-<id> steps    W-<id> seconds    C-<id> constraint
-A block is a run of lines of one id. Blocks go to a temporary file; in memory stay 32 bytes for each.
+A block is a run of lines of one id. Blocks go to a temporary file; in memory stay 24 bytes for each.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from ..blocks import ListLines
 from ..source import Line, LineSource, without_trailing_blanks
 
 SPOOL_BYTES = 64 << 20
-RECORD = re.compile(rb"([STHDPAEIWC])-(\d{1,18})(?:_\d+)?\t")
+# editors strip the tab before an empty text
+RECORD = re.compile(rb"(?![HDPIW]-[\d_]+\Z)([STHDPAEIWC])-(\d{1,18})(?:_\d+)?(?:\t|\Z)")
 _DAMAGED = re.compile(rb"[STHDPAEIWC]-\d")
 _TEXTS = frozenset("STHDC")  # kinds with a text that a line break could cut
 _LOG = re.compile(rb"\d{4}-\d\d-\d\d .*\| (INFO|WARNING|ERROR|DEBUG) \||(Generate|Translated) |Namespace\(|\| ")
 
 
 class Block(NamedTuple):
-    """The lines of one sentence; `cut`: the log ends with them, and all other sentences have more hypotheses."""
+    """The lines of one sentence; `cut`: the log ends within them, at a line that no newline ends."""
 
     id: int
     lines: list[Line]
@@ -44,10 +45,11 @@ class Blocks:
     """
 
     def __init__(self, source: LineSource) -> None:
-        self._ids, self._offsets, self._sizes, self._hypotheses = (array("q") for _ in range(4))
+        self._ids, self._offsets, self._sizes = (array("q") for _ in range(3))
         self._file = SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115  closed by `close`
         self.kinds: set[str] = set()
         self.last_line = 0
+        self._cut = False
         try:
             self._read(source)
         except BaseException:
@@ -61,11 +63,10 @@ class Blocks:
     def __iter__(self) -> Iterator[Block]:
         """The blocks by id, those of one id in the order of the log."""
         last = len(self._ids) - 1
-        cut = last > 0 and len(set(self._hypotheses[:-1])) == 1 and self._hypotheses[-1] < self._hypotheses[0]
         for at in np.argsort(np.asarray(self._ids), kind="stable").tolist():
             self._file.seek(self._offsets[at])
             data = self._file.read(self._sizes[at])
-            yield Block(self._ids[at], [_loaded(line) for line in data.split(b"\n")[:-1]], cut and at == last)
+            yield Block(self._ids[at], [_loaded(line) for line in data.split(b"\n")[:-1]], self._cut and at == last)
 
     @property
     def ids(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -90,6 +91,7 @@ class Blocks:
                 continue
             block.add((number, line))
         if block.lines:
+            self._cut = block.lines[-1][0] == source.open_line
             self._add(current, block, kinds)
         elif stray:
             raise source.refusal(stray, "no line of a fairseq log (S-0, H-0, ...) in the file", _FIX)
@@ -99,7 +101,6 @@ class Blocks:
         self._ids.append(identity)
         self._offsets.append(self._file.tell())
         self._sizes.append(len(data))
-        self._hypotheses.append(kinds.count("H"))
         self._file.write(data)
         self.kinds.update(kinds)
 

@@ -2,6 +2,7 @@
 
 fairseq writes base-2 logarithms; here all are natural ones:
     logprob = ln 2 * sum of the P- line (total)        score = ln 2 * the H- score (divided by length ** lenpen)
+A score of -inf, which JSON cannot write, is left out.
 The text is that of the D- line (detokenised), or of the H- line where there is none; T- lines become references.
 fairseq-generate can leave out sentences without a word: every gap in the ids is an error entry.
 """
@@ -65,12 +66,15 @@ def read_fairseq(source: LineSource, num_sentences: int | None = None) -> Iterat
 
 
 def _summary(ids: np.ndarray[tuple[int], np.dtype[np.int64]], end: int) -> str:
-    """The missing ids as text, at most `SHOWN_GAPS` runs of them."""
+    """The missing ids as text: one by one up to `SHOWN_GAPS` of them, else as runs, at most as many."""
     edges = np.concatenate([[-1], ids, [end]])
     before = np.flatnonzero(np.diff(edges) > 1)
-    shown = [_run(int(edges[i]) + 1, int(edges[i + 1])) for i in before[:SHOWN_GAPS]]
+    runs = [range(int(edges[i]) + 1, int(edges[i + 1])) for i in before[:SHOWN_GAPS]]
+    missing = end - len(ids)
+    few = missing <= SHOWN_GAPS
+    shown = [str(i) for run in runs for i in run] if few else [_run(run.start, run.stop) for run in runs]
     rest = ", ..." if len(before) > SHOWN_GAPS else ""
-    return f"{end - len(ids)} of {end} sentences are missing: {', '.join(shown)}{rest}"
+    return f"{missing} of {end} sentences are missing: {', '.join(shown)}{rest}"
 
 
 def _run(start: int, stop: int) -> str:
@@ -102,7 +106,7 @@ def _record(block: Block, every: frozenset[str], name: str) -> CandidateList:
     try:
         record = reading.record(str(block.id))
         if block.cut:
-            raise InputError("fewer hypotheses than the other sentences have, and the log ends", fix="Was it cut off?")
+            raise InputError("no newline ends the log", fix="Was it cut off? If not, add the newline")
     except InputError as error:
         raise error.inside(f"{name}:{block.lines[0][0]}") from None
     return record
@@ -179,7 +183,7 @@ class _Reading:
 def _candidate(found: dict[str, Any]) -> Candidate:
     """The candidate of one hypothesis; `tokenized` is its H- text where that is another."""
     text = found.get("D", found["H"])
-    fields = {"score": found["score"]}
+    fields = {} if found["score"] == -inf else {"score": found["score"]}
     if text != found["H"]:
         fields["tokenized"] = found["H"]
     fields |= {name: found[kind] for kind, name in _FIELDS.items() if found.get(kind, []) != []}
@@ -187,11 +191,9 @@ def _candidate(found: dict[str, Any]) -> Candidate:
 
 
 def _scored(rest: str, where: str) -> tuple[float, str]:
-    """Score and text of an H- or D- line."""
-    score, tab, text = rest.partition("\t")
-    if not tab:
-        raise InputError(f"found {excerpt(rest)}, expected a score, a tab, a text", where=where)
-    return finite_number(score, where), text
+    """Score and text of an H- or D- line; the tab of an empty text may be missing."""
+    score, _, text = rest.partition("\t")
+    return _number(score, where), text
 
 
 def _number(text: str, where: str) -> float:

@@ -17,7 +17,7 @@ from time import time
 from types import TracebackType
 from typing import Any
 
-from ...metrics.errors import DiscorankError, InputError, ResourceError
+from ...metrics.errors import InputError, ResourceError
 from ..strictjson import parse_json
 from .settings import Connection
 
@@ -38,6 +38,10 @@ class RefusedError(InputError):
 
 class UnusableError(InputError):
     """The server will do nothing: a key, a model or an address that it does not know."""
+
+
+class ExhaustedError(ResourceError):
+    """What may pass did not while the request was repeated; later it may."""
 
 
 class _PassingError(Exception):
@@ -98,7 +102,8 @@ class Client:
             ResourceError: the server cannot be reached.
             RefusedError: it answers that the request is wrong.
             UnusableError: it answers with any other code that will not pass.
-            DiscorankError: what may pass did not; a reply is too large; the request cannot be written as JSON.
+            ExhaustedError: what may pass did not.
+            InputError: a reply is too large; the request cannot be written as JSON.
         """
         future = asyncio.run_coroutine_threadsafe(self._posted(path, body), self._loop)
         self._open.add(future)
@@ -124,7 +129,7 @@ class Client:
         except _PassingError as error:
             found = f"{error.found}, {attempts} times" if attempts > 1 else error.found
             if error.reached:
-                raise DiscorankError(found, where="server", fix="Raise retries, or lower connections") from None
+                raise ExhaustedError(found, where="server", fix="Raise retries, or lower connections") from None
             raise ResourceError(found, where="server", fix="Start it, then run the same command again") from None
 
     def _wait_seconds(self, state: Any) -> float:

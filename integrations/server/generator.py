@@ -8,9 +8,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any
 
-from ...metrics.errors import DiscorankError, ResourceError
+from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ..generating import Generated, Prompt
-from .client import Client, RefusedError, UnusableError
+from .client import Client, ExhaustedError, RefusedError, UnusableError
 from .drawing import Drawing, outcome
 from .replies import candidates_in
 from .settings import Connection, ServerSettings
@@ -65,7 +65,7 @@ class ServerGenerator:
         `missing_pseudo_references`) says how many did not, and `missing_because` why.
 
         Raises:
-            ResourceError: the server cannot be reached.
+            ResourceError: the server cannot be reached, or a prompt has no candidate since it failed for so long.
             InputError: it refuses the key, or does not know the model.
         """
         with Client(self.connection) as client:
@@ -88,7 +88,11 @@ class ServerGenerator:
             job = jobs.popleft()
             if job.fatal is not None:
                 raise job.fatal
-            yield outcome(job.prompt, job.drawings)
+            found = outcome(job.prompt, job.drawings)
+            if isinstance(found, ExhaustedError):
+                fix = f"{found.fix}, and run the same command again; if this prompt alone fails, leave it out"
+                raise ExhaustedError(found.found, where=f"prompt {job.prompt.id!r}: server", fix=fix)
+            yield found
 
     def _ask(self, job: _Job, client: Client, under_way: dict[Future[Any], Request]) -> None:
         """Sends the requests that a job lacks."""
@@ -104,10 +108,12 @@ class ServerGenerator:
             choices = candidates_in(future.result(), self.settings.chat)
         except RefusedError as error:
             drawing.refused(n, error)
-        except (ResourceError, UnusableError) as error:
+        except UnusableError as error:
             job.fatal = error
-        except DiscorankError as error:
+        except (ExhaustedError, InputError) as error:
             drawing.failed(n, error)
+        except ResourceError as error:
+            job.fatal = error
         else:
             drawing.take(call, n, choices)
             if drawing.found[call] and (drawing.single or len(choices) == 1 < n):

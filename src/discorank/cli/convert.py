@@ -12,6 +12,7 @@ from pydantic import Field
 from ..metrics.settings import settings
 from ..rerank.lists import write_list
 from ..rerank.rows import as_line, error_row
+from ..rerank.runs import stopped
 from .console import Progress, say
 from .inputs import InputOptions, open_input
 from .options import Options
@@ -53,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
                 errors += 1
                 sys.stderr.write(error_row(entry.error, lists.name, entry.line, entry.id).decode())
                 if errors > values["max_errors"]:
-                    raise entry.error
+                    raise stopped(entry.error, entry, lists.name)
             elif entry.record is not None:
                 file.write(as_line(write_list(entry.record)))
                 done += 1
