@@ -254,7 +254,12 @@ def test_fewer_pairs_are_a_sample_of_all() -> None:
 def test_a_training_on_fewer_pairs_samples_them(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     plain = Examples.of
-    monkeypatch.setattr(Examples, "of", lambda rows, chosen=None: (seen.append(chosen), plain(rows, chosen))[1])
+
+    def of(rows: Any, chosen: Any = None) -> Examples:
+        seen.append(chosen)
+        return plain(rows, chosen)
+
+    monkeypatch.setattr(Examples, "of", of)
     how = Training(**{**TRAINING.__dict__, "epochs": 1, "pairs": 10})
     stage = fit(work, tmp_path / "model", how, "cpu", folder="few")
     assert stage.counts is not None
