@@ -486,7 +486,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ]
     rated.write_text("".join(json.dumps(pair) + "\n" for pair in pairs[:12]))
     where = ["-o", str(model), "--text-field", "en", "--source-field", "de", "--device", "cpu"]
-    how = ["--encoder", ENCODER, "--backbone", ENCODER, "--neighbours", "8", "--margin", "0.9", "--epochs", "4"]
+    how = ["--encoder", ENCODER, "--backbone", ENCODER, "--neighbours", "8", "--margin", "0.9", "--epochs", "2"]
     how += [
         "--identical",
         "1",
