@@ -254,7 +254,12 @@ def test_fewer_pairs_are_a_sample_of_all() -> None:
 def test_a_training_on_fewer_pairs_samples_them(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     plain = Examples.of
-    monkeypatch.setattr(Examples, "of", lambda rows, chosen=None: (seen.append(chosen), plain(rows, chosen))[1])
+
+    def of(rows: Any, chosen: Any = None) -> Examples:
+        seen.append(chosen)
+        return plain(rows, chosen)
+
+    monkeypatch.setattr(Examples, "of", of)
     how = Training(**{**TRAINING.__dict__, "epochs": 1, "pairs": 10})
     stage = fit(work, tmp_path / "model", how, "cpu", folder="few")
     assert stage.counts is not None
@@ -481,7 +486,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ]
     rated.write_text("".join(json.dumps(pair) + "\n" for pair in pairs[:12]))
     where = ["-o", str(model), "--text-field", "en", "--source-field", "de", "--device", "cpu"]
-    how = ["--encoder", ENCODER, "--backbone", ENCODER, "--neighbours", "8", "--margin", "0.9", "--epochs", "4"]
+    how = ["--encoder", ENCODER, "--backbone", ENCODER, "--neighbours", "8", "--margin", "0.9", "--epochs", "2"]
     how += [
         "--identical",
         "1",

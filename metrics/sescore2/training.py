@@ -164,8 +164,13 @@ class Run:
         rows, views = np.unique(self.examples.references), self.how.frozen_layers >= 0
         low, high = bounds(self.network, self.ids, rows, self.padding, random, views=views)
         training = {name: list(v) if isinstance(v, tuple) else v for name, v in lasting(self.how).items()}
-        about = {"max_tokens": self.how.max_tokens, "low": low, "high": high, "training": training}
-        about["stage"] = self.stage.digest
+        about = {
+            "max_tokens": self.how.max_tokens,
+            "low": low,
+            "high": high,
+            "training": training,
+            "stage": self.stage.digest,
+        }
         save_model(out, self.network, self.folder, about)
 
     @property
