@@ -1,7 +1,8 @@
 """A run of a generator: inputs in, one candidate list per line out, resumable by the same command.
 
     {"id", "source", "candidates", ...}      and "chosen": the index of the candidate, where something chooses
-A list is written and saved as soon as it and those before it are there. Outputs, checkpoints and error records are those of decoding runs.
+A list is written and saved as soon as it and those before it are there. Outputs,
+checkpoints and error records are those of decoding runs.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ decider nothing is chosen, and inputs need no document. It knows neither files n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -150,31 +150,32 @@ class Turns:
         Raises:
             DiscorankError: nothing more can be generated; what was finished before has come out.
         """
-        found: dict[int, Turn | DiscorankError] = {}
+        return _in_order(self._numbered(inputs))
+
+    def _numbered(self, inputs: Sequence[Prompt | DiscorankError]) -> Iterator[tuple[int, Turn | DiscorankError]]:
+        """Place and outcome of every input, in the order in which they come."""
+        yield from ((place, given) for place, given in enumerate(inputs) if isinstance(given, DiscorankError))
+        lanes = self._lanes(inputs)
+        while any(waiting for _, waiting in lanes):
+            wave = [(lane, job) for lane, waiting in lanes for job in self._ready(lane, waiting)]
+            for (lane, job), outcome in zip(wave, self._wave([job for _, job in wave]), strict=True):
+                if self.decider is not None:
+                    lane.extend(job.prompt, _text_of(outcome), self.width)
+                yield job.place, outcome
+
+    def _lanes(self, inputs: Sequence[Prompt | DiscorankError]) -> list[tuple[_Lane, deque[_Job]]]:
+        """The inputs of every document, in order."""
         lanes: list[tuple[_Lane, deque[_Job]]] = []
         for place, given in enumerate(inputs):
             if isinstance(given, DiscorankError):
-                found[place], self.broken = given, True
+                self.broken = True
                 continue
             lane = self._lane_of(given)
             if not lanes or lanes[-1][0] is not lane:
                 lanes.append((lane, deque()))
             lanes[-1][1].append(_Job(place, given, self.broken))
             self.broken = False
-        places = iter(range(len(inputs)))
-        place = next(places, None)
-        while place is not None:
-            wave = [(lane, job) for lane, waiting in lanes for job in self._ready(lane, waiting)]
-            for (lane, job), outcome in zip(wave, self._wave([job for _, job in wave]), strict=True):
-                found[job.place] = outcome
-                if self.decider is not None:
-                    lane.extend(job.prompt, _text_of(outcome), self.width)
-                while place in found:
-                    yield found.pop(place)
-                    place = next(places, None)
-            while place in found:  # errors alone
-                yield found.pop(place)
-                place = next(places, None)
+        return lanes
 
     def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
         """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
@@ -212,7 +213,7 @@ class Turns:
         stopped: BaseException | None = None
         try:
             for outcome in self._made(jobs):
-                made.append(outcome)  # noqa: PERF402  what came before an error is kept
+                made.append(outcome)
         except (DiscorankError, KeyboardInterrupt) as error:
             stopped = error
         lists = [(turn.record, job.context) for turn, job in zip(made, jobs, strict=False) if isinstance(turn, Turn)]
@@ -254,6 +255,17 @@ class Turns:
 
         outcomes = Scheduler(decide, engine).run((None, record) for record, _ in lists)
         return [outcome for _, outcome in outcomes if outcome is not None]
+
+
+def _in_order(numbered: Iterable[tuple[int, Turn | DiscorankError]]) -> Iterator[Turn | DiscorankError]:
+    """Outcomes by place, each as soon as all before it are there."""
+    waiting: dict[int, Turn | DiscorankError] = {}
+    at = 0
+    for place, outcome in numbered:
+        waiting[place] = outcome
+        while at in waiting:
+            yield waiting.pop(at)
+            at += 1
 
 
 def _text_of(outcome: Turn | DiscorankError) -> str | None:

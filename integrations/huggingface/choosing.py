@@ -104,11 +104,18 @@ class CustomGenerate:
         """The chosen sequences [inputs, longest], as ``model.generate`` returns them.
 
         Raises:
-            InputError: num_return_sequences is not 1, or the inputs are embeddings.
+            InputError: num_return_sequences is not 1, there is max_time or a stopping criterion of the caller's, or the
+                inputs are embeddings.
         """
         if generation_config.num_return_sequences != 1:
             fix = "Set num_candidates in custom_generate"
             raise InputError("one sequence is chosen for each input", where="num_return_sequences", fix=fix)
+        if generation_config.max_time is not None:
+            fix = "Set max_new_tokens; what is chosen must not depend on time"
+            raise InputError("candidates are not cut by time", where="max_time", fix=fix)
+        if not all(type(one).__module__.startswith("transformers.") for one in stopping_criteria):
+            fix = "Set max_new_tokens or eos_token_id"
+            raise InputError("candidates are not cut by criteria", where="stopping_criteria", fix=fix)
         if inputs_tensor is None or inputs_tensor.is_floating_point():
             raise InputError("the inputs are no token ids", where="inputs", fix="Give input_ids")
         inputs = _unpadded(inputs_tensor, model_kwargs.get("attention_mask"))

@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 from ...metrics.errors import DiscorankError, InputError
 from ...rerank.lists import Candidate
 from ..generating import Generated, Prompt
-from .checks import check_ids, check_length, check_model, check_settings, check_target, language_id, new_tokens
+from .checks import (
+    check_config,
+    check_ids,
+    check_length,
+    check_model,
+    check_settings,
+    check_target,
+    language_id,
+    new_tokens,
+)
 from .decoding import Decoding, Ids
 from .settings import GenerationSettings
 
@@ -65,6 +74,7 @@ class HuggingFaceGenerator:
         check_settings(model, tokenizer, settings)
         self.model, self.tokenizer, self.settings, self.name = model, tokenizer, settings, name
         config = deepcopy(model.generation_config if config is None else config)
+        check_config(config)
         if settings.target_lang is not None:
             config.forced_bos_token_id = language_id(tokenizer, settings.target_lang, "target_lang")
         check_target(tokenizer, config)
