@@ -219,8 +219,11 @@ class Turns:
         lists = [(turn.record, job.context) for turn, job in zip(made, jobs, strict=False) if isinstance(turn, Turn)]
         chosen = iter(self._decided(lists))
         for turn in made:
-            ranking = next(chosen) if isinstance(turn, Turn) else turn
-            yield turn._replace(chosen=ranking.index) if isinstance(ranking, Ranking) else ranking
+            if isinstance(turn, DiscorankError):
+                yield turn
+                continue
+            ranking = next(chosen)
+            yield ranking if isinstance(ranking, DiscorankError) else turn._replace(chosen=ranking.index)
         if stopped is not None:
             raise stopped
 

@@ -289,11 +289,18 @@ def test_bad_inputs_say_what_is_wrong(row: Any, message: str, tmp_path: Path) ->
 
 def test_plain_text_is_numbered(tmp_path: Path) -> None:
     source = tmp_path / "in.txt"
-    source.write_text('one\r\n{"two"}\n\n')
+    source.write_text('one\r\n{"two"}\n\nfour\n\n')
     entries = list(read_prompts(source, "text"))
-    assert [(e.id, e.record and e.record.source) for e in entries] == [("0", "one"), ("1", '{"two"}')]
+    found = [(e.id, e.record and e.record.source) for e in entries]
+    assert found == [("0", "one"), ("1", '{"two"}'), ("2", None), ("3", "four")]
     with pytest.raises(InputError, match="unknown format 'txt'"):
         read_prompts("nowhere", "txt")
+
+
+def test_an_id_that_was_there_before_is_told_in_the_words_of_inputs(tmp_path: Path) -> None:
+    source = written(tmp_path / "in.jsonl", [{"id": "a", "source": "x"}] * 2)
+    _, entry = read_prompts(source)
+    assert str(entry.error).endswith("id: 'a' was there before, expected a new id. Give every input its own id")
 
 
 def test_templates() -> None:
@@ -390,6 +397,16 @@ def test_the_command_in_turns(folder: Path, tmp_path: Path) -> None:
         (["--backend", "abacus"], "backend"),
         (["--model", "x"], "Name the model that generates with --generator"),
         (["-o", "out.gz"], "Leave .gz off"),
+        (["--base-url", "http://localhost:1/v1"], "--base-url: is no option of the backend huggingface"),
+        (["--system", "x"], "--system: is no option of the backend huggingface"),
+        (["--request", "{}"], "--request: is no option of the backend huggingface"),
+        (
+            ["--backend", "server", "--sequences-at-once", "3"],
+            "--sequences-at-once: is no option of the backend server",
+        ),
+        (["--weights", "logprob"], "--weights: has no effect where no utility chooses"),
+        (["--no-self-pair"], "--self-pair: has no effect where no utility chooses"),
+        (["--temperature", "1e-9"], "temperature"),
     ],
 )
 def test_the_command_refuses(more: list[str], message: str, folder: Path, tmp_path: Path, capsys: Captured) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -88,6 +89,7 @@ def run(arguments: Sequence[str]) -> int:
     out = check_output(values["output"], [values["input"]])
     template = Template(values["prompt"])
     first = None if values["first_prompt"] is None else Template(values["first_prompt"], "first_prompt")
+    _check_used(values)
     decider = _decider(values)
     generator = BACKENDS[values["backend"]](values)
     turns = Turns(generator, template, first, values["context"], decider, LocalEngine(cache_in(values)))
@@ -129,6 +131,20 @@ def _needs_logprobs(values: Mapping[str, Any]) -> bool:
     return bool(values["logprobs"] or (values["utility"] is not None and values["weights"] == "logprob"))
 
 
+def _check_used(values: Mapping[str, Any]) -> None:
+    """Raises InputError for an option that has no effect beside the others."""
+    unused = dict.fromkeys(FOREIGN[values["backend"]], f"is no option of the backend {values['backend']}")
+    if values["utility"] is None:
+        unused |= dict.fromkeys(("weights", "self_pair"), "has no effect where no utility chooses")
+    for name, found in unused.items():
+        if values[name] != OPTIONS.defaults[name]:
+            raise InputError(found, where=f"--{name.replace('_', '-')}", fix="Leave it out")
+
+
+FOREIGN = {  # what only the other backend takes
+    "huggingface": [field.name for part in (Connection, ServerOptions) for field in fields(part)],
+    "server": ["sequences_at_once"],
+}
 BACKENDS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {"huggingface": _huggingface, "server": _server}
 
 
