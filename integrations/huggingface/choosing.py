@@ -12,8 +12,9 @@ from ...metrics.texts import Document
 from ...rerank.choice import Ranking
 from ...rerank.engine import Engine
 from ...rerank.lists import CandidateList
-from ...rerank.mbr import Decider, MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
+from ..deciding import decider_of, reads_logprobs
 from ..generating import Prompt
 from .generator import HuggingFaceGenerator
 from .settings import GenerationSettings
@@ -150,23 +151,9 @@ def _parts(
             raise unknown("setting", name, GENERATION | DECODING)
     decoding = {name: settings[name] for name in settings if name in DECODING}
     generation = GenerationSettings(**{name: settings[name] for name in settings if name in GENERATION})
-    if isinstance(utility, MBRDecoder | Reranker):
-        if decoding:
-            fix = f"Set it in the {type(utility).__name__}"
-            raise InputError("stands beside a whole decoder", where=min(decoding), fix=fix)
-        decider = utility
-    else:
-        decider = MBRDecoder(**{"utility": utility, "nbest": None, **decoding})
-    needed = needs_logprobs(decider) and not generation.logprobs
+    decider = decider_of(utility, decoding)
+    needed = reads_logprobs(decider) and not generation.logprobs
     return decider, replace(generation, logprobs=True) if needed else generation
-
-
-def needs_logprobs(decider: Decider) -> bool:
-    """Whether a decider looks at log-probabilities."""
-    if isinstance(decider, MBRDecoder):
-        return decider.weights == "logprob"
-    features = cast("tuple[tuple[Any, float], ...]", decider.features) if isinstance(decider, Reranker) else ()
-    return any(feature in ("logprob", "logprob/length") for feature, _ in features)
 
 
 def _prompts(texts: Sequence[str | Prompt]) -> list[Prompt]:
