@@ -494,18 +494,33 @@ def test_other_ways_to_decode_have_no_effect_or_are_refused(
         assert list(HuggingFaceGenerator(model, tokenizer_of("bart"), settings).generate(prompts)) == plain
 
 
-def test_what_custom_generate_cannot_follow_is_refused() -> None:
+@pytest.mark.parametrize("sampling", ["epsilon", "beam"])
+@pytest.mark.parametrize("family", ["t5", "llama"])
+def test_stopping_criteria_of_the_call_count(family: str, sampling: str) -> None:
     from transformers import StoppingCriteria, StoppingCriteriaList
 
-    class Never(StoppingCriteria):
-        """Stops nothing."""
+    class AtThirds(StoppingCriteria):  # type: ignore[misc, unused-ignore]
+        """Stops behind a token whose id is a multiple of three."""
 
         def __call__(self, input_ids: Any, scores: Any, **more: Any) -> Any:
-            raise AssertionError("generation started")
+            return input_ids[:, -1] % 3 == 0
 
+    inside = huggingface.custom_generate(tokenizer_of(family), num_candidates=6, seed=3, sampling=sampling)
+    inputs = padded_inputs(family)
+    given = {**inputs, "custom_generate": inside, "max_new_tokens": NEW}
+    start = inputs["input_ids"].shape[1] if family == "llama" else 1
+
+    def early(sequences: Any) -> list[bool]:
+        """Whether a row goes on behind a multiple of three."""
+        return [any(a % 3 == 0 and b != 0 for a, b in pairwise(row[start:])) for row in sequences.tolist()]
+
+    assert any(early(model_of(family).generate(**given)))
+    stopped = model_of(family).generate(**given, stopping_criteria=StoppingCriteriaList([AtThirds()]))
+    assert not any(early(stopped))
+
+
+def test_a_limit_of_time_is_refused() -> None:
     inside = huggingface.custom_generate(tokenizer_of("bart"), num_candidates=3)
     given = {**padded_inputs("bart"), "custom_generate": inside, "max_new_tokens": 3}
-    with pytest.raises(InputError, match="stopping_criteria: candidates are not cut by criteria"):
-        model_of("bart").generate(**given, stopping_criteria=StoppingCriteriaList([Never()]))
     with pytest.raises(InputError, match="max_time: candidates are not cut by time"):
         model_of("bart").generate(**given, max_time=60.0)

@@ -105,18 +105,12 @@ class CustomGenerate:
         """The chosen sequences [inputs, longest], as ``model.generate`` returns them.
 
         Raises:
-            InputError: num_return_sequences is not 1, there is max_time or a stopping criterion of the caller's, or the
-                inputs are embeddings.
+            InputError: num_return_sequences is not 1, there is max_time, or the inputs are embeddings.
         """
         if generation_config.num_return_sequences != 1:
             fix = "Set num_candidates in custom_generate"
             raise InputError("one sequence is chosen for each input", where="num_return_sequences", fix=fix)
-        if generation_config.max_time is not None:
-            fix = "Set max_new_tokens; what is chosen must not depend on time"
-            raise InputError("candidates are not cut by time", where="max_time", fix=fix)
-        if not all(type(one).__module__.startswith("transformers.") for one in stopping_criteria):
-            fix = "Set max_new_tokens or eos_token_id"
-            raise InputError("candidates are not cut by criteria", where="stopping_criteria", fix=fix)
+        criteria = _own_criteria(stopping_criteria)
         if inputs_tensor is None or inputs_tensor.is_floating_point():
             raise InputError("the inputs are no token ids", where="inputs", fix="Give input_ids")
         inputs = _unpadded(inputs_tensor, model_kwargs.get("attention_mask"))
@@ -124,7 +118,7 @@ class CustomGenerate:
         if settings.max_new_tokens is None:
             settings = replace(settings, max_new_tokens=int(generation_config.max_length) - input_ids.shape[1])
         own = [one for one in logits_processor if not type(one).__module__.startswith("transformers.")]
-        generator = HuggingFaceGenerator(model, self.tokenizer, settings, config=generation_config, processors=own)
+        generator = HuggingFaceGenerator(model, self.tokenizer, settings, "", generation_config, own, criteria)
         candidates, *others = generator.outputs(inputs)
         texts = self.tokenizer.batch_decode(inputs, skip_special_tokens=True)
         lists = (
@@ -179,6 +173,17 @@ def _inside(prompt: Prompt, check: Any) -> None:
         check()
     except DiscorankError as error:
         raise error.inside(f"text {prompt.id!r}") from None
+
+
+def _own_criteria(criteria: Iterable[Any]) -> list[Any]:
+    """The stopping criteria that do not come from lengths and special tokens; raises InputError for a limit of time."""
+    from transformers.generation import stopping_criteria as kinds
+
+    found = [one for one in criteria if not isinstance(one, kinds.MaxLengthCriteria | kinds.EosTokenCriteria)]
+    if any(isinstance(one, kinds.MaxTimeCriteria) for one in found):
+        fix = "Set max_new_tokens; what is chosen must not depend on time"
+        raise InputError("candidates are not cut by time", where="max_time", fix=fix)
+    return found
 
 
 def _unpadded(ids: Any, mask: Any) -> list[list[int]]:

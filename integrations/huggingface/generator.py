@@ -56,6 +56,7 @@ class HuggingFaceGenerator:
         name: what the model is called in the identity of a run.
         config: a generation configuration; the model's own if not given.
         processors: further logits processors.
+        criteria: further stopping criteria.
 
     Raises:
         InputError: model, tokenizer and settings do not fit together.
@@ -69,6 +70,7 @@ class HuggingFaceGenerator:
         name: str = "",
         config: Any = None,
         processors: Sequence[Any] = (),
+        criteria: Sequence[Any] = (),
     ) -> None:
         check_model(model, tokenizer)
         check_settings(model, tokenizer, settings)
@@ -85,7 +87,7 @@ class HuggingFaceGenerator:
             i for i in (tokenizer.pad_token_id, config.pad_token_id, tokenizer.eos_token_id, 0) if i is not None
         )
         at_once = settings.sequences_at_once
-        self.decoding = Decoding(model, config, self.max_new_tokens, padding, at_once, processors)
+        self.decoding = Decoding(model, config, self.max_new_tokens, padding, at_once, processors, criteria)
 
     @property
     def identity(self) -> Mapping[str, Any]:
