@@ -416,6 +416,17 @@ def test_the_command_refuses(more: list[str], message: str, folder: Path, tmp_pa
     assert not (tmp_path / "out.jsonl").exists()
 
 
+def test_transformers_is_imported_before_a_fault_is_told_as_that_of_the_model(folder: Path) -> None:
+    code = f"""
+import sys
+from transformers import AutoConfig
+from discorank.integrations.huggingface.loading import load
+AutoConfig.from_pretrained = lambda *given, **more: sys.exit(7 * ("transformers.models.auto.modeling_auto" in sys.modules))
+load({str(folder / "bart")!r})
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
+
+
 def test_a_killed_run_goes_on(folder: Path, tmp_path: Path) -> None:
     source = written(tmp_path / "in.jsonl", sentences(300))
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
