@@ -421,7 +421,8 @@ def test_transformers_is_imported_before_a_fault_is_told_as_that_of_the_model(fo
 import sys
 from transformers import AutoConfig
 from discorank.integrations.huggingface.loading import load
-AutoConfig.from_pretrained = lambda *given, **more: sys.exit(7 * ("transformers.models.auto.modeling_auto" in sys.modules))
+wanted = "transformers.models.auto.modeling_auto"
+AutoConfig.from_pretrained = lambda *given, **more: sys.exit(7 * (wanted in sys.modules))
 load({str(folder / "bart")!r})
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
