@@ -66,9 +66,14 @@ class Record(Protocol):
 
 
 class Order:
-    """Whether ids are new, the records of each document adjacent, and their positions increase."""
+    """Whether ids are new, the records of each document adjacent, and their positions increase.
 
-    def __init__(self) -> None:
+    Args:
+        own_id: what to do where an id is not new.
+    """
+
+    def __init__(self, own_id: str = "Give every list its own id; the candidates of a list stand together") -> None:
+        self.own_id = own_id
         self._ids, self._seen = SeenKeys(), SeenKeys()
         self._document: str | None = None
         self._position: int | None = None
@@ -79,7 +84,7 @@ class Order:
             return InputError(
                 f"{record.id!r:.80} was there before, expected a new id",
                 where="id",
-                fix="Give every list its own id; the candidates of a list stand together",
+                fix=self.own_id,
             )
         if record.document != self._document:
             return self._enter(record)

@@ -1,13 +1,15 @@
 """A run of a generator: inputs in, one candidate list per line out, resumable by the same command.
 
     {"id", "source", "candidates", ...}      and "chosen": the index of the candidate, where something chooses
-Lists are written a block at a time. Outputs, checkpoints and error records are those of decoding runs.
+A list is written and saved as soon as it and those before it are there. Outputs,
+checkpoints and error records are those of decoding runs.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -53,13 +55,21 @@ def run_generation(
         _skip(turns, source, name, checkpoint)
         with completing(checkpoint):
             for block in _blocks(source, checkpoint.state.entries, turns.at_once):
-                found = turns.outcomes([entry.record or entry.error for entry in block])  # type: ignore[misc]
-                done = zip(block, found, strict=True)
-                write_outcomes(done, _written, name, checkpoint, max_errors, on_progress)
-                checkpoint.save()
+                with closing(_outcomes(turns, block, checkpoint)) as done:
+                    write_outcomes(done, _written, name, checkpoint, max_errors, on_progress)
     finally:
         checkpoint.close()
     return checkpoint.state.counts
+
+
+def _outcomes(
+    turns: Turns, block: Sequence[PromptEntry], checkpoint: Checkpoint | Stream
+) -> Generator[tuple[PromptEntry, Turn | DiscorankError]]:
+    """Every entry with what came of it; what was written of it is saved before the next is waited for."""
+    given = [entry.record or entry.error for entry in block]
+    for done in zip(block, turns.outcomes(given), strict=True):  # type: ignore[arg-type]
+        yield done
+        checkpoint.save()
 
 
 def _blocks(entries: Iterator[PromptEntry], done: int, size: int) -> Iterator[list[PromptEntry]]:

@@ -59,9 +59,9 @@ def read_prompts(source: LineSource | str | Path, form: str = "jsonl") -> Iterat
 
 
 def _entries(source: LineSource, form: str) -> Iterator[PromptEntry]:
-    order = Order()
+    order = Order("Give every input its own id")
     for index, (number, line) in enumerate(without_trailing_blanks(source)):
-        raw, data = line + b"\n", None
+        raw, data = line + b"\n", None if form == "jsonl" else {"id": str(index)}
         try:
             if not line.strip():
                 raise InputError("empty line", fix="Give one input per line")

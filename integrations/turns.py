@@ -7,7 +7,7 @@ decider nothing is chosen, and inputs need no document. It knows neither files n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -142,29 +142,40 @@ class Turns:
             "decider": None if self.decider is None else self.decider.identity,
         }
 
-    def outcomes(self, inputs: Sequence[Prompt | DiscorankError]) -> list[Turn | DiscorankError]:
-        """What came of every input; consecutive calls go on where the one before stopped.
+    def outcomes(self, inputs: Sequence[Prompt | DiscorankError]) -> Iterator[Turn | DiscorankError]:
+        """What came of every input, in order, each as soon as it is there; the next call goes on where this one ended.
 
         An error among the inputs stands for one that could not be read, and is its own outcome.
+
+        Raises:
+            DiscorankError: nothing more can be generated; what was finished before has come out.
         """
-        found: dict[int, Turn | DiscorankError] = {}
+        return _in_order(self._numbered(inputs))
+
+    def _numbered(self, inputs: Sequence[Prompt | DiscorankError]) -> Iterator[tuple[int, Turn | DiscorankError]]:
+        """Place and outcome of every input, in the order in which they come."""
+        yield from ((place, given) for place, given in enumerate(inputs) if isinstance(given, DiscorankError))
+        lanes = self._lanes(inputs)
+        while any(waiting for _, waiting in lanes):
+            wave = [(lane, job) for lane, waiting in lanes for job in self._ready(lane, waiting)]
+            for (lane, job), outcome in zip(wave, self._wave([job for _, job in wave]), strict=True):
+                if self.decider is not None:
+                    lane.extend(job.prompt, _text_of(outcome), self.width)
+                yield job.place, outcome
+
+    def _lanes(self, inputs: Sequence[Prompt | DiscorankError]) -> list[tuple[_Lane, deque[_Job]]]:
+        """The inputs of every document, in order."""
         lanes: list[tuple[_Lane, deque[_Job]]] = []
         for place, given in enumerate(inputs):
             if isinstance(given, DiscorankError):
-                found[place], self.broken = given, True
+                self.broken = True
                 continue
             lane = self._lane_of(given)
             if not lanes or lanes[-1][0] is not lane:
                 lanes.append((lane, deque()))
             lanes[-1][1].append(_Job(place, given, self.broken))
             self.broken = False
-        while any(waiting for _, waiting in lanes):
-            wave = [(lane, job) for lane, waiting in lanes for job in self._ready(lane, waiting)]
-            for (lane, job), outcome in zip(wave, self._wave([job for _, job in wave]), strict=True):
-                found[job.place] = outcome
-                if self.decider is not None:
-                    lane.extend(job.prompt, _text_of(outcome), self.width)
-        return [found[place] for place in range(len(inputs))]
+        return lanes
 
     def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
         """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
@@ -193,20 +204,36 @@ class Turns:
                 return
             lane.extend(job.prompt, "", self.width)
 
-    def _wave(self, jobs: Sequence[_Job]) -> list[Turn | DiscorankError]:
-        """Generates for inputs that do not wait for one another, and decides."""
-        outcomes: list[Any] = [self._filled(job) for job in jobs]
-        good = [i for i, prompt in enumerate(outcomes) if isinstance(prompt, Prompt)]
-        for i, made in zip(good, self.generator.generate([outcomes[i] for i in good]), strict=True):
-            outcomes[i] = made if isinstance(made, DiscorankError) else Turn(made, None, jobs[i].flags)
-        if self.decider is not None:
-            with_lists = [i for i in good if isinstance(outcomes[i], Turn)]
-            chosen = self._decided([(outcomes[i].record, jobs[i].context) for i in with_lists])
-            for i, ranking in zip(with_lists, chosen, strict=True):
-                outcomes[i] = (
-                    ranking if isinstance(ranking, DiscorankError) else outcomes[i]._replace(chosen=ranking.index)
-                )
-        return outcomes
+    def _wave(self, jobs: Sequence[_Job]) -> Iterator[Turn | DiscorankError]:
+        """Generates for inputs that do not wait for one another, and decides; what came before an error comes out."""
+        if self.decider is None:
+            yield from self._made(jobs)
+            return
+        made: list[Turn | DiscorankError] = []
+        stopped: BaseException | None = None
+        try:
+            for outcome in self._made(jobs):
+                made.append(outcome)
+        except (DiscorankError, KeyboardInterrupt) as error:
+            stopped = error
+        lists = [(turn.record, job.context) for turn, job in zip(made, jobs, strict=False) if isinstance(turn, Turn)]
+        chosen = iter(self._decided(lists))
+        for turn in made:
+            if isinstance(turn, DiscorankError):
+                yield turn
+                continue
+            ranking = next(chosen)
+            yield ranking if isinstance(ranking, DiscorankError) else turn._replace(chosen=ranking.index)
+        if stopped is not None:
+            raise stopped
+
+    def _made(self, jobs: Sequence[_Job]) -> Iterator[Turn | DiscorankError]:
+        """What was generated for every input, in order, as it comes."""
+        filled = [self._filled(job) for job in jobs]
+        made = iter(self.generator.generate([prompt for prompt in filled if isinstance(prompt, Prompt)]))
+        for job, prompt in zip(jobs, filled, strict=True):
+            outcome = next(made) if isinstance(prompt, Prompt) else prompt
+            yield outcome if isinstance(outcome, DiscorankError) else Turn(outcome, None, job.flags)
 
     def _filled(self, job: _Job) -> Prompt | DiscorankError:
         prompt, template = job.prompt, self.template if job.context.source else self.first
@@ -231,6 +258,17 @@ class Turns:
 
         outcomes = Scheduler(decide, engine).run((None, record) for record, _ in lists)
         return [outcome for _, outcome in outcomes if outcome is not None]
+
+
+def _in_order(numbered: Iterable[tuple[int, Turn | DiscorankError]]) -> Iterator[Turn | DiscorankError]:
+    """Outcomes by place, each as soon as all before it are there."""
+    waiting: dict[int, Turn | DiscorankError] = {}
+    at = 0
+    for place, outcome in numbered:
+        waiting[place] = outcome
+        while at in waiting:
+            yield waiting.pop(at)
+            at += 1
 
 
 def _text_of(outcome: Turn | DiscorankError) -> str | None:

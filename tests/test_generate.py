@@ -25,7 +25,7 @@ from discorank.integrations.prompts import read_prompts
 from discorank.integrations.source import LineSource
 from discorank.integrations.template import Template
 from discorank.integrations.turns import Turn, Turns
-from discorank.metrics.errors import DiscorankError, InputError, ResumeError
+from discorank.metrics.errors import DiscorankError, InputError, ResourceError, ResumeError
 from discorank.metrics.texts import Context
 from discorank.rerank.engine import LocalEngine
 from discorank.rerank.lists import Candidate
@@ -135,7 +135,7 @@ def test_decoding_what_was_generated_in_turns_chooses_the_same(tmp_path: Path) -
 def test_sources_alone_are_read_ahead(tmp_path: Path) -> None:
     scribe = Scribe()
     turns = Turns(scribe, Template("{source_context} | {source}"), None, 1)
-    found = turns.outcomes([Prompt(str(i), f"s{i}", f"s{i}", "d", i) for i in range(4)])
+    found = list(turns.outcomes([Prompt(str(i), f"s{i}", f"s{i}", "d", i) for i in range(4)]))
     assert [prompt.text for prompt in scribe.prompts] == [" | s0", "s0 | s1", "s1 | s2", "s2 | s3"]
     assert all(isinstance(one, Turn) for one in found)
 
@@ -176,6 +176,59 @@ def test_every_block_is_saved_before_the_next(tmp_path: Path) -> None:
 
     run(plain(Watching()), source, out)
     assert saved == [0, 1, 2, 3, 4]
+
+
+class Dying(Scribe):
+    """Wants many prompts at once, and raises at the n-th."""
+
+    def __init__(self, dies_after: int, error: BaseException) -> None:
+        super().__init__()
+        self.dies_after, self.error = dies_after, error
+
+    @property
+    def prompts_at_once(self) -> int:
+        return 100
+
+    def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
+        for made in super().generate(prompts):
+            if len(self.prompts) > self.dies_after:
+                raise self.error
+            yield made
+
+
+@pytest.mark.parametrize("error", [ResourceError("cannot be reached", where="server"), KeyboardInterrupt()])
+@pytest.mark.parametrize(("make", "kept"), [(plain, 7), (in_turns, 3)])
+def test_what_was_finished_before_an_error_is_written(
+    make: Any, kept: int, error: BaseException, tmp_path: Path
+) -> None:
+    source, out = written(tmp_path / "in.jsonl", inputs(3, 5)), tmp_path / "out.jsonl"
+    with pytest.raises(type(error)):
+        run(make(Dying(7, error)), source, out)  # in turns: sentences 0 and 1 of all documents, 2 of the first
+    assert [row["id"] for row in rows(out)] == [row["id"] for row in inputs(3, 5)[:kept]]
+    run(make(Dying(99, error)), source, out)
+    run(make(Scribe()), source, tmp_path / "whole.jsonl")
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_every_list_is_saved_before_the_next_is_waited_for(tmp_path: Path) -> None:
+    source, out = written(tmp_path / "in.jsonl", inputs(1, 5)), tmp_path / "out.jsonl"
+    saved = []
+
+    class Watching(Scribe):
+        """Reads the outputs whenever the next list is wanted of it."""
+
+        @property
+        def prompts_at_once(self) -> int:
+            return 100
+
+        def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
+            for made in super().generate(prompts):
+                run_file = json.loads(Path(f"{out}.run.json").read_text())
+                saved.append((run_file["input"]["entries"], len(rows(out)) if out.exists() else 0))
+                yield made
+
+    run(plain(Watching()), source, out)
+    assert saved == [(i, i) for i in range(5)]
 
 
 def test_a_finished_run_generates_nothing_again(tmp_path: Path) -> None:
@@ -236,11 +289,18 @@ def test_bad_inputs_say_what_is_wrong(row: Any, message: str, tmp_path: Path) ->
 
 def test_plain_text_is_numbered(tmp_path: Path) -> None:
     source = tmp_path / "in.txt"
-    source.write_text('one\r\n{"two"}\n\n')
+    source.write_text('one\r\n{"two"}\n\nfour\n\n')
     entries = list(read_prompts(source, "text"))
-    assert [(e.id, e.record and e.record.source) for e in entries] == [("0", "one"), ("1", '{"two"}')]
+    found = [(e.id, e.record and e.record.source) for e in entries]
+    assert found == [("0", "one"), ("1", '{"two"}'), ("2", None), ("3", "four")]
     with pytest.raises(InputError, match="unknown format 'txt'"):
         read_prompts("nowhere", "txt")
+
+
+def test_an_id_that_was_there_before_is_told_in_the_words_of_inputs(tmp_path: Path) -> None:
+    source = written(tmp_path / "in.jsonl", [{"id": "a", "source": "x"}] * 2)
+    _, entry = read_prompts(source)
+    assert str(entry.error).endswith("id: 'a' was there before, expected a new id. Give every input its own id")
 
 
 def test_templates() -> None:
@@ -337,6 +397,16 @@ def test_the_command_in_turns(folder: Path, tmp_path: Path) -> None:
         (["--backend", "abacus"], "backend"),
         (["--model", "x"], "Name the model that generates with --generator"),
         (["-o", "out.gz"], "Leave .gz off"),
+        (["--base-url", "http://localhost:1/v1"], "--base-url: is no option of the backend huggingface"),
+        (["--system", "x"], "--system: is no option of the backend huggingface"),
+        (["--request", "{}"], "--request: is no option of the backend huggingface"),
+        (
+            ["--backend", "server", "--sequences-at-once", "3"],
+            "--sequences-at-once: is no option of the backend server",
+        ),
+        (["--weights", "logprob"], "--weights: has no effect where no utility chooses"),
+        (["--no-self-pair"], "--self-pair: has no effect where no utility chooses"),
+        (["--temperature", "1e-9"], "temperature"),
     ],
 )
 def test_the_command_refuses(more: list[str], message: str, folder: Path, tmp_path: Path, capsys: Captured) -> None:
@@ -344,6 +414,18 @@ def test_the_command_refuses(more: list[str], message: str, folder: Path, tmp_pa
     assert main(command(folder, source, tmp_path / "out.jsonl", *more)) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_transformers_is_imported_before_a_fault_is_told_as_that_of_the_model(folder: Path) -> None:
+    code = f"""
+import sys
+from transformers import AutoConfig
+from discorank.integrations.huggingface.loading import load
+wanted = "transformers.models.auto.modeling_auto"
+AutoConfig.from_pretrained = lambda *given, **more: sys.exit(7 * (wanted in sys.modules))
+load({str(folder / "bart")!r})
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
 
 
 def test_a_killed_run_goes_on(folder: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -456,3 +457,70 @@ def test_processors_and_constraints_of_the_call_count() -> None:
     assert token not in without
     pairs = [list(pairwise(row)) for row in model.generate(**given, no_repeat_ngram_size=2).tolist()]
     assert all(len({*row}) == len(row) for row in ([pair for pair in some if 0 not in pair] for some in pairs))
+
+
+@pytest.mark.parametrize("sampling", ["epsilon", "beam"])
+@pytest.mark.parametrize(
+    ("name", "value", "refused"),
+    [
+        ("penalty_alpha", 0.6, False),
+        ("dola_layers", "high", False),
+        ("num_beam_groups", 2, False),
+        ("diversity_penalty", 0.5, False),
+        ("assistant_early_exit", 1, False),
+        ("token_healing", True, False),
+        ("use_mtp", True, False),
+        ("stop_strings", [], False),
+        ("stop_strings", ["dog"], True),
+        ("force_words_ids", [], False),
+        ("force_words_ids", [[5]], True),
+        ("constraints", ["any"], True),
+    ],
+)
+def test_other_ways_to_decode_have_no_effect_or_are_refused(
+    name: str, value: Any, refused: bool, sampling: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of("bart")
+    settings = GenerationSettings(max_new_tokens=NEW, num_candidates=2, sampling=sampling)
+    prompts = [Prompt("0", TEXTS[0])]
+    plain = list(HuggingFaceGenerator(model, tokenizer_of("bart"), settings).generate(prompts))
+    config = deepcopy(model.generation_config)
+    setattr(config, name, value)
+    monkeypatch.setattr(model, "generation_config", config)
+    if refused:
+        with pytest.raises(InputError, match=rf"generation_config\.{name}: cannot be followed"):
+            HuggingFaceGenerator(Untouched("bart"), tokenizer_of("bart"), settings)
+    else:
+        assert list(HuggingFaceGenerator(model, tokenizer_of("bart"), settings).generate(prompts)) == plain
+
+
+@pytest.mark.parametrize("sampling", ["epsilon", "beam"])
+@pytest.mark.parametrize("family", ["t5", "llama"])
+def test_stopping_criteria_of_the_call_count(family: str, sampling: str) -> None:
+    from transformers import StoppingCriteria, StoppingCriteriaList
+
+    class AtThirds(StoppingCriteria):  # type: ignore[misc, unused-ignore]
+        """Stops behind a token whose id is a multiple of three."""
+
+        def __call__(self, input_ids: Any, scores: Any, **more: Any) -> Any:
+            return input_ids[:, -1] % 3 == 0
+
+    inside = huggingface.custom_generate(tokenizer_of(family), num_candidates=6, seed=3, sampling=sampling)
+    inputs = padded_inputs(family)
+    given = {**inputs, "custom_generate": inside, "max_new_tokens": NEW}
+    start = inputs["input_ids"].shape[1] if family == "llama" else 1
+
+    def early(sequences: Any) -> list[bool]:
+        """Whether a row goes on behind a multiple of three."""
+        return [any(a % 3 == 0 and b != 0 for a, b in pairwise(row[start:])) for row in sequences.tolist()]
+
+    assert any(early(model_of(family).generate(**given)))
+    stopped = model_of(family).generate(**given, stopping_criteria=StoppingCriteriaList([AtThirds()]))
+    assert not any(early(stopped))
+
+
+def test_a_limit_of_time_is_refused() -> None:
+    inside = huggingface.custom_generate(tokenizer_of("bart"), num_candidates=3)
+    given = {**padded_inputs("bart"), "custom_generate": inside, "max_new_tokens": 3}
+    with pytest.raises(InputError, match="max_time: candidates are not cut by time"):
+        model_of("bart").generate(**given, max_time=60.0)

@@ -492,6 +492,10 @@ def test_an_address_that_is_none_or_holds_secrets_is_refused_unseen(url: str) ->
         ({"request": "[1]"}, r"request: found '\[1\]', expected a JSON object"),
         ({"request": "{"}, "request: not JSON"),
         ({"request": '{"n": 3}'}, r"request\.n: is a key that has a setting of its own"),
+        *(
+            ({"request": f'{{"{key}": 1}}'}, rf"request\.{key}: is a key")
+            for key in ("temperature", "top_p", "max_tokens")
+        ),
         ({"top_p": 0}, "top_p"),
         ({"num_candidates": 0}, "num_candidates"),
     ],

@@ -120,10 +120,40 @@ def test_server_samples_decode_with_a_combination_as_described(
         ("talk:1", "talk", 1),
     ]
     assert lists[0]["candidates"][0] == {"text": "The dog sleeps.", "logprob": -0.5}
-    (words,) = commands("servers.md")
+    words, _ = commands("servers.md")
     capsys.readouterr()
     assert main([*words, "--quiet"]) == 0
     assert [row["text"] for row in rows("chosen.jsonl")] == ["The dog sleeps."] * 2
+
+
+def test_a_server_is_drawn_from_on_the_command_line_as_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inputs = [{"id": str(i), "source": f"Satz {i}"} for i in range(12)]
+    (tmp_path / "inputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in inputs))
+    _, words = commands("servers.md")
+
+    def dying(seen: Seen, number: int) -> Reply:
+        return Reply({"detail": "gone"}, 404) if seen.body["prompt"].endswith("Satz 7") else translated(seen, number)
+
+    def told(url: str) -> list[str]:
+        return [url if word.startswith("http") else word for word in words]
+
+    with serving(dying) as server:
+        assert main([*told(server.url), "--quiet"]) != 0
+    assert "gone" in capsys.readouterr().err
+    before = Path("drawn.jsonl").read_bytes()
+    assert [row["id"] for row in rows("drawn.jsonl")] == [str(i) for i in range(7)]
+    with serving(translated) as server:
+        assert main([*told(server.url), "--quiet"]) == 0
+        asked = sorted(seen.body["prompt"] for seen in server.seen)
+        assert asked == sorted(f"German: Satz {i}" for i in range(7, 12))
+        assert {(seen.body["temperature"], seen.body["top_p"]) for seen in server.seen} == {(1.0, 1.0)}
+        whole = ["whole.jsonl" if word == "drawn.jsonl" else word for word in told(server.url)]
+        assert main([*whole, "--quiet"]) == 0
+    assert Path("drawn.jsonl").read_bytes().startswith(before)
+    assert Path("drawn.jsonl").read_bytes() == Path("whole.jsonl").read_bytes()
 
 
 def train_combination(folder: Path) -> None:

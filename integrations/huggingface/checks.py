@@ -52,6 +52,14 @@ def check_target(tokenizer: Any, config: Any) -> None:
         raise InputError("the language to write in is not set", where="target_lang", fix="Give it, such as en_XX")
 
 
+def check_config(config: Any) -> None:
+    """Raises InputError for a generation configuration with constraints that cannot be kept."""
+    for name in ("stop_strings", "force_words_ids", "constraints"):
+        if getattr(config, name, None):
+            fix = "Take it out of the model's generation_config; an eos_token_id may end candidates"
+            raise InputError("cannot be followed", where=f"generation_config.{name}", fix=fix)
+
+
 def language_id(tokenizer: Any, code: str, where: str) -> int:
     """The token of a language.
 

@@ -12,8 +12,9 @@ from ...metrics.texts import Document
 from ...rerank.choice import Ranking
 from ...rerank.engine import Engine
 from ...rerank.lists import CandidateList
-from ...rerank.mbr import Decider, MBRDecoder
+from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
+from ..deciding import decider_of, reads_logprobs
 from ..generating import Prompt
 from .generator import HuggingFaceGenerator
 from .settings import GenerationSettings
@@ -104,11 +105,12 @@ class CustomGenerate:
         """The chosen sequences [inputs, longest], as ``model.generate`` returns them.
 
         Raises:
-            InputError: num_return_sequences is not 1, or the inputs are embeddings.
+            InputError: num_return_sequences is not 1, there is max_time, or the inputs are embeddings.
         """
         if generation_config.num_return_sequences != 1:
             fix = "Set num_candidates in custom_generate"
             raise InputError("one sequence is chosen for each input", where="num_return_sequences", fix=fix)
+        criteria = _own_criteria(stopping_criteria)
         if inputs_tensor is None or inputs_tensor.is_floating_point():
             raise InputError("the inputs are no token ids", where="inputs", fix="Give input_ids")
         inputs = _unpadded(inputs_tensor, model_kwargs.get("attention_mask"))
@@ -116,7 +118,7 @@ class CustomGenerate:
         if settings.max_new_tokens is None:
             settings = replace(settings, max_new_tokens=int(generation_config.max_length) - input_ids.shape[1])
         own = [one for one in logits_processor if not type(one).__module__.startswith("transformers.")]
-        generator = HuggingFaceGenerator(model, self.tokenizer, settings, config=generation_config, processors=own)
+        generator = HuggingFaceGenerator(model, self.tokenizer, settings, "", generation_config, own, criteria)
         candidates, *others = generator.outputs(inputs)
         texts = self.tokenizer.batch_decode(inputs, skip_special_tokens=True)
         lists = (
@@ -143,23 +145,9 @@ def _parts(
             raise unknown("setting", name, GENERATION | DECODING)
     decoding = {name: settings[name] for name in settings if name in DECODING}
     generation = GenerationSettings(**{name: settings[name] for name in settings if name in GENERATION})
-    if isinstance(utility, MBRDecoder | Reranker):
-        if decoding:
-            fix = f"Set it in the {type(utility).__name__}"
-            raise InputError("stands beside a whole decoder", where=min(decoding), fix=fix)
-        decider = utility
-    else:
-        decider = MBRDecoder(**{"utility": utility, "nbest": None, **decoding})
-    needed = needs_logprobs(decider) and not generation.logprobs
+    decider = decider_of(utility, decoding)
+    needed = reads_logprobs(decider) and not generation.logprobs
     return decider, replace(generation, logprobs=True) if needed else generation
-
-
-def needs_logprobs(decider: Decider) -> bool:
-    """Whether a decider looks at log-probabilities."""
-    if isinstance(decider, MBRDecoder):
-        return decider.weights == "logprob"
-    features = cast("tuple[tuple[Any, float], ...]", decider.features) if isinstance(decider, Reranker) else ()
-    return any(feature in ("logprob", "logprob/length") for feature, _ in features)
 
 
 def _prompts(texts: Sequence[str | Prompt]) -> list[Prompt]:
@@ -185,6 +173,17 @@ def _inside(prompt: Prompt, check: Any) -> None:
         check()
     except DiscorankError as error:
         raise error.inside(f"text {prompt.id!r}") from None
+
+
+def _own_criteria(criteria: Iterable[Any]) -> list[Any]:
+    """The stopping criteria that do not come from lengths and special tokens; raises InputError for a limit of time."""
+    from transformers.generation import stopping_criteria as kinds
+
+    found = [one for one in criteria if not isinstance(one, kinds.MaxLengthCriteria | kinds.EosTokenCriteria)]
+    if any(isinstance(one, kinds.MaxTimeCriteria) for one in found):
+        fix = "Set max_new_tokens; what is chosen must not depend on time"
+        raise InputError("candidates are not cut by time", where="max_time", fix=fix)
+    return found
 
 
 def _unpadded(ids: Any, mask: Any) -> list[list[int]]:

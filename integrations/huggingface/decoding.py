@@ -34,6 +34,16 @@ NEUTRAL: dict[str, Any] = {  # no warping by transformers, and none of its other
     "max_length": None,
     "max_time": None,
     "prompt_lookup_num_tokens": None,
+    "assistant_early_exit": None,
+    "use_mtp": None,
+    "penalty_alpha": None,
+    "dola_layers": None,
+    "num_beam_groups": 1,
+    "diversity_penalty": 0.0,
+    "token_healing": False,
+    "stop_strings": None,  # these three are refused unless they are empty
+    "force_words_ids": None,
+    "constraints": None,
     "return_dict_in_generate": False,
     "output_scores": False,
     "output_logits": False,
@@ -53,6 +63,7 @@ class Decoding:
         padding: the id that fills up batches.
         sequences_at_once: sequences in one batch.
         processors: further logits processors, which come before the cut.
+        criteria: further stopping criteria; an output ends with the first token at which one holds.
     """
 
     def __init__(
@@ -63,10 +74,11 @@ class Decoding:
         padding: int,
         sequences_at_once: int,
         processors: Sequence[Any] = (),
+        criteria: Sequence[Any] = (),
     ) -> None:
         self.model, self.padding, self.at_once = model, padding, sequences_at_once
         self.encodes = bool(model.config.is_encoder_decoder)
-        self.processors = list(processors)
+        self.processors, self.criteria = list(processors), list(criteria)
         self.config = deepcopy(config)
         self.config.update(**NEUTRAL, max_new_tokens=max_new_tokens, pad_token_id=padding)
         ends = self.config.eos_token_id
@@ -128,14 +140,19 @@ class Decoding:
 
     def _generated(self, given: dict[str, Any], config: Any, processors: list[Any]) -> list[list[int]]:
         import torch
-        from transformers import LogitsProcessorList
+        from transformers import LogitsProcessorList, StoppingCriteriaList
 
         start = 1 if self.encodes else given["input_ids"].shape[1]
+        stopping = StoppingCriteriaList(self.criteria)
         with torch.inference_mode():
             found = self.model.generate(
-                **given, generation_config=config, logits_processor=LogitsProcessorList(processors)
+                **given,
+                generation_config=config,
+                logits_processor=LogitsProcessorList(processors),
+                stopping_criteria=stopping,
             )
-        return [self._cut(row) for row in found[:, start:].tolist()]
+            lengths = _lengths(found, start, stopping) if self.criteria else [found.shape[1]] * len(found)
+        return [self._cut(row[start:length]) for row, length in zip(found.tolist(), lengths, strict=True)]
 
     def _cut(self, tokens: list[int]) -> list[int]:
         """The tokens up to and with the first that ends them."""
@@ -202,6 +219,15 @@ class Decoding:
         mask = ones if left else [row[::-1] for row in ones]
         device = self.model.device
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+def _lengths(rows: Any, start: int, stopping: Any) -> list[int]:
+    """The length of every row [rows, longest] up to the first token behind `start` at which a criterion holds."""
+    found = [rows.shape[1]] * len(rows)
+    for length in range(rows.shape[1], start, -1):
+        for i, done in enumerate(stopping(rows[:, :length], None).tolist()):
+            found[i] = length if done else found[i]
+    return found
 
 
 @contextmanager

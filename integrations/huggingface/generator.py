@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 from ...metrics.errors import DiscorankError, InputError
 from ...rerank.lists import Candidate
 from ..generating import Generated, Prompt
-from .checks import check_ids, check_length, check_model, check_settings, check_target, language_id, new_tokens
+from .checks import (
+    check_config,
+    check_ids,
+    check_length,
+    check_model,
+    check_settings,
+    check_target,
+    language_id,
+    new_tokens,
+)
 from .decoding import Decoding, Ids
 from .settings import GenerationSettings
 
@@ -47,6 +56,7 @@ class HuggingFaceGenerator:
         name: what the model is called in the identity of a run.
         config: a generation configuration; the model's own if not given.
         processors: further logits processors.
+        criteria: further stopping criteria.
 
     Raises:
         InputError: model, tokenizer and settings do not fit together.
@@ -60,11 +70,13 @@ class HuggingFaceGenerator:
         name: str = "",
         config: Any = None,
         processors: Sequence[Any] = (),
+        criteria: Sequence[Any] = (),
     ) -> None:
         check_model(model, tokenizer)
         check_settings(model, tokenizer, settings)
         self.model, self.tokenizer, self.settings, self.name = model, tokenizer, settings, name
         config = deepcopy(model.generation_config if config is None else config)
+        check_config(config)
         if settings.target_lang is not None:
             config.forced_bos_token_id = language_id(tokenizer, settings.target_lang, "target_lang")
         check_target(tokenizer, config)
@@ -75,7 +87,7 @@ class HuggingFaceGenerator:
             i for i in (tokenizer.pad_token_id, config.pad_token_id, tokenizer.eos_token_id, 0) if i is not None
         )
         at_once = settings.sequences_at_once
-        self.decoding = Decoding(model, config, self.max_new_tokens, padding, at_once, processors)
+        self.decoding = Decoding(model, config, self.max_new_tokens, padding, at_once, processors, criteria)
 
     @property
     def identity(self) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ def load(name: str, revision: str | None = None, device: str | None = None, dtyp
         InputError: there is no such device.
     """
     import torch
-    from transformers import AutoConfig
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     if dtype not in get_args(DType):
         raise unknown("dtype", dtype, get_args(DType))
@@ -37,8 +37,8 @@ def load(name: str, revision: str | None = None, device: str | None = None, dtyp
     except Exception as error:  # many kinds
         said = " ".join(str(error).split())[:200]
         raise ModelLoadError(f"no model of transformers ({said})", where=name, fix="Give the model's folder") from error
-    kind = "AutoModelForSeq2SeqLM" if config.is_encoder_decoder else "AutoModelForCausalLM"
-    model = pretrained(folder, kind).to(device_of(device), getattr(torch, dtype)).train(False)
+    kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    model = pretrained(folder, kind.__name__).to(device_of(device), getattr(torch, dtype)).train(False)
     return Loaded(model, tokenizer_of(folder), _digest(folder))
 
 

@@ -29,7 +29,8 @@ class GenerationSettings:
     Args:
         num_candidates: candidates per input.
         sampling: "epsilon", "nucleus" or "typical" sampling, which cut off improbable tokens; "ancestral" sampling from
-            the model as it is; or "beam", the candidates of a beam search.
+            the model as it is; or "beam", the candidates of a beam search. "epsilon" if not given; a server's is
+            "ancestral".
         cutoff: the method's threshold; 0.02 for epsilon, 0.9 for nucleus and typical if not given.
         temperature: divides logits before the cut.
         num_references: pseudo-references per input, generated apart; 0: the candidates serve as such.
@@ -47,13 +48,13 @@ class GenerationSettings:
     """
 
     num_candidates: Annotated[int, Field(ge=1)] = 16
-    sampling: Method = "epsilon"
+    sampling: Method | None = None
     cutoff: Annotated[float, Field(gt=0, lt=1)] | None = None
-    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    temperature: Annotated[float, Field(ge=1e-6, allow_inf_nan=False)] = 1.0
     num_references: Annotated[int, Field(ge=0)] = 0
     reference_sampling: Method | None = None
     reference_cutoff: Annotated[float, Field(gt=0, lt=1)] | None = None
-    reference_temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    reference_temperature: Annotated[float, Field(ge=1e-6, allow_inf_nan=False)] | None = None
     seed: int = 0
     max_new_tokens: Annotated[int, Field(ge=1)] | None = None
     max_input_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -73,12 +74,13 @@ class GenerationSettings:
     @property
     def pools(self) -> tuple[Pool, ...]:
         """The candidates, and the pseudo-references where they are generated apart."""
-        cutoff = cutoff_of(self.sampling, self.cutoff, "cutoff")
-        first = Pool("candidates", self.num_candidates, self.sampling, cutoff, self.temperature)
+        own: Method = self.sampling or "epsilon"
+        cutoff = cutoff_of(own, self.cutoff, "cutoff")
+        first = Pool("candidates", self.num_candidates, own, cutoff, self.temperature)
         if not self.num_references:
             return (first,)
-        method = self.reference_sampling or self.sampling
-        given = self.reference_cutoff or (self.cutoff if method == self.sampling else None)
+        method = self.reference_sampling or own
+        given = self.reference_cutoff or (self.cutoff if method == own else None)
         temperature = self.reference_temperature or (1.0 if method == "beam" else self.temperature)
         cutoff = cutoff_of(method, given, "reference_cutoff")
         return (first, Pool("pseudo_references", self.num_references, method, cutoff, temperature))

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
-from typing import Any, cast
+from typing import Any
 
-from ...metrics.errors import DiscorankError, InputError, unknown
+from ...metrics.errors import DiscorankError, unknown
 from ...metrics.registry import MetricLike
 from ...rerank.choice import Ranking
 from ...rerank.engine import Engine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
+from ..deciding import decider_of, reads_logprobs
 from ..generating import Prompt
 from .generator import ServerGenerator
 from .settings import Connection, ServerSettings
@@ -49,27 +50,11 @@ def generate(
     for name in settings:
         if name not in GENERATION | REACHING | DECODING:
             raise unknown("setting", name, GENERATION | REACHING | DECODING)
-    decider = _decider(utility, {name: value for name, value in settings.items() if name in DECODING})
+    decider = decider_of(utility, {name: value for name, value in settings.items() if name in DECODING})
     asked = {name: value for name, value in settings.items() if name in GENERATION}
-    chosen = ServerSettings(**{**asked, "logprobs": asked.get("logprobs", False) or _reads_logprobs(decider)})
+    chosen = ServerSettings(**{**asked, "logprobs": asked.get("logprobs", False) or reads_logprobs(decider)})
     connection = Connection(base_url, **{name: value for name, value in settings.items() if name in REACHING})
     return decider.decode(_lists(ServerGenerator(chosen, connection), texts), engine)
-
-
-def _decider(utility: MetricLike | MBRDecoder | Reranker, settings: dict[str, Any]) -> MBRDecoder | Reranker:
-    if not isinstance(utility, MBRDecoder | Reranker):
-        return MBRDecoder(**{"utility": utility, "nbest": None, **settings})
-    if settings:
-        fix = f"Set it in the {type(utility).__name__}"
-        raise InputError("stands beside a whole decoder", where=min(settings), fix=fix)
-    return utility
-
-
-def _reads_logprobs(decider: MBRDecoder | Reranker) -> bool:
-    if isinstance(decider, MBRDecoder):
-        return decider.weights == "logprob"
-    features = cast("tuple[tuple[Any, float], ...]", decider.features)
-    return any(feature in ("logprob", "logprob/length") for feature, _ in features)
 
 
 def _lists(generator: ServerGenerator, texts: Iterable[str | Prompt]) -> Iterator[CandidateList]:

@@ -13,7 +13,9 @@ from ...metrics.errors import InputError
 from ...metrics.settings import settings
 from ..strictjson import parse_json
 
-_OURS = frozenset({"model", "prompt", "messages", "n", "seed", "stream", "logprobs"})
+_OURS = frozenset({"model", "prompt", "messages", "n", "seed", "stream", "logprobs"}) | {
+    *("temperature", "top_p", "max_tokens"),
+}
 
 
 class Pool(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -24,7 +24,7 @@ from ..rerank.mbr import MBRDecoder
 from .console import Progress, say
 from .inputs import cache_in, check_model, metric_in
 from .options import Options, build, needed
-from .running import OutputOptions, check_output
+from .running import OutputOptions, check_output, closing_line
 from .server import ServerOptions, server_generator
 
 
@@ -88,6 +88,7 @@ def run(arguments: Sequence[str]) -> int:
     out = check_output(values["output"], [values["input"]])
     template = Template(values["prompt"])
     first = None if values["first_prompt"] is None else Template(values["first_prompt"], "first_prompt")
+    _check_used(values)
     decider = _decider(values)
     generator = BACKENDS[values["backend"]](values)
     turns = Turns(generator, template, first, values["context"], decider, LocalEngine(cache_in(values)))
@@ -95,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
         about = {"seeds": {"generation": values["seed"]}}
         entries = read_prompts(source, values["input_format"])
         counts = run_generation(turns, entries, source.name, out, values["max_errors"], progress, about)
-    say(_closing(counts, source.name, out), values["quiet"])
+    say(closing_line(counts, source.name, out, "inputs", "generated"), values["quiet"])
     return 3 if counts.get("errors") else 0
 
 
@@ -129,16 +130,18 @@ def _needs_logprobs(values: Mapping[str, Any]) -> bool:
     return bool(values["logprobs"] or (values["utility"] is not None and values["weights"] == "logprob"))
 
 
+def _check_used(values: Mapping[str, Any]) -> None:
+    """Raises InputError for an option that has no effect beside the others."""
+    unused = dict.fromkeys(FOREIGN[values["backend"]], f"is no option of the backend {values['backend']}")
+    if values["utility"] is None:
+        unused |= dict.fromkeys(("weights", "self_pair"), "has no effect where no utility chooses")
+    for name, found in unused.items():
+        if values[name] != OPTIONS.defaults[name]:
+            raise InputError(found, where=f"--{name.replace('_', '-')}", fix="Leave it out")
+
+
+FOREIGN = {  # what only the other backend takes
+    "huggingface": [field.name for part in (Connection, ServerOptions) for field in fields(part)],
+    "server": ["sequences_at_once"],
+}
 BACKENDS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {"huggingface": _huggingface, "server": _server}
-
-
-def _closing(counts: Mapping[str, int], name: str, out: Path | None) -> str:
-    rows, candidates = counts.get("rows", 0), counts.get("candidates", 0)
-    if not (rows or counts.get("errors")):
-        return f"{name}: there are no inputs in it"
-    share = f"{100 * counts.get('duplicates', 0) / candidates:.1f}% duplicates" if candidates else "none"
-    rest = {key: n for key, n in counts.items() if key not in ("rows", "candidates", "duplicates", "errors") and n}
-    notes = "".join(f", {n} {key}" for key, n in sorted(rest.items()))
-    place = f"in {out}.errors.jsonl" if out else "on stderr"
-    errors = f"; {counts['errors']} error records {place}" if counts.get("errors") else ""
-    return f"{name}: {rows} lists generated, {candidates} candidates ({share}){notes}{errors}"

@@ -1,4 +1,4 @@
-"""Runs a decider over an input, with progress and a closing line; shared by decode and rerank."""
+"""Runs a decider over an input, with progress and a closing line; checks of outputs. Shared by the subcommands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO, cast
 
-from ..integrations.formats import Lists
 from ..metrics.errors import InputError, ResourceError
 from ..metrics.settings import settings
 from ..rerank.engine import Engine
@@ -40,7 +39,7 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
     with open_input(values) as lists, Progress("lists", lists.fraction, quiet) as progress:
         run = build(RunSettings, values)
         counts = run_lists(decider, lists, lists.name, path, engine, run, progress, reading_in(values))
-    say(_closing(counts, lists, path), quiet)
+    say(closing_line(counts, lists.name, path, "lists", "decided"), quiet)
     return 3 if counts.get("errors") else 0
 
 
@@ -54,16 +53,17 @@ def check_output(output: str | None, inputs: Sequence[str | None]) -> Path | Non
     return path
 
 
-def _closing(counts: Mapping[str, int], lists: Lists, out: Path | None) -> str:
+def closing_line(counts: Mapping[str, int], name: str, out: Path | None, unit: str, done: str) -> str:
+    """What a run came to; `unit` is what the input holds, `done` what was done to make lists of it."""
     rows, candidates = counts.get("rows", 0), counts.get("candidates", 0)
+    if not (rows or counts.get("errors") or counts.get("context_only")):
+        return f"{name}: there are no {unit} in it"
     share = f"{100 * counts.get('duplicates', 0) / candidates:.1f}% duplicates" if candidates else "none"
-    rest = {name: n for name, n in counts.items() if name not in ("rows", "candidates", "duplicates", "errors")}
-    notes = "".join(f", {n} {name}" for name, n in sorted(rest.items()))
+    rest = {key: n for key, n in counts.items() if key not in ("rows", "candidates", "duplicates", "errors") and n}
+    notes = "".join(f", {n} {key}" for key, n in sorted(rest.items()))
     place = f"in {out}.errors.jsonl" if out else "on stderr"
     errors = f"; {counts['errors']} error records {place}" if counts.get("errors") else ""
-    if not (rows or counts.get("errors") or counts.get("context_only")):
-        return f"{lists.name}: there are no lists in it"
-    return f"{lists.name}: {rows} lists decided, {candidates} candidates ({share}){notes}{errors}"
+    return f"{name}: {rows} lists {done}, {candidates} candidates ({share}){notes}{errors}"
 
 
 def _umask() -> int:
