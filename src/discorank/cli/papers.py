@@ -151,6 +151,13 @@ PAPERS: Mapping[str, Paper] = {
         "Proceedings of the Second Workshop on Discourse in Machine Translation",
         2015,
     ),
+    "xu2023sescore2": Paper(
+        "inproceedings",
+        "Xu, Wenda and Qian, Xian and Wang, Mingxuan and Li, Lei and Wang, William Yang",
+        "{SEScore2}: Learning Text Generation Evaluation via Synthesizing Realistic Mistakes",
+        _ACL.format("61st"),
+        2023,
+    ),
     "liu2024unlocking": Paper(
         "inproceedings",
         "Liu, Yinhong and Su, Yixuan and Shareghi, Ehsan and Collier, Nigel",
@@ -219,6 +226,7 @@ OF_METRIC: Mapping[str, tuple[str, ...]] = {
     "lexical-chain": ("gong2015document", *_DISCOSCORE),
     "pdd": ("liu2024unlocking",),
     "role-match": ("liu2024unlocking",),
+    "sescore2": ("xu2023sescore2",),
     "combination": ("joty2014discotk", "joty2017discourse"),
     "bertscore": ("zhang2020bertscore",),
     "comet": ("rei2020comet",),
