@@ -38,6 +38,7 @@ FIX = "The same command goes on from here, with any engine"
 class _Block(NamedTuple):
     tasks: list[Sent]
     cost: int
+    alone: bool = False  # a list that was at work when a worker died: nothing else is on its next actor
     reference: Any = None  # Ray's name of the result
 
 
@@ -195,14 +196,20 @@ class RayEngine:
         """Gives every loaded actor its blocks, one each before any gets a second."""
         for depth in range(DEPTH):
             for actor in self.actors:
-                large = actor.blocks and actor.blocks[0].cost > 2 * self.size  # nothing waits behind a large list
-                if actor.loading is None and len(actor.blocks) == depth and not large:
+                if actor.loading is None and len(actor.blocks) == depth and self._has_room(actor):
                     block = self._next()
                     if block is None:
                         return
                     if not actor.blocks:
                         actor.since = monotonic()
                     actor.blocks.append(block._replace(reference=actor.handle.value.remote(block.tasks)))
+
+    def _has_room(self, actor: _Actor) -> bool:
+        """Whether an actor may get the next block: nothing waits behind a large list, nor beside one that is alone."""
+        if not actor.blocks:
+            return True
+        first = actor.blocks[0]
+        return not (first.alone or first.cost > 2 * self.size or (self.again and self.again[0].alone))
 
     def _next(self) -> _Block | None:
         """The next block: `size`, or a fair share of what waits if that is less; a larger list is alone."""
@@ -265,13 +272,13 @@ class RayEngine:
             found = f"{self.deaths} workers in a row died with nothing finished; the last: {_reason(error)}"
             raise ResourceError(found, where="engine ray", fix=FIX)
         first, *others = actor.blocks or (_Block([], 0),)
-        back = [_Block([task], task.cost) for task in first.tasks if not self._given_up(task, first, error)]
+        back = [_Block([task], task.cost, alone=True) for task in first.tasks if not self._given_up(task, first, error)]
         self.again.extendleft(reversed([*back, *others]))
         return self._new()
 
     def _given_up(self, task: Sent, block: _Block, error: Exception) -> bool:
         """Whether a list was alone once too often when its worker died; then it has its error."""
-        self.tries[task.key] += len(block.tasks) == 1
+        self.tries[task.key] += block.alone
         if self.tries[task.key] <= self.settings.retries:
             return False
         found = f"its worker died {self.tries.pop(task.key)} times: {_reason(error)}"
