@@ -7,16 +7,13 @@ differ from text to text, it is the member with the longest vector, so that text
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import IO
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..errors import InputError, excerpt
 from ..reps import Array
+from ..textlines import numbered_lines
 
 
 def components(vectors: Array, threshold: float) -> list[list[int]]:
@@ -70,7 +67,7 @@ def read_vectors(path: str) -> dict[str, Array]:
     """
     found: dict[str, Array] = {}
     size = 0
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path, "Name a UTF-8 text of word vectors"):
         parts = line.split()
         if number == 1 and len(parts) == 2 and parts[0].isdigit() and parts[1].isdigit():
             size = int(parts[1])
@@ -88,20 +85,3 @@ def read_vectors(path: str) -> dict[str, Array]:
     if not found:
         raise InputError("no vectors", where=path, fix="Each line is a word and its numbers")
     return found
-
-
-def _lines(path: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines that are not empty."""
-    try:
-        with _opened(path) as lines:
-            yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-    except (OSError, EOFError, UnicodeError, zlib.error) as error:
-        raise InputError(f"cannot be read: {error}", where=path, fix="Name a UTF-8 text of word vectors") from error
-
-
-def _opened(path: str) -> IO[str]:
-    if path.endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8")
-    if path.endswith(".bz2"):
-        return bz2.open(path, "rt", encoding="utf-8")
-    return open(path, encoding="utf-8")

@@ -6,9 +6,8 @@ A line of the JSONL is a document: ``sentences`` and ``roles``, one name or numb
 
 from __future__ import annotations
 
-import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 from ..errors import InputError, excerpt
 from ..logistic import folds
 from ..reps import IntArray, Ragged
+from ..textlines import numbered_lines
 from ..texts import Document, Item
 from .schemas import Schema
 
@@ -42,7 +42,7 @@ def read_labelled(path: Path, schema: Schema) -> tuple[list[Labelled], list[Labe
     Raises:
         InputError: the file cannot be read, a line is not of the form, a role is unknown, or documents are too few.
     """
-    found = [_document(where, line, schema) for where, line in _lines(path)]
+    found = [_document(f"{path}:{number}", line, schema) for number, line in numbered_lines(path, _FIX)]
     if not any(document.split for document in found):
         held = folds([document.id for document in found]) == 0
         tested = held.tolist()
@@ -54,16 +54,6 @@ def read_labelled(path: Path, schema: Schema) -> tuple[list[Labelled], list[Labe
         counts = f"{len(train)} documents to train on and {len(test)} to test on"
         raise InputError(counts, where=str(path), fix="Give both, or leave split out of all lines")
     return train, test
-
-
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield f"{path}:{number}", line
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {type(error).__name__}", where=str(path), fix=_FIX) from None
 
 
 def _document(where: str, line: str, schema: Schema) -> Labelled:

@@ -8,7 +8,6 @@ whose EDUs are a constituent of the document's tree has a gold tree; of the othe
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from ...errors import InputError, excerpt
+from ...textlines import numbered_lines
 from ..relations import coarse
 from ..trees import split_right
 from .parser import Cut, Cuts
@@ -44,7 +44,8 @@ def read_treebank(path: Path) -> dict[str, list[Sentence]]:
         InputError: the file cannot be read, a line is not of the form, or a split is empty.
     """
     found: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
-    for where, line in _lines(path):
+    for number, line in numbered_lines(path, _FIX):
+        where = f"{path}:{number}"
         try:
             document = json.loads(line)
             if missing := [key for key in ("id", "edus", "sent", "tree") if key not in document]:
@@ -63,16 +64,6 @@ def read_treebank(path: Path) -> dict[str, list[Sentence]]:
         if not any(sentence.whole for sentence in sentences):
             raise InputError(f"no trees of sentences in the split {split!r}", where=str(path), fix=_FIX)
     return found
-
-
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield f"{path}:{number}", line
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {type(error).__name__}", where=str(path), fix=_FIX) from None
 
 
 def _drawn(name: str) -> str:
