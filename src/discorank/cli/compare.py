@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -15,6 +16,7 @@ from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
 from ..metrics.settings import settings
 from ..rerank.selection.comparing import SystemComparison, compare_systems
+from ..rerank.selection.folder import check_folder, kept, save
 from ..rerank.selection.outputs import DocumentOutputs, with_references
 from ..rerank.selection.testing import DRAWS
 from .compare_report import document_rows, rendered, score_file, segment_rows
@@ -40,6 +42,7 @@ class CompareOptions:
         level: of significance; intervals cover the rest.
         segment_scores: a file for a row per segment and system, CSV if its name ends so, else JSONL.
         document_scores: the same for documents.
+        save: a folder for texts, scores and tests, from which discorank report makes a page.
         format: what is printed.
     """
 
@@ -54,6 +57,7 @@ class CompareOptions:
     level: Annotated[float, Field(gt=0, lt=1)] = 0.05
     segment_scores: str | None = None
     document_scores: str | None = None
+    save: str | None = None
     format: Literal["table", "markdown", "latex", "csv", "json"] = "table"
 
 
@@ -79,6 +83,8 @@ def run(arguments: Sequence[str]) -> int:
         check_not_input(output, [path])
     if None not in outputs and outputs[0] == outputs[1]:
         raise InputError("is named twice", where=outputs[0], fix="Give segments and documents a file each")
+    if values["save"]:
+        check_folder(Path(values["save"]))
     keys = tuple(map(HumanKey.read, values["human"]))
     documents = _documents(path, values, keys)
     found = _compared([_fitted(metric, documents) for metric in metrics], documents, keys, values)
@@ -87,6 +93,9 @@ def run(arguments: Sequence[str]) -> int:
             say(f"{scored.name}: {scored.cuts} texts were too long, and not all of them was read", values["quiet"])
     _write(values["segment_scores"], segment_rows, found)
     _write(values["document_scores"], document_rows, found)
+    if values["save"]:
+        settings = {name: values[name] for name in ("input", "level", "draws", "seed")}
+        save(kept(found, settings), values["save"])
     sys.stdout.write(rendered(found, values["format"], values["level"]))
     return 0
 
