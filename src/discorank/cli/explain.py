@@ -84,14 +84,18 @@ def _wanted(lists: Lists, ids: frozenset[str]) -> Iterator[CandidateList]:
             yield entry.record
 
 
-def explanation(ranking: Ranking, record: CandidateList, metrics: Sequence[Metric] = ()) -> dict[str, Any]:
+def explanation(
+    ranking: Ranking, record: CandidateList, metrics: Sequence[Metric] = (), reasons: int | None = None
+) -> dict[str, Any]:
     """The places of a ranking, each with the pseudo-references that agree most with it and what the metrics say of the
-    first of these, as JSON data. Metrics that read context say nothing: it is gone with the decoding.
+    first of these, as JSON data. Metrics that read context say nothing: it is gone with the decoding. With `reasons`,
+    they speak of that many places only.
     """
     distinct = Distinct(record.candidates)
     pool = Distinct(record.pseudo_references) if record.pseudo_references else distinct
     places = []
-    for place in ranking.ranking:
+    for rank, place in enumerate(ranking.ranking):
+        told = metrics if reasons is None or rank < reasons else ()
         row = int(distinct.of[place.index])
         agreeing, nearest = [], []
         if ranking.matrix is not None and ranking.matrix.shape == (len(distinct), len(pool)):
@@ -101,7 +105,7 @@ def explanation(ranking: Ranking, record: CandidateList, metrics: Sequence[Metri
             agreeing = [{"text": str(pool.texts[i]), "utility": float(u[i])} for i in order[:NEAREST]]
         places.append(
             {"index": place.index, "count": place.count, "utility": place.utility, "text": str(place.text)}
-            | {"agreeing": agreeing, "why": _why(metrics, place.text, nearest[:1], record.source)}
+            | {"agreeing": agreeing, "why": _why(told, place.text, nearest[:1], record.source)}
         )
     source = None if record.source is None else str(record.source)
     return {"id": ranking.id, "source": source, "candidates": len(record.candidates), "distinct": len(distinct)} | {

@@ -22,6 +22,7 @@ SUBCOMMANDS = {
     "explain": "show why a candidate won",
     "score": "score texts against references",
     "compare": "compare whole systems, with significance and human scores",
+    "report": "write an HTML page on compared systems, or on what was chosen and why",
     "check": "look at an input without scoring: counts, lengths, duplicates, cost",
     "convert": "turn other formats into candidate lists",
     "generate": "write candidate lists with a model that generates",

@@ -1,0 +1,86 @@
+"""Where the labels of points stand so that they overlap neither each other nor the points, as far as there is room."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import cos, hypot, pi, sin
+from typing import NamedTuple
+from unicodedata import east_asian_width
+
+DIRECTIONS = 16
+DISTANCES = (6.0, 11.0, 18.0, 27.0, 38.0)
+FAR = 14.0  # from here on a line leads from the point to its label
+
+
+class Box(NamedTuple):
+    """A rectangle by its corners."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def overlap(self, other: Box) -> float:
+        """The area that two rectangles share."""
+        width = min(self.right, other.right) - max(self.left, other.left)
+        height = min(self.top, other.top) - max(self.bottom, other.bottom)
+        return max(0.0, width) * max(0.0, height)
+
+    def distance(self, x: float, y: float) -> float:
+        """How far a point is from it; 0 inside."""
+        return hypot(max(self.left - x, 0.0, x - self.right), max(self.bottom - y, 0.0, y - self.top))
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """Its centre."""
+        return (self.left + self.right) / 2, (self.bottom + self.top) / 2
+
+
+def size_of(text: str, points: float) -> tuple[float, float]:
+    """Width and height of a line of text in a sans-serif face, about.
+
+    >>> size_of("ab", 10.0)
+    (12.4, 11.5)
+    """
+    units = sum(1.0 if east_asian_width(letter) in "WF" else 0.62 for letter in text)
+    return units * points, 1.15 * points
+
+
+def placed(points: list[tuple[float, float]], sizes: list[tuple[float, float]], frame: Box) -> list[Box]:
+    """A rectangle for the label of every point, chosen one after the other, the most crowded points first.
+
+    Args:
+        points: centres of the points.
+        sizes: width and height of the labels.
+        frame: where labels should stay inside.
+    """
+    marks = [Box(x - 3, y - 3, x + 3, y + 3) for x, y in points]
+    near = [sum(hypot(x - a, y - b) < 40 for a, b in points) for x, y in points]
+    found: dict[int, Box] = {}
+    for i in sorted(range(len(points)), key=lambda i: -near[i]):
+        choices = [_beside(points[i], sizes[i], *at) for at in product(DISTANCES, range(DIRECTIONS))]
+        taken = [*marks, *found.values()]
+        others = [point for j, point in enumerate(points) if j != i]
+        costs = [_cost(box, points[i], others, taken, frame) for box in choices]
+        found[i] = choices[costs.index(min(costs))]
+    return [found[i] for i in range(len(points))]
+
+
+def _beside(point: tuple[float, float], size: tuple[float, float], distance: float, direction: int) -> Box:
+    """A label whose nearest edge stands `distance` away."""
+    angle = 2 * pi * direction / DIRECTIONS
+    x = point[0] + distance * cos(angle) + cos(angle) * size[0] / 2
+    y = point[1] + distance * sin(angle) + sin(angle) * size[1] / 2
+    return Box(x - size[0] / 2, y - size[1] / 2, x + size[0] / 2, y + size[1] / 2)
+
+
+def _cost(
+    box: Box, point: tuple[float, float], others: list[tuple[float, float]], taken: list[Box], frame: Box
+) -> float:
+    """How bad a place is: what it covers, how far it is, and for how many other points it might be taken."""
+    outside = (box.right - box.left) * (box.top - box.bottom) - box.overlap(frame)
+    covered = sum(box.overlap(other) for other in taken)
+    own = box.distance(*point)
+    mistaken = sum(box.distance(x, y) < 1.3 * own for x, y in others)
+    x, y = box.middle
+    return 10 * (covered + 2 * outside) + 25 * mistaken + 2 * own + (0.0 if x > point[0] else 2.0)

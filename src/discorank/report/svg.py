@@ -1,0 +1,107 @@
+"""A figure as SVG inside a page: no styles, no unused names, and colours that the page's stylesheet decides.
+
+Figures are drawn in stand-in colours (`COLOURS`); each becomes ``var(--plot-NAME)``, so that one figure is readable on
+a light and on a dark page.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from warnings import catch_warnings, filterwarnings
+from xml.etree import ElementTree
+
+from .extra import plot_package
+
+NAMES = ("ink", "muted", "grid", "mark", "span", "soft", "people", "neutral", "own")
+NAMES = (*NAMES, *(f"{side}{n}" for side in ("better", "worse") for n in (1, 2, 3)))
+COLOURS: Mapping[str, str] = {name: f"#0100{n + 16:02x}" for n, name in enumerate(NAMES)}
+_STAND_INS = {colour: f"var(--plot-{name})" for name, colour in COLOURS.items()}
+_SETTINGS = {
+    "svg.fonttype": "none",  # text stays text
+    "text.parse_math": False,  # a $ in a name is a $
+    "axes.unicode_minus": True,
+    "font.size": 8.0,
+    "axes.titlesize": 8.0,
+    "text.color": COLOURS["ink"],
+    "axes.labelcolor": COLOURS["ink"],
+    "axes.edgecolor": COLOURS["muted"],
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": COLOURS["muted"],
+    "ytick.color": COLOURS["muted"],
+    "xtick.labelcolor": COLOURS["ink"],
+    "ytick.labelcolor": COLOURS["ink"],
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "grid.color": COLOURS["grid"],
+    "grid.linewidth": 0.5,
+    "axes.axisbelow": True,
+}
+_UNNAMED = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_DECIMALS = re.compile(r"(-?\d+\.\d\d)\d+")
+_REFERENCE = re.compile(r"#([A-Za-z][\w.-]*)")
+_DROPPED = frozenset({"font-family", "font"})
+
+
+@contextmanager
+def drawing(name: str) -> Iterator[Any]:
+    """matplotlib with the settings of a figure whose names inside the SVG derive from `name`."""
+    package = plot_package()
+    with package.rc_context({**_SETTINGS, "svg.hashsalt": name}), catch_warnings():
+        filterwarnings("ignore", message=r"(?s).*[Gg]lyph")  # the page's reader has other fonts
+        yield package
+
+
+def label(text: str, longest: int = 26) -> str:
+    """A name as it can stand in a figure: one line, no control characters, not too long.
+
+    >>> label("a\\nb"), label("a" * 40)
+    ('a b', 'aaaaaaaaaaaaaaaaaaaaaaaaa…')
+    """
+    plain = _UNNAMED.sub(" ", text)
+    return plain if len(plain) <= longest else plain[: longest - 1] + "…"
+
+
+def inline(figure: Any, about: str) -> str:
+    """The SVG element of a figure; `about` is read out in its place."""
+    written = io.StringIO()
+    figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
+    root = ElementTree.fromstring(written.getvalue())  # noqa: S314  written one line above
+    used = {name for element in root.iter() for value in element.attrib.values() for name in _REFERENCE.findall(value)}
+    for element in list(root.iter()):
+        for child in list(element):
+            if child.tag.endswith(("metadata", "style")):
+                element.remove(child)
+        _clean(element, used)
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    root.attrib.update({"role": "img", "aria-label": _UNNAMED.sub(" ", about)})
+    return re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode"))
+
+
+def _clean(element: ElementTree.Element, used: set[str]) -> None:
+    """One element without namespaces, with attributes for its style."""
+    element.tag = element.tag.rpartition("}")[2]
+    given = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
+    style = given.pop("style", "")
+    if given.get("id") not in used:
+        given.pop("id", None)
+    if given.get("transform", "").startswith("rotate(-0 "):
+        del given["transform"]
+    given = {name: _short(value) if name != "id" else value for name, value in given.items()}
+    for declaration in filter(None, (part.strip() for part in style.split(";"))):
+        name, _, value = declaration.partition(":")
+        if name.strip() not in _DROPPED:
+            given[name.strip()] = _STAND_INS.get(value.strip(), value.strip())
+    element.attrib.clear()
+    element.attrib.update(given)
+
+
+def _short(value: str) -> str:
+    """Numbers with two decimals, space for line breaks."""
+    return _DECIMALS.sub(r"\1", " ".join(value.split()))

@@ -1,0 +1,117 @@
+// The browser of lists: what the decoder chose, and why.
+
+function showLists(data) {
+  const at = (id) => document.getElementById("list-" + id);
+  let order = [];
+  let place = 0;
+
+  function reorder() {
+    const keys = {
+      file: () => 0,
+      close: (list) => list.gap === null ? Infinity : list.gap,
+      flags: (list) => -list.flags.length,
+    };
+    const key = keys[at("order").value];
+    order = data.lists.map((_, i) => i).sort((x, y) => key(data.lists[x]) - key(data.lists[y]) || x - y);
+    place = 0;
+    fill(at("choice"), order.map((i, n) => [String(n), data.lists[i].id]));
+    show();
+  }
+
+  // JSON data of a metric as tables and lines; numbers by name become two columns.
+  function told(name, value) {
+    if (Array.isArray(value) && value.length && value.every((one) => one && typeof one === "object" && !Array.isArray(one))) {
+      const head = [...new Set(value.flatMap((one) => Object.keys(one)))];
+      return tableOf(name, head, value.map((one) => head.map((key) => plain(one[key]))), "texts");
+    }
+    if (value && typeof value === "object" && !Array.isArray(value)) {
+      const entries = Object.entries(value);
+      if (entries.length && entries.every(([, inner]) => typeof inner === "number")) {
+        return tableOf(name, ["", "value"], entries, "texts");
+      }
+      return element("div", null, element("h5", null, name), ...entries.map(([key, inner]) => told(key, inner)),
+        entries.length ? null : element("p", null, "none"));
+    }
+    return element("p", null, element("strong", null, name + ": "), plain(value));
+  }
+
+  function plain(value) {
+    if (Array.isArray(value)) return value.map(plain).join(", ") || "none";
+    if (value && typeof value === "object") return Object.entries(value).map(([key, inner]) => key + " " + plain(inner)).join(", ") || "none";
+    return typeof value === "number" ? number(value) : value === null || value === undefined ? "–" : String(value);
+  }
+
+  function bar(value, low, high) {
+    const made = element("span", {class: "bar"});
+    made.style.width = (high > low ? 6 * (value - low) / (high - low) : 6) + "rem";
+    return made;
+  }
+
+  function places(list) {
+    const utilities = list.places.map((one) => one.utility).filter((x) => x !== null);
+    const low = Math.min(...utilities), high = Math.max(...utilities);
+    const beside = [...new Set(list.places.flatMap((one) => Object.keys(one.beside)))];
+    const head = ["place", "number", "copies", data.isRerank ? "score" : "expected utility", ...beside, "text"];
+    const rows = list.places.map((one, rank) => {
+      const value = element("span", null, number(one.utility));
+      if (one.utility !== null) value.append(bar(one.utility, low, high));
+      return [rank + 1, one.index, one.count, value, ...beside.map((key) => plain(one.beside[key])), list.texts[one.text]];
+    });
+    const table = tableOf("All candidates, best first", head, rows, "texts");
+    const first = table.querySelector("tbody tr");
+    if (first) first.classList.add("chosen");
+    return table;
+  }
+
+  function reasons(list) {
+    const parts = [];
+    list.places.forEach((one, rank) => {
+      const why = Object.entries(one.why).map(([metric, about]) => told(metric, about));
+      if (!one.agreeing.length && !why.length) return;
+      const nearest = one.agreeing.map(([text, utility]) => [number(utility), list.texts[text]]);
+      const title = (rank === 0 ? "Why it won" : "Place " + (rank + 1)) + ": candidate " + one.index;
+      const made = element("details", null, element("summary", null, title),
+        element("p", {dir: "auto"}, list.texts[one.text]),
+        nearest.length ? tableOf("Nearest pseudo-references", ["utility", "text"], nearest, "texts") : null,
+        why.length ? element("h5", null, "Against the nearest of them") : null, ...why);
+      made.open = rank === 0;
+      parts.push(made);
+    });
+    return parts;
+  }
+
+  function show() {
+    const list = data.lists[order[place]];
+    const gap = list.gap === null ? "There is one distinct text." : "The winner is " + number(list.gap) + " ahead of the runner-up.";
+    const other = list.chosen !== null && list.chosen !== list.places[0].index;
+    at("view").replaceChildren(
+      element("h3", null, list.id),
+      ...(list.source === null ? [] : [element("p", {dir: "auto"}, element("strong", null, "Source: "), list.source)]),
+      element("p", {dir: "auto"}, element("strong", null, "Chosen: "), list.texts[list.places[0].text]),
+      element("p", null, gap + " " + list.candidates + " candidates, " + list.distinct + " distinct."),
+      ...(list.flags.length ? [element("p", null, ...list.flags.map((flag) => element("span", {class: "flag"}, flag)))] : []),
+      ...(other ? [element("p", null, element("span", {class: "flag"}, "the run chose candidate " + list.chosen))] : []),
+      places(list), ...reasons(list));
+    at("choice").value = String(place);
+    at("before").disabled = place === 0;
+    at("after").disabled = place === order.length - 1;
+    at("status").textContent = "List " + (place + 1) + " of " + order.length + ": " + list.id;
+  }
+
+  function step(direction) {
+    const next = place + direction;
+    if (next < 0 || next >= order.length) return;
+    place = next;
+    show();
+  }
+
+  if (!data.lists.length) return;
+  at("choice").addEventListener("change", () => { place = Number(at("choice").value); show(); });
+  at("order").addEventListener("change", reorder);
+  steps(document.getElementById("choices"), at("before"), at("after"), step);
+  at("browser").hidden = false;
+  reorder();
+}
+
+const chosenData = dataOf("lists-data");
+if (chosenData) showLists(chosenData);

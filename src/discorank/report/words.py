@@ -1,0 +1,204 @@
+"""The summary in words: which system to ship, how sure that is, which metric to believe, what to be careful with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ..rerank.selection.folder import KeptAgreement, KeptComparison, KeptHuman, KeptScores
+
+FEW_DOCUMENTS = 30
+FEW_SYSTEMS = 6
+MANY_PAIRS = 20
+
+
+class Summary(NamedTuple):
+    """A headline, sentences, and warnings."""
+
+    headline: str
+    sentences: list[str]
+    warnings: list[str]
+
+
+def summary(found: KeptComparison, optimised: Sequence[str] = ()) -> Summary:
+    """What a reader should take home.
+
+    Args:
+        found: the comparison.
+        optimised: metrics that a system was decoded, selected or trained with.
+    """
+    judge = found.human[0].scores if found.human else found.metrics[0]
+    sentences = [*_sure(judge, found), *_metrics(found), *_unjudged(found)]
+    return Summary(_headline(judge, found), sentences, [*_warnings(found, optimised)])
+
+
+def believed(human: KeptHuman) -> KeptAgreement | None:
+    """The metric that orders most pairs of systems as people do; of several, the one with the surest pairs."""
+    known = [one for one in human.agreement if one.systems.get("pairwise_accuracy") is not None]
+    return max(known, key=lambda one: _strength(one), default=None)
+
+
+def _strength(one: KeptAgreement) -> tuple[float, float, float]:
+    names = ("pairwise_accuracy", "soft_pairwise_accuracy", "pearson")
+    first, second, third = (one.systems.get(name) or -1.0 for name in names)
+    return first, second, third
+
+
+def _headline(judge: KeptScores, found: KeptComparison) -> str:
+    if len(judge.systems) == 1:
+        return f"There is only one system, {judge.systems[0]}: nothing to choose from."
+    best = judge.systems[judge.order[0]]
+    equal = [judge.systems[s] for s in rivals(judge, found.level)]
+    by = f"people's {judge.name}" if found.human else judge.name
+    if not equal:
+        return f"Ship {best}: by {by} it is better than every other system."
+    first = f"{best} comes first by {by}, but it cannot be told apart from {_several(equal)}"
+    return f"{first}: choose among them by other needs, or judge more documents."
+
+
+def rivals(judge: KeptScores, level: float) -> list[int]:
+    """The systems that the best one is not significantly better than."""
+    best, *others = judge.order
+    return [s for s in others if judge.p(best, s) >= level]
+
+
+def _sure(judge: KeptScores, found: KeptComparison) -> Iterator[str]:
+    if len(judge.systems) == 1:
+        return
+    best, second = judge.order[:2]
+    percent = f"{100 * (1 - found.level):g} %"
+    yield (
+        f"{judge.systems[best]} scores {_number(judge.scores[best])} ({percent} interval {_number(judge.low[best])} to "
+        f"{_number(judge.high[best])}), the runner-up {judge.systems[second]} {_number(judge.scores[second])}; "
+        f"p = {judge.p(best, second):.2g} for the pair, where below {found.level:g} counts as a difference."
+    )
+    if not found.human:
+        firsts = [one for one in found.metrics if one.systems[one.order[0]] == judge.systems[best]]
+        if len(found.metrics) > 1:
+            yield f"{len(firsts)} of {len(found.metrics)} metrics put {judge.systems[best]} first."
+        yield "There are no human scores: nothing here says which metric to believe."
+
+
+def _metrics(found: KeptComparison) -> Iterator[str]:
+    for human in found.human:
+        one = believed(human)
+        name = human.scores.name
+        if one is None:
+            yield f"No metric can be compared with {name}: too few systems were judged."
+            continue
+        accuracy, r = one.systems["pairwise_accuracy"], one.systems.get("pearson")
+        said = f"On {name}, believe {one.metric}: it orders {100 * (accuracy or 0):.0f} % of the pairs of systems as "
+        said += f"people do (Pearson {_number(r)})"
+        yield said + _not_surely(human, one, found.level)
+        yield from _choice_of(one, human, found)
+
+
+def _not_surely(human: KeptHuman, one: KeptAgreement, level: float) -> str:
+    others = [other.metric for other in human.agreement if other.metric != one.metric]
+    if not others:
+        return "."
+    tests = {(t.a, t.b): t.p_accuracy for t in human.tests}
+    unsure = []
+    for other in others:
+        p = tests.get((one.metric, other), tests.get((other, one.metric)))
+        if p is None or p >= level:
+            unsure.append(other)
+    if not unsure:
+        return ", significantly more than every other metric."
+    return f"; it is not shown to agree better than {_several(unsure)}."
+
+
+def _choice_of(one: KeptAgreement, human: KeptHuman, found: KeptComparison) -> Iterator[str]:
+    """What the believed metric says of all systems, beside what people say of the judged ones."""
+    metric = next(m for m in found.metrics if m.name == one.metric)
+    first = metric.systems[metric.order[0]]
+    people = human.scores.systems[human.scores.order[0]]
+    if first == people:
+        yield f"{metric.name}, too, puts {first} first."
+    elif first in human.scores.systems:
+        yield f"{metric.name} puts {first} first, people put {people} first: look at the documents where they differ."
+    else:
+        yield f"{metric.name} puts {first} first, which people did not judge; of the judged systems people prefer {people}."
+
+
+def _unjudged(found: KeptComparison) -> Iterator[str]:
+    for human in found.human:
+        missing = [system for system in found.systems if system not in human.scores.systems]
+        if missing:
+            yield f"People gave no {human.scores.name} to {_several(missing)}."
+
+
+def _warnings(found: KeptComparison, optimised: Sequence[str]) -> Iterator[str]:
+    documents, systems = len(found.documents), len(found.systems)
+    if documents < FEW_DOCUMENTS and systems > 1:
+        least = f"; p cannot fall below {2 / 2**documents:.2g}" if documents < 11 else ""
+        yield f"Only {documents} documents: differences must be large to be seen{least}."
+    for human in found.human:
+        yield from _about_judging(human, found)
+    if (pairs := systems * (systems - 1) // 2) >= MANY_PAIRS:
+        yield (
+            f"{pairs} pairs of systems were tested, uncorrected: if all were equal, about {found.level * pairs:.0f} "
+            "would still look different."
+        )
+    for name in dict.fromkeys(optimised):
+        for metric in found.metrics:
+            if base(name) & base(metric.name):
+                yield (
+                    f"{metric.name} was also what a decoder or system was optimised for ({name}): its scores flatter "
+                    "that system. Decide by another metric, or by people."
+                )
+    for metric in found.metrics:
+        if metric.cuts:
+            yield f"{metric.name} did not read all of {metric.cuts} texts: they are too long for its model."
+
+
+def base(signature: str) -> set[str]:
+    """The names of the metrics in a signature, without settings; ``doc-`` forms are the metric itself.
+
+    >>> sorted(base('0.5*doc-bertscore(model="x + y")+chrf'))
+    ['bertscore', 'chrf']
+    """
+    found, depth, quoted, name = set(), 0, False, ""
+    for letter in signature + "+":
+        quoted ^= letter == '"'
+        depth += 0 if quoted else (letter == "(") - (letter == ")")
+        if letter == "+" and not depth and not quoted:
+            found.add(name.rpartition("*")[2].strip().removeprefix("doc-"))
+            name = ""
+        elif not depth and not quoted and letter not in ")\"":
+            name += letter
+    return found - {""}
+
+
+def _about_judging(human: KeptHuman, found: KeptComparison) -> Iterator[str]:
+    scores = human.scores
+    n = len(scores.systems)
+    if 1 < n < FEW_SYSTEMS:
+        yield f"Only {n} systems have {scores.name}: what agrees with people on {n * (n - 1) // 2} pairs may do so by luck."
+    given = total = 0
+    for document in found.documents:
+        for system in scores.systems:
+            values = document.human.get(scores.name, {}).get(system, (None,))
+            each = values if isinstance(values, tuple) else (values,)
+            given += sum(value is not None for value in each)
+            total += len(each)
+    if given < total:
+        yield f"{total - given} of {total} scores of {scores.name} are missing; every score counts only where it is given."
+    for one in human.agreement:
+        accuracy = one.systems.get("pairwise_accuracy")
+        if accuracy is not None and accuracy < 0.5:
+            yield f"{one.metric} orders most pairs of systems against people's {scores.name}: do not decide by it here."
+
+
+def _several(names: Sequence[str]) -> str:
+    """Names in a sentence; at most five of them.
+
+    >>> _several(["a"]), _several(["a", "b", "c"]), _several(list("abcdefg"))
+    ('a', 'a, b and c', 'a, b, c, d and 3 more')
+    """
+    shown = list(names) if len(names) <= 5 else [*names[:4], f"{len(names) - 4} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
