@@ -19,7 +19,9 @@ def template_package() -> Any:
 def plot_package() -> Any:
     """matplotlib with its figures, without a screen; raises ModelLoadError where it is missing."""
     try:
+        import matplotlib.colors
         import matplotlib.figure
+        import matplotlib.ticker
     except ImportError as error:
         raise _missing("matplotlib") from error
     return matplotlib

@@ -120,16 +120,9 @@ def _counts(found: KeptComparison) -> dict[str, int]:
 
 def _metric(found: KeptComparison, one: KeptScores, is_open: bool, number: int, mark: Any) -> MetricPart:
     unit, values = plots.unit_values(found, one)
-    shown = [
-        Figure(mark(svg), caption)
-        for svg, caption in (
-            *_judged_figures(one, found.level, f"metric{number}"),
-            (
-                plots.distributions(one, values, unit, f"metric{number}-spread"),
-                f"Scores of single {unit}s: the middle half, the median, and the range of 90 %.",
-            ),
-        )
-    ]
+    shown = [Figure(mark(svg), caption) for svg, caption in _judged_figures(one, found.level, f"metric{number}")]
+    spread = plots.distributions(one, values, unit, f"metric{number}-spread")
+    shown.insert(1, Figure(mark(spread), f"Scores of single {unit}s: the middle half, the median, and the range of 90 %."))
     table = tables.pairs(one, found.level) if 1 < len(one.systems) <= MOST_PAIRS else None
     return MetricPart(one.name, is_open, shown, table)
 
@@ -142,7 +135,8 @@ def _judged_figures(one: KeptScores, level: float, name: str) -> Iterator[tuple[
     if len(one.systems) > 1:
         yield (
             plots.heat_map(one, level, f"{name}-pairs"),
-            f"The row against the column: + better, − worse at p < {level:g}, the stronger the colour the smaller p.",
+            f"The row against the column: + better, − worse at p < {level:g}, the stronger the colour the smaller p; "
+            "grey: not told apart.",
         )
 
 
@@ -154,7 +148,7 @@ def _human(found: KeptComparison, one: KeptHuman, number: int, mark: Any) -> Hum
         shown.insert(0, Figure(mark(plots.agreement(one, f"{name}-agreement")), about))
     for i, metric in enumerate(found.metrics):
         svg = plots.against_people(metric, one, f"{name}-against{i}")
-        shown.append(Figure(mark(svg), f"{metric.name} against people; better is right and up."))
+        shown.append(Figure(mark(svg), f"{metric.name} against people; better is right and up; bars are intervals."))
     return HumanPart(one.scores.name, shown, [tables.agreement(one), *([tables.metric_tests(one)] if one.tests else [])])
 
 
@@ -166,7 +160,7 @@ def _chosen(run: ChosenRun, mark: Any) -> dict[str, Any]:
         figures.append(Figure(mark(svg), "Near 0 the choice hardly matters, or the utility cannot tell."))
     indices = [float(row.index) for row in run.rows.values()]
     if indices:
-        svg = plots.histogram(indices, "number of the chosen candidate in its list", "indices")
+        svg = plots.histogram(indices, "number of the chosen candidate in its list", "indices", whole=True)
         figures.append(Figure(mark(svg), "Candidates are counted from 0, in the order of the input."))
     return {
         "path": run.path,

@@ -94,12 +94,13 @@ def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
         figure = package.figure.Figure((WIDTH_INCHES, 3.5), layout="constrained")
         axes = figure.add_subplot()
         axes.grid(True)
-        axes.margins(0.12)
         for h, m in kept:
-            axes.plot([metric.low[m], metric.high[m]], [judged.scores[h]] * 2, color=COLOURS["span"], linewidth=1.2)
-            axes.plot([metric.scores[m]] * 2, [judged.low[h], judged.high[h]], color=COLOURS["span"], linewidth=1.2)
+            axes.plot([metric.low[m], metric.high[m]], [judged.scores[h]] * 2, color=COLOURS["soft"], linewidth=0.8)
+            axes.plot([metric.scores[m]] * 2, [judged.low[h], judged.high[h]], color=COLOURS["soft"], linewidth=0.8)
         xy = [(float(metric.scores[m] or 0), float(judged.scores[h] or 0)) for h, m in kept]
         axes.plot([x for x, _ in xy], [y for _, y in xy], "o", color=COLOURS["mark"], markersize=4)
+        axes.set_xlim(*_around([x for x, _ in xy]))  # long intervals may run out of the frame
+        axes.set_ylim(*_around([y for _, y in xy]))
         axes.set_xlabel(_axis(metric))
         axes.set_ylabel(f"{_axis(judged)}, people")
         if not metric.higher_is_better:
@@ -108,6 +109,13 @@ def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
             axes.invert_yaxis()
         _name_points(figure, axes, xy, [label(judged.systems[h], 20) for h, _ in kept])
         return inline(figure, f"{metric.name} against {judged.name}: {len(kept)} systems, a point each")
+
+
+def _around(values: Sequence[float]) -> tuple[float, float]:
+    """The range of values with some room around it."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    room = 0.15 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - room, high + room
 
 
 def _name_points(figure: Any, axes: Any, xy: Sequence[tuple[float, float]], names: Sequence[str]) -> None:
@@ -152,12 +160,16 @@ def agreement(human: KeptHuman, name: str) -> str:
         return inline(figure, f"Pairwise accuracy of every metric against {human.scores.name}")
 
 
-def histogram(values: Sequence[float], about: str, name: str) -> str:
-    """How often values occur."""
+def histogram(values: Sequence[float], about: str, name: str, whole: bool = False) -> str:
+    """How often values occur; a bar for every number where they are `whole` and few."""
+    few = whole and max(values) < 40
+    bins: Any = np.arange(max(values) + 2) - 0.5 if few else min(40, max(5, len(set(values))))
     with drawing(name) as package:
         figure = package.figure.Figure((WIDTH_INCHES, 2.0), layout="constrained")
         axes = figure.add_subplot()
-        axes.hist(values, bins=min(40, max(5, len(set(values)))), color=COLOURS["soft"])
+        axes.hist(values, bins=bins, color=COLOURS["soft"], rwidth=0.9)
+        for axis in (axes.yaxis, *([axes.xaxis] if whole else [])):
+            axis.set_major_locator(package.ticker.MaxNLocator(integer=True))
         axes.set_xlabel(about)
         axes.set_ylabel("lists")
         return inline(figure, f"Histogram: {about}")

@@ -21,15 +21,18 @@ def systems(found: KeptComparison, lead: KeptScores) -> Table:
     judged = {id(human.scores) for human in found.human}
     head = ["system"]
     for one in columns:
-        about = ("human, " if id(one) in judged else "") + ("higher" if one.higher_is_better else "lower")
-        head += [f"{one.name} ({about} is better)", f"{100 * (1 - found.level):g} % interval", "rank"]
+        about = ("(human) " if id(one) in judged else "") + ("↑" if one.higher_is_better else "↓")
+        head += [f"{one.name} {about}", f"{100 * (1 - found.level):g} % interval", "rank"]
     first = [lead.systems[s] for s in lead.order]
     rows = []
     for system in [*first, *(name for name in found.systems if name not in first)]:
         rows.append([system])
         for one in columns:
             rows[-1] += _cells(one, system)
-    title = f"Systems, best first by {lead.name}; one rank where no line can be drawn at p < {found.level:g}"
+    title = (
+        f"Systems, best first by {lead.name}; ↑ higher is better, ↓ lower is better; one rank where no line can be drawn "
+        f"at p < {found.level:g}"
+    )
     return Table(title, head, rows)
 
 

@@ -29,8 +29,9 @@ function showLists(data) {
       if (entries.length && entries.every(([, inner]) => typeof inner === "number")) {
         return tableOf(name, ["", "value"], entries, "texts");
       }
-      return element("div", null, element("h5", null, name), ...entries.map(([key, inner]) => told(key, inner)),
-        entries.length ? null : element("p", null, "none"));
+      const inner = entries.map(([key, part]) => told(key, part));
+      return element("div", null, element("h5", null, name),
+        inner.length ? element("div", {class: "told"}, ...inner) : element("p", null, "none"));
     }
     return element("p", null, element("strong", null, name + ": "), plain(value));
   }
@@ -43,7 +44,7 @@ function showLists(data) {
 
   function bar(value, low, high) {
     const made = element("span", {class: "bar"});
-    made.style.width = (high > low ? 6 * (value - low) / (high - low) : 6) + "rem";
+    made.style.width = (high > low ? 4 * (value - low) / (high - low) : 4) + "rem";
     return made;
   }
 
@@ -51,11 +52,11 @@ function showLists(data) {
     const utilities = list.places.map((one) => one.utility).filter((x) => x !== null);
     const low = Math.min(...utilities), high = Math.max(...utilities);
     const beside = [...new Set(list.places.flatMap((one) => Object.keys(one.beside)))];
-    const head = ["place", "number", "copies", data.isRerank ? "score" : "expected utility", ...beside, "text"];
+    const head = ["place", data.isRerank ? "score" : "expected utility", "text", "number", "copies", ...beside];
     const rows = list.places.map((one, rank) => {
       const value = element("span", null, number(one.utility));
       if (one.utility !== null) value.append(bar(one.utility, low, high));
-      return [rank + 1, one.index, one.count, value, ...beside.map((key) => plain(one.beside[key])), list.texts[one.text]];
+      return [rank + 1, value, list.texts[one.text], one.index, one.count, ...beside.map((key) => plain(one.beside[key]))];
     });
     const table = tableOf("All candidates, best first", head, rows, "texts");
     const first = table.querySelector("tbody tr");

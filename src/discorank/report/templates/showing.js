@@ -24,16 +24,17 @@ function fill(select, pairs, chosen) {
   if (chosen !== undefined) select.value = chosen;
 }
 
-// A table with a caption, column heads and rows of strings or elements; the first cell of a row is its head.
+// A table with a caption, column heads and rows of numbers, strings or elements; the first cell of a row is its head.
 function tableOf(caption, head, rows, kind) {
-  const cell = (value, first, column) => {
+  const cell = (value, first) => {
     const made = first ? element("th", {scope: "row"}) : element("td");
     if (typeof value === "number") made.classList.add("number");
+    if (typeof value === "string") made.dir = "auto";
+    if (typeof value === "string" && value.length > 40) made.classList.add("text");
     made.append(value instanceof Node ? value : number(value));
-    if (column) made.dir = "auto";
     return made;
   };
-  const lines = rows.map((row) => element("tr", null, ...row.map((value, i) => cell(value, i === 0, typeof value === "string"))));
+  const lines = rows.map((row) => element("tr", null, ...row.map((value, i) => cell(value, i === 0))));
   const heads = head.map((text) => text ? element("th", {scope: "col"}, text) : element("td"));
   const made = element("table", kind ? {class: kind} : null,
     element("caption", null, caption), element("thead", null, element("tr", null, ...heads)), element("tbody", null, ...lines));

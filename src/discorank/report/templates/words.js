@@ -56,7 +56,9 @@ function differences(first, second) {
   const a = wordsOf(first), b = wordsOf(second);
   const pieces = [];
   const add = (kind, words) => {
-    const text = words.map((one) => one.before + one.word).join("");
+    const blank = kind === "both" || !words.length ? "" : words[0].before;  // no mark on the blank before a word
+    const text = words.map((one) => one.before + one.word).join("").slice(blank.length);
+    if (blank) pieces.push({kind: "both", text: blank});
     if (text) pieces.push({kind, text});
   };
   let i = 0, j = 0;
