@@ -32,7 +32,9 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--remote-debugging-pipe",
 )
-_AT_3_AND_4 = "import os,sys; os.dup2(int(sys.argv[1]),3); os.dup2(int(sys.argv[2]),4); os.execv(sys.argv[3],sys.argv[3:])"
+_AT_3_AND_4 = (
+    "import os,sys; os.dup2(int(sys.argv[1]),3); os.dup2(int(sys.argv[2]),4); os.execv(sys.argv[3],sys.argv[3:])"
+)
 KEYS = {"ArrowLeft": 37, "ArrowRight": 39, "Tab": 9, "Enter": 13}
 
 

@@ -22,7 +22,32 @@ from discorank.rerank.selection.folder import (
 from discorank.rerank.selection.outputs import DocumentOutputs
 
 SETTINGS = {"input": "systems.jsonl", "level": 0.05, "draws": 300, "seed": 0}
-WORDS = "the cat sat on a mat and saw two dogs run by it then slept while rain fell over old roofs of quiet towns".split()
+WORDS = [
+    "the",
+    "cat",
+    "sat",
+    "on",
+    "a",
+    "mat",
+    "and",
+    "saw",
+    "two",
+    "dogs",
+    "run",
+    "by",
+    "it",
+    "then",
+    "slept",
+    "while",
+    "rain",
+    "fell",
+    "over",
+    "old",
+    "roofs",
+    "of",
+    "quiet",
+    "towns",
+]
 EVIL = "</script><!--<img src=x onerror=alert(1)><script>window.ran=1</script>\u2028'\"&amp;{{7*7}}${x}"
 
 
@@ -34,6 +59,11 @@ def spoilt(random: Random, text: str, rate: float) -> str:
     return " ".join(random.choice(WORDS) if random.random() < rate else word for word in text.split())
 
 
+def wrong(text: str, reference: str) -> float:
+    """How many words differ."""
+    return float(sum(a != b for a, b in zip(text.split(), reference.split(), strict=True)))
+
+
 def outputs(systems: Sequence[str], documents: int, segments: int = 2, names: str = "d") -> list[DocumentOutputs]:
     """Documents whose systems are the worse the later they stand, judged with errors that are counted."""
     random = Random(3)
@@ -41,11 +71,8 @@ def outputs(systems: Sequence[str], documents: int, segments: int = 2, names: st
     for d in range(documents):
         reference = tuple(sentence(random) for _ in range(segments))
         texts = {name: tuple(spoilt(random, r, 0.1 + 0.25 * s) for r in reference) for s, name in enumerate(systems)}
-        errors = {
-            name: tuple(sum(a != b for a, b in zip(x.split(), r.split(), strict=True)) for x, r in zip(text, reference, strict=True))
-            for name, text in texts.items()
-        }
-        human = {"mqm": {name: tuple(map(float, counts)) for name, counts in errors.items()}}
+        errors = {name: tuple(map(wrong, text, reference)) for name, text in texts.items()}
+        human = {"mqm": errors}
         source = tuple(text.upper() for text in reference)
         made.append(DocumentOutputs(f"{names}{d}", False, source, texts, {"refA": reference}, human))
     return made
@@ -105,7 +132,11 @@ def run_of(folder: Path, lists: Sequence[dict[str, Any]], *arguments: str) -> Pa
 
 
 LISTS: list[dict[str, Any]] = [
-    {"id": "one", "source": "s", "candidates": ["the cat sat", {"text": "the cat ran", "logprob": -1.5}, "a dog", "a dog"]},
+    {
+        "id": "one",
+        "source": "s",
+        "candidates": ["the cat sat", {"text": "the cat ran", "logprob": -1.5}, "a dog", "a dog"],
+    },
     {"id": "two", "source": "t", "candidates": ["it slept well", "it slept", "it did sleep well"]},
     {"id": "three", "source": "u", "candidates": ["only one text"]},
 ]

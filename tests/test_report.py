@@ -212,7 +212,7 @@ def test_the_page_is_complete_in_itself(page: str) -> None:
         assert not [name for name in attributes if name.startswith("on") or name in ("src", "style", "srcset")]
         assert (attributes.get("href") or "#").startswith("#")
     assert not re.search(r"https?://(?!www\.w3\.org/)", page.partition('id="documents-data"')[0])
-    assert [text for text in found.texts["title"]] == ["A title"]
+    assert found.texts["title"] == ["A title"]
 
 
 def test_figures_follow_the_colours_of_the_page(page: str) -> None:
@@ -430,7 +430,11 @@ def test_a_choice_that_comes_out_otherwise_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
 def test_a_missing_extra_is_named(
-    package: str, small: KeptComparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    package: str,
+    small: KeptComparison,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     save(small, tmp_path)
     for name in [name for name in sys.modules if name.split(".")[0] == package]:

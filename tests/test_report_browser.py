@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import SequenceMatcher
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,12 @@ from .reports import EVIL, LISTS, comparison, run_of
 
 PROGRAM = browser_path()
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(PROGRAM is None, reason="no Chromium found")]
+MARK = '#metrics [fill="var(--plot-mark)"]'
+CHANGE = """(() => {
+  const menu = document.getElementById('document-%s');
+  menu.value = %s;
+  menu.dispatchEvent(new Event('change'));
+})()"""
 VISIBLE = """[...document.querySelectorAll('%s')].map((found) => {
   const box = found.getBoundingClientRect();
   return [box.left, box.right, box.width, box.height];
@@ -95,9 +102,11 @@ def test_figures_are_drawn_in_the_colours_of_the_scheme(browser: Browser, both: 
             part = pixels(page)[int(max(0, top)) : int(top + height), int(left) : int(left + width)]
             seen[dark] = part.mean()
             assert part.std() > 0.02  # something is drawn
-            colours = page.run("getComputedStyle(document.body).backgroundColor + getComputedStyle(document.body).color")
+            colours = page.run(
+                "getComputedStyle(document.body).backgroundColor + getComputedStyle(document.body).color"
+            )
             assert colours == ("rgb(20, 23, 28)rgb(230, 233, 238)" if dark else "rgb(255, 255, 255)rgb(28, 32, 38)")
-            mark = page.run("getComputedStyle(document.querySelector('#metrics [fill="var(--plot-mark)"]')).fill")
+            mark = page.run(f"getComputedStyle(document.querySelector(`{MARK}`)).fill")
             assert mark == ("rgb(169, 208, 250)" if dark else "rgb(20, 81, 140)")
     assert seen[False] > 0.8 > 0.3 > seen[True]
 
@@ -142,7 +151,7 @@ def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> N
         assert EVIL in text(page, "#list-view tbody")
 
 
-def test_a_script_that_is_not_the_page_s_own_is_refused(browser: Browser, small: KeptComparison, tmp_path: Path) -> None:
+def test_a_script_of_others_is_refused(browser: Browser, small: KeptComparison, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     added = "<script>window.ran = 1</script><img src='https://example.invalid/x.png' onerror='window.ran = 2'></body>"
     out.write_text(rendered(small, None, "t").replace("</body>", added), encoding="utf-8")
@@ -167,14 +176,14 @@ def test_documents_change_by_keys_and_controls(browser: Browser, both: Path) -> 
         assert page.run(cells)[:4] == ["source", "refA (reference)", "System-A", "System-B"]
         page.run("document.querySelectorAll('#document-systems input')[1].click()")
         assert page.run(cells)[:4] == ["source", "refA (reference)", "System-A", "source"]
-        change = "(() => { const s = document.getElementById('document-%s'); s.value = %s; s.dispatchEvent(new Event('change')); })()"
         assert page.run("document.querySelectorAll('#document-view ins').length") > 0
-        page.run(change % ("base", json.dumps(json.dumps(["system", "System-A"], separators=(",", ":")))))
+        page.run(CHANGE % ("base", json.dumps(json.dumps(["system", "System-A"], separators=(",", ":")))))
         assert page.run("document.querySelectorAll('#document-view ins, #document-view del').length") == 0
         page.run("document.querySelectorAll('#document-systems input')[1].click()")
-        page.run(change % ("score", '"1"'))
-        page.run(change % ("order", '"apart"'))
-        scores = "[...document.querySelectorAll('#document-view tbody tr')].map((row) => Number(row.cells[2].textContent))"
+        page.run(CHANGE % ("score", '"1"'))
+        page.run(CHANGE % ("order", '"apart"'))
+        rows = "[...document.querySelectorAll('#document-view tbody tr')]"
+        scores = rows + ".map((row) => Number(row.cells[2].textContent))"
         apart = []
         for _ in range(5):
             values = page.run(scores)
@@ -209,7 +218,8 @@ def test_everything_is_reached_with_the_tab_key(browser: Browser, both: Path) ->
             if page.run("document.activeElement.matches('a, button, select, [tabindex=\"0\"], summary')"):
                 assert page.run("getComputedStyle(document.activeElement).outlineStyle") == "solid", reached[-1]
         wanted = ["document-choice", "document-order", "document-view", "list-choice", "list-view", "chrf", "ter"]
-        order = [reached.index(name) for name in ("chrf", "document-choice", "document-view", "list-choice", "list-view")]
+        places = ("chrf", "document-choice", "document-view", "list-choice", "list-view")
+        order = [reached.index(name) for name in places]
         assert set(wanted) <= set(reached)
         assert order == sorted(order)
 
@@ -223,7 +233,7 @@ def test_names_for_those_who_do_not_see(browser: Browser, both: Path) -> None:
         assert page.run("document.querySelectorAll('th:not([scope]), table:not(:has(caption))').length") == 0
         levels = page.run("[...document.querySelectorAll('h1, h2, h3, h4, h5')].map((one) => Number(one.tagName[1]))")
         assert levels[0] == 1
-        assert all(later - earlier <= 1 for earlier, later in zip(levels, levels[1:], strict=False))
+        assert all(later - earlier <= 1 for earlier, later in pairwise(levels))
 
 
 def test_without_scripts_all_but_the_browsers_shows(browser: Browser, both: Path) -> None:

@@ -1,8 +1,8 @@
 """A comparison of systems on disk: a folder with the texts, scores and tests, from which a report can be made later.
 
-``comparison.json`` holds what concerns whole systems, ``documents.jsonl`` a document per line with its texts and scores.
-The first is written last and holds a digest of the second, so a folder is complete or refused. Numbers that are none
-(NaN) are null.
+``comparison.json`` holds what concerns whole systems, ``documents.jsonl`` a document per line with its texts and
+scores. The first is written last and holds a digest of the second, so a folder is complete or refused. Numbers that
+are none (NaN) are null.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``discorank report RUN [-o report.html]``: one page to look at, on compared systems, on a decoder's choices, or both."""
+"""``discorank report RUN [-o report.html]``: one page to look at, on compared systems or on a decoder's choices."""
 
 from __future__ import annotations
 

@@ -187,7 +187,8 @@ def cautions(run: ChosenRun) -> list[str]:
     other = [one["id"] for one in run.lists if one["chosen"] is not None and _first(one) != one["chosen"]]
     if other:
         said.append(
-            f"Computed again, {len(other)} lists come out otherwise, such as {other[0]}: other versions or another device."
+            f"Computed again, {len(other)} lists come out otherwise, such as {other[0]}: other versions or another "
+            "device."
         )
     return said
 

@@ -82,5 +82,5 @@ def _cost(
     covered = sum(box.overlap(other) for other in taken)
     own = box.distance(*point)
     mistaken = sum(box.distance(x, y) < 1.3 * own for x, y in others)
-    x, y = box.middle
+    x = box.middle[0]
     return 10 * (covered + 2 * outside) + 25 * mistaken + 2 * own + (0.0 if x > point[0] else 2.0)

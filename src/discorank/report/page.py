@@ -78,7 +78,9 @@ def rendered(
         values["comparison"] = _comparison(comparison, flattered, mark)
     if chosen is not None:
         values["chosen"] = _chosen(chosen, mark)
-    policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    )
     template = environment.get_template("page.html")
     return str(template.render(values, policy=policy, style=mark(style), script=mark(script)))
 
@@ -122,7 +124,9 @@ def _metric(found: KeptComparison, one: KeptScores, is_open: bool, number: int, 
     unit, values = plots.unit_values(found, one)
     shown = [Figure(mark(svg), caption) for svg, caption in _judged_figures(one, found.level, f"metric{number}")]
     spread = plots.distributions(one, values, unit, f"metric{number}-spread")
-    shown.insert(1, Figure(mark(spread), f"Scores of single {unit}s: the middle half, the median, and the range of 90 %."))
+    shown.insert(
+        1, Figure(mark(spread), f"Scores of single {unit}s: the middle half, the median, and the range of 90 %.")
+    )
     table = tables.pairs(one, found.level) if 1 < len(one.systems) <= MOST_PAIRS else None
     return MetricPart(one.name, is_open, shown, table)
 
@@ -142,14 +146,18 @@ def _judged_figures(one: KeptScores, level: float, name: str) -> Iterator[tuple[
 
 def _human(found: KeptComparison, one: KeptHuman, number: int, mark: Any) -> HumanPart:
     name = f"human{number}"
-    shown = [Figure(mark(svg), f"People's scores. {text}") for svg, text in _judged_figures(one.scores, found.level, name)]
+    shown = [
+        Figure(mark(svg), f"People's scores. {text}") for svg, text in _judged_figures(one.scores, found.level, name)
+    ]
     if any(a.systems.get("pairwise_accuracy") is not None for a in one.agreement):
         about = "How often a metric orders two systems as people do."
         shown.insert(0, Figure(mark(plots.agreement(one, f"{name}-agreement")), about))
     for i, metric in enumerate(found.metrics):
         svg = plots.against_people(metric, one, f"{name}-against{i}")
         shown.append(Figure(mark(svg), f"{metric.name} against people; better is right and up; bars are intervals."))
-    return HumanPart(one.scores.name, shown, [tables.agreement(one), *([tables.metric_tests(one)] if one.tests else [])])
+    return HumanPart(
+        one.scores.name, shown, [tables.agreement(one), *([tables.metric_tests(one)] if one.tests else [])]
+    )
 
 
 def _chosen(run: ChosenRun, mark: Any) -> dict[str, Any]:

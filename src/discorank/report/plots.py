@@ -1,4 +1,4 @@
-"""The figures: confidence bars, score distributions, pairwise significance, a metric against people, gaps of choices."""
+"""The figures: confidence bars, score distributions, significance of pairs, metrics against people, histograms."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ def systems(found: KeptComparison, lead: KeptScores) -> Table:
         for one in columns:
             rows[-1] += _cells(one, system)
     title = (
-        f"Systems, best first by {lead.name}; ↑ higher is better, ↓ lower is better; one rank where no line can be drawn "
-        f"at p < {found.level:g}"
+        f"Systems, best first by {lead.name}; ↑ higher is better, ↓ lower is better; one rank where no line can be "
+        f"drawn at p < {found.level:g}"
     )
     return Table(title, head, rows)
 

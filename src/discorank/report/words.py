@@ -118,7 +118,8 @@ def _choice_of(one: KeptAgreement, human: KeptHuman, found: KeptComparison) -> I
     elif first in human.scores.systems:
         yield f"{metric.name} puts {first} first, people put {people} first: look at the documents where they differ."
     else:
-        yield f"{metric.name} puts {first} first, which people did not judge; of the judged systems people prefer {people}."
+        judged = f"of the judged systems people prefer {people}"
+        yield f"{metric.name} puts {first} first, which people did not judge; {judged}."
 
 
 def _unjudged(found: KeptComparison) -> Iterator[str]:
@@ -140,16 +141,19 @@ def _warnings(found: KeptComparison, optimised: Sequence[str]) -> Iterator[str]:
             f"{pairs} pairs of systems were tested, uncorrected: if all were equal, about {found.level * pairs:.0f} "
             "would still look different."
         )
-    for name in dict.fromkeys(optimised):
-        for metric in found.metrics:
-            if base(name) & base(metric.name):
-                yield (
-                    f"{metric.name} was also what a decoder or system was optimised for ({name}): its scores flatter "
-                    "that system. Decide by another metric, or by people."
-                )
     for metric in found.metrics:
-        if metric.cuts:
-            yield f"{metric.name} did not read all of {metric.cuts} texts: they are too long for its model."
+        yield from _about_metric(metric, optimised)
+
+
+def _about_metric(metric: KeptScores, optimised: Sequence[str]) -> Iterator[str]:
+    for name in dict.fromkeys(optimised):
+        if base(name) & base(metric.name):
+            yield (
+                f"{metric.name} was also what a decoder or system was optimised for ({name}): its scores flatter that "
+                "system. Decide by another metric, or by people."
+            )
+    if metric.cuts:
+        yield f"{metric.name} did not read all of {metric.cuts} texts: they are too long for its model."
 
 
 def base(signature: str) -> set[str]:
@@ -165,29 +169,32 @@ def base(signature: str) -> set[str]:
         if letter == "+" and not depth and not quoted:
             found.add(name.rpartition("*")[2].strip().removeprefix("doc-"))
             name = ""
-        elif not depth and not quoted and letter not in ")\"":
+        elif not depth and not quoted and letter not in ')"':
             name += letter
     return found - {""}
 
 
 def _about_judging(human: KeptHuman, found: KeptComparison) -> Iterator[str]:
-    scores = human.scores
-    n = len(scores.systems)
+    name, n = human.scores.name, len(human.scores.systems)
     if 1 < n < FEW_SYSTEMS:
-        yield f"Only {n} systems have {scores.name}: what agrees with people on {n * (n - 1) // 2} pairs may do so by luck."
-    given = total = 0
-    for document in found.documents:
-        for system in scores.systems:
-            values = document.human.get(scores.name, {}).get(system, (None,))
-            each = values if isinstance(values, tuple) else (values,)
-            given += sum(value is not None for value in each)
-            total += len(each)
-    if given < total:
-        yield f"{total - given} of {total} scores of {scores.name} are missing; every score counts only where it is given."
+        yield f"Only {n} systems have {name}: what agrees with people on {n * (n - 1) // 2} pairs may do so by luck."
+    given = [
+        value
+        for document in found.documents
+        for system in human.scores.systems
+        for value in _each(document.human.get(name, {}).get(system))
+    ]
+    if missing := given.count(None):
+        yield f"{missing} of {len(given)} scores of {name} are missing; every score counts only where it is given."
     for one in human.agreement:
         accuracy = one.systems.get("pairwise_accuracy")
         if accuracy is not None and accuracy < 0.5:
-            yield f"{one.metric} orders most pairs of systems against people's {scores.name}: do not decide by it here."
+            yield f"{one.metric} orders most pairs of systems against people's {name}: do not decide by it here."
+
+
+def _each(value: tuple[float | None, ...] | float | None) -> tuple[float | None, ...]:
+    """Scores of segments, or the one of the document."""
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _several(names: Sequence[str]) -> str:
