@@ -196,6 +196,23 @@ def test_a_system_that_people_did_not_judge_is_named(small: KeptComparison) -> N
     assert "puts A first, which people did not judge; of the judged systems people prefer B." in said
     assert "People gave no mqm to A." in said
     assert Parsed(rendered(found, None, "t")).named("table")
+    one = replace(some, systems=("B",), scores=(1.0,), low=(None,), high=(None,), clusters=(1,), pairs=())
+    alone = replace(small, human=(replace(small.human[0], scores=one),))
+    assert summary(alone).headline == "Ship A: by chrf it is better than every other system."
+    assert Parsed(rendered(alone, None, "t")).named("table")
+
+
+def test_figures_do_not_heed_the_user_s_settings(small: KeptComparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    import matplotlib
+
+    plain = plots.bars(small.metrics[0], 0.05, "x")
+    monkeypatch.setitem(matplotlib.rcParams, "axes.facecolor", "red")
+    monkeypatch.setitem(matplotlib.rcParams, "font.size", 30.0)
+    named = replace(small.metrics[0], systems=("系统一", "$x_{1}$", "a\nb\x00\ud800"))
+    assert plots.bars(small.metrics[0], 0.05, "x") == plain
+    drawn = plots.heat_map(named, 0.05, "x")
+    assert drawn.count("系统一") == drawn.count("$x_{1}$") == 2
+    assert matplotlib.rcParams["font.size"] == 30.0
 
 
 def test_the_page_is_complete_in_itself(page: str) -> None:
@@ -351,6 +368,17 @@ def test_choices_tell_role_bins(tmp_path: Path) -> None:
     (one,) = found.island("lists-data")["lists"]
     worst = one["places"][-1]["why"]["pdd"]
     assert worst["role bins that differ"][0]["bin"] == 1
+
+
+def test_numbers_that_json_cannot_write_are_told(tmp_path: Path) -> None:
+    lists, out = tmp_path / "lists.jsonl", tmp_path / "chosen.jsonl"
+    lists.write_text('{"id": "x", "candidates": [{"text": "a", "logprob": -1e999}, "b"]}\n')
+    assert main(["decode", str(lists), "-u", "chrf", "-o", str(out), "--quiet"]) == 0
+    (one,) = reported(str(out)).island("lists-data")["lists"]
+    assert {"logprob": "-inf"} in [place["beside"] for place in one["places"]]
+    lists.unlink()  # without reasons, nothing is decided again
+    assert main(["report", str(out), "--limit", "0", "-o", str(tmp_path / "r.html"), "--quiet"]) == 0
+    assert "Shown with reasons: 0 of 1 lists" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_a_reranked_run(tmp_path: Path) -> None:

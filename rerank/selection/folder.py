@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -66,7 +67,11 @@ class KeptScores:
 
     def p(self, a: int, b: int) -> float:
         """p of two systems; 1 of one and itself."""
-        return next((pair.p for pair in self.pairs if {pair.a, pair.b} == {a, b}), 1.0)
+        return self._p_values.get((min(a, b), max(a, b)), 1.0)
+
+    @cached_property
+    def _p_values(self) -> dict[tuple[int, int], float]:
+        return {(pair.a, pair.b): pair.p for pair in self.pairs}
 
 
 @dataclass(frozen=True)
@@ -185,8 +190,8 @@ def load(folder: str | Path) -> KeptComparison:
     counted = head.pop("documents", None)
     lines = _read_bytes(path / DOCUMENTS)
     if not isinstance(counted, dict) or blake2b(lines, digest_size=16).hexdigest() != counted.get("digest"):
-        found = "is not the file that was saved with it"
-        raise InputError(found, where=str(path / DOCUMENTS), fix="Compare again with --save")
+        reason = "is not the file that was saved with it"
+        raise InputError(reason, where=str(path / DOCUMENTS), fix="Compare again with --save")
     rows = enumerate(lines.split(b"\n")[:-1], 1)
     documents = [_validated(KeptDocument, row, f"{path / DOCUMENTS}:{n}") for n, row in rows]
     whole = json.dumps({**head, "documents": []})

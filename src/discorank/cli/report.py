@@ -100,13 +100,15 @@ def with_reasons(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
     Raises:
         InputError: the input is not where it was, or no longer the same.
     """
+    if not values["limit"]:
+        return run
     decider = decider_of(run, values)
     with open_input(_reading(run, values)) as lists:
         records = {record.id: record for record in _same(run, lists, values["limit"])}
     metrics = [part for metric in decider.metrics[-1:] for _, part in metric.parts]
     if isinstance(decider, Reranker):
         metrics = [part for metric in decider.metrics for _, part in metric.parts]
-    found = []
+    found: list[dict[str, Any]] = []
     with Progress("lists", lambda: len(found) / max(1, len(records)), values["quiet"]) as progress:
         for ranking in decider.decode(records.values(), LocalEngine(cache_in(values))):
             why = explanation(ranking, records[ranking.id], metrics, REASONS)
@@ -165,4 +167,4 @@ def _same(run: ChosenRun, lists: Lists, limit: int) -> Iterator[CandidateList]:
             yield record
     if count != n or digest.hexdigest() != run.head["input"]["digest"]:
         found = f"is not the input that {run.path} was made from"
-        raise InputError(found, where=lists.name, fix="Give that one: --input FILE")
+        raise InputError(found, where=lists.name, fix="Give that one with --input, and what else the run was given")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def explained(run: ChosenRun, ranking: Ranking, record: CandidateList, why: Mapp
             }
         )
     row = run.rows.get(record.id)
-    return {
+    shown = {
         "id": record.id,
         "source": why["source"],
         "candidates": why["candidates"],
@@ -149,6 +150,16 @@ def explained(run: ChosenRun, ranking: Ranking, record: CandidateList, why: Mapp
         "places": places,
         "texts": list(texts),
     }
+    return dict(_told(shown))
+
+
+def _told(value: Any) -> Any:
+    """JSON data with words for the numbers that JSON cannot write."""
+    if isinstance(value, Mapping):
+        return {name: _told(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_told(inner) for inner in value]
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def as_data(run: ChosenRun) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from . import plots, tables
 from .choices import ChosenRun, as_data, cautions, counted, story
 from .extra import template_package
 from .island import as_island, documents
-from .words import Summary, believed, rivals, summary
+from .words import Summary, believed, lead, summary
 
 SCRIPTS = ("words.js", "showing.js", "documents.js", "lists.js")
 MOST_PAIRS = 40  # systems of whose pairs a table is shown; the heat map shows all
@@ -94,16 +94,14 @@ def _hash(text: str) -> str:
 
 
 def _comparison(found: KeptComparison, optimised: Sequence[str], mark: Any) -> dict[str, Any]:
-    lead = found.human[0].scores if found.human else found.metrics[0]
+    first = lead(found)
     trusted = believed(found.human[0]) if found.human else None
     score = trusted.metric if trusted else found.metrics[0].name
     said: Summary = summary(found, optimised)
-    start = [lead.systems[s] for s in lead.order[:2]]
+    start = [first.systems[s] for s in first.order[:2]]
     return {
         "summary": said,
-        "systems": tables.systems(found, lead),
-        "equal": [lead.systems[s] for s in rivals(lead, found.level)] if len(lead.systems) > 1 else [],
-        "best": lead.systems[lead.order[0]],
+        "systems": tables.systems(found, first),
         "metrics": [_metric(found, one, one.name == score, i, mark) for i, one in enumerate(found.metrics)],
         "human": [_human(found, one, i, mark) for i, one in enumerate(found.human)],
         "counts": _counts(found),

@@ -16,8 +16,8 @@ from xml.etree import ElementTree
 
 from .extra import plot_package
 
-NAMES = ("ink", "muted", "grid", "mark", "span", "soft", "people", "neutral", "own")
-NAMES = (*NAMES, *(f"{side}{n}" for side in ("better", "worse") for n in (1, 2, 3)))
+GRADES = tuple(f"{side}{n}" for side in ("better", "worse") for n in (1, 2, 3))
+NAMES = ("ink", "muted", "grid", "mark", "span", "soft", "neutral", "own", *GRADES)
 COLOURS: Mapping[str, str] = {name: f"#0100{n + 16:02x}" for n, name in enumerate(NAMES)}
 _STAND_INS = {colour: f"var(--plot-{name})" for name, colour in COLOURS.items()}
 _SETTINGS = {
@@ -52,7 +52,9 @@ _DROPPED = frozenset({"font-family", "font"})
 def drawing(name: str) -> Iterator[Any]:
     """matplotlib with the settings of a figure whose names inside the SVG derive from `name`."""
     package = plot_package()
-    with package.rc_context({**_SETTINGS, "svg.hashsalt": name}), catch_warnings():
+    with package.rc_context(), catch_warnings():
+        package.rcdefaults()  # whatever the user's own settings are
+        package.rcParams.update({**_SETTINGS, "svg.hashsalt": name})
         filterwarnings("ignore", message=r"(?s).*[Gg]lyph")  # the page's reader has other fonts
         yield package
 

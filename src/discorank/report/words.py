@@ -27,9 +27,15 @@ def summary(found: KeptComparison, optimised: Sequence[str] = ()) -> Summary:
         found: the comparison.
         optimised: metrics that a system was decoded, selected or trained with.
     """
-    judge = found.human[0].scores if found.human else found.metrics[0]
+    judge = lead(found)
     sentences = [*_sure(judge, found), *_metrics(found), *_unjudged(found)]
     return Summary(_headline(judge, found), sentences, [*_warnings(found, optimised)])
+
+
+def lead(found: KeptComparison) -> KeptScores:
+    """What systems are ordered by: people's scores in the first dimension where they judged several, or a metric."""
+    judged = [human.scores for human in found.human if len(human.scores.systems) > 1]
+    return [*judged, found.metrics[0]][0]
 
 
 def believed(human: KeptHuman) -> KeptAgreement | None:
@@ -49,7 +55,7 @@ def _headline(judge: KeptScores, found: KeptComparison) -> str:
         return f"There is only one system, {judge.systems[0]}: nothing to choose from."
     best = judge.systems[judge.order[0]]
     equal = [judge.systems[s] for s in rivals(judge, found.level)]
-    by = f"people's {judge.name}" if found.human else judge.name
+    by = judge.name if judge in found.metrics else f"people's {judge.name}"
     if not equal:
         return f"Ship {best}: by {by} it is better than every other system."
     first = f"{best} comes first by {by}, but it cannot be told apart from {_several(equal)}"

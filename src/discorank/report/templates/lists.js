@@ -74,7 +74,7 @@ function showLists(data) {
       const made = element("details", null, element("summary", null, title),
         element("p", {dir: "auto"}, list.texts[one.text]),
         nearest.length ? tableOf("Nearest pseudo-references", ["utility", "text"], nearest, "texts") : null,
-        why.length ? element("h5", null, "Against the nearest of them") : null, ...why);
+        why.length ? element("h4", null, "Against the nearest of them") : null, ...why);
       made.open = rank === 0;
       parts.push(made);
     });
