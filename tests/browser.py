@@ -104,7 +104,7 @@ class Browser:
 
     def _message(self) -> dict[str, Any]:
         while b"\0" not in self._tail:
-            block = self._read.read1(1 << 20)  # type: ignore[attr-defined]
+            block = self._read.read1(1 << 20)
             if not block:
                 raise EOFError("the browser is gone")
             self._tail += block

@@ -37,7 +37,7 @@ function tableOf(caption, head, rows, kind) {
   const lines = rows.map((row) => element("tr", null, ...row.map((value, i) => cell(value, i === 0))));
   const heads = head.map((text) => text ? element("th", {scope: "col"}, text) : element("td"));
   const made = element("table", kind ? {class: kind} : null,
-    element("caption", null, caption), element("thead", null, element("tr", null, ...heads)), element("tbody", null, ...lines));
+    element("caption", null, element("span", null, caption)), element("thead", null, element("tr", null, ...heads)), element("tbody", null, ...lines));
   return element("div", {class: "wide", tabindex: "0", role: "region", "aria-label": caption}, made);
 }
 
