@@ -176,6 +176,8 @@ def test_documents_change_by_keys_and_controls(browser: Browser, both: Path) -> 
         assert page.run(cells)[:4] == ["source", "refA (reference)", "System-A", "System-B"]
         page.run("document.querySelectorAll('#document-systems input')[1].click()")
         assert page.run(cells)[:4] == ["source", "refA (reference)", "System-A", "source"]
+        page.run("document.querySelectorAll('#document-given input')[0].click()")
+        assert page.run(cells)[:3] == ["refA (reference)", "System-A", "refA (reference)"]
         assert page.run("document.querySelectorAll('#document-view ins').length") > 0
         page.run(CHANGE % ("base", json.dumps(json.dumps(["system", "System-A"], separators=(",", ":")))))
         assert page.run("document.querySelectorAll('#document-view ins, #document-view del').length") == 0

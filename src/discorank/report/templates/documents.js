@@ -1,15 +1,22 @@
 // The browser of documents: several systems side by side, one document at a time.
 
+const LONG = 1000;  // characters of a given text from which on it is closed at first
+
 function showDocuments(data) {
   const at = (id) => document.getElementById("document-" + id);
   const measures = [
     ...data.human.map((one, i) => ({...one, of: (doc) => doc.human[i], segments: (doc) => doc.human[i], people: true})),
     ...data.metrics.map((one, i) => ({...one, of: (doc) => doc.scores[i], segments: (doc) => doc.segments[i]})),
   ];
+  const givens = [
+    ...(data.documents.some((doc) => doc.source) ? [{label: "source", texts: (doc) => doc.source}] : []),
+    ...data.references.map((name) => ({label: name + " (reference)", texts: (doc) => doc.references[name]})),
+  ];
   let order = data.documents.map((_, i) => i);
   let place = 0;
 
-  const shown = () => data.systems.map((_, s) => s).filter((s) => at("systems").querySelectorAll("input")[s].checked);
+  const checked = (part) => [...at(part).querySelectorAll("input")].flatMap((box, i) => box.checked ? [i] : []);
+  const shown = () => checked("systems");
   const measure = () => measures[Number(at("score").value)];
 
   // One number of a document: a list of segments counts as its mean.
@@ -67,6 +74,13 @@ function showDocuments(data) {
     return made;
   }
 
+  // A given text; a long one is closed at first.
+  function folded(text) {
+    const made = marked(text, null);
+    if (text.length <= LONG) return made;
+    return element("details", null, element("summary", null, text.length + " characters: " + text.slice(0, 60) + "…"), made);
+  }
+
   function scoresOf(doc, s, i) {
     const parts = [];
     for (const one of measures) {
@@ -79,11 +93,10 @@ function showDocuments(data) {
   }
 
   function segment(doc, i, base) {
-    const cells = [];
-    if (doc.source) cells.push(element("div", {class: "cell given"}, element("h5", null, "source"), marked(doc.source[i], null)));
-    for (const [name, texts] of Object.entries(doc.references)) {
-      cells.push(element("div", {class: "cell given"}, element("h5", null, name + " (reference)"), marked(texts[i], null)));
-    }
+    const cells = checked("given").map((n) => givens[n]).flatMap(({label, texts}) => {
+      const own = texts(doc);
+      return own ? [element("div", {class: "cell given"}, element("h5", null, label), folded(own[i]))] : [];
+    });
     for (const s of shown()) {
       const text = marked(doc.systems[s][i], base ? base[i] : null);
       cells.push(element("div", {class: "cell", "data-system": data.systems[s]}, element("h5", null, data.systems[s]), text, scoresOf(doc, s, i)));
@@ -102,6 +115,13 @@ function showDocuments(data) {
     at("status").textContent = "Document " + (place + 1) + " of " + order.length + ": " + doc.id;
   }
 
+  function addBox(part, label, isChecked) {
+    const box = element("input", {type: "checkbox"});
+    box.checked = isChecked;
+    box.addEventListener("change", show);
+    at(part).append(element("label", null, box, label));
+  }
+
   function step(direction) {
     const next = place + direction;
     if (next < 0 || next >= order.length) return;
@@ -114,12 +134,8 @@ function showDocuments(data) {
   const bases = [["none", ""], ...data.references.map((name) => ["reference", name]), ...data.systems.map((name) => ["system", name])];
   fill(at("base"), bases.map((one) => [JSON.stringify(one), one[0] === "none" ? "nothing" : one[1] + (one[0] === "reference" ? " (reference)" : "")]),
     JSON.stringify(bases[data.references.length ? 1 : 0]));
-  for (const name of data.systems) {
-    const box = element("input", {type: "checkbox"});
-    box.checked = data.shown.includes(name);
-    box.addEventListener("change", show);
-    at("systems").append(element("label", null, box, name));
-  }
+  for (const name of data.systems) addBox("systems", name, data.shown.includes(name));
+  givens.forEach(({label}, n) => addBox("given", label, n < 2));
   at("choice").addEventListener("change", () => { place = Number(at("choice").value); show(); });
   at("order").addEventListener("change", reorder);
   at("score").addEventListener("change", () => at("order").value === "file" ? show() : reorder());
