@@ -85,6 +85,7 @@ class Scored:
         segments: [S, segments], in the order of the documents; None for a metric of whole documents where these
             have segments.
         cuts: segments that were too long to be read whole.
+        unit: what the draws of tests take; see `in_units`.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Scored:
     parts: tuple[Part, ...]
     segments: FloatArray | None = None
     cuts: int = 0
+    unit: str = "document"
 
     @property
     def sign(self) -> float:

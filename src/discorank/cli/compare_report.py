@@ -65,7 +65,7 @@ def _by_system(found: SystemComparison, values: Sequence[Any]) -> dict[str, dict
 
 
 def _pair_json(pair: Any, found: SystemComparison, metric: str) -> dict[str, Any]:
-    numbers = {key: clean(getattr(pair, key)) for key in ("p", "p_bootstrap", "difference", "low", "high")}
+    numbers = {key: clean(getattr(pair, key)) for key in ("p", "p_corrected", "p_bootstrap", "difference", "low", "high")}
     return {"a": found.systems[pair.a], "b": found.systems[pair.b], "metric": metric, **numbers}
 
 
@@ -85,7 +85,7 @@ def _facts(found: SystemComparison) -> Iterator[Fact]:
             for key in ("scores", "low", "high", "clusters"):
                 yield "systems", scored.name, system, "", key.removesuffix("s"), getattr(verdicts, key)[s]
         for pair in verdicts.pairs:
-            for key in ("difference", "low", "high", "p", "p_bootstrap"):
+            for key in ("difference", "low", "high", "p", "p_corrected", "p_bootstrap"):
                 yield "pairs", scored.name, found.systems[pair.a], found.systems[pair.b], key, getattr(pair, key)
     for one in found.meta:
         yield from _meta_facts(one, [scored.name for scored in found.scored])
@@ -97,7 +97,7 @@ def _meta_facts(one: MetaEvaluation, names: Sequence[str]) -> Iterator[Fact]:
         yield from (("meta", name, human, "system", *fact) for fact in systems._asdict().items())
         yield from (("meta", name, human, unit, *fact) for fact in segments._asdict().items())
     for test in one.tests:
-        tested = ((key, getattr(test, key)) for key in ("p_pearson", "p_accuracy", "p_williams"))
+        tested = ((key, getattr(test, key)) for key in ("p_pearson", "p_accuracy", "p_williams", "p_segments"))
         yield from (("metrics", names[test.a], human, names[test.b], *fact) for fact in tested)
 
 
@@ -166,7 +166,7 @@ def _segments(one: MetaEvaluation, found: SystemComparison) -> Table:
 
 
 def _tests(one: MetaEvaluation, found: SystemComparison) -> Table:
-    head = ["metric", "other metric", "p Pearson", "p pairwise accuracy", "p Williams"]
+    head = ["metric", "other metric", "p Pearson", "p pairwise accuracy", "p Williams", "p segments"]
     rows = [[found.scored[t.a].name, found.scored[t.b].name, *map(number, t[2:])] for t in one.tests]
     return Table(f"Do two metrics agree equally well with {one.human.name}? PERM-BOTH and Williams", head, rows)
 
