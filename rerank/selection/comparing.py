@@ -89,13 +89,13 @@ def compare_systems(
     Raises:
         InputError: no metrics, texts that a metric cannot read, judgements of no system, settings out of range.
     """
+    if not metrics:
+        raise InputError("no metrics", where="compare", fix="Give at least one")
     size, segments = segments_of_unit(unit), [document.segments for document in documents]
 
     def judged(one: Scored) -> Verdicts:
         return judge(in_units(one, segments, size), draws, seed, level, drawing, correction)
 
-    if not metrics:
-        raise InputError("no metrics", where="compare", fix="Give at least one")
     scored = tuple(score_systems(metric, documents, cache, reading) for metric in metrics)
     verdicts = tuple(map(judged, scored))
     meta = []
@@ -121,19 +121,20 @@ def meta_evaluation(
     for one in scored:
         own_segments, people = _utilities([one, human])
         segments.append(segment_agreement(own_segments[kept], people))
+    means = human.sign * judged.scores
+    corpus = [one.sign * verdict.scores for one, verdict in zip(scored, own, strict=True)]
     tests = []
     for a, b in combinations(range(len(scored)), 2):
         x, y = (table[kept] for table in _utilities([scored[a], scored[b]]))
-        *both, people = _utilities([scored[a], scored[b], human])
-        means = human.sign * judged.scores
+        first, second, people = _utilities([scored[a], scored[b], human])
         tests.append(
             MetricTest(
                 a,
                 b,
                 perm_both(x, y, means, "pearson", draws, seed),
                 perm_both(x, y, means, "pairwise_accuracy", draws, seed),
-                williams(scored[a].sign * own[a].scores, scored[b].sign * own[b].scores, means),
-                perm_both_segments(both[0][kept], both[1][kept], people, draws, seed),
+                williams(corpus[a], corpus[b], means),
+                perm_both_segments(first[kept], second[kept], people, draws, seed),
             )
         )
     units = ["document" if one.segments is None or human.segments is None else "segment" for one in scored]

@@ -51,7 +51,12 @@ def in_units(scored: Scored, segments: Sequence[int], size: int | None) -> Score
         return scored
     owner = blocks(segments, size)
     parts = tuple(Part(part.weight, part.scorer, part.rows, owner) for part in scored.parts)
-    return replace(scored, parts=parts, unit="segment" if size == 1 else f"{size} segments")
+    return replace(scored, parts=parts, unit=unit_name(size))
+
+
+def unit_name(size: int) -> str:
+    """A unit of some segments in words."""
+    return "segment" if size == 1 else f"{size} segments"
 
 
 def blocks(segments: Sequence[int], size: int) -> IntArray:
