@@ -72,7 +72,7 @@ class Judged(NamedTuple):
     unscored: IntArray
 
     def gains(self, baseline: str, correction: Correction = "none") -> list[Gain]:
-        """The gain of every chooser over one of the `BASELINES`; over the oracle it is the regret, below 0."""
+        """The gain of every chooser over one of the `BASELINES`."""
         at = len(self.names) + BASELINES.index(baseline)
         pairs = [pair for pair in self.verdicts.pairs if pair.b == at and pair.a < len(self.names)]
         raised = corrected(np.array([pair.p for pair in pairs]), correction).tolist()
@@ -82,6 +82,11 @@ class Judged(NamedTuple):
             low, high = sorted((sign * pair.low, sign * pair.high))
             found.append(Gain(sign * pair.difference, low, high, pair.p, p_corrected))
         return found
+
+    def regrets(self) -> list[Gain]:
+        """How much better than every chooser the oracle is."""
+        gains = self.gains("oracle")
+        return [one._replace(gain=-one.gain + 0.0, low=-one.high + 0.0, high=-one.low + 0.0) for one in gains]
 
 
 class ChooserComparison(NamedTuple):
@@ -139,7 +144,7 @@ def compare_choosers(
     names = [*deciders, *(one.name for one in decided)]
     if not names:
         raise InputError("no choosers", where="choosers", fix="Give at least one")
-    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+    if twice := [name for i, name in enumerate(names) if name in (*names[:i], *BASELINES)]:
         raise InputError(f"there are two of the name {twice[0]!r:.80}", where="choosers", fix="Rename one")
     size = segments_of_unit(unit)
     made = [chosen_by(name, decider, given, cache, deciding) for name, decider in deciders.items()]

@@ -41,7 +41,7 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Cites; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    given = [signature for name in values["metrics"] for signature in _signatures(name)]
+    given = [signature for name in values["metrics"] for signature in signatures_in(name)]
     if not given:
         raise InputError("no metrics", where="METRICS", fix="Give metrics by name or signature, or a .run.json")
     cited: dict[str, tuple[str, ...]] = {}
@@ -80,7 +80,7 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _signatures(name: str) -> list[str]:
+def signatures_in(name: str) -> list[str]:
     """What was given, or the signatures in the file of a run.
 
     Raises:
