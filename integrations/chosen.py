@@ -60,15 +60,19 @@ def _list_of(data: Any, numbers: Mapping[str, int], what: str) -> int:
 
 
 def _text(data: Mapping[str, Any], at: int, given: Choices) -> Text:
-    """The chosen text."""
-    text = data.get("text")
-    if isinstance(text, str):
+    """The chosen text, of the same kind as the candidates."""
+    candidates = given.lists[at].candidates
+    if "text" not in data and isinstance(data.get("system"), str):
+        if data["system"] not in given.systems:
+            raise unknown("candidate system", data["system"], given.systems, where="system")
+        return candidates[given.systems.index(data["system"])].text
+    text, first = data.get("text"), candidates[0].text
+    if isinstance(first, str):
+        if not isinstance(text, str):
+            raise InputError(f"found {type(text).__name__}, expected a string", where="text")
         return text
-    if isinstance(text, list):
-        return Document(text)
-    system = data.get("system")
-    if text is not None or not isinstance(system, str):
-        raise InputError(f"found {type(text).__name__}, expected a string or a list of sentences", where="text")
-    if system not in given.systems:
-        raise unknown("candidate system", system, given.systems, where="system")
-    return given.lists[at].candidates[given.systems.index(system)].text
+    n = len(first.sentences)
+    if not isinstance(text, list) or len(text) != n:
+        found = f"{len(text)} sentences" if isinstance(text, list) else type(text).__name__
+        raise InputError(f"found {found}, expected a list of {n} sentences", where="text")
+    return Document(text)

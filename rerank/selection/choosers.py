@@ -146,6 +146,10 @@ def compare_choosers(
         raise InputError("no choosers", where="choosers", fix="Give at least one")
     if twice := [name for i, name in enumerate(names) if name in (*names[:i], *BASELINES)]:
         raise InputError(f"there are two of the name {twice[0]!r:.80}", where="choosers", fix="Rename one")
+    for one in decided:
+        if len(one.texts) != len(given.lists):
+            found = f"{one.name!r:.80} chose {len(one.texts)} texts, there are {len(given.lists)} lists"
+            raise InputError(found, where="choosers", fix="Choose one text from every list")
     size = segments_of_unit(unit)
     made = [chosen_by(name, decider, given, cache, deciding) for name, decider in deciders.items()]
     chosen = [*made, *decided]
