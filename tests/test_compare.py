@@ -316,9 +316,9 @@ def test_the_page_on_comparing_works(systems: str, tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     (shell,) = blocks("docs/comparing-systems.md", "sh")
     lines = [shlex.split(line)[1:] for line in shell.splitlines()]
-    assert [words[0] for words in lines] == ["compare"] * 3 + ["cite"]
+    other_systems(tmp_path / "other.jsonl")
+    assert [words[0] for words in lines] == ["compare"] * 5 + ["cite"]
     for words in lines:
         assert main([*words, "--quiet"]) == 0
     assert Path("segments.csv").exists()
-    (code,) = blocks("docs/comparing-systems.md", "python")
-    exec(code, {})
+    exec("\n".join(blocks("docs/comparing-systems.md", "python")), {})
