@@ -19,7 +19,13 @@ from scipy import stats  # type: ignore[import-untyped]
 from discorank import InputError, load_metric
 from discorank.metrics.mixture import Utility
 from discorank.metrics.reps import FloatArray
-from discorank.rerank.selection.agreement import accuracy_at, segment_agreement, system_agreement, tie_calibration
+from discorank.rerank.selection.agreement import (
+    accuracy_at,
+    segment_agreement,
+    system_agreement,
+    tie_calibration,
+    with_ties,
+)
 from discorank.rerank.selection.comparing import compare_systems
 from discorank.rerank.selection.metric_tests import perm_both, perm_both_segments, williams
 from discorank.rerank.selection.outputs import DocumentOutputs, check_systems, with_references
@@ -332,6 +338,19 @@ def test_system_agreement_is_that_of_scipy_in_either_direction() -> None:
     assert up.pairwise_accuracy == pytest.approx((stats.kendalltau(x, y).statistic + 1) / 2)
     down = system_agreement(judge(scored_of(metric), 200), judge(scored_of(-human, False), 200), 1, -1)
     assert down == pytest.approx(up)
+
+
+def test_what_only_rounding_tells_apart_is_tied() -> None:
+    values = np.array([[0.1 + 0.2, np.nan, 5.0], [0.3, -1.0, 5.0 + 1e-9]])
+    found = with_ties(values)
+    assert found[0, 0] == found[1, 0]
+    assert found[0, 2] < found[1, 2]
+    assert np.isnan(found[0, 1])
+    assert found == pytest.approx(values, nan_ok=True)
+    noisy = np.array([[0.1 + 0.2], [0.3], [0.5]])
+    clean = np.array([[1.0], [1.0], [2.0]])
+    assert system_agreement(judge(scored_of(noisy), 8), judge(scored_of(clean), 8)).kendall == pytest.approx(1)
+    assert segment_agreement(noisy, clean).kendall_b == pytest.approx(1)
 
 
 def test_soft_pairwise_accuracy_of_brute_force() -> None:

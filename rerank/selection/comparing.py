@@ -12,7 +12,7 @@ from ...metrics.cache import Cache
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.reps import FloatArray
-from .agreement import SegmentAgreement, SystemAgreement, segment_agreement, system_agreement
+from .agreement import SegmentAgreement, SystemAgreement, segment_agreement, system_agreement, with_ties
 from .metric_tests import DRAWS as METRIC_DRAWS
 from .metric_tests import perm_both, perm_both_segments, williams
 from .outputs import DocumentOutputs
@@ -121,7 +121,7 @@ def meta_evaluation(
     for one in scored:
         own_segments, people = _utilities([one, human])
         segments.append(segment_agreement(own_segments[kept], people))
-    means = human.sign * judged.scores
+    means = human.sign * with_ties(judged.scores)
     corpus = [one.sign * verdict.scores for one, verdict in zip(scored, own, strict=True)]
     tests = []
     for a, b in combinations(range(len(scored)), 2):
@@ -134,7 +134,7 @@ def meta_evaluation(
                 perm_both(x, y, means, "pearson", draws, seed),
                 perm_both(x, y, means, "pairwise_accuracy", draws, seed),
                 williams(corpus[a], corpus[b], means),
-                perm_both_segments(first[kept], second[kept], people, draws, seed),
+                perm_both_segments(first[kept], second[kept], with_ties(people), draws, seed),
             )
         )
     units = ["document" if one.segments is None or human.segments is None else "segment" for one in scored]
