@@ -19,7 +19,7 @@ from ..rerank.selection.comparing import SystemComparison, compare_systems
 from ..rerank.selection.outputs import DocumentOutputs, with_references
 from ..rerank.selection.testing import DRAWS, Correction
 from ..rerank.selection.units import segments_of_unit
-from .compare_choosers import ChooserOptions, check_choosers, compared_choosers
+from .compare_choosers import ChooserOptions, check_decoded, compared_choosers, prepared
 from .compare_report import document_rows, score_file, segment_rows
 from .compare_sets import Compared, rendered
 from .console import Counted, say
@@ -72,7 +72,7 @@ class CompareOptions:
 
 OPTIONS = Options(
     "compare",
-    "Compare whole systems. Tables go to stdout.",
+    "Compare whole systems, and what chooses among their outputs. Tables go to stdout.",
     [CompareOptions, ChooserOptions],
     positional={"input": "*"},
     short={"metric": "m"},
@@ -89,9 +89,10 @@ def run(arguments: Sequence[str]) -> int:
     metrics = [metric_in(values, spec) for spec in specs]
     choosers = [metric_in(values, spec) for spec in values["choosers"]]
     check_model(values, [*metrics, *choosers])
-    if twice := [m.signature() for i, m in enumerate(metrics) if m in metrics[:i]]:
-        raise InputError(f"{twice[0]} is given twice", where="--metric", fix="Give each metric once")
-    check_choosers(values, len(paths) > 1)
+    for flag, given in (("--metric", metrics), ("--choosers", choosers)):
+        if twice := [one.signature() for i, one in enumerate(given) if one in given[:i]]:
+            raise InputError(f"{twice[0]} is given twice", where=flag, fix="Give each metric once")
+    check_decoded(values, len(paths) > 1)
     outputs = [values["segment_scores"], values["document_scores"]]
     for output in outputs:
         check_not_input(output, [*paths, *values["decoded"]])
@@ -130,9 +131,11 @@ def _set(
     documents = _documents(path, values, keys)
     try:
         human = _dimensions(documents, keys)
+        work = prepared(documents, human, values)
         fitted = [_fitted(metric, documents) for metric in metrics]
         found = _compared(fitted, documents, human, values) if fitted else None
-        chosen = compared_choosers([_fitted(one, documents) for one in choosers], fitted, documents, human, values)
+        deciding = [_fitted(metric, documents) for metric in choosers]
+        chosen = compared_choosers(work, deciding, fitted, human, values) if work else None
     except InputError as error:
         raise error.inside(path) from error
     if found is not None:

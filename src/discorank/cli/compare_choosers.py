@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..integrations.chosen import read_chosen
 from ..integrations.source import LineSource
@@ -34,28 +34,41 @@ class ChooserOptions:
     choice: Literal["auto", "segment", "document"] = "auto"
 
 
-def check_choosers(values: Mapping[str, Any], several: bool) -> None:
-    """Raises InputError for choosers given twice, and for decoded files beside several systems files."""
-    for name in ("choosers", "decoded"):
-        given = values[name]
-        if twice := [one for i, one in enumerate(given) if one in given[:i]]:
-            raise InputError(f"{twice[0]} is given twice", where=f"--{name}", fix="Give each once")
-    if values["decoded"] and several:
+def check_decoded(values: Mapping[str, Any], several: bool) -> None:
+    """Raises InputError for a decoded file given twice, or beside several systems files."""
+    given = values["decoded"]
+    if twice := [one for i, one in enumerate(given) if one in given[:i]]:
+        raise InputError(f"{twice[0]} is given twice", where="--decoded", fix="Give each once")
+    if given and several:
         raise InputError("belongs to one systems file", where="--decoded", fix="Compare each systems file alone")
 
 
+class Prepared(NamedTuple):
+    """What there is to choose, and what was chosen before."""
+
+    given: Choices
+    decided: list[Chosen]
+
+
+def prepared(
+    documents: Sequence[DocumentOutputs], human: Sequence[tuple[str, bool]], values: Mapping[str, Any]
+) -> Prepared | None:
+    """What choosers work on, None if there are none; raises InputError before anything is computed."""
+    if not (values["choosers"] or values["decoded"]):
+        return None
+    given = choices(documents, human, values["choice"])
+    return Prepared(given, [_decided(path, given) for path in values["decoded"]])
+
+
 def compared_choosers(
+    work: Prepared,
     choosers: Sequence[Utility],
     metrics: Sequence[Utility],
-    documents: Sequence[DocumentOutputs],
     human: Sequence[tuple[str, bool]],
     values: Mapping[str, Any],
-) -> ChooserComparison | None:
-    """What became of the choosers, None if there are none; says what its reader must know."""
-    if not (choosers or values["decoded"]):
-        return None
-    given, quiet = choices(documents, human, values["choice"]), values["quiet"]
-    decided = [_decided(path, given) for path in values["decoded"]]
+) -> ChooserComparison:
+    """What became of the choosers; says what its reader must know."""
+    given, quiet = work.given, values["quiet"]
     to_decide, to_draw = len(given.lists) * len(choosers), values["draws"] * 2 * len(human)
     with Counted("lists", to_decide, quiet) as deciding, Counted("draws", to_draw, quiet) as drawing:
         found = compare_choosers(
@@ -63,7 +76,7 @@ def compared_choosers(
             given,
             human,
             metrics,
-            decided=decided,
+            decided=work.decided,
             draws=values["draws"],
             seed=values["seed"],
             level=values["level"],
