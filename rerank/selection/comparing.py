@@ -12,12 +12,13 @@ from ...metrics.cache import Cache
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.reps import FloatArray
-from .agreement import SegmentAgreement, SystemAgreement, segment_agreement, system_agreement
+from .agreement import SegmentAgreement, SystemAgreement, segment_agreement, system_agreement, with_ties
 from .metric_tests import DRAWS as METRIC_DRAWS
-from .metric_tests import perm_both, williams
+from .metric_tests import perm_both, perm_both_segments, williams
 from .outputs import DocumentOutputs
 from .scores import Scored, human_scored, score_systems
-from .testing import DRAWS, Verdicts, judge
+from .testing import DRAWS, Correction, Verdicts, judge
+from .units import in_units, segments_of_unit
 
 
 class MetricTest(NamedTuple):
@@ -28,6 +29,7 @@ class MetricTest(NamedTuple):
     p_pearson: float | None  # PERM-BOTH
     p_accuracy: float | None  # PERM-BOTH
     p_williams: float | None
+    p_segments: float | None  # PERM-BOTH, tau-b within segments
 
 
 class MetaEvaluation(NamedTuple):
@@ -63,6 +65,8 @@ def compare_systems(
     draws: int = DRAWS,
     seed: int = 0,
     level: float = 0.05,
+    unit: str | int = "document",
+    correction: Correction = "none",
     cache: Cache | None = None,
     reading: Callable[[int], None] = lambda done: None,
     drawing: Callable[[int], None] = lambda done: None,
@@ -76,22 +80,28 @@ def compare_systems(
         draws: of the randomisation and the bootstrap; tests between metrics take at most 1000.
         seed: of all draws.
         level: of significance; intervals cover 1 - level.
+        unit: what draws take: "document", "segment", or how many successive segments of a document.
+        correction: of p-values, over the pairs of systems under one metric.
         cache: what models made of texts in earlier runs.
         reading: told how many more documents a metric has read.
         drawing: told how many more draws were made.
 
     Raises:
-        InputError: no metrics, texts that a metric cannot read, judgements of no system.
+        InputError: no metrics, texts that a metric cannot read, judgements of no system, settings out of range.
     """
     if not metrics:
         raise InputError("no metrics", where="compare", fix="Give at least one")
+    size, segments = segments_of_unit(unit), [document.segments for document in documents]
+
+    def judged(one: Scored) -> Verdicts:
+        return judge(in_units(one, segments, size), draws, seed, level, drawing, correction)
+
     scored = tuple(score_systems(metric, documents, cache, reading) for metric in metrics)
-    verdicts = tuple(judge(one, draws, seed, level, drawing) for one in scored)
+    verdicts = tuple(map(judged, scored))
     meta = []
     for dimension, lower in human:
         people = human_scored(dimension, lower, documents)
-        found = judge(people, draws, seed, level, drawing)
-        meta.append(meta_evaluation(scored, verdicts, people, found, min(draws, METRIC_DRAWS), seed))
+        meta.append(meta_evaluation(scored, verdicts, people, judged(people), min(draws, METRIC_DRAWS), seed))
     return SystemComparison(tuple(documents), scored, verdicts, tuple(meta))
 
 
@@ -107,36 +117,37 @@ def meta_evaluation(
     kept = [scored[0].systems.index(name) for name in human.systems]
     own = [verdict.of(kept) for verdict in verdicts]
     systems = [system_agreement(v, judged, one.sign, human.sign) for v, one in zip(own, scored, strict=True)]
-    segments = [segment_agreement(*_paired(one, human, kept)) for one in scored]
+    segments = []
+    for one in scored:
+        own_segments, people = _utilities([one, human])
+        segments.append(segment_agreement(own_segments[kept], people))
+    means = human.sign * with_ties(judged.scores)
+    corpus = [one.sign * verdict.scores for one, verdict in zip(scored, own, strict=True)]
     tests = []
     for a, b in combinations(range(len(scored)), 2):
-        x, y = _utilities(scored[a], scored[b], kept)
-        means = human.sign * judged.scores
+        x, y = (table[kept] for table in _utilities([scored[a], scored[b]]))
+        first, second, people = _utilities([scored[a], scored[b], human])
         tests.append(
             MetricTest(
                 a,
                 b,
                 perm_both(x, y, means, "pearson", draws, seed),
                 perm_both(x, y, means, "pairwise_accuracy", draws, seed),
-                williams(scored[a].sign * own[a].scores, scored[b].sign * own[b].scores, means),
+                williams(corpus[a], corpus[b], means),
+                perm_both_segments(first[kept], second[kept], with_ties(people), draws, seed),
             )
         )
     units = ["document" if one.segments is None or human.segments is None else "segment" for one in scored]
     return MetaEvaluation(human, judged, tuple(systems), tuple(segments), tuple(units), tuple(tests))
 
 
-def _paired(metric: Scored, human: Scored, kept: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-    """Utilities of the judged systems by both, per segment where both have them, else per document."""
-    if metric.segments is not None and human.segments is not None:
-        return metric.sign * metric.segments[kept], human.sign * human.segments
-    return metric.sign * metric.document_scores()[kept], human.sign * human.document_scores()
-
-
-def _utilities(first: Scored, second: Scored, kept: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-    """Utilities of two metrics, per segment where both have them, else per document."""
-    if first.segments is not None and second.segments is not None:
-        return first.sign * first.segments[kept], second.sign * second.segments[kept]
-    return first.sign * first.document_scores()[kept], second.sign * second.document_scores()[kept]
+def _utilities(scored: Sequence[Scored]) -> list[FloatArray]:
+    """Utilities [S, n] per segment where all have them, else per document."""
+    tables = [one.segments for one in scored]
+    return [
+        one.sign * (one.document_scores() if any(own is None for own in tables) else np.asarray(table))
+        for one, table in zip(scored, tables, strict=True)
+    ]
 
 
 def clean(value: float) -> float | None:

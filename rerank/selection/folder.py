@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class KeptPair:
-    """Two systems by number: a's score minus b's with its interval, and p of the randomisation."""
+    """Two systems by number: a's score minus b's with its interval, and p of the randomisation, corrected if asked for."""
 
     a: int
     b: int
@@ -202,7 +202,9 @@ def load(folder: str | Path) -> KeptComparison:
 
 
 def _scores(scored: Scored, verdicts: Verdicts) -> KeptScores:
-    pairs = (KeptPair(p.a, p.b, clean(p.difference), p.p, clean(p.low), clean(p.high)) for p in verdicts.pairs)
+    pairs = (
+        KeptPair(p.a, p.b, clean(p.difference), p.p_corrected, clean(p.low), clean(p.high)) for p in verdicts.pairs
+    )
     scores, low, high = (tuple(map(clean, column)) for column in (verdicts.scores, verdicts.low, verdicts.high))
     clusters = tuple(verdicts.clusters.tolist())
     about = (scored.name, scored.higher_is_better, scored.systems)

@@ -3,6 +3,7 @@
 PERM-BOTH (Deutsch et al. 2021): both metrics' scores are standardised; every score of a system on a segment changes
 places with the other metric's with probability 1/2; p is the share of draws whose absolute difference of agreement is
 at least the observed one. Systems' scores are means over segments here, also for metrics with a corpus score.
+`perm_both` tests agreement about systems, `perm_both_segments` that within segments: tau-b of each, averaged.
 Williams (1959), as in Graham and Baldwin (2014): the difference of two correlations with the same third variable,
     t = (r12 - r13) sqrt((n - 1)(1 + r23)) / sqrt(2 K (n - 1)/(n - 3) + (r12 + r13)^2 / 4 (1 - r23)^3),
     K = 1 - r12^2 - r13^2 - r23^2 + 2 r12 r13 r23,   with n - 3 degrees of freedom.
@@ -11,13 +12,14 @@ Both are two-sided.
 
 from __future__ import annotations
 
+from itertools import combinations
 from math import sqrt
 from typing import Literal
 
 import numpy as np
 
 from ...metrics.errors import InputError, unknown
-from ...metrics.reps import FloatArray
+from ...metrics.reps import FloatArray, IntArray
 from ..statistics import pearson, scipy_stats
 from .testing import assignments
 
@@ -60,6 +62,59 @@ def perm_both(
         gaps = np.abs(measure(means[0] + moved, human) - measure(means[1] - moved, human))
         large += int(np.count_nonzero(~(gaps < observed)))
     return large / count if exact else (1 + large) / (1 + count)
+
+
+def perm_both_segments(
+    first: FloatArray, second: FloatArray, human: FloatArray, draws: int = DRAWS, seed: int = 0
+) -> float | None:
+    """p that two metrics' utilities [S, n] order the systems of a segment as well as each other.
+
+    Agreement is Kendall's tau-b of each segment, averaged over the segments where it is defined. `human` [S, n] is nan
+    where a score is missing. None where the agreement of one of the two is not defined.
+
+    Raises:
+        InputError: shapes differ.
+    """
+    if not first.shape == second.shape == human.shape:
+        found = f"scores {first.shape} and {second.shape}, people's {human.shape}"
+        raise InputError(found, where="perm_both_segments", fix="Give the same systems and segments")
+    if not (first.size and np.ptp(first) and np.ptp(second)):
+        return None
+    x, y = ((scores - scores.mean()) / scores.std() for scores in (first, second))
+    people = _Order(human)
+    observed = abs(float(people.tau_b(x[None])[0] - people.tau_b(y[None])[0])) - 1e-9
+    if np.isnan(observed):
+        return None
+    count, exact, masks = assignments(x.size, draws, seed)
+    large = 0
+    for swapped in masks:
+        taken = swapped.reshape(-1, *x.shape).astype(bool)
+        gaps = np.abs(people.tau_b(np.where(taken, y, x)) - people.tau_b(np.where(taken, x, y)))
+        large += int(np.count_nonzero(~(gaps < observed)))
+    return large / count if exact else (1 + large) / (1 + count)
+
+
+class _Order:
+    """How people order the systems of each segment, [S, n] with nan."""
+
+    def __init__(self, human: FloatArray) -> None:
+        self._pairs = list(combinations(range(len(human)), 2))
+        self._signs: list[IntArray] = [np.nan_to_num(np.sign(human[a] - human[b])).astype(int) for a, b in self._pairs]
+        self._known = [~np.isnan(human[a] - human[b]) for a, b in self._pairs]
+        self._ranked = sum((sign != 0).astype(int) for sign in self._signs)
+
+    def tau_b(self, scores: FloatArray) -> FloatArray:
+        """Tau-b of scores [b, S, n], averaged over segments: [b], nan where no segment has one."""
+        agreed, ranked = np.zeros((len(scores), scores.shape[2])), np.zeros((len(scores), scores.shape[2]))
+        for (a, b), sign, known in zip(self._pairs, self._signs, self._known, strict=True):
+            own = np.sign(scores[:, a] - scores[:, b])
+            agreed += own * sign
+            ranked += (own != 0) & known
+        below = np.sqrt(ranked * self._ranked)
+        defined = below > 0
+        taus = np.divide(agreed, below, out=np.zeros_like(below), where=defined).sum(axis=1)
+        n = defined.sum(axis=1)
+        return np.asarray(np.divide(taus, n, out=np.full(len(scores), np.nan), where=n > 0))
 
 
 def _pearsons(rows: FloatArray, human: FloatArray) -> FloatArray:

@@ -85,6 +85,7 @@ class Scored:
         segments: [S, segments], in the order of the documents; None for a metric of whole documents where these
             have segments.
         cuts: segments that were too long to be read whole.
+        unit: what the draws of tests take; see `in_units`.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Scored:
     parts: tuple[Part, ...]
     segments: FloatArray | None = None
     cuts: int = 0
+    unit: str = "document"
 
     @property
     def sign(self) -> float:
@@ -255,7 +257,7 @@ def _batches(documents: Sequence[DocumentOutputs]) -> Iterator[list[DocumentOutp
         yield batch
 
 
-class _MeanOfRated:
+class MeanOfRated:
     """The mean of the scores there are; columns are their sum and their number."""
 
     def aggregate(self, statistics: FloatArray) -> float:
@@ -291,7 +293,7 @@ def human_scored(
     rows = np.stack((np.where(known, values, 0.0), known.astype(float)), axis=2)
     owner = np.repeat(np.arange(len(documents)), width)
     everyone_one = whole and any(document.segments > 1 for document in documents)
-    part = Part(1.0, _MeanOfRated(), rows, owner)
+    part = Part(1.0, MeanOfRated(), rows, owner)
     return Scored(dimension, not lower, kept, (part,), None if everyone_one else values)
 
 

@@ -5,19 +5,26 @@ probability 1/2; p is the share of draws whose absolute difference of corpus sco
 the draw at hand counted: (1 + as large) / (1 + draws). All 2^D assignments are enumerated where they are no more.
 Paired bootstrap (Koehn 2004): documents are drawn with replacement; intervals are percentiles of the scores, and p is
 that of sacrebleu, (1 + #{|d*| - mean |d*| > |d|}) / (1 + draws), which looks at one tail.
+Of m pairs some are significant by chance. Corrected p-values: Holm (1979), p_(i) of the i-th smallest raised to
+max_{j <= i} (m - j + 1) p_(j), bounds the chance of any false one; Benjamini and Hochberg (1995) the expected share of
+false ones among those found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ...metrics.errors import InputError
+from ...metrics.errors import InputError, unknown
 from ...metrics.reps import FloatArray, IntArray
+from ..statistics import scipy_stats
 from .scores import Scored
+
+Correction = Literal["none", "holm", "fdr"]
+CORRECTIONS = ("none", "holm", "fdr")
 
 DRAWS = 10_000
 STEP = 1 << 22  # cells of a matrix of resamples held at once
@@ -34,6 +41,7 @@ class Pair(NamedTuple):
     p_bootstrap: float
     low: float  # interval of the difference
     high: float
+    p_corrected: float  # p for that many pairs; p itself without a correction
 
 
 class Verdicts(NamedTuple):
@@ -45,12 +53,14 @@ class Verdicts(NamedTuple):
     pairs: tuple[Pair, ...]  # a < b
     clusters: IntArray  # [S], from 1, the best
     exact: bool  # all assignments were enumerated
+    unit: str = "document"  # of the draws
+    units: int = 0
 
     def p_values(self) -> FloatArray:
-        """p of every pair, [S, S], 1 on the diagonal."""
+        """Corrected p of every pair, [S, S], 1 on the diagonal."""
         found = np.ones((len(self.scores), len(self.scores)))
         for pair in self.pairs:
-            found[pair.a, pair.b] = found[pair.b, pair.a] = pair.p
+            found[pair.a, pair.b] = found[pair.b, pair.a] = pair.p_corrected
         return found
 
     def of(self, systems: Sequence[int]) -> Verdicts:
@@ -73,8 +83,9 @@ def judge(
     seed: int = 0,
     level: float = 0.05,
     progress: Callable[[int], None] = lambda done: None,
+    correction: Correction = "none",
 ) -> Verdicts:
-    """Scores, intervals at 1 - level, and tests of all pairs of systems.
+    """Scores, intervals at 1 - level, and tests of all pairs of systems; clusters by corrected p.
 
     Raises:
         InputError: draws or level are out of range.
@@ -85,15 +96,39 @@ def judge(
     samples = np.concatenate([scored.resampled(copies) for copies in _resamples(scored.n_documents, draws, seed)], 1)
     indices = list(combinations(range(len(scores)), 2))
     large, total, exact = _randomised(scored, scores, indices, draws, seed, progress)
+    p = large / total if exact else (1 + large) / (1 + total)
     pairs = []
-    for (a, b), count in zip(indices, large.tolist(), strict=True):
+    for (a, b), own, raised in zip(indices, p.tolist(), corrected(p, correction).tolist(), strict=True):
         drawn, difference = samples[a] - samples[b], float(scores[a] - scores[b])
-        p = count / total if exact else (1 + count) / (1 + total)
         low, high = _interval(drawn[None], level)
-        pairs.append(Pair(a, b, difference, p, _bootstrap_p(drawn, difference), float(low[0]), float(high[0])))
+        tail = _bootstrap_p(drawn, difference)
+        pairs.append(Pair(a, b, difference, own, tail, float(low[0]), float(high[0]), raised))
     low, high = _interval(samples, level)
-    found = Verdicts(scores, low, high, tuple(pairs), np.ones(len(scores), np.int64), exact)
+    one = np.ones(len(scores), np.int64)
+    found = Verdicts(scores, low, high, tuple(pairs), one, exact, scored.unit, scored.n_documents)
     return found._replace(clusters=clusters(scored.sign * scores, found.p_values(), level))
+
+
+def corrected(p: FloatArray, how: Correction) -> FloatArray:
+    """p-values [m] of one family of tests, each at least as large as before.
+
+    Raises:
+        InputError: an unknown correction.
+
+    >>> corrected(np.array([0.01, 0.04, 0.03]), "holm").tolist()
+    [0.03, 0.06, 0.06]
+    """
+    if how not in CORRECTIONS:
+        raise unknown("correction", how, CORRECTIONS, where="correction")
+    if how == "none" or not len(p):
+        return p
+    if how == "fdr":
+        return np.asarray(scipy_stats().false_discovery_control(p), np.float64)
+    order = np.argsort(p, kind="stable")
+    raised = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    found = np.empty(len(p))
+    found[order] = np.minimum(raised, 1)
+    return found
 
 
 def _resamples(documents: int, draws: int, seed: int) -> Iterator[IntArray]:

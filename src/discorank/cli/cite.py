@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..metrics.errors import InputError
+from ..metrics.combination import Combination
+from ..metrics.errors import DiscorankError, InputError
 from ..metrics.settings import settings
-from ..metrics.signature import parse, portable
+from ..metrics.signature import Call, parse, portable
 from .console import say
 from .options import Options
 from .papers import OF_TESTS, bibtex, keys_of
@@ -41,20 +42,33 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Cites; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    given = [signature for name in values["metrics"] for signature in _signatures(name)]
+    given = [signature for name in values["metrics"] for signature in signatures_in(name)]
     if not given:
         raise InputError("no metrics", where="METRICS", fix="Give metrics by name or signature, or a .run.json")
     cited: dict[str, tuple[str, ...]] = {}
-    for signature in given:
-        for call in parse(signature):
-            keys = keys_of(call.name, call.settings)
-            if keys is None:
-                say(f"{call.name}: not one of discorank's metrics; look up its paper", values["quiet"])
-            cited[call.name] = tuple(dict.fromkeys((*cited.get(call.name, ()), *(keys or ()))))
+    for call in (call for signature in given for call in _calls(signature, values["quiet"])):
+        keys = keys_of(call.name, call.settings)
+        if keys is None:
+            say(f"{call.name}: not one of discorank's metrics; look up its paper", values["quiet"])
+        cited[call.name] = tuple(dict.fromkeys((*cited.get(call.name, ()), *(keys or ()))))
     tests = OF_TESTS if values["tests"] else ()
     sys.stdout.write(f"{_sentence(given, cited, tests)}\n\n{bibtex([k for keys in cited.values() for k in keys])}")
     sys.stdout.write("\n" + bibtex(tests) if tests else "")
     return 0
+
+
+def _calls(signature: str, quiet: bool) -> Iterator[Call]:
+    """The terms of a signature, a combination followed by the metrics it is made of."""
+    for call in parse(signature):
+        yield call
+        if call.name == Combination.name:
+            try:
+                parts = Combination.make(call.settings).parts
+            except DiscorankError as error:
+                say(f"combination: its metrics are not cited ({error}); name them too", quiet)
+            else:
+                for _, part in parts:
+                    yield from parse(part.signature())
 
 
 def _sentence(signatures: Sequence[str], cited: Mapping[str, Sequence[str]], tests: Sequence[str]) -> str:
@@ -80,7 +94,7 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _signatures(name: str) -> list[str]:
+def signatures_in(name: str) -> list[str]:
     """What was given, or the signatures in the file of a run.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from ..integrations.humanscores import HumanKey
 from ..integrations.source import LineSource
@@ -18,12 +18,20 @@ from ..metrics.settings import settings
 from ..rerank.selection.comparing import SystemComparison, compare_systems
 from ..rerank.selection.folder import check_folder, kept, save
 from ..rerank.selection.outputs import DocumentOutputs, with_references
-from ..rerank.selection.testing import DRAWS
-from .compare_report import document_rows, rendered, score_file, segment_rows
-from .console import Progress, say
+from ..rerank.selection.testing import DRAWS, Correction
+from ..rerank.selection.units import segments_of_unit
+from .compare_choosers import ChooserOptions, check_decoded, compared_choosers, prepared
+from .compare_report import document_rows, score_file, segment_rows
+from .compare_sets import Compared, rendered
+from .console import Counted, say
 from .inputs import cache_in, check_model, metric_in
 from .options import Options, needed
 from .running import check_not_input, complete_or_absent
+
+
+def _unit(given: str | int) -> str | int:
+    segments_of_unit(given)
+    return given
 
 
 @settings
@@ -31,7 +39,7 @@ class CompareOptions:
     """What is compared.
 
     Args:
-        input: the systems file, a document per line.
+        input: systems files, each with a document per line; of several, each is compared, and means are added.
         metric: metrics by name or signature.
         human: keys that hold human scores, such as mqm:lower.
         references: the references that metrics read, by name; all if not given.
@@ -40,13 +48,15 @@ class CompareOptions:
         draws: how many times the randomisation and the bootstrap draw.
         seed: of the draws.
         level: of significance; intervals cover the rest.
+        unit: what draws take: document, segment, or how many successive segments of a document.
+        correction: of p for the number of pairs: none, holm or fdr.
         segment_scores: a file for a row per segment and system, CSV if its name ends so, else JSONL.
         document_scores: the same for documents.
         save: a folder for texts, scores and tests, from which discorank report makes a page.
         format: what is printed.
     """
 
-    input: str | None = None
+    input: tuple[str, ...] = ()
     metric: tuple[str, ...] = ()
     human: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
@@ -55,6 +65,8 @@ class CompareOptions:
     draws: Annotated[int, Field(ge=1)] = DRAWS
     seed: Annotated[int, Field(ge=0)] = 0
     level: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    unit: Annotated[str | int, AfterValidator(_unit)] = "document"
+    correction: Correction = "none"
     segment_scores: str | None = None
     document_scores: str | None = None
     save: str | None = None
@@ -63,9 +75,9 @@ class CompareOptions:
 
 OPTIONS = Options(
     "compare",
-    "Compare whole systems. Tables go to stdout.",
-    [CompareOptions],
-    positional={"input": "?"},
+    "Compare whole systems, and what chooses among their outputs. Tables go to stdout.",
+    [CompareOptions, ChooserOptions],
+    positional={"input": "*"},
     short={"metric": "m"},
 )
 
@@ -73,31 +85,101 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Compares; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    path = needed(values, "input", "SYSTEMS")
-    metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
-    check_model(values, metrics)
-    if twice := [m.signature() for i, m in enumerate(metrics) if m in metrics[:i]]:
-        raise InputError(f"{twice[0]} is given twice", where="--metric", fix="Give each metric once")
+    paths = needed(values, "input", "SYSTEMS")
+    names = _names(paths)
+    choosing = bool(values["choosers"] or values["decoded"])
+    specs = values["metric"] if choosing else needed(values, "metric", "--metric")
+    metrics = [metric_in(values, spec) for spec in specs]
+    choosers = [metric_in(values, spec) for spec in values["choosers"]]
+    check_model(values, [*metrics, *choosers])
+    for flag, given in (("--metric", metrics), ("--choosers", choosers)):
+        if twice := [one.signature() for i, one in enumerate(given) if one in given[:i]]:
+            raise InputError(f"{twice[0]} is given twice", where=flag, fix="Give each metric once")
+    check_decoded(values, len(paths) > 1)
     outputs = [values["segment_scores"], values["document_scores"]]
     for output in outputs:
-        check_not_input(output, [path])
+        check_not_input(output, [*paths, *values["decoded"]])
     if None not in outputs and outputs[0] == outputs[1]:
         raise InputError("is named twice", where=outputs[0], fix="Give segments and documents a file each")
-    if values["save"]:
-        check_folder(Path(values["save"]))
+    folders = _folders(values, names)
     keys = tuple(map(HumanKey.read, values["human"]))
-    documents = _documents(path, values, keys)
-    found = _compared([_fitted(metric, documents) for metric in metrics], documents, keys, values)
-    for scored in found.scored:
-        if scored.cuts:
-            say(f"{scored.name}: {scored.cuts} texts were too long, and not all of them was read", values["quiet"])
+    found = [_set(path, name, metrics, choosers, keys, values) for path, name in zip(paths, names, strict=True)]
+    if values["unit"] != "document":
+        say(
+            "warning: segments of one document are not independent: p is too small, intervals are too narrow",
+            values["quiet"],
+        )
     _write(values["segment_scores"], segment_rows, found)
     _write(values["document_scores"], document_rows, found)
-    if values["save"]:
-        settings = {name: values[name] for name in ("input", "level", "draws", "seed")}
-        save(kept(found, settings), values["save"])
-    sys.stdout.write(rendered(found, values["format"], values["level"]))
+    _save(folders, found, values)
+    sys.stdout.write(rendered(found, values["format"], values["level"], values["correction"]))
     return 0
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """The names of the sets: of their files, with folders where two are alike."""
+    if twice := [path for i, path in enumerate(paths) if path in paths[:i]]:
+        raise InputError("is given twice", where=twice[0], fix="Give each systems file once")
+    short = [Path(path.removesuffix(".gz")).stem for path in paths]
+    return short if len(set(short)) == len(short) else list(paths)
+
+
+def _folders(values: Mapping[str, Any], names: Sequence[str]) -> list[Path]:
+    """Where every set is saved, if at all: of several, each in a folder of its own.
+
+    Raises:
+        InputError: there is nothing to save, or something else stands there.
+    """
+    if not values["save"]:
+        return []
+    if not values["metric"]:
+        raise InputError("systems are compared by no metric", where="--save", fix="Give --metric")
+    whole = Path(values["save"])
+    folders = [whole] if len(names) == 1 else [whole / name.replace("/", "_") for name in names]
+    for folder in folders:
+        check_folder(folder)
+    return folders
+
+
+def _save(folders: Sequence[Path], several: Sequence[Compared], values: Mapping[str, Any]) -> None:
+    """Writes every set into its folder."""
+    settings = {name: values[name] for name in ("level", "draws", "seed", "unit", "correction")}
+    for folder, one, path in zip(folders, several, values["input"], strict=False):
+        if one.systems is not None:
+            save(kept(one.systems, {"input": path, **settings}), folder)
+
+
+def _set(
+    path: str,
+    name: str,
+    metrics: Sequence[Utility],
+    choosers: Sequence[Utility],
+    keys: tuple[HumanKey, ...],
+    values: Mapping[str, Any],
+) -> Compared:
+    """One systems file; errors name it."""
+    documents = _documents(path, values, keys)
+    try:
+        human = _dimensions(documents, keys)
+        work = prepared(documents, human, values)
+        fitted = [_fitted(metric, documents) for metric in metrics]
+        found = _compared(fitted, documents, human, values) if fitted else None
+        deciding = [_fitted(metric, documents) for metric in choosers]
+        chosen = compared_choosers(work, deciding, fitted, human, values) if work else None
+    except InputError as error:
+        raise error.inside(path) from error
+    if found is not None:
+        _tell(found, values)
+    return Compared(name, found, chosen)
+
+
+def _tell(found: SystemComparison, values: Mapping[str, Any]) -> None:
+    """What the reader of a comparison must know."""
+    for scored, verdicts in zip(found.scored, found.verdicts, strict=True):
+        if scored.cuts:
+            say(f"{scored.name}: {scored.cuts} texts were too long, and not all of them was read", values["quiet"])
+        if values["unit"] != verdicts.unit == "document":
+            say(f"{scored.name}: scores whole documents, which its draws take", values["quiet"])
 
 
 def _documents(path: str, values: Mapping[str, Any], keys: tuple[HumanKey, ...]) -> list[DocumentOutputs]:
@@ -112,12 +194,12 @@ def _documents(path: str, values: Mapping[str, Any], keys: tuple[HumanKey, ...])
 def _compared(
     metrics: Sequence[Utility],
     documents: Sequence[DocumentOutputs],
-    keys: Sequence[HumanKey],
+    human: Sequence[tuple[str, bool]],
     values: Mapping[str, Any],
 ) -> SystemComparison:
-    human, quiet, draws = _dimensions(documents, keys), values["quiet"], values["draws"]
+    quiet, draws = values["quiet"], values["draws"]
     to_read = len(documents) * sum(len(metric.parts) for metric in metrics)
-    with _counted("documents", to_read, quiet) as read, _counted("draws", draws * len(metrics), quiet) as drawn:
+    with Counted("documents", to_read, quiet) as read, Counted("draws", draws * len(metrics), quiet) as drawn:
         return compare_systems(
             metrics,
             documents,
@@ -125,27 +207,12 @@ def _compared(
             draws=draws,
             seed=values["seed"],
             level=values["level"],
+            unit=values["unit"],
+            correction=values["correction"],
             cache=cache_in(values),
             reading=read.more,
             drawing=drawn.more,
         )
-
-
-class _Counted(Progress):
-    """Progress towards a known number."""
-
-    def __init__(self, unit: str, total: int, quiet: bool) -> None:
-        self.done, self.whole = 0, total
-        super().__init__(unit, lambda: self.done / self.whole if self.done else None, quiet)
-
-    def more(self, n: int) -> None:
-        """Shows that n more are done."""
-        self.done = min(self.whole, self.done + n)
-        self(self.done)
-
-
-def _counted(unit: str, total: int, quiet: bool) -> _Counted:
-    return _Counted(unit, total, quiet)
 
 
 def _dimensions(documents: Sequence[DocumentOutputs], keys: Sequence[HumanKey]) -> list[tuple[str, bool]]:
@@ -170,9 +237,12 @@ def _fitted(metric: Utility, documents: Sequence[DocumentOutputs]) -> Utility:
 
 
 def _write(
-    path: str | None, rows: Callable[[SystemComparison], Iterator[dict[str, Any]]], found: SystemComparison
+    path: str | None, rows: Callable[[SystemComparison], Iterator[dict[str, Any]]], several: Sequence[Compared]
 ) -> None:
+    """The rows of all sets, with the set's name where there are several."""
     if path is None:
         return
+    found = ((one.name, row) for one in several if one.systems is not None for row in rows(one.systems))
+    named = ({"set": name, **row} if len(several) > 1 else row for name, row in found)
     with complete_or_absent(path) as file:
-        file.writelines(score_file(rows(found), path.endswith(".csv")))
+        file.writelines(score_file(named, path.endswith(".csv")))

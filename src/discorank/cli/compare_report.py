@@ -1,4 +1,4 @@
-"""What ``compare`` prints: tables for people and papers, one JSON object, one long CSV; and rows of scores."""
+"""What ``compare`` prints of systems: tables for people and papers, a JSON object, lines of CSV; and rows of scores."""
 
 from __future__ import annotations
 
@@ -10,20 +10,11 @@ import numpy as np
 from ..metrics.reps import FloatArray
 from ..rerank.rows import as_line
 from ..rerank.selection.comparing import MetaEvaluation, SystemComparison, clean
-from ..rerank.selection.testing import Verdicts
-from .tables import Table, comma_separated, latex, markdown, number, text
+from ..rerank.selection.testing import Correction, Verdicts
+from .tables import CORRECTED, Table, comma_separated, number
 
+SEGMENT_HEAD = ("accuracy", "tau-b", "tau WMT12", "tau WMT13", "tau WMT14", "Pearson")
 Fact = tuple[str, str, str, str, str, Any]  # table, metric, a, b, statistic, value
-FORMATS = ("table", "markdown", "latex", "csv", "json")
-
-
-def rendered(found: SystemComparison, format: str, level: float) -> str:
-    """The comparison in one of `FORMATS`."""
-    if format == "json":
-        return as_line(as_json(found, level)).decode()
-    if format == "csv":
-        return comma_separated(("table", "metric", "a", "b", "statistic", "value"), _facts(found))
-    return {"table": text, "markdown": markdown, "latex": latex}[format](_tables(found, level))
 
 
 def as_json(found: SystemComparison, level: float) -> dict[str, Any]:
@@ -48,6 +39,7 @@ def as_json(found: SystemComparison, level: float) -> dict[str, Any]:
         "meta_by_dimension": meta,
         "metric_pairs": [_test_json(one, test, names) for one in found.meta for test in one.tests],
         "level": level,
+        "units": {name: {"unit": v.unit, "number": v.units} for name, v in by_metric},
         "documents": len(found.documents),
         "segments": sum(document.segments for document in found.documents),
     }
@@ -65,7 +57,9 @@ def _by_system(found: SystemComparison, values: Sequence[Any]) -> dict[str, dict
 
 
 def _pair_json(pair: Any, found: SystemComparison, metric: str) -> dict[str, Any]:
-    numbers = {key: clean(getattr(pair, key)) for key in ("p", "p_bootstrap", "difference", "low", "high")}
+    numbers = {
+        key: clean(getattr(pair, key)) for key in ("p", "p_corrected", "p_bootstrap", "difference", "low", "high")
+    }
     return {"a": found.systems[pair.a], "b": found.systems[pair.b], "metric": metric, **numbers}
 
 
@@ -78,14 +72,14 @@ def _test_json(one: MetaEvaluation, test: Any, names: Sequence[str]) -> dict[str
     return {"human": one.human.name, **test._asdict(), "a": names[test.a], "b": names[test.b]}
 
 
-def _facts(found: SystemComparison) -> Iterator[Fact]:
+def facts(found: SystemComparison) -> Iterator[Fact]:
     """Every number on a line of its own."""
     for scored, verdicts in zip(found.scored, found.verdicts, strict=True):
         for s, system in enumerate(found.systems):
             for key in ("scores", "low", "high", "clusters"):
                 yield "systems", scored.name, system, "", key.removesuffix("s"), getattr(verdicts, key)[s]
         for pair in verdicts.pairs:
-            for key in ("difference", "low", "high", "p", "p_bootstrap"):
+            for key in ("difference", "low", "high", "p", "p_corrected", "p_bootstrap"):
                 yield "pairs", scored.name, found.systems[pair.a], found.systems[pair.b], key, getattr(pair, key)
     for one in found.meta:
         yield from _meta_facts(one, [scored.name for scored in found.scored])
@@ -97,23 +91,24 @@ def _meta_facts(one: MetaEvaluation, names: Sequence[str]) -> Iterator[Fact]:
         yield from (("meta", name, human, "system", *fact) for fact in systems._asdict().items())
         yield from (("meta", name, human, unit, *fact) for fact in segments._asdict().items())
     for test in one.tests:
-        tested = ((key, getattr(test, key)) for key in ("p_pearson", "p_accuracy", "p_williams"))
+        tested = ((key, getattr(test, key)) for key in ("p_pearson", "p_accuracy", "p_williams", "p_segments"))
         yield from (("metrics", names[test.a], human, names[test.b], *fact) for fact in tested)
 
 
-def _tables(found: SystemComparison, level: float) -> list[Table]:
-    tables = [_systems(found, level)]
+def tables(found: SystemComparison, level: float, correction: Correction) -> list[Table]:
+    """Systems, the tests of each metric, and the metrics against people."""
+    shown = [_systems(found, level, correction)]
     for scored, verdicts in zip(found.scored, found.verdicts, strict=True):
         if len(found.systems) > 1:
-            tables.append(_wins(scored.name, scored.sign, found.systems, verdicts, level))
+            shown.append(wins(scored.name, scored.sign, found.systems, verdicts, level))
     for one in found.meta:
-        tables += [_agreement(one, found), _segments(one, found)]
+        shown += [_agreement(one, found), _segments(one, found)]
         if one.tests:
-            tables.append(_tests(one, found))
-    return tables
+            shown.append(_tests(one, found))
+    return shown
 
 
-def _systems(found: SystemComparison, level: float) -> Table:
+def _systems(found: SystemComparison, level: float, correction: Correction) -> Table:
     """Systems in order of the first metric."""
     order = np.argsort(-found.scored[0].sign * found.verdicts[0].scores, kind="stable")
     head = ["system"]
@@ -126,7 +121,9 @@ def _systems(found: SystemComparison, level: float) -> Table:
         for v in found.verdicts:
             row += [number(v.scores[s]), f"{number(v.low[s])} .. {number(v.high[s])}", str(v.clusters[s])]
         rows.append(row + [number(_judged(one, found.systems[s])) for one in found.meta])
-    title = f"Systems: {100 * (1 - level):g} % intervals; one rank where no line can be drawn at p < {level:g}"
+    units = " or ".join(dict.fromkeys(v.unit for v in found.verdicts))
+    line = f"one rank where no line can be drawn at p < {level:g}{CORRECTED[correction]}"
+    title = f"Systems: {100 * (1 - level):g} % intervals by {units}; {line}"
     return Table(title, head, rows)
 
 
@@ -135,7 +132,8 @@ def _judged(one: MetaEvaluation, system: str) -> float | None:
     return float(one.verdicts.scores[names.index(system)]) if system in names else None
 
 
-def _wins(name: str, sign: float, systems: Sequence[str], verdicts: Verdicts, level: float) -> Table:
+def wins(name: str, sign: float, systems: Sequence[str], verdicts: Verdicts, level: float) -> Table:
+    """p of all pairs, best first."""
     order = np.argsort(-sign * verdicts.scores, kind="stable").tolist()
     p = verdicts.p_values()
     rows = [[systems[a], *(_win(sign, verdicts.scores, p, a, b, level) for b in order)] for a in order]
@@ -157,7 +155,7 @@ def _agreement(one: MetaEvaluation, found: SystemComparison) -> Table:
 
 
 def _segments(one: MetaEvaluation, found: SystemComparison) -> Table:
-    head = ["metric", "unit", "n", "accuracy", "epsilon", "tau-b", "tau WMT12", "tau WMT13", "tau WMT14", "Pearson"]
+    head = ["metric", "unit", "n", SEGMENT_HEAD[0], "epsilon", *SEGMENT_HEAD[1:]]
     rows = [
         [s.name, unit, str(g.segments)] + [number(x) for x in (g.accuracy, g.epsilon, g.kendall_b, *g[:3], g.pearson)]
         for s, g, unit in zip(found.scored, one.segments, one.units, strict=True)
@@ -166,7 +164,7 @@ def _segments(one: MetaEvaluation, found: SystemComparison) -> Table:
 
 
 def _tests(one: MetaEvaluation, found: SystemComparison) -> Table:
-    head = ["metric", "other metric", "p Pearson", "p pairwise accuracy", "p Williams"]
+    head = ["metric", "other metric", "p Pearson", "p pairwise accuracy", "p Williams", "p segments"]
     rows = [[found.scored[t.a].name, found.scored[t.b].name, *map(number, t[2:])] for t in one.tests]
     return Table(f"Do two metrics agree equally well with {one.human.name}? PERM-BOTH and Williams", head, rows)
 

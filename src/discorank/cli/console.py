@@ -46,6 +46,25 @@ class Progress:
         self.bar.close()
 
 
+class Counted(Progress):
+    """Progress towards a known number.
+
+    Args:
+        unit: what is counted.
+        total: how many there are.
+        quiet: show nothing.
+    """
+
+    def __init__(self, unit: str, total: int, quiet: bool) -> None:
+        self.done, self.whole = 0, total
+        super().__init__(unit, lambda: self.done / self.whole if self.done else None, quiet)
+
+    def more(self, n: int) -> None:
+        """Shows that n more are done."""
+        self.done = min(self.whole, self.done + n)
+        self(self.done)
+
+
 def say(text: str, quiet: bool = False) -> None:
     """Tells people something, on stderr."""
     if not quiet:

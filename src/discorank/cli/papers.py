@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 
 
 class Paper(NamedTuple):
-    """One entry; authors joined by " and "."""
+    """One entry; authors joined by " and ". Pages and DOI are left out where they could not be checked."""
 
     kind: str
     author: str
     title: str
     place: str  # of @inproceedings the booktitle, of @article the journal
     year: int
+    pages: str = ""
+    doi: str = ""
+    volume: str = ""
 
 
 _WMT = "Proceedings of the {} Workshop on Statistical Machine Translation"
@@ -27,6 +30,8 @@ PAPERS: Mapping[str, Paper] = {
         "{chrF}: character n-gram {F}-score for automatic {MT} evaluation",
         _WMT.format("Tenth"),
         2015,
+        "392--395",
+        "10.18653/v1/W15-3049",
     ),
     "popovic2017chrf": Paper(
         "inproceedings",
@@ -34,6 +39,8 @@ PAPERS: Mapping[str, Paper] = {
         "{chrF++}: words helping character n-grams",
         "Proceedings of the Second Conference on Machine Translation",
         2017,
+        "612--618",
+        "10.18653/v1/W17-4770",
     ),
     "papineni2002bleu": Paper(
         "inproceedings",
@@ -41,6 +48,8 @@ PAPERS: Mapping[str, Paper] = {
         "{BLEU}: a Method for Automatic Evaluation of Machine Translation",
         _ACL.format("40th"),
         2002,
+        "311--318",
+        "10.3115/1073083.1073135",
     ),
     "post2018call": Paper(
         "inproceedings",
@@ -48,6 +57,8 @@ PAPERS: Mapping[str, Paper] = {
         "A Call for Clarity in Reporting {BLEU} Scores",
         "Proceedings of the Third Conference on Machine Translation: Research Papers",
         2018,
+        "186--191",
+        "10.18653/v1/W18-6319",
     ),
     "snover2006ter": Paper(
         "inproceedings",
@@ -55,6 +66,7 @@ PAPERS: Mapping[str, Paper] = {
         "A Study of Translation Edit Rate with Targeted Human Annotation",
         "Proceedings of the 7th Conference of the Association for Machine Translation in the Americas",
         2006,
+        "223--231",
     ),
     "lin2004rouge": Paper(
         "inproceedings",
@@ -62,6 +74,7 @@ PAPERS: Mapping[str, Paper] = {
         "{ROUGE}: A Package for Automatic Evaluation of Summaries",
         "Text Summarization Branches Out",
         2004,
+        "74--81",
     ),
     "doddington2002nist": Paper(
         "inproceedings",
@@ -69,6 +82,7 @@ PAPERS: Mapping[str, Paper] = {
         "Automatic Evaluation of Machine Translation Quality Using N-gram Co-Occurrence Statistics",
         "Proceedings of the Second International Conference on Human Language Technology Research",
         2002,
+        "138--145",
     ),
     "banerjee2005meteor": Paper(
         "inproceedings",
@@ -77,6 +91,7 @@ PAPERS: Mapping[str, Paper] = {
         "Proceedings of the ACL Workshop on Intrinsic and Extrinsic Evaluation Measures for Machine Translation "
         "and/or Summarization",
         2005,
+        "65--72",
     ),
     "zhang2020bertscore": Paper(
         "inproceedings",
@@ -91,6 +106,18 @@ PAPERS: Mapping[str, Paper] = {
         "{COMET}: A Neural Framework for {MT} Evaluation",
         _EMNLP.format("2020"),
         2020,
+        "2685--2702",
+        "10.18653/v1/2020.emnlp-main.213",
+    ),
+    "rei2022cometkiwi": Paper(
+        "inproceedings",
+        r"Rei, Ricardo and Treviso, Marcos and Guerreiro, Nuno M. and Zerva, Chrysoula and Farinha, Ana C and Maroti, "
+        r"Christine and de Souza, Jos{\'e} G. C. and Glushkova, Taisiya and Alves, Duarte and Coheur, Luisa and Lavie, "
+        r"Alon and Martins, Andr{\'e} F. T.",
+        "{CometKiwi}: {IST}-Unbabel 2022 Submission for the Quality Estimation Shared Task",
+        "Proceedings of the Seventh Conference on Machine Translation",
+        2022,
+        "634--645",
     ),
     "vernikos2022embarrassingly": Paper(
         "inproceedings",
@@ -99,6 +126,7 @@ PAPERS: Mapping[str, Paper] = {
         "Metric",
         "Proceedings of the Seventh Conference on Machine Translation",
         2022,
+        "118--128",
     ),
     "thompson2020prism": Paper(
         "inproceedings",
@@ -106,6 +134,7 @@ PAPERS: Mapping[str, Paper] = {
         "Automatic Machine Translation Evaluation in Many Languages via Zero-Shot Paraphrasing",
         _EMNLP.format("2020"),
         2020,
+        "90--121",
     ),
     "yuan2021bartscore": Paper(
         "inproceedings",
@@ -113,6 +142,9 @@ PAPERS: Mapping[str, Paper] = {
         "{BARTScore}: Evaluating Generated Text as Text Generation",
         "Advances in Neural Information Processing Systems",
         2021,
+        "27263--27277",
+        "",
+        "34",
     ),
     "zhao2023discoscore": Paper(
         "inproceedings",
@@ -120,6 +152,7 @@ PAPERS: Mapping[str, Paper] = {
         "{DiscoScore}: Evaluating Text Generation with {BERT} and Discourse Coherence",
         "Proceedings of the 17th Conference of the European Chapter of the Association for Computational Linguistics",
         2023,
+        "3865--3883",
     ),
     "wong2012extending": Paper(
         "inproceedings",
@@ -128,6 +161,7 @@ PAPERS: Mapping[str, Paper] = {
         "Proceedings of the 2012 Joint Conference on Empirical Methods in Natural Language Processing and "
         "Computational Natural Language Learning",
         2012,
+        "1060--1068",
     ),
     "guinaudeau2013graph": Paper(
         "inproceedings",
@@ -135,6 +169,7 @@ PAPERS: Mapping[str, Paper] = {
         "Graph-based Local Coherence Modeling",
         _ACL.format("51st"),
         2013,
+        "93--103",
     ),
     "mesgar2016lexical": Paper(
         "inproceedings",
@@ -143,6 +178,7 @@ PAPERS: Mapping[str, Paper] = {
         "Proceedings of the 2016 Conference of the North American Chapter of the Association for Computational "
         "Linguistics: Human Language Technologies",
         2016,
+        "1414--1423",
     ),
     "gong2015document": Paper(
         "inproceedings",
@@ -150,6 +186,7 @@ PAPERS: Mapping[str, Paper] = {
         "Document-Level Machine Translation Evaluation with Gist Consistency and Text Cohesion",
         "Proceedings of the Second Workshop on Discourse in Machine Translation",
         2015,
+        "33--40",
     ),
     "xu2023sescore2": Paper(
         "inproceedings",
@@ -157,6 +194,8 @@ PAPERS: Mapping[str, Paper] = {
         "{SEScore2}: Learning Text Generation Evaluation via Synthesizing Realistic Mistakes",
         _ACL.format("61st"),
         2023,
+        "5166--5183",
+        "10.18653/v1/2023.acl-long.283",
     ),
     "liu2024unlocking": Paper(
         "inproceedings",
@@ -165,6 +204,7 @@ PAPERS: Mapping[str, Paper] = {
         "Proceedings of the 2024 Conference of the North American Chapter of the Association for Computational "
         "Linguistics: Human Language Technologies",
         2024,
+        "92--100",
     ),
     "guzman2014discourse": Paper(
         "inproceedings",
@@ -172,6 +212,7 @@ PAPERS: Mapping[str, Paper] = {
         "Using Discourse Structure Improves Machine Translation Evaluation",
         _ACL.format("52nd"),
         2014,
+        "687--698",
     ),
     "joty2014discotk": Paper(
         "inproceedings",
@@ -179,6 +220,7 @@ PAPERS: Mapping[str, Paper] = {
         "{DiscoTK}: Using Discourse Structure for Machine Translation Evaluation",
         _WMT.format("Ninth"),
         2014,
+        "402--408",
     ),
     "joty2017discourse": Paper(
         "article",
@@ -186,6 +228,9 @@ PAPERS: Mapping[str, Paper] = {
         "Discourse Structure in Machine Translation Evaluation",
         "Computational Linguistics",
         2017,
+        "683--722",
+        "",
+        "43",
     ),
     "koehn2004statistical": Paper(
         "inproceedings",
@@ -193,6 +238,7 @@ PAPERS: Mapping[str, Paper] = {
         "Statistical Significance Tests for Machine Translation Evaluation",
         _EMNLP.format("2004"),
         2004,
+        "388--395",
     ),
     "riezler2005pitfalls": Paper(
         "inproceedings",
@@ -201,6 +247,7 @@ PAPERS: Mapping[str, Paper] = {
         "Proceedings of the ACL Workshop on Intrinsic and Extrinsic Evaluation Measures for Machine Translation "
         "and/or Summarization",
         2005,
+        "57--64",
     ),
 }
 
@@ -237,6 +284,7 @@ OF_METRIC: Mapping[str, tuple[str, ...]] = {
 }
 OF_TESTS = ("riezler2005pitfalls", "koehn2004statistical")
 CONTEXT = "vernikos2022embarrassingly"
+KIWI = "rei2022cometkiwi"
 
 
 def keys_of(name: str, settings: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -245,6 +293,8 @@ def keys_of(name: str, settings: Mapping[str, Any]) -> tuple[str, ...] | None:
     keys = OF_METRIC.get("chrf++" if plain == "chrf" and settings.get("word_order") else plain)
     if keys is None:
         return None
+    if plain == "comet-qe" and "kiwi" in str(settings.get("model")).lower():
+        keys = (*keys, KIWI)
     neural = plain in ("bertscore", "comet", "comet-qe", "prism")
     in_context = neural and (name != plain or settings.get("context", 0))
     return (*keys, CONTEXT) if in_context else keys
@@ -258,6 +308,7 @@ def bibtex(keys: Iterable[str]) -> str:
 def _entry(key: str) -> str:
     paper = PAPERS[key]
     place = "journal" if paper.kind == "article" else "booktitle"
-    fields = {"author": paper.author, "title": paper.title, place: paper.place, "year": str(paper.year)}
-    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
+    fields = {"author": paper.author, "title": paper.title, place: paper.place, "volume": paper.volume}
+    fields |= {"pages": paper.pages, "year": str(paper.year), "doi": paper.doi}
+    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items() if value)
     return f"@{paper.kind}{{{key},\n{lines}}}\n"

@@ -16,6 +16,7 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
 }
+CORRECTED = {"none": "", "holm": "; p corrected (Holm)", "fdr": "; p corrected (Benjamini and Hochberg)"}
 
 
 class Table(NamedTuple):

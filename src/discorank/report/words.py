@@ -137,12 +137,15 @@ def _unjudged(found: KeptComparison) -> Iterator[str]:
 
 def _warnings(found: KeptComparison, optimised: Sequence[str]) -> Iterator[str]:
     documents, systems = len(found.documents), len(found.systems)
+    if (unit := found.settings.get("unit", "document")) != "document":
+        yield f"Tests draw by {unit}, but segments of one document are not independent: p is too small."
     if documents < FEW_DOCUMENTS and systems > 1:
         least = f"; p cannot fall below {2 / 2**documents:.2g}" if documents < 11 else ""
         yield f"Only {documents} documents: differences must be large to be seen{least}."
     for human in found.human:
         yield from _about_judging(human, found)
-    if (pairs := systems * (systems - 1) // 2) >= MANY_PAIRS:
+    corrected = found.settings.get("correction", "none") != "none"
+    if (pairs := systems * (systems - 1) // 2) >= MANY_PAIRS and not corrected:
         yield (
             f"{pairs} pairs of systems were tested, uncorrected: if all were equal, about {found.level * pairs:.0f} "
             "would still look different."
