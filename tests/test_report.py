@@ -276,11 +276,11 @@ def test_nothing_from_outside_becomes_markup() -> None:
 
 
 def test_a_large_page_is_small() -> None:
-    page = rendered(large(15, 100, 10, 6), None, "t").encode()
+    page = rendered(large(15, 100, 10, 4), None, "t").encode()
     assert len(page) < 6 * MEGABYTE
     found = Parsed(page.decode())
     assert len(found.island("documents-data")["documents"]) == 100
-    assert len(re.findall(b"<svg", page)) == 6 * 4 + 2
+    assert len(re.findall(b"<svg", page)) == 4 * 4 + 2
 
 
 @given(
