@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class KeptPair:
-    """Two systems by number: a's score minus b's with its interval, and p of the randomisation, corrected if asked for."""
+    """Two systems by number: a's score minus b's with its interval; p of the randomisation, corrected if asked for."""
 
     a: int
     b: int
