@@ -183,7 +183,17 @@ def test_deciders_choose_and_metrics_know_what_was_optimised() -> None:
     assert found.scored[0].system_scores()[0] == pytest.approx(metrics[0].corpus([str(p) for p in picks], references))
     assert bases_of("doc-bertscore") == bases(load_metric("bertscore"))
     assert bases_of('comet(model="@sha256:0123456789abcdef") + chrf') > bases(load_metric("chrf"))
-    assert bases_of("no-such-metric") == frozenset()
+    assert bases_of("gone:Metric + ter") == {"gone:Metric", *bases(load_metric("ter"))}
+
+
+def test_a_combination_chooses_by_its_parts(tmp_path: Path) -> None:
+    features = [{"metric": name, "weight": 1.0, "min": 0.0, "max": 1.0} for name in ("chrf++", "ter")]
+    model = tmp_path / "m.json"
+    model.write_text(json.dumps({"format": 1, "features": features}))
+    metric = load_metric(f"combination(model={json.dumps(str(model))})")
+    assert bases(metric) == bases_of(metric.signature()) == bases(load_metric("chrf + ter"))
+    model.unlink()
+    assert bases_of(metric.signature()) == {"combination"}
 
 
 def test_a_chooser_with_context_reads_what_it_chose_before() -> None:
@@ -324,6 +334,15 @@ def test_what_is_wrong_is_named(
 ) -> None:
     assert main(["compare", systems, *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_broken_run_file_is_named(systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.jsonl"
+    write(out, [*CHOSEN, *REST])
+    for content, message in (("{", "out.jsonl.run.json: no JSON"), ('{"signature": "chrf("}', "out.jsonl.run.json: ")):
+        Path(f"{out}.run.json").write_text(content)
+        assert main(["compare", systems, "--decoded", str(out), "--human", "mqm:lower"]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_means_over_sets_count_each_set_once() -> None:
