@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rouge_score import rouge_scorer
+from rouge_score import rouge_scorer  # type: ignore[import-untyped]
 
 from discorank import load_metric
 from discorank.integrations.source import LineSource

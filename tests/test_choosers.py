@@ -183,7 +183,17 @@ def test_deciders_choose_and_metrics_know_what_was_optimised() -> None:
     assert found.scored[0].system_scores()[0] == pytest.approx(metrics[0].corpus([str(p) for p in picks], references))
     assert bases_of("doc-bertscore") == bases(load_metric("bertscore"))
     assert bases_of('comet(model="@sha256:0123456789abcdef") + chrf') > bases(load_metric("chrf"))
-    assert bases_of("no-such-metric") == frozenset()
+    assert bases_of("gone:Metric + ter") == {"gone:Metric", *bases(load_metric("ter"))}
+
+
+def test_a_combination_chooses_by_its_parts(tmp_path: Path) -> None:
+    features = [{"metric": name, "weight": 1.0, "min": 0.0, "max": 1.0} for name in ("chrf++", "ter")]
+    model = tmp_path / "m.json"
+    model.write_text(json.dumps({"format": 1, "features": features}))
+    metric = load_metric(f"combination(model={json.dumps(str(model))})")
+    assert bases(metric) == bases_of(metric.signature()) == bases(load_metric("chrf + ter"))
+    model.unlink()
+    assert bases_of(metric.signature()) == {"combination"}
 
 
 def test_a_chooser_with_context_reads_what_it_chose_before() -> None:
@@ -196,9 +206,10 @@ def test_a_chooser_with_context_reads_what_it_chose_before() -> None:
 
 def test_a_better_chooser_is_found_and_an_equal_one_is_not() -> None:
     random = np.random.default_rng(0)
-    documents = []
+    documents, best = [], []
     for d in range(40):
         scores = random.integers(0, 9, size=(3, 4)).astype(float)
+        best += scores.argmin(axis=0).tolist()
         texts = {s: tuple(f"{s} {d} {i}" for i in range(4)) for s in "ABC"}
         documents.append(document(f"d{d}", texts, dict(zip("ABC", map(tuple, scores.tolist()), strict=True))))
     lists = choices(documents, HUMAN).lists
@@ -206,9 +217,7 @@ def test_a_better_chooser_is_found_and_an_equal_one_is_not() -> None:
     for name in ("one", "other"):
         places = random.integers(3, size=len(lists))
         chosen.append(fixed(name, *(r.candidates[p].text for r, p in zip(lists, places, strict=True))))
-    flat = [document.human["mqm"] for document in documents]
-    best = [min("ABC", key=lambda s: scores[s][i]) for scores in flat for i in range(4)]  # type: ignore[index]
-    chosen.append(fixed("good", *(r.candidates["ABC".index(s)].text for r, s in zip(lists, best, strict=True))))
+    chosen.append(fixed("good", *(r.candidates[p].text for r, p in zip(lists, best, strict=True))))
     (found,) = compared(chosen, documents, correction="holm").judged
     assert found.between.clusters.tolist() == [2, 2, 1]
     assert [pair.p_corrected for pair in found.between.pairs][1:] == pytest.approx([3 / 201] * 2)
@@ -327,10 +336,20 @@ def test_what_is_wrong_is_named(
     assert message in capsys.readouterr().err
 
 
+def test_a_broken_run_file_is_named(systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.jsonl"
+    write(out, [*CHOSEN, *REST])
+    for content, message in (("{", "out.jsonl.run.json: no JSON"), ('{"signature": "chrf("}', "out.jsonl.run.json: ")):
+        Path(f"{out}.run.json").write_text(content)
+        assert main(["compare", systems, "--decoded", str(out), "--human", "mqm:lower"]) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_means_over_sets_count_each_set_once() -> None:
     one = compared([fixed("one", "the same", "b1", "c2", "z", "a4")])
     other = compared([fixed("one", "c0", "c1", "b2", "x", "b4")])
     (found,) = mean_choices([one, other])
     regrets = [comparison.judged[0].regrets()[0].gain for comparison in (one, other)]
-    assert (found.sets, found.regret) == (2, pytest.approx(np.mean(regrets)))
+    assert found.sets == 2
+    assert found.regret == pytest.approx(np.mean(regrets))
     assert found.oracle_reached == pytest.approx(0.5)

@@ -219,7 +219,7 @@ def test_other_systems_and_missing_references_are_named() -> None:
 def test_draws_of_blocks_are_those_of_documents_cut_into_blocks() -> None:
     documents, metric = corpus(3, segments=5), load_metric("bleu")
     cut = [
-        DocumentOutputs(f"{d.id}/{i}", False, None, *(_sliced(texts, i) for texts in (d.systems, d.references)), {})
+        DocumentOutputs(f"{d.id}/{i}", False, None, _sliced(d.systems, i), _sliced(d.references, i), {})
         for d in documents
         for i in range(0, 5, 2)
     ]
@@ -430,7 +430,8 @@ def test_perm_both_is_brute_force_where_that_is_possible(statistic: Any) -> None
 
 def test_perm_both_of_segments_is_brute_force_where_that_is_possible() -> None:
     random = np.random.default_rng(8)
-    x, y = random.integers(4, size=(3, 3)).astype(float), 7.0 * random.integers(3, size=(3, 3)) + 1
+    x = random.integers(4, size=(3, 3)).astype(np.float64)
+    y: FloatArray = 7 * random.integers(3, size=(3, 3)).astype(np.float64) + 1
     human = random.normal(size=(3, 3)).round()
     human[1, 0] = np.nan
     a, b = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
@@ -454,11 +455,11 @@ def test_perm_both_of_segments_is_brute_force_where_that_is_possible() -> None:
 def test_perm_both_of_segments_tells_a_good_metric_from_noise() -> None:
     random = np.random.default_rng(0)
     human = random.normal(size=(5, 60))
-    good, noise = human + random.normal(size=human.shape), random.normal(size=human.shape)
+    good, noise = human + random.normal(size=(5, 60)), random.normal(size=(5, 60))
     assert (perm_both_segments(good, noise, human) or 1) < 0.05
     assert (perm_both_segments(good, good + 0.01 * noise, human) or 0) > 0.05
-    assert perm_both_segments(good, np.ones(human.shape), human) is None
-    assert perm_both_segments(good, noise, np.ones(human.shape)) is None
+    assert perm_both_segments(good, np.ones((5, 60)), human) is None
+    assert perm_both_segments(good, noise, np.ones((5, 60))) is None
     with pytest.raises(InputError, match="people's"):
         perm_both_segments(good, noise, human[:2])
 

@@ -11,11 +11,12 @@ from typing import Literal, NamedTuple
 
 from ...metrics.base import Metric
 from ...metrics.cache import Cache
+from ...metrics.combination import Combination
 from ...metrics.errors import DiscorankError, InputError, unknown
 from ...metrics.function import Function
 from ...metrics.mixture import Utility
-from ...metrics.registry import load_metric, metric_class
-from ...metrics.signature import parse
+from ...metrics.registry import metric_class, names
+from ...metrics.signature import Call, parse
 from ...metrics.texts import Document, Text
 from ..engine import LocalEngine
 from ..lists import Candidate, CandidateList
@@ -149,18 +150,19 @@ def _path(kind: type) -> str:
 
 
 def bases_of(signature: str) -> frozenset[str]:
-    """The same from a signature, also of a metric whose model is not at hand; what is unknown is left out."""
-    try:
-        return bases(load_metric(signature))
-    except DiscorankError:
-        return frozenset(_path(metric_class(call.name)) for call in parse(signature) if _known(call.name))
+    """The same from a signature, without loading what it names; errors as `parse`."""
+    return frozenset(base for call in parse(signature) for base in _of_call(call))
 
 
-def _known(name: str) -> bool:
+def _of_call(call: Call) -> frozenset[str]:
+    if call.name not in names():
+        return frozenset((call.name,))  # a class or function of the user's, called so in signatures
     try:
-        return bool(metric_class(name))
-    except DiscorankError:
-        return False
+        if call.name == Combination.name:
+            return bases(Combination.make(call.settings))
+        return frozenset((_path(metric_class(call.name)),))
+    except DiscorankError:  # the model is elsewhere now, a plug-in is gone
+        return frozenset((call.name,))
 
 
 def chosen_outputs(given: Choices, chosen: Sequence[Chosen]) -> list[DocumentOutputs]:

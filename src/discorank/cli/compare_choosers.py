@@ -92,9 +92,19 @@ def compared_choosers(
 
 def _decided(path: str, given: Choices) -> Chosen:
     """The choices in a file, and the metrics by which they were made if its run says so."""
-    run, source = f"{path}.run.json", LineSource(path)
-    by = [bases_of(signature) for signature in signatures_in(run)] if os.path.exists(run) else []
-    return read_chosen(source, given, source.stem, frozenset().union(*by))
+    by = _by(f"{path}.run.json")
+    source = LineSource(path)
+    return read_chosen(source, given, source.stem, by)
+
+
+def _by(run: str) -> frozenset[str]:
+    """The metrics of a run, none if there is no such file."""
+    if not os.path.exists(run):
+        return frozenset()
+    try:
+        return frozenset(base for signature in signatures_in(run) for base in bases_of(signature))
+    except InputError as error:
+        raise (error if run in error.where else error.inside(run)) from None
 
 
 def _tell(found: ChooserComparison, tell: Callable[[str], None]) -> None:
