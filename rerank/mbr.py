@@ -25,6 +25,7 @@ from ..metrics.texts import Context, Document, Text
 from .choice import Distinct, Ranking, candidate_weights, choose
 from .engine import Engine, LocalEngine, Result, Task
 from .lists import Candidate, CandidateList, read_list
+from .prior import STRENGTH, Prior, load_prior
 from .scheduler import Accept, Outcome, Program, Scheduler, Strategy, StrategySetting, accept_all, resolve
 
 
@@ -47,6 +48,9 @@ class MBRDecoder:
         weights: "uniform", "logprob" or "field:NAME", the weights of pseudo-references.
         temperature: divides log-probabilities.
         self_pair: whether a candidate counts as a pseudo-reference for itself.
+        prior: the file of a prior over systems (`discorank train prior`), which weighs pseudo-references instead, by
+            their field "system".
+        prior_strength: how much a prior counts; 0 not at all, a large one chooses the best system.
         nbest: how many places a ranking has; None (all, on the command line) for every distinct text.
         strategy: where context comes from in lists of a document; "auto" is "sequential" for metrics with context.
         shortlist: the utility of a first stage that keeps `top_k` distinct texts.
@@ -59,6 +63,8 @@ class MBRDecoder:
     weights: Annotated[str, AfterValidator(_weights)] = "uniform"
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     self_pair: bool = True
+    prior: Annotated[Prior | str | None, PlainValidator(load_prior)] = None
+    prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
     shortlist: Annotated[MetricLike | None, PlainValidator(_metric_or_none)] = None
@@ -68,6 +74,9 @@ class MBRDecoder:
 
     def __post_init__(self) -> None:
         resolve(self.strategy, self.width)
+        if self.prior is not None and self.weights != "uniform":
+            found = f"weights {self.weights!r} beside a prior, which weighs pseudo-references itself"
+            raise InputError(found, where="prior", fix="Give one of them")
 
     @property
     def _utility(self) -> Utility:
@@ -101,7 +110,14 @@ class MBRDecoder:
             "strategy": self.resolved_strategy,
             "shortlist": self._shortlist and f"{self._shortlist.signature()}, top {self.top_k}",
             "oracle": self.oracle,
+            **self._prior_identity,
         }
+
+    @property
+    def _prior_identity(self) -> dict[str, Any]:
+        """What names the prior, if there is one: what is in its file, wherever that lies."""
+        prior = cast("Prior | None", self.prior)
+        return {} if prior is None else {"prior": prior.digest, "prior_strength": self.prior_strength}
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
@@ -168,13 +184,19 @@ class MBRDecoder:
             return pool.texts, pool.pooled(np.ones(len(record.references))), None
         if record.pseudo_references:
             pool = Distinct(record.pseudo_references)
-            weights = candidate_weights(record.pseudo_references, self.weights, self.temperature, "pseudo_references")
+            weights = self._weighed(record.pseudo_references, "pseudo_references")
             return pool.texts, pool.pooled(weights), None
-        weights = candidate_weights(record.candidates, self.weights, self.temperature, "candidates")
+        weights = self._weighed(record.candidates, "candidates")
         pooled = distinct.pooled(weights)[kept]
         if not pooled.sum() > 0:
             raise InputError("all weights of the shortlisted candidates are 0", where="candidates", fix="Raise top_k")
         return (), pooled, weights[distinct.first][kept]
+
+    def _weighed(self, pool: Sequence[Candidate], where: str) -> FloatArray:
+        """The weight of every pseudo-reference, [N]."""
+        if self.prior is None:
+            return candidate_weights(pool, self.weights, self.temperature, where)
+        return cast(Prior, self.prior).of_candidates(pool, self.prior_strength, where)
 
 
 class Decider(Protocol):
