@@ -8,9 +8,9 @@ and the expensive utility decides among them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator
@@ -37,6 +37,14 @@ def _weights(name: str) -> str:
 
 def _metric_or_none(spec: MetricLike | None) -> Utility | None:
     return None if spec is None else load_metric(spec)
+
+
+class Valued(NamedTuple):
+    """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept."""
+
+    values: FloatArray
+    flags: tuple[str, ...]
+    matrix: FloatArray | None
 
 
 @settings
@@ -102,22 +110,24 @@ class MBRDecoder:
         """The settings that a run's results depend on."""
         return {
             "decoder": "mbr",
-            "utility": self._utility.signature(),
-            "weights": self.weights,
-            "temperature": self.temperature,
-            "self_pair": self.self_pair,
+            **self.expectation,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
             "shortlist": self._shortlist and f"{self._shortlist.signature()}, top {self.top_k}",
             "oracle": self.oracle,
-            **self._prior_identity,
         }
 
     @property
-    def _prior_identity(self) -> dict[str, Any]:
-        """What names the prior, if there is one: what is in its file, wherever that lies."""
+    def expectation(self) -> dict[str, Any]:
+        """The settings that expected utilities depend on; a prior stands by what is in its file."""
         prior = cast("Prior | None", self.prior)
-        return {} if prior is None else {"prior": prior.digest, "prior_strength": self.prior_strength}
+        return {
+            "utility": self._utility.signature(),
+            "weights": self.weights,
+            "temperature": self.temperature,
+            "self_pair": self.self_pair,
+            **({} if prior is None else {"prior": prior.digest, "prior_strength": self.prior_strength}),
+        }
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
@@ -150,16 +160,22 @@ class MBRDecoder:
             best = choose(record, total(self._shortlist, result)[distinct.of], self.top_k, distinct=distinct).ranking
             kept = np.unique([distinct.of[place.index] for place in best])
             flags = (*flags, "shortlisted")
+        found, flags, matrix = yield from self.valued(record, distinct, kept, context, flags)
+        values = np.full(len(distinct), np.nan)
+        values[kept] = found
+        left_out = set(range(len(distinct))) - set(kept.tolist())
+        return choose(record, values[distinct.of], self.nbest, flags, matrix, distinct, left_out)
+
+    def valued(
+        self, record: CandidateList, distinct: Distinct, kept: IntArray, context: Context, flags: tuple[str, ...]
+    ) -> Generator[Task, Result, Valued]:
+        """Expected utilities of the kept ones of a list's distinct texts, without a shortlist."""
         task = self._task(self._utility, record, distinct, kept, context)
         if any(is_joined(part, c) for (_, part), c in zip(self._utility.parts, task.comparisons, strict=True)):
             flags = (*flags, "joined")
         result = yield task._replace(keep_matrix=self.keep_matrix)
         flags = (*flags, *(flag for flag in result.flags if flag not in flags))
-        values = np.full(len(distinct), np.nan)
-        values[kept] = total(self._utility, result)
-        left_out = set(range(len(distinct))) - set(kept.tolist())
-        matrix = total_matrix(self._utility, result)
-        return choose(record, values[distinct.of], self.nbest, flags, matrix, distinct, left_out)
+        return Valued(total(self._utility, result), flags, total_matrix(self._utility, result))
 
     def _task(
         self, metric: Utility, record: CandidateList, distinct: Distinct, kept: IntArray, context: Context

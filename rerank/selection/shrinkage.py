@@ -14,8 +14,8 @@ distribution of variance t^2 around their mean (James and Stein 1961; Efron and 
     a_s given t ~ Normal(B_s a_s, B_s v_s),      B_s = t^2 / (t^2 + v_s)
     p(a | t) ~ prod_s (t^2 + v_s)^(-(S-1)/2S) exp(-a_s^2 / 2 (t^2 + v_s))
 A plugged-in estimate of t is often 0 where systems are few, and would then claim to be sure that all are alike. So B_s
-is averaged over the posterior of t; beforehand v / (t^2 + v), v the mean of v_s, is uniform on 0 to 1 (Strawderman 1971;
-Daniels 1999). The posterior mean of a_s is E[B_s] a_s, its variance E[B_s] v_s + Var[B_s] a_s^2.
+is averaged over the posterior of t; beforehand v / (t^2 + v), v the mean of v_s, is uniform on 0 to 1 (Strawderman
+1971; Daniels 1999). The posterior mean of a_s is E[B_s] a_s, its variance E[B_s] v_s + Var[B_s] a_s^2.
 """
 
 from __future__ import annotations
