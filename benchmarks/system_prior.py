@@ -45,7 +45,7 @@ METRICS = ("chrf", "chrf(beta=1.0)", "chrf++", "bleu", "ter", "rouge-l")  # of t
 LEXICAL = "chrf + 100*rouge-l"
 STRENGTHS = (0.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0)
 JUDGED = (20, 50, 100)
-DRAWS, CURVE_DRAWS, RESAMPLES = 1, 2, 2000
+DRAWS, CURVE_DRAWS, RESAMPLES = 20, 40, 2000
 FEW, BLOCK = 25, 10  # sets of fewer documents give blocks of so many segments to the curve
 HOW = Tuning(against="candidates", margin=0.5)
 FAIR = "best single, mean root error"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ import numpy as np
 from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.reps import FloatArray
 from .choice import finite
-from .lists import Candidate
+from .lists import Candidate, CandidateList
 
 KIND, FORMAT = "discorank-prior", 1
 STRENGTH = 6.0
+FIELD = "prior_weight"
 _FIX = "Make one with: discorank train prior"
 
 
@@ -87,8 +88,7 @@ class Prior:
         gaps = means - means.min(initial=np.inf)
         if not strength:
             return np.ones(len(gaps))
-        with np.errstate(divide="ignore"):
-            return np.where(gaps > 0, np.exp(-strength * np.divide(gaps, self.sigma)), 1.0)
+        return np.exp(-strength * (gaps / self.sigma if self.sigma else np.where(gaps > 0, np.inf, 0.0)))
 
     def of_candidates(self, candidates: Sequence[Candidate], strength: float, where: str) -> FloatArray:
         """The weights [N] of candidates by their field ``system``.
@@ -105,6 +105,24 @@ class Prior:
                 raise InputError(f"found {found}, expected a name", where=f"{where}[{i}].system", fix=fix)
             names.append(name)
         return self.weights(names, strength, where)
+
+    def written(self, record: CandidateList, strength: float) -> CandidateList:
+        """The list with the weights of its candidates (and of its pseudo-references) in their field ``prior_weight``.
+
+        Raises:
+            InputError: as `of_candidates`, or the field is there already.
+        """
+        found = {}
+        for where in ("candidates", "pseudo_references"):
+            pool: tuple[Candidate, ...] = getattr(record, where)
+            weights = self.of_candidates(pool, strength, where).tolist()
+            if taken := [i for i, candidate in enumerate(pool) if FIELD in candidate.fields]:
+                raise InputError(
+                    "is there already", where=f"{where}[{taken[0]}].{FIELD}", fix="Leave it or --prior out"
+                )
+            pairs = zip(pool, weights, strict=True)
+            found[where] = tuple(replace(c, fields={**c.fields, FIELD: weight}) for c, weight in pairs)
+        return replace(record, **found)
 
     @property
     def digest(self) -> str:

@@ -85,8 +85,9 @@ def shown(prior: Prior) -> str:
         counts = [str(one.segments), str(one.documents)]
         rows.append([name, *counts, effect, f"{one.mean:+.3f}", f"{one.error:.3f}", f"{weight:.4f}"])
     error = "the square root of " if prior.rooted else "" if prior.lower else "minus "
-    unjudged = sum(one.effect is None for _, one in prior.systems)
-    told = f"\n{unjudged} systems that nobody judged have the mean of all" if unjudged else ""
+    unjudged = [name for name, one in prior.systems if one.effect is None]
+    have = "they have" if len(unjudged) > 1 else "it has"
+    told = f"\nNobody judged {', '.join(unjudged)}: {have} the mean of all." if unjudged else ""
     return (
         f"{table(rows)}\nAn error is {error}{prior.human}; below 0 is better than the mean system. "
         f"{prior.segments} segments of {prior.documents} documents, sigma {prior.sigma:.3f}, "
