@@ -112,17 +112,17 @@ class Prior:
         Raises:
             InputError: as `of_candidates`, or the field is there already.
         """
-        found = {}
-        for where in ("candidates", "pseudo_references"):
-            pool: tuple[Candidate, ...] = getattr(record, where)
-            weights = self.of_candidates(pool, strength, where).tolist()
-            if taken := [i for i, candidate in enumerate(pool) if FIELD in candidate.fields]:
-                raise InputError(
-                    "is there already", where=f"{where}[{taken[0]}].{FIELD}", fix="Leave it or --prior out"
-                )
-            pairs = zip(pool, weights, strict=True)
-            found[where] = tuple(replace(c, fields={**c.fields, FIELD: weight}) for c, weight in pairs)
-        return replace(record, **found)
+        candidates = self._written(record.candidates, strength, "candidates")
+        pseudo_references = self._written(record.pseudo_references, strength, "pseudo_references")
+        return replace(record, candidates=candidates, pseudo_references=pseudo_references)
+
+    def _written(self, pool: Sequence[Candidate], strength: float, where: str) -> tuple[Candidate, ...]:
+        weights = self.of_candidates(pool, strength, where).tolist()
+        for i, candidate in enumerate(pool):
+            if FIELD in candidate.fields:
+                raise InputError("is there already", where=f"{where}[{i}].{FIELD}", fix="Leave it or --prior out")
+        pairs = zip(pool, weights, strict=True)
+        return tuple(replace(one, fields={**one.fields, FIELD: weight}) for one, weight in pairs)
 
     @property
     def digest(self) -> str:

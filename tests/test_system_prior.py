@@ -351,7 +351,7 @@ def test_files_that_are_no_prior(tmp_path: Path) -> None:
         path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
         with pytest.raises(InputError, match=message):
             MBRDecoder(utility="chrf", prior=str(path))
-    with pytest.raises(InputError, match="absent.json: cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"absent\.json: cannot be read: No such file"):
         load_prior(str(tmp_path / "absent.json"))
 
 
