@@ -42,10 +42,18 @@ from discorank.rerank.tuning import Tuning, gathered, learn
 from .combination_mqm import SETS
 
 METRICS = ("chrf", "chrf(beta=1.0)", "chrf++", "bleu", "ter", "rouge-l")  # of the learned combination
+NEURAL = ("bertscore",)  # into English beside them
 LEXICAL = "chrf + 100*rouge-l"
-STRENGTHS = (0.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0)
+UTILITIES = {
+    "chrf": "chrf",
+    "+rouge": LEXICAL,
+    "+bertscore": f"{LEXICAL} (+ 250*bertscore into English)",
+    "learned": "combination",
+}
+CURVE = ("chrf", "+rouge", "+bertscore")
+STRENGTHS = (0.0, 2.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0)
 JUDGED = (20, 50, 100)
-DRAWS, CURVE_DRAWS, RESAMPLES = 20, 40, 2000
+DRAWS, CURVE_DRAWS, RESAMPLES = 10, 20, 2000
 FEW, BLOCK = 25, 10  # sets of fewer documents give blocks of so many segments to the curve
 HOW = Tuning(against="candidates", margin=0.5)
 FAIR = "best single, mean root error"
@@ -73,13 +81,15 @@ class Set:
         self.is_tiny = int(self.number.max()) < 3
         self.groups = self.blocks if self.is_tiny else self.number  # of the bootstrap
         self.pairs = [by_scores(mqm.tolist(), HOW.margin, lower=True) for mqm in self.mqm]
-        self.matrices = {spec: self._matrices(spec) for spec in METRICS}
-        self.known = {load_metric(spec).signature(): matrices for spec, matrices in self.matrices.items()}
+        self.metrics = (*METRICS, *NEURAL) if name.endswith("-en") else METRICS
+        self.matrices: dict[Utility, list[FloatArray]] = {
+            load_metric(spec): self._matrices(spec) for spec in self.metrics
+        }
         distinct = [Distinct(record.candidates) for record in self.lists]
         uniform = [d.pooled(np.ones(len(d.of))) for d in distinct]
         columns = [
-            [expected_utility(u, w)[d.of] for u, w, d in zip(self.matrices[spec], uniform, distinct, strict=True)]
-            for spec in METRICS
+            [expected_utility(u, w)[d.of] for u, w, d in zip(matrices, uniform, distinct, strict=True)]
+            for matrices in self.matrices.values()
         ]
         self.features = [np.stack(own, axis=1) for own in zip(*columns, strict=True)]
         self.done: list[tuple[int, Result]] = []
@@ -101,13 +111,19 @@ class Set:
 
     def submit(self, key: int, task: Task) -> None:
         """Values a list."""
-        known = [self.known[part.signature()][self.place[task.id]] for _, part in task.metric.parts]
+        known = [self.matrices[part][self.place[task.id]] for _, part in task.metric.parts]
         self.done.append((key, Result(np.array([expected_utility(u, task.weights, task.own) for u in known]))))
 
     def collect(self) -> list[tuple[int, Result]]:
         """Everything submitted."""
         done, self.done = self.done, []
         return done
+
+    def utility(self, name: str) -> str:
+        """What a name of `UTILITIES` stands for here."""
+        if name == "chrf":
+            return name
+        return f"{LEXICAL} + 250*bertscore" if name == "+bertscore" and len(self.metrics) > len(METRICS) else LEXICAL
 
     def prior(self, train: IntArray) -> Prior:
         """What `discorank train prior` finds in the judgements of some segments."""
@@ -116,9 +132,11 @@ class Set:
 
     def combination(self, train: IntArray) -> Mix:
         """What `discorank train combination --against candidates` finds in the judgements of some segments."""
-        data = gathered(*([own[i] for i in train.tolist()] for own in (self.features, self.pairs, self.documents)))
+        rows = train.tolist()
+        documents = [str(self.documents[i]) for i in rows]
+        data = gathered([self.features[i] for i in rows], [self.pairs[i] for i in rows], documents)
         found = learn(data, HOW)
-        ends = zip(METRICS, found.weights.tolist(), *(end.tolist() for end in found.scale), strict=True)
+        ends = zip(self.metrics, found.weights.tolist(), *(end.tolist() for end in found.scale), strict=True)
         return Mix(parts_of([{"metric": m, "weight": w, "min": a, "max": b} for m, w, a, b in ends], self.name))
 
     def chosen(self, test: IntArray, utility: Utility | str, prior: Prior | None, strength: float) -> FloatArray:
@@ -161,10 +179,10 @@ def crossed(data: Set) -> Values:
             prior, learned = data.prior(train), data.combination(train)
             for name, values in singles(data, train, test).items():
                 found[name][test] += values / draws
-            for utility in ("chrf", LEXICAL, "combination"):
+            for name in UTILITIES:
                 for strength in STRENGTHS:
-                    chosen = learned if utility == "combination" else utility
-                    found[f"{utility} {strength:g}"][test] += data.chosen(test, chosen, prior, strength) / draws
+                    utility = learned if name == "learned" else data.utility(name)
+                    found[f"{name} {strength:g}"][test] += data.chosen(test, utility, prior, strength) / draws
     found["random"] = data.mqm.mean(axis=1)
     found["best single, hindsight"] = data.mqm[:, int(data.mqm.mean(axis=0).argmin())]
     found["oracle"] = data.mqm.min(axis=1)
@@ -184,8 +202,8 @@ def curve(data: Set, size: int) -> Values:
         prior = data.prior(train)
         times[test] += 1
         total[FAIR][test] += singles(data, train, test)[FAIR]
-        for utility in ("chrf", LEXICAL):
-            total[f"{utility} {STRENGTH:g}"][test] += data.chosen(test, utility, prior, STRENGTH)
+        for name in CURVE:
+            total[f"{name} {STRENGTH:g}"][test] += data.chosen(test, data.utility(name), prior, STRENGTH)
     return {
         name: np.divide(sums, times, out=np.full(len(sums), np.nan), where=times > 0) for name, sums in total.items()
     }
@@ -220,25 +238,24 @@ def differences(sets: Sequence[Set], found: Sequence[Values], name: str) -> str:
     return "; ".join(cells)
 
 
-def left_out(found: Sequence[Values], utility: str) -> tuple[list[Values], list[float]]:
+def left_out(found: Sequence[Values], name: str) -> tuple[list[Values], list[float]]:
     """Every set at the strength that is best on the others, and these strengths."""
-    ratios = np.array([[o[f"{utility} {k:g}"].mean() / o[FAIR].mean() for k in STRENGTHS] for o in found])
+    ratios = np.array([[o[f"{name} {k:g}"].mean() / o[FAIR].mean() for k in STRENGTHS] for o in found])
     best = [STRENGTHS[int(np.delete(ratios, i, axis=0).mean(axis=0).argmin())] for i in range(len(found))]
-    return [{**o, "chosen": o[f"{utility} {k:g}"]} for o, k in zip(found, best, strict=True)], best
+    return [{**o, "chosen": o[f"{name} {k:g}"]} for o, k in zip(found, best, strict=True)], best
 
 
 def row(label: str, sets: Sequence[Set], found: Sequence[Values], name: str) -> str:
     """A line of the table."""
     cells = "".join(f"{np.nanmean(own[name]):20.3f}" for own in found)
-    return f"{label:46}{cells}   {macro(sets, found, name)}"
+    return f"{label:64}{cells}   {macro(sets, found, name)}"
 
 
 def show(sets: Sequence[Set], found: Sequence[Values]) -> None:
     print(f"\nmean MQM of the chosen segments (lower is better); macro average against {FAIR!r}")
-    print(f"{'':46}" + "".join(f"{data.name:>20}" for data in sets))
-    own = {f"MBR {u}": f"{u} 0" for u in ("chrf", LEXICAL, "combination")}
-    own |= {f"prior-weighted MBR {u}": f"{u} {STRENGTH:g}" for u in ("chrf", LEXICAL)}
-    own |= {"stack: prior-weighted MBR combination": f"combination {STRENGTH:g}"}
+    print(f"{'':64}" + "".join(f"{data.name:>20}" for data in sets))
+    own = {f"MBR {about}": f"{name} 0" for name, about in UTILITIES.items()}
+    own |= {f"prior, {about}": f"{name} {STRENGTH:g}" for name, about in UTILITIES.items()}
     fixed = ("random", "best single, mean MQM", FAIR, "best single, hindsight")
     for label, name in {**{name: name for name in fixed}, **own, "oracle": "oracle"}.items():
         print(row(label, sets, found, name))
@@ -247,11 +264,11 @@ def show(sets: Sequence[Set], found: Sequence[Values]) -> None:
             print(f"\n{label} less {FAIR}\n  {differences(sets, found, name)}")
             print(f"  macro against the best single in hindsight {macro(sets, found, name, 'best single, hindsight')}")
     print("\nmacro average by strength of the prior")
-    for utility in ("chrf", LEXICAL, "combination"):
+    for name in UTILITIES:
         for strength in STRENGTHS:
-            print(f"  {utility:20} {strength:4g} {macro(sets, found, f'{utility} {strength:g}')}")
-        chosen, best = left_out(found, utility)
-        print(row(f"  {utility}, strength left one set out", sets, chosen, "chosen"))
+            print(f"  {name:12} {strength:4g} {macro(sets, found, f'{name} {strength:g}')}")
+        chosen, best = left_out(found, name)
+        print(row(f"  {name}, strength left one set out", sets, chosen, "chosen"))
         print(f"    strengths {', '.join(f'{k:g}' for k in best)}")
 
 
@@ -260,7 +277,7 @@ def show_curve(sets: Sequence[Set], found: Sequence[Values]) -> None:
     names: dict[str, Callable[[Set], Values]] = {str(n): lambda data, n=n: curve(data, n) for n in JUDGED}  # type: ignore[misc]
     for label in (*names, "all"):
         own = [names[label](data) for data in sets] if label in names else found
-        for name in (FAIR, f"chrf {STRENGTH:g}", f"{LEXICAL} {STRENGTH:g}"):
+        for name in (FAIR, *(f"{utility} {STRENGTH:g}" for utility in CURVE)):
             print(row(f"{label:>4} {name}", sets, own, name), flush=True)
 
 
@@ -269,7 +286,10 @@ def main(folder: str, cache: str | None = None) -> None:
     for data in sets:
         counts = len(data.lists), int(data.number.max()) + 1, data.mqm.shape[1]
         print("{}: {} segments, {} documents, {} systems".format(data.name, *counts), flush=True)
-    found = [crossed(data) for data in sets]
+    found = []
+    for data in sets:
+        found.append(crossed(data))
+        print(f"{data.name} done", flush=True)
     show(sets, found)
     show_curve(sets, found)
 
