@@ -238,11 +238,12 @@ def differences(sets: Sequence[Set], found: Sequence[Values], name: str) -> str:
     return "; ".join(cells)
 
 
-def left_out(found: Sequence[Values], name: str) -> tuple[list[Values], list[float]]:
-    """Every set at the strength that is best on the others, and these strengths."""
-    ratios = np.array([[o[f"{name} {k:g}"].mean() / o[FAIR].mean() for k in STRENGTHS] for o in found])
-    best = [STRENGTHS[int(np.delete(ratios, i, axis=0).mean(axis=0).argmin())] for i in range(len(found))]
-    return [{**o, "chosen": o[f"{name} {k:g}"]} for o, k in zip(found, best, strict=True)], best
+def left_out(found: Sequence[Values], names: Sequence[str]) -> tuple[list[Values], list[str]]:
+    """Every set with the utility and strength that are best on the others, and these."""
+    tried = [f"{name} {k:g}" for name in names for k in STRENGTHS]
+    ratios = np.array([[own[name].mean() / own[FAIR].mean() for name in tried] for own in found])
+    best = [tried[int(np.delete(ratios, i, axis=0).mean(axis=0).argmin())] for i in range(len(found))]
+    return [{**own, "chosen": own[name]} for own, name in zip(found, best, strict=True)], best
 
 
 def row(label: str, sets: Sequence[Set], found: Sequence[Values], name: str) -> str:
@@ -263,13 +264,15 @@ def show(sets: Sequence[Set], found: Sequence[Values]) -> None:
         if not name.endswith(" 0"):
             print(f"\n{label} less {FAIR}\n  {differences(sets, found, name)}")
             print(f"  macro against the best single in hindsight {macro(sets, found, name, 'best single, hindsight')}")
-    print("\nmacro average by strength of the prior")
+    print(f"\nmacro average by strength of the prior; strength {STRENGTH:g} and the utilities were found on these sets")
     for name in UTILITIES:
         for strength in STRENGTHS:
             print(f"  {name:12} {strength:4g} {macro(sets, found, f'{name} {strength:g}')}")
-        chosen, best = left_out(found, name)
-        print(row(f"  {name}, strength left one set out", sets, chosen, "chosen"))
-        print(f"    strengths {', '.join(f'{k:g}' for k in best)}")
+    print("\nutility and strength that are best on the other sets")
+    for label, names in {**{name: [name] for name in UTILITIES}, "any utility": list(UTILITIES)}.items():
+        chosen, best = left_out(found, names)
+        print(row(f"  {label}, left one set out", sets, chosen, "chosen"))
+        print(f"    {', '.join(best)}")
 
 
 def show_curve(sets: Sequence[Set], found: Sequence[Values]) -> None:

@@ -54,8 +54,10 @@ def run(arguments: Sequence[str]) -> int:
 def _decoder(values: Mapping[str, Any], wanted: bool) -> MBRDecoder | None:
     """What the feature "expected" is of, if it is wanted."""
     if not wanted:
-        if given := [name for name in ("utility", "prior") if values[name]]:
-            raise InputError("is for the feature expected", where=f"--{given[0]}", fix=f"Add -m {EXPECTED}")
+        for name in ("utility", "weights", "temperature", "self_pair", "prior", "prior_strength"):
+            if values[name] != OPTIONS.defaults[name]:
+                where = f"--{name.replace('_', '-')}"
+                raise InputError("is for the feature expected", where=where, fix=f"Add -m {EXPECTED}")
         return None
     utility = metric_in(values, needed(values, "utility", "--utility"))
     return build(MBRDecoder, values, utility=utility)
