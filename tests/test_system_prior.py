@@ -470,7 +470,7 @@ def test_the_commands_in_the_guide(
     lines = [json.dumps(line) + "\n" for line in (*judged, {**systems_line(9), "mqm": None})]
     Path("systems.jsonl").write_text("".join(lines), encoding="utf-8")
     Path("new.jsonl").write_text(json.dumps(systems_line(7)) + "\n", encoding="utf-8")
-    ran = []
+    ran: list[str] = []
     for line in "".join(blocks("docs/system-prior.md", "sh")).replace("\\\n", " ").splitlines():
         words = [word for word in shlex.split(line)[1:] if "…" not in word]
         out = words.index("-o") + 1
