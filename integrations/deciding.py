@@ -29,5 +29,7 @@ def reads_logprobs(decider: MBRDecoder | Reranker) -> bool:
     """Whether a decider looks at log-probabilities."""
     if isinstance(decider, MBRDecoder):
         return decider.weights == "logprob"
+    if decider.decoder is not None and decider.decoder.weights == "logprob":
+        return True
     features = cast("tuple[tuple[Any, float], ...]", decider.features)
     return any(feature in ("logprob", "logprob/length") for feature, _ in features)

@@ -8,9 +8,9 @@ and the expensive utility decides among them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator
@@ -25,6 +25,7 @@ from ..metrics.texts import Context, Document, Text
 from .choice import Distinct, Ranking, candidate_weights, choose
 from .engine import Engine, LocalEngine, Result, Task
 from .lists import Candidate, CandidateList, read_list
+from .prior import STRENGTH, Prior, load_prior
 from .scheduler import Accept, Outcome, Program, Scheduler, Strategy, StrategySetting, accept_all, resolve
 
 
@@ -38,6 +39,14 @@ def _metric_or_none(spec: MetricLike | None) -> Utility | None:
     return None if spec is None else load_metric(spec)
 
 
+class Valued(NamedTuple):
+    """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept."""
+
+    values: FloatArray
+    flags: tuple[str, ...]
+    matrix: FloatArray | None
+
+
 @settings
 class MBRDecoder:
     """Chooses by expected utility.
@@ -47,6 +56,9 @@ class MBRDecoder:
         weights: "uniform", "logprob" or "field:NAME", the weights of pseudo-references.
         temperature: divides log-probabilities.
         self_pair: whether a candidate counts as a pseudo-reference for itself.
+        prior: the file of a prior over systems (`discorank train prior`), which weighs pseudo-references instead, by
+            their field "system".
+        prior_strength: how much a prior counts; 0 not at all, a large one chooses the best system.
         nbest: how many places a ranking has; None (all, on the command line) for every distinct text.
         strategy: where context comes from in lists of a document; "auto" is "sequential" for metrics with context.
         shortlist: the utility of a first stage that keeps `top_k` distinct texts.
@@ -59,6 +71,8 @@ class MBRDecoder:
     weights: Annotated[str, AfterValidator(_weights)] = "uniform"
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     self_pair: bool = True
+    prior: Annotated[Prior | str | None, PlainValidator(load_prior)] = None
+    prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
     shortlist: Annotated[MetricLike | None, PlainValidator(_metric_or_none)] = None
@@ -68,6 +82,9 @@ class MBRDecoder:
 
     def __post_init__(self) -> None:
         resolve(self.strategy, self.width)
+        if self.prior is not None and self.weights != "uniform":
+            found = f"weights {self.weights!r} beside a prior, which weighs pseudo-references itself"
+            raise InputError(found, where="prior", fix="Give one of them")
 
     @property
     def _utility(self) -> Utility:
@@ -93,14 +110,23 @@ class MBRDecoder:
         """The settings that a run's results depend on."""
         return {
             "decoder": "mbr",
-            "utility": self._utility.signature(),
-            "weights": self.weights,
-            "temperature": self.temperature,
-            "self_pair": self.self_pair,
+            **self.expectation,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
             "shortlist": self._shortlist and f"{self._shortlist.signature()}, top {self.top_k}",
             "oracle": self.oracle,
+        }
+
+    @property
+    def expectation(self) -> dict[str, Any]:
+        """The settings that expected utilities depend on; a prior stands by what is in its file."""
+        prior = cast("Prior | None", self.prior)
+        return {
+            "utility": self._utility.signature(),
+            "weights": self.weights,
+            "temperature": self.temperature,
+            "self_pair": self.self_pair,
+            **({} if prior is None else {"prior": prior.digest, "prior_strength": self.prior_strength}),
         }
 
     @property
@@ -134,16 +160,22 @@ class MBRDecoder:
             best = choose(record, total(self._shortlist, result)[distinct.of], self.top_k, distinct=distinct).ranking
             kept = np.unique([distinct.of[place.index] for place in best])
             flags = (*flags, "shortlisted")
+        found, flags, matrix = yield from self.valued(record, distinct, kept, context, flags)
+        values = np.full(len(distinct), np.nan)
+        values[kept] = found
+        left_out = set(range(len(distinct))) - set(kept.tolist())
+        return choose(record, values[distinct.of], self.nbest, flags, matrix, distinct, left_out)
+
+    def valued(
+        self, record: CandidateList, distinct: Distinct, kept: IntArray, context: Context, flags: tuple[str, ...]
+    ) -> Generator[Task, Result, Valued]:
+        """Expected utilities of the kept ones of a list's distinct texts, without a shortlist."""
         task = self._task(self._utility, record, distinct, kept, context)
         if any(is_joined(part, c) for (_, part), c in zip(self._utility.parts, task.comparisons, strict=True)):
             flags = (*flags, "joined")
         result = yield task._replace(keep_matrix=self.keep_matrix)
         flags = (*flags, *(flag for flag in result.flags if flag not in flags))
-        values = np.full(len(distinct), np.nan)
-        values[kept] = total(self._utility, result)
-        left_out = set(range(len(distinct))) - set(kept.tolist())
-        matrix = total_matrix(self._utility, result)
-        return choose(record, values[distinct.of], self.nbest, flags, matrix, distinct, left_out)
+        return Valued(total(self._utility, result), flags, total_matrix(self._utility, result))
 
     def _task(
         self, metric: Utility, record: CandidateList, distinct: Distinct, kept: IntArray, context: Context
@@ -168,13 +200,19 @@ class MBRDecoder:
             return pool.texts, pool.pooled(np.ones(len(record.references))), None
         if record.pseudo_references:
             pool = Distinct(record.pseudo_references)
-            weights = candidate_weights(record.pseudo_references, self.weights, self.temperature, "pseudo_references")
+            weights = self._weighed(record.pseudo_references, "pseudo_references")
             return pool.texts, pool.pooled(weights), None
-        weights = candidate_weights(record.candidates, self.weights, self.temperature, "candidates")
+        weights = self._weighed(record.candidates, "candidates")
         pooled = distinct.pooled(weights)[kept]
         if not pooled.sum() > 0:
             raise InputError("all weights of the shortlisted candidates are 0", where="candidates", fix="Raise top_k")
         return (), pooled, weights[distinct.first][kept]
+
+    def _weighed(self, pool: Sequence[Candidate], where: str) -> FloatArray:
+        """The weight of every pseudo-reference, [N]."""
+        if self.prior is None:
+            return candidate_weights(pool, self.weights, self.temperature, where)
+        return cast(Prior, self.prior).of_candidates(pool, self.prior_strength, where)
 
 
 class Decider(Protocol):

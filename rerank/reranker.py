@@ -1,8 +1,8 @@
 """N-best reranking: the candidate with the highest weighted sum of features.
 
     h* = argmax_h sum_f w_f norm_f( f(h) )
-A feature is a number of the candidate (its log-probability, its length, any field) or a reference-free metric. Each is
-normalised within its list if asked for, so that weights mean the same in every list.
+A feature is a number of the candidate (its log-probability, its length, any field), a reference-free metric, or what an
+MBR decoder expects of it. Each is normalised within its list if asked for, so that weights mean the same in every list.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from ..metrics.texts import Context
 from .choice import Distinct, Ranking, choose, finite, number_field
 from .engine import Engine, Task
 from .lists import CandidateList
-from .mbr import decide_all
+from .mbr import MBRDecoder, decide_all
 from .scheduler import Accept, Outcome, Program, Scheduler, Strategy, StrategySetting, accept_all, resolve
 
 PLAIN = ("logprob", "logprob/length", "length")
+EXPECTED = "expected"
 
 
 Feature = str | Utility
@@ -54,14 +55,14 @@ def feature_of(given: Any) -> Feature:
         metric = load_metric(given)
     except InputError as error:
         if isinstance(given, str) and "(" not in given and "+" not in given:
-            raise unknown("feature", given, (*PLAIN, "field:NAME", *names())) from None
+            raise unknown("feature", given, (*PLAIN, EXPECTED, "field:NAME", *names())) from None
         raise error.inside("features") from None
     for _, part in metric.parts:
         if part.info.needs_references:
             raise InputError(
                 f"{part.name} compares with references, which reranking does not have",
                 where="features",
-                fix=f"Choose with it as a utility instead: discorank decode -u {part.name}",
+                fix=f"Choose with it as a utility instead: discorank decode -u {part.name}, or rerank -m {EXPECTED}",
             )
     return metric
 
@@ -72,20 +73,30 @@ class Reranker:
 
     Args:
         features: weight of every feature: "logprob", "logprob/length" (per code point), "length" (code points),
-            "field:NAME" (a number beside the candidate's text), or a reference-free metric by name or signature
-            (as a utility: a distance counts negatively).
+            "field:NAME" (a number beside the candidate's text), "expected" (the expected utility of `decoder`), or a
+            reference-free metric by name or signature (as a utility: a distance counts negatively).
         normalize: what is done to each feature within a list: "none", "zscore", "minmax" (to 0..1) or "rank" (share of
             candidates that are worse).
         nbest: how many places a ranking has; None (all, on the command line) for every distinct text.
         strategy: where context comes from, as for `MBRDecoder`.
+        decoder: what "expected" is of: its utility, weights, prior, self pair; nothing else of it counts.
     """
 
     features: Annotated[Mapping[Any, float] | tuple[tuple[Feature, float], ...], PlainValidator(_weighted)]
     normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
+    decoder: MBRDecoder | None = None
 
     def __post_init__(self) -> None:
+        if (self.decoder is not None) != (EXPECTED in dict(self._features)):
+            found = "a decoder" if self.decoder else f"the feature {EXPECTED!r}"
+            fix = f"Give the feature {EXPECTED!r} with its weight, and a decoder (rerank --utility) that says of what"
+            raise InputError(f"{found} alone", where="features", fix=fix)
+        if self.decoder is not None and (self.decoder.oracle or self.decoder.shortlist is not None):
+            raise InputError(
+                "an oracle or a shortlist", where="decoder", fix="Leave it out: rerank has every candidate"
+            )
         resolve(self.strategy, self.width)
 
     @property
@@ -93,9 +104,14 @@ class Reranker:
         return cast("tuple[tuple[Feature, float], ...]", self.features)
 
     @property
-    def metrics(self) -> tuple[Utility, ...]:
+    def _metrics(self) -> tuple[Utility, ...]:
         """The metrics among the features."""
         return tuple(feature for feature, _ in self._features if not isinstance(feature, str))
+
+    @property
+    def metrics(self) -> tuple[Utility, ...]:
+        """Every metric it uses."""
+        return self._metrics if self.decoder is None else (*self._metrics, self.decoder.metrics[-1])
 
     @property
     def width(self) -> int:
@@ -116,6 +132,7 @@ class Reranker:
             "normalize": self.normalize,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
+            **({} if self.decoder is None else {EXPECTED: self.decoder.expectation}),
         }
 
     def decode(
@@ -134,9 +151,15 @@ class Reranker:
         """The decision of one list, task by task."""
         distinct = Distinct(record.candidates)
         columns: dict[Feature, FloatArray] = {
-            feature: _plain_feature(feature, record) for feature, _ in self._features if isinstance(feature, str)
+            feature: _plain_feature(feature, record)
+            for feature, _ in self._features
+            if isinstance(feature, str) and feature != EXPECTED
         }
-        metrics = self.metrics
+        if self.decoder is not None:
+            everything = np.arange(len(distinct))
+            found = yield from self.decoder.valued(record, distinct, everything, context, flags)
+            columns[EXPECTED], flags = found.values[distinct.of], found.flags
+        metrics = self._metrics
         if metrics:
             mix = Mix(tuple((weight, part) for metric in metrics for weight, part in metric.parts))
             comparisons = tuple(
@@ -144,7 +167,7 @@ class Reranker:
                 for _, part in mix.parts
             )
             result = yield Task(record.id, mix, comparisons, np.ones(1))
-            flags = (*flags, *result.flags)
+            flags = (*flags, *(flag for flag in result.flags if flag not in flags))
             rows = iter(result.values)
             for metric in metrics:
                 value = sum(weight * part.utility_sign * next(rows) for weight, part in metric.parts)
@@ -158,7 +181,7 @@ class Reranker:
 
 def _is_plain(name: str) -> bool:
     """Whether a feature is read off the list, without a metric."""
-    return name in PLAIN or (name.startswith("field:") and name != "field:")
+    return name in (*PLAIN, EXPECTED) or (name.startswith("field:") and name != "field:")
 
 
 def _name(feature: Feature) -> str:

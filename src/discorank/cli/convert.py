@@ -9,8 +9,11 @@ from typing import Annotated, Any, BinaryIO
 
 from pydantic import Field
 
+from ..integrations.entries import Entry
+from ..metrics.errors import InputError
 from ..metrics.settings import settings
 from ..rerank.lists import write_list
+from ..rerank.prior import STRENGTH, Prior, load_prior
 from ..rerank.rows import as_line, error_row
 from ..rerank.runs import stopped
 from .console import Progress, say
@@ -20,20 +23,25 @@ from .running import OutputOptions, check_not_input, complete_or_absent
 
 
 @settings
-class LimitOptions:
-    """How much may be wrong.
+class ConvertOptions:
+    """How much may be wrong, and what is added.
 
     Args:
         max_errors: how many error records are reported on stderr and left out before the conversion stops.
+        prior: the file of a prior over systems: every candidate gets its weight as prior_weight, for --weights
+            field:prior_weight.
+        prior_strength: how much the prior counts.
     """
 
     max_errors: Annotated[int, Field(ge=0)] = 0
+    prior: str | None = None
+    prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
 
 
 OPTIONS = Options(
     "convert",
     "Write candidate lists of any format as JSONL. The output appears when it is complete.",
-    [InputOptions, OutputOptions, LimitOptions],
+    [InputOptions, OutputOptions, ConvertOptions],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
 )
@@ -43,24 +51,36 @@ def run(arguments: Sequence[str]) -> int:
     """Converts; returns the exit code."""
     values = OPTIONS.parse(arguments)
     done = errors = 0
-    check_not_input(values["output"], [values["input"], values["sources"], values["documents"]])
+    check_not_input(values["output"], [values[name] for name in ("input", "sources", "documents", "prior")])
+    prior = load_prior(values["prior"])
     with (
         open_input(values) as lists,
         Progress("lists", lists.fraction, values["quiet"]) as progress,
         _output(values) as file,
     ):
         for entry in lists:
-            if entry.error is not None:
+            row = _row(entry, prior, values["prior_strength"])
+            if isinstance(row, InputError):
                 errors += 1
-                sys.stderr.write(error_row(entry.error, lists.name, entry.line, entry.id).decode())
+                sys.stderr.write(error_row(row, lists.name, entry.line, entry.id).decode())
                 if errors > values["max_errors"]:
-                    raise stopped(entry.error, entry, lists.name)
-            elif entry.record is not None:
-                file.write(as_line(write_list(entry.record)))
+                    raise stopped(row, entry, lists.name)
+            else:
+                file.write(row)
                 done += 1
                 progress(done)
     say(f"{lists.name}: {done} lists written, {errors} error records left out", values["quiet"])
     return 3 if errors else 0
+
+
+def _row(entry: Entry, prior: Prior | None, strength: float) -> bytes | InputError:
+    """The line of a list, or why it has none."""
+    if entry.record is None:
+        return entry.error or InputError("nothing was read")
+    try:
+        return as_line(write_list(entry.record if prior is None else prior.written(entry.record, strength)))
+    except InputError as error:
+        return error
 
 
 @contextmanager

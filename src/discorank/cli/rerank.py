@@ -7,10 +7,11 @@ from typing import Any
 
 from ..metrics.errors import InputError
 from ..metrics.settings import settings
-from ..rerank.reranker import Reranker, feature_of
+from ..rerank.mbr import MBRDecoder
+from ..rerank.reranker import EXPECTED, Reranker, feature_of
 from ..rerank.runs import RunSettings
 from .engines import GROUPS, engine_in
-from .inputs import InputOptions, adapted, check_model
+from .inputs import InputOptions, adapted, check_model, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -20,7 +21,8 @@ class FeatureOptions:
     """The features.
 
     Args:
-        metric: features with weights, such as logprob*0.2, length, field:score, or a reference-free metric.
+        metric: features with weights, such as logprob*0.2, length, field:score, a reference-free metric, or expected,
+            the expected utility as decode computes it from --utility, --weights, --self-pair and --prior.
     """
 
     metric: tuple[str, ...] = ()
@@ -30,10 +32,10 @@ OPTIONS = Options(
     "rerank",
     "Choose from every candidate list the candidate with the highest weighted sum of features. Run the same command "
     "again to go on after an interruption.",
-    [InputOptions, OutputOptions, FeatureOptions, Reranker, RunSettings],
+    [InputOptions, OutputOptions, FeatureOptions, Reranker, MBRDecoder, RunSettings],
     positional={"input": "?"},
-    short={"metric": "m", "output": "o", "num_candidates": "n"},
-    hidden=["features", "save_utilities"],
+    short={"metric": "m", "output": "o", "num_candidates": "n", "utility": "u"},
+    hidden=["features", "decoder", "shortlist", "top_k", "oracle", "keep_matrix", "save_utilities"],
     groups=GROUPS,
 )
 
@@ -42,10 +44,23 @@ def run(arguments: Sequence[str]) -> int:
     """Reranks; returns the exit code."""
     values = OPTIONS.parse(arguments)
     chosen = features(values)
-    check_model(values, chosen)
-    reranker = build(Reranker, values, features=chosen)
+    expected = _decoder(values, EXPECTED in chosen)
+    check_model(values, [*chosen, *(expected.metrics if expected else ())])
+    reranker = build(Reranker, values, features=chosen, decoder=expected)
     with engine_in(values) as engine:
         return run_decider(values, reranker, engine)
+
+
+def _decoder(values: Mapping[str, Any], wanted: bool) -> MBRDecoder | None:
+    """What the feature "expected" is of, if it is wanted."""
+    if not wanted:
+        for name in ("utility", "weights", "temperature", "self_pair", "prior", "prior_strength"):
+            if values[name] != OPTIONS.defaults[name]:
+                where = f"--{name.replace('_', '-')}"
+                raise InputError("is for the feature expected", where=where, fix=f"Add -m {EXPECTED}")
+        return None
+    utility = metric_in(values, needed(values, "utility", "--utility"))
+    return build(MBRDecoder, values, utility=utility)
 
 
 def features(values: Mapping[str, Any]) -> dict[Any, float]:

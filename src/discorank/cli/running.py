@@ -33,7 +33,7 @@ class OutputOptions:
 def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> int:
     """Decides every list of the input; returns the exit code."""
     quiet = values["quiet"]
-    inputs = [values.get(name) for name in ("input", "sources", "documents", "utilities")]
+    inputs = [values.get(name) for name in ("input", "sources", "documents", "utilities", "prior")]
     path = check_output(values["output"], inputs)
     check_not_input(values.get("save_utilities"), inputs)
     with open_input(values) as lists, Progress("lists", lists.fraction, quiet) as progress:

@@ -1,0 +1,200 @@
+"""What is known of systems before their texts are read: how many errors each makes, as weights of pseudo-references.
+
+    w(r) = exp(-strength * (m(r) - min m) / sigma)
+m(r) is the prior of the system that a text comes from, the shrunk mean of its errors relative to the mean system, sigma
+the standard deviation of what systems and segments leave unexplained, min over the list (it changes no choice). With
+the self pair, expected utility under these weights chooses the best system's text where it is far ahead, and what most
+systems agree on where they are close. `selection.system_prior` estimates a prior; it is kept as a JSON file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..metrics.errors import InputError, excerpt, unknown
+from ..metrics.reps import FloatArray
+from .choice import finite
+from .lists import Candidate, CandidateList
+
+KIND, FORMAT = "discorank-prior", 1
+STRENGTH = 6.0
+FIELD = "prior_weight"
+_FIX = "Make one with: discorank train prior"
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPrior:
+    """What is known of one system; all in the unit of errors, lower is better.
+
+    Args:
+        mean: posterior mean of its errors less those of the mean system.
+        error: posterior standard deviation.
+        effect: the mean as judged, before shrinkage; None if nobody judged it.
+        segments, documents: how many it was judged on, beside others.
+    """
+
+    mean: float
+    error: float
+    effect: float | None
+    segments: int
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """The priors of all systems.
+
+    Args:
+        systems: (name, what is known of it).
+        sigma: standard deviation of one error beside what its system and segment explain.
+        between: standard deviation of systems.
+        design_effect: how many times larger the variance of a system's mean is than if segments were independent.
+        human: what people judged.
+        lower: whether lower scores were better.
+        rooted: whether an error is the square root of a score.
+        segments, documents: how many were judged with two or more systems.
+        inputs: a digest of the judgements.
+    """
+
+    systems: tuple[tuple[str, SystemPrior], ...]
+    sigma: float
+    between: float
+    design_effect: float
+    human: str
+    lower: bool
+    rooted: bool
+    segments: int
+    documents: int
+    inputs: str
+
+    def weights(self, systems: Sequence[str], strength: float, where: str = "candidates") -> FloatArray:
+        """The weights [N] of texts of some systems, 1 for the best of them.
+
+        Raises:
+            InputError: a system is not in the prior.
+        """
+        known = dict(self.systems)
+        for i, name in enumerate(systems):
+            if name not in known:
+                raise unknown("system in the prior", name, known, where=f"{where}[{i}].system")
+        means = np.array([known[name].mean for name in systems])
+        gaps = means - means.min(initial=np.inf)
+        if not strength:
+            return np.ones(len(gaps))
+        return np.exp(-strength * (gaps / self.sigma if self.sigma else np.where(gaps > 0, np.inf, 0.0)))
+
+    def of_candidates(self, candidates: Sequence[Candidate], strength: float, where: str) -> FloatArray:
+        """The weights [N] of candidates by their field ``system``.
+
+        Raises:
+            InputError: a candidate names no system, or one that is not in the prior.
+        """
+        names = []
+        for i, candidate in enumerate(candidates):
+            name = candidate.fields.get("system")
+            if not isinstance(name, str):
+                found = excerpt(name) if "system" in candidate.fields else "nothing"
+                fix = "A prior goes by the system of every candidate"
+                raise InputError(f"found {found}, expected a name", where=f"{where}[{i}].system", fix=fix)
+            names.append(name)
+        return self.weights(names, strength, where)
+
+    def written(self, record: CandidateList, strength: float) -> CandidateList:
+        """The list with the weights of its candidates (and of its pseudo-references) in their field ``prior_weight``.
+
+        Raises:
+            InputError: as `of_candidates`, or the field is there already.
+        """
+        candidates = self._written(record.candidates, strength, "candidates")
+        pseudo_references = self._written(record.pseudo_references, strength, "pseudo_references")
+        return replace(record, candidates=candidates, pseudo_references=pseudo_references)
+
+    def _written(self, pool: Sequence[Candidate], strength: float, where: str) -> tuple[Candidate, ...]:
+        weights = self.of_candidates(pool, strength, where).tolist()
+        for i, candidate in enumerate(pool):
+            if FIELD in candidate.fields:
+                raise InputError("is there already", where=f"{where}[{i}].{FIELD}", fix="Leave it or --prior out")
+        pairs = zip(pool, weights, strict=True)
+        return tuple(replace(one, fields={**one.fields, FIELD: weight}) for one, weight in pairs)
+
+    @property
+    def digest(self) -> str:
+        """A digest of everything in it."""
+        return sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+    def as_json(self) -> dict[str, Any]:
+        """The file's content; `read_prior` is the inverse."""
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "systems"}
+        return {"kind": KIND, "format": FORMAT, **own, "systems": {name: asdict(one) for name, one in self.systems}}
+
+
+def load_prior(spec: Prior | str | Path | None) -> Prior | None:
+    """The prior of a file; one that is given is returned.
+
+    Raises:
+        InputError: the file cannot be read or is no prior.
+    """
+    if spec is None or isinstance(spec, Prior):
+        return spec
+    if not isinstance(spec, str | Path):
+        raise InputError(f"found {excerpt(spec)}, expected a file", where="prior", fix=_FIX)
+    try:
+        data = json.loads(Path(spec).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(spec), fix=_FIX) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"no JSON: {excerpt(str(error))}", where=str(spec), fix=_FIX) from None
+    return read_prior(data, str(spec))
+
+
+def read_prior(data: Any, where: str = "prior") -> Prior:
+    """A prior from its JSON form.
+
+    Raises:
+        InputError: a key is missing or unknown, or a value of the wrong type or out of range; `where` names it.
+    """
+    if not isinstance(data, Mapping) or data.get("kind") != KIND or data.get("format") != FORMAT:
+        raise InputError(f"found {excerpt(data)}, expected a prior of format {FORMAT}", where=where, fix=_FIX)
+    systems = data.get("systems")
+    if not isinstance(systems, Mapping) or not systems:
+        raise InputError(f"found {excerpt(systems)}, expected systems", where=f"{where}: systems", fix=_FIX)
+    values = {key: value for key, value in data.items() if key not in ("kind", "format", "systems")}
+    checked = _checked(Prior, {"systems": None, **values}, where)
+    read = [
+        (name, SystemPrior(**_checked(SystemPrior, given, f"{where}: systems.{name}")))
+        for name, given in systems.items()
+    ]
+    return Prior(**{**checked, "systems": tuple(read)})
+
+
+_TEXTS, _FLAGS, _COUNTS = ("human", "inputs"), ("lower", "rooted"), ("segments", "documents")
+_ANY_SIGN = ("mean", "effect")
+
+
+def _checked(kind: Any, given: Any, where: str) -> dict[str, Any]:
+    """The fields of a settings class, each of its type and range."""
+    names = [field.name for field in fields(kind)]
+    if not isinstance(given, Mapping) or set(given) != set(names):
+        found = sorted(set(names) ^ set(given)) if isinstance(given, Mapping) else excerpt(given)
+        raise InputError(f"missing or unknown: {found}", where=where, fix=f"Keys: {', '.join(names)}")
+    return {name: given[name] if name == "systems" else _value(name, given[name], f"{where}.{name}") for name in names}
+
+
+def _value(name: str, value: Any, where: str) -> Any:
+    if name in _TEXTS or name in _FLAGS:
+        if isinstance(value, str if name in _TEXTS else bool):
+            return value
+        raise InputError(f"found {excerpt(value)}", where=where, fix=_FIX)
+    number = None if value is None and name == "effect" else finite(value)
+    if value is None and name == "effect":
+        return None
+    if number is None or (name not in _ANY_SIGN and number < 0) or (name in _COUNTS and number % 1):
+        raise InputError(f"found {excerpt(value)}, expected a number in its range", where=where, fix=_FIX)
+    return int(number) if name in _COUNTS else number
