@@ -1,13 +1,14 @@
 """Sets of system outputs that people judged: systems files of translations with MQM, and of summaries.
 
-``mt_mqm_<set>.<pair>.jsonl.gz`` (a list of segments per system, MQM, lower is better) and ``summ_<set>.jsonl.gz`` (whole
-texts, several dimensions, higher is better), read as `discorank compare` reads them.
+``mt_mqm_<set>.<pair>.jsonl.gz`` (a list of segments per system, MQM, lower is better) and ``summ_<set>.jsonl.gz``
+(whole texts, several dimensions, higher is better), read as `discorank compare` reads them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ class JudgedSet(NamedTuple):
         language: of the systems' texts.
         whole: whether texts are whole, without segments.
         lower: whether lower human scores are better.
-        documents: all, or the first few.
+        documents: all, or the first.
         key: of the bytes read, the references taken and the documents kept.
     """
 
@@ -83,10 +84,13 @@ def _name(path: Path) -> str:
 
 
 def read_set(path: Path, most: int | None = None) -> JudgedSet:
-    """The set of a file, of at most so many documents, the first."""
+    """The set of a file; only the first documents that have `most` segments together, if it is larger."""
     name, is_mt = _name(path), path.name.startswith(MT)
     human = HumanKey("mqm", True) if is_mt else HumanKey("human")
-    documents = list(read_documents(LineSource(path), SystemsOptions((human,))))[:most]
+    documents = list(read_documents(LineSource(path), SystemsOptions((human,))))
+    if most is not None:
+        before = accumulate((document.segments for document in documents), initial=0)
+        documents = [document for document, n in zip(documents, before, strict=False) if n < most]
     wanted = REFERENCES.get(name, ())
     documents = with_references(documents, wanted) if wanted else documents
     key = sha256(path.read_bytes() + repr((wanted, len(documents))).encode()).hexdigest()[:16]

@@ -82,6 +82,6 @@ def _read(path: Path, metric: Metric) -> Scored:
     with np.load(path, allow_pickle=False) as kept:
         about = json.loads(str(kept["about"]))
         part = Part(1.0, metric.scorer, kept["rows"], kept["owner"])
-        segments = kept["segments"] if "segments" in kept else None
+        segments = kept.get("segments")
     systems = tuple(about["systems"])
     return Scored(metric.signature(), metric.info.higher_is_better, systems, (part,), segments, about["cuts"])
