@@ -35,7 +35,7 @@ def head(tree: Any, links: Links) -> int:
         return tree
     nuclearity, relation, _, *children = tree
     heads = [head(child, links) for child in children]
-    first = heads[nuclearity.index("N")]
+    first: int = heads[nuclearity.index("N")]
     links |= {unit: (first, relation) for unit in heads if unit != first}
     return first
 

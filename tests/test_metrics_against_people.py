@@ -18,7 +18,7 @@ from benchmarks.metrics_against_people import Choices, agreement, facts, table
 from benchmarks.people_table import Agreement, Cells, Facts, markdown
 from discorank import load_metric
 from discorank.metrics.mixture import Mix
-from discorank.rerank.selection.scores import Scored, human_scored, score_systems
+from discorank.rerank.selection.scores import Part, Scored, human_scored, score_systems
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "big", "dogs", "run", "by", "it", "then", "slept", "well"]
 RATES = {"A": 0.1, "B": 0.3, "C": 0.5, "D": 0.7}
@@ -179,15 +179,16 @@ def test_marks_say_which_metric_is_better() -> None:
             return sums[:, 0] / rows
 
     def scored(values: Any, higher: bool = True) -> Scored:
-        part = kept_scores.Part(1.0, Mean(), values[:, :, None], np.arange(40))
+        part = Part(1.0, Mean(), values[:, :, None], np.arange(40))
         return Scored("x", higher, tuple("ABCDEF"), (part,), values)
 
-    human = scored(quality + np.zeros((6, 40)))
+    judged = quality + np.zeros((6, 40))
+    human = scored(judged)
     assert agreement(scored(good), scored(bad), human, 100).marks == ("+", "+")
     assert agreement(scored(bad), scored(good), human, 100).marks == ("-", "-")
     alike = agreement(scored(good), scored(good), human, 100)
     assert (alike.accuracy, round(alike.kendall, 9), alike.marks) == (1, 1, ("", ""))
-    distance = agreement(scored(-good, higher=False), scored(bad), scored(-human.segments, higher=False), 100)
+    distance = agreement(scored(-good, higher=False), scored(bad), scored(-judged, higher=False), 100)
     assert distance.marks == ("+", "+")
     assert distance.accuracy == 1
 

@@ -197,11 +197,9 @@ def test_sums_of_statistics_tell_the_distance_of_any_sets(
         patch.setattr(pdd, "TERMS", terms)
         found = scorer.aggregate_sums(drawn @ rows, drawn.sum(axis=1).astype(float))
     for value, some in zip(found, drawn, strict=True):
-        sets = [
-            [side for side, n in zip(column, some, strict=True) for _ in range(n)]
-            for column in zip(*pairs, strict=True)
-        ]
-        assert value == pytest.approx(plain_pdd(*sets, bins, eps), rel=1e-11, abs=1e-11)
+        repeated = [pair for pair, n in zip(pairs, some, strict=True) for _ in range(n)]
+        hypotheses, references = [h for h, _ in repeated], [r for _, r in repeated]
+        assert value == pytest.approx(plain_pdd(hypotheses, references, bins, eps), rel=1e-11, abs=1e-11)
         assert value == pytest.approx(scorer.aggregate(np.repeat(rows, some, axis=0)), rel=1e-11, abs=1e-11)
 
 

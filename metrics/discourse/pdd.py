@@ -147,12 +147,12 @@ class PDDScorer(RoleScorer):
         roles = reps["roles"]
         groups = [Ragged.of_rows([getattr(block, side) for block in blocks]) for side in ("hypotheses", "references")]
         longest = [np.maximum.reduceat(roles.lengths[g.values], g.offsets[:-1])[:, None] for g in groups]
-        columns = [length >= np.arange(1, self.bins + 1) for length in longest]
+        columns: list[FloatArray] = [(length >= np.arange(1, self.bins + 1)).astype(float) for length in longest]
         for n in range(1, self.bins + 1):
             for g in groups:
                 owner = np.repeat(np.arange(len(blocks)), g.lengths)
                 columns.append(counts(roles[g.values], n, self.schema.size, owner).reshape(len(blocks), -1))
-        return np.concatenate(columns, axis=1).astype(float)
+        return np.concatenate(columns, axis=1)
 
     def aggregate(self, statistics: FloatArray) -> float:
         """PDD of the set of hypotheses from the set of references: counts are pooled, then normalised."""
