@@ -17,38 +17,40 @@ import numpy as np
 
 from benchmarks.judged_sets import JudgedSet
 from discorank.metrics.base import Metric
+from discorank.metrics.errors import InputError
 from discorank.metrics.mixture import Mix, Utility
 from discorank.rerank.selection.scores import Part, Scored, score_systems
 
 
 class KeptScores:
-    """The scores in a folder; without one, all are computed anew.
+    """The scores in a folder.
 
     Args:
         folder: made if it is not there.
+        only: what is not there yet is not computed, but an error.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: Path, only: bool = False) -> None:
+        self.folder, self.only = folder, only
+        folder.mkdir(parents=True, exist_ok=True)
 
     def scored(self, data: JudgedSet, metric: Utility) -> Scored:
         """The systems of a set under a metric; a mix is put together from the kept scores of its parts.
 
         Raises:
-            InputError: as `score_systems`.
+            InputError: as `score_systems`, or it is not there and `only` these are wanted.
         """
         if isinstance(metric, Mix):
             return mixed(metric, [self.scored(data, part) for _, part in metric.parts])
-        path = self.folder / f"{data.name}.{metric.name}.{_digest(data, metric)}.npz" if self.folder else None
-        if path and path.exists():
+        path = self.folder / f"{data.name}.{metric.name}.{_digest(data, metric)}.npz"
+        if path.exists():
             return _read(path, metric)
+        if self.only:
+            raise InputError("not scored")
         start = process_time()
-        found = score_systems(metric, data.documents, progress=lambda done: None)
+        found = score_systems(metric, data.documents)
         print(f"{data.name} {metric.signature():.80}: {process_time() - start:.1f} CPU s", file=sys.stderr, flush=True)
-        if path:
-            _write(path, found)
+        _write(path, found)
         return found
 
 

@@ -1,12 +1,12 @@
 """Which metrics order systems as people do: every metric on every set, and whether it does better than chrF.
 
     python -m benchmarks.metrics_against_people FOLDER --work WORK [--sets SET ...] [--metrics METRIC ...]
-        [--model MODEL] [--roles CLASSIFIER] [--segments N] [--threads N] [--output TABLE.md]
+        [--model MODEL] [--roles CLASSIFIER] [--segments N] [--draws N] [--threads N] [--only-kept] [--output TABLE.md]
 
-FOLDER holds mt_mqm_* and summ_* systems files (.jsonl.gz). Scores are kept in WORK: a run that was stopped goes on, and
-metrics may be added later. MODEL is the encoder of bertscore and the ds metrics, for English as MiniLM is, CLASSIFIER
-labels the roles for pdd (see `rst_roles`). `--segments N` takes of a larger set the first documents of N segments
-together. `combination` is trained for every set on the other sets of its group.
+FOLDER holds mt_mqm_* and summ_* systems files (.jsonl.gz). Scores are kept in WORK: a run that was stopped goes on,
+`--only-kept` prints what there is so far. MODEL is the encoder of bertscore and the ds metrics, for English as MiniLM
+is; CLASSIFIER labels the roles for pdd (see `rst_roles`). `--segments N` takes of a larger set the first documents that
+have N segments together. `combination` is trained for every set on the other sets of its group.
 
 A cell is pairwise accuracy / Pearson / Kendall's tau-b of systems' scores with people's, with + or - behind the first
 two where PERM-BOTH finds the metric better or worse than chrF at p < 0.05: on segments if both metrics score these,
@@ -51,6 +51,7 @@ class Choices(NamedTuple):
     model: str = "minilm"
     roles: str | None = None
     draws: int = DRAWS
+    only_kept: bool = False
 
 
 class NotForSetError(Exception):
@@ -183,7 +184,7 @@ def table(folder: Path, work: Path, sets: Sequence[str], names: Sequence[str], m
     if not found:
         raise SystemExit(f"no mt_mqm_*.jsonl.gz or summ_*.jsonl.gz in {folder}")
     ordered = sorted(found, key=lambda data: (data.whole, data.language != "en"))
-    bench = Bench(ordered, KeptScores(work / "scores"), work, how)
+    bench = Bench(ordered, KeptScores(work / "scores", how.only_kept), work, how)
     return markdown([facts(data) for data in ordered], names, bench.cells(names))
 
 
@@ -198,6 +199,7 @@ def main() -> None:
     parser.add_argument("--segments", type=int)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--only-kept", action="store_true")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     if given.threads:
@@ -205,7 +207,7 @@ def main() -> None:
 
         torch.set_num_threads(given.threads)
     names = list(dict.fromkeys((BASE, *given.metrics)))
-    how = Choices(given.model, given.roles, given.draws)
+    how = Choices(given.model, given.roles, given.draws, given.only_kept)
     found = table(given.folder, given.work, given.sets, names, given.segments, how)
     if given.output:
         given.output.write_text(found, encoding="utf-8")

@@ -116,6 +116,14 @@ def test_a_run_goes_on_where_it_was(folder: Path, tmp_path: Path, monkeypatch: p
     assert table(folder, tmp_path / "work", [], names, None, Choices(draws=20)) != first
 
 
+def test_a_run_can_be_looked_at_before_it_is_done(folder: Path, tmp_path: Path) -> None:
+    names = ["chrf", "ter"]
+    table(folder, tmp_path / "work", [], ["chrf"], None, Choices(draws=5))
+    found = table(folder, tmp_path / "work", [], names, None, Choices(draws=5, only_kept=True)).splitlines()
+    assert "| `ter` | - [1] | - [1] |" in found
+    assert "[1] not scored  " in found
+
+
 def test_what_is_kept_is_what_was_scored(folder: Path, tmp_path: Path) -> None:
     data, kept = read_set(folder / "mt_mqm_wmt23.zh-en.jsonl.gz"), KeptScores(tmp_path / "kept")
     mix = load_metric("chrf + 0.5*ter")
