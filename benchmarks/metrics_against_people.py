@@ -10,7 +10,8 @@ have N segments together. `combination` is trained for every set on the other se
 
 A cell is pairwise accuracy / Pearson / Kendall's tau-b of systems' scores with people's, with + or - behind the first
 two where PERM-BOTH finds the metric better or worse than chrF at p < 0.05: on segments if both metrics score these,
-else on documents. A metric that a set cannot have is a dash with a note.
+else on documents, means of which are what is tested; there is no mark where systems' own scores differ the other way.
+A metric that a set cannot have is a dash with a note.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ METRICS = (*LEXICAL, *ENCODED, *TREES, "pdd", "combination")
 COMBINED = ("chrf", "chrf++", "bleu", "rouge-l", "rouge-w", "meteor", "bertscore")  # those that a set can have
 STATISTICS: tuple[Statistic, Statistic] = ("pairwise_accuracy", "pearson")
 LEVEL = 0.05
+Both = tuple[FloatArray, FloatArray]  # of a metric and of chrF
 
 
 class Choices(NamedTuple):
@@ -134,33 +136,40 @@ class Bench:
 def agreement(metric: Scored, base: Scored, human: Scored, draws: int = DRAWS) -> Agreement:
     """A metric against people on the systems they judged, with marks where it differs from the base."""
     kept = [metric.systems.index(name) for name in human.systems]
-    x, y = metric.sign * metric.system_scores()[kept], human.sign * human.system_scores()
-    first, second = utilities(metric, base, kept)
-    marks = [_mark(first, second, y, statistic, draws) for statistic in STATISTICS]
-    numbers = [pairwise_accuracy(x, y), pearson(x.tolist(), y.tolist()), tau_b(x.tolist(), y.tolist())]
-    accuracy, r, tau = (np.nan if number is None else number for number in numbers)
-    return Agreement(accuracy, r, tau, (marks[0], marks[1]))
+    people = human.sign * human.system_scores()
+    scores = metric.sign * metric.system_scores()[kept], base.sign * base.system_scores()[kept]
+    units = utilities(metric, base, kept)
+    marks = [_mark(scores, units, people, statistic, draws) for statistic in STATISTICS]
+    tau = tau_b(scores[0].tolist(), people.tolist())
+    accuracy, r = (_measured(scores[0], people, statistic) for statistic in STATISTICS)
+    return Agreement(accuracy, r, np.nan if tau is None else tau, (marks[0], marks[1]))
 
 
-def utilities(first: Scored, second: Scored, kept: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+def utilities(first: Scored, second: Scored, kept: Sequence[int]) -> Both:
     """Utilities of two metrics, per segment where both have these, else per document, as `compare` tests them."""
     if first.segments is not None and second.segments is not None:
         return first.sign * first.segments[kept], second.sign * second.segments[kept]
     return first.sign * first.document_scores()[kept], second.sign * second.document_scores()[kept]
 
 
-def _mark(first: FloatArray, second: FloatArray, human: FloatArray, statistic: Statistic, draws: int) -> str:
-    """ "+" or "-" where the first metric is significantly better or worse than the second; means are what is tested."""
-    p = perm_both(first, second, human, statistic, draws)
-    if p is None or p >= LEVEL:
+def _mark(scores: Both, units: Both, people: FloatArray, statistic: Statistic, draws: int) -> str:
+    """ "+" or "-" where the first of two metrics is significantly better or worse than the second.
+
+    The test reads means of units; there is no mark where the systems' own scores differ the other way.
+    """
+    p = perm_both(*units, people, statistic, draws)
+    shown, tested = (
+        _measured(first, people, statistic) - _measured(second, people, statistic)
+        for first, second in (scores, (units[0].mean(axis=1), units[1].mean(axis=1)))
+    )
+    if p is None or p >= LEVEL or not shown * tested > 0:
         return ""
-    own, other = (_measured(values.mean(axis=1), human, statistic) for values in (first, second))
-    return "+" if own > other else "-"
+    return "+" if shown > 0 else "-"
 
 
 def _measured(scores: FloatArray, human: FloatArray, statistic: Statistic) -> float:
-    found = pairwise_accuracy(scores, human) if statistic == "pairwise_accuracy" else None
-    found = pearson(scores.tolist(), human.tolist()) if statistic == "pearson" else found
+    by_pairs = statistic == "pairwise_accuracy"
+    found = pairwise_accuracy(scores, human) if by_pairs else pearson(scores.tolist(), human.tolist())
     return np.nan if found is None else found
 
 
