@@ -92,7 +92,7 @@ def _mean_cell(sets: Iterable[Facts], metric: str, cells: Cells) -> str:
     shown = _numbers(_mean(own, metric, cells))
     if len(own) == len(every):
         return shown
-    return f"{shown} ({len(own)} sets; `{BASE}` {_numbers(_mean(own, BASE, cells))})"
+    return f"{shown} ({len(own)} set{'s' * (len(own) > 1)}; `{BASE}` {_numbers(_mean(own, BASE, cells))})"
 
 
 def _mean(sets: Iterable[Facts], metric: str, cells: Cells) -> FloatArray:

@@ -216,7 +216,7 @@ def test_means_are_over_sets_and_name_their_number_where_some_are_missing() -> N
     }
     lines = markdown(sets, ["chrf", "x"], cells).splitlines()
     assert lines[2] == "| `chrf` | 0.60 / 0.00 / 0.00 |  |  |"
-    assert lines[3].split("|")[2] == " 0.50 / 0.50 / 0.00 (1 sets; `chrf` 0.30 / 0.00 / 0.00) "
+    assert lines[3].split("|")[2] == " 0.50 / 0.50 / 0.00 (1 set; `chrf` 0.30 / 0.00 / 0.00) "
     assert cells_of(lines[3])[2:] == ["1 / 1 of 2", "1 / 0 of 2"]
     assert "| `x` | 1.00+ / 0.50 / 0.00 | 0.00- / 0.50+ / 0.00 | - [1] |" in lines
 
