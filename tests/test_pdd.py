@@ -14,10 +14,12 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, MBRDecoder, load_metric
+from discorank.metrics import evaluate
+from discorank.metrics.discourse import pdd
 from discorank.metrics.discourse.densities import Densities, bins_of, counts
 from discorank.metrics.reps import Block, FloatArray, Ragged
 from discorank.metrics.store import Store
-from discorank.metrics.texts import NO_CONTEXT
+from discorank.metrics.texts import NO_CONTEXT, Comparison
 
 BOUNDED = bounded(max_examples=60, deadline=None, database=None, print_blob=True)
 GOLDEN: Any = json.loads((Path(__file__).parent / "golden" / "pdd" / "cases.json").read_text(encoding="utf-8"))
@@ -40,6 +42,11 @@ def document(labels: list[int] | list[str]) -> Document:
 
 def documents(lists: list[list[int]]) -> list[Document]:
     return [document(labels) for labels in lists]
+
+
+def segments_of(pairs: list[tuple[list[int], list[int]]]) -> list[Comparison]:
+    hypotheses, references = (documents(list(side)) for side in zip(*pairs, strict=True))
+    return metric_of("pdd", schema=SIZE).segments(hypotheses, references, None, None)  # type: ignore[no-any-return]
 
 
 def plain_density(lists: list[list[int]], n: int) -> FloatArray:
@@ -91,8 +98,8 @@ def test_numbers_need_no_schema(case: Any) -> None:
 def test_golden_matrices() -> None:
     golden = GOLDEN["pairwise"]
     texts = documents(golden["docs"])
-    pdd = metric_of("pdd", bins=golden["num_bins_requested"], eps=golden["epsilon"], schema=golden["num_class"])
-    np.testing.assert_allclose(-pdd.pairwise(texts, texts), golden["matrix"], atol=1e-9)
+    metric = metric_of("pdd", bins=golden["num_bins_requested"], eps=golden["epsilon"], schema=golden["num_class"])
+    np.testing.assert_allclose(-metric.pairwise(texts, texts), golden["matrix"], atol=1e-9)
     match = metric_of("role-match", schema=golden["num_class"])
     np.testing.assert_allclose(match.pairwise(texts, texts), golden["exact_match"], atol=1e-9)
 
@@ -169,6 +176,31 @@ def test_sets_are_pooled(pairs: list[tuple[list[int], list[int]]], bins: int, ep
     metric = metric_of("pdd", bins=bins, eps=eps, schema=SIZE)
     found = metric.corpus(documents(hypotheses), documents(references))
     assert found == pytest.approx(plain_pdd(hypotheses, references, bins, eps), rel=1e-11, abs=1e-11)
+
+
+@given(
+    pairs=st.lists(st.tuples(roles, roles), min_size=1, max_size=5),
+    copies=st.lists(st.lists(st.integers(0, 2), min_size=5, max_size=5), min_size=1, max_size=8),
+    bins=st.integers(1, 6),
+    eps=epsilons,
+    terms=st.sampled_from([1, 64, 1 << 20]),
+)
+@BOUNDED
+def test_sums_of_statistics_tell_the_distance_of_any_sets(
+    pairs: list[tuple[list[int], list[int]]], copies: list[list[int]], bins: int, eps: float, terms: int
+) -> None:
+    scorer = metric_of("pdd", bins=bins, eps=eps, schema=SIZE).scorer
+    rows = evaluate.scores_and_statistics(scorer.metric, segments_of(pairs))[1]
+    drawn = np.array(copies)[:, : len(pairs)]
+    drawn[:, 0] += ~drawn.any(axis=1)  # no set is empty
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pdd, "TERMS", terms)
+        found = scorer.aggregate_sums(drawn @ rows, drawn.sum(axis=1).astype(float))
+    for value, some in zip(found, drawn, strict=True):
+        repeated = [pair for pair, n in zip(pairs, some, strict=True) for _ in range(n)]
+        hypotheses, references = [h for h, _ in repeated], [r for _, r in repeated]
+        assert value == pytest.approx(plain_pdd(hypotheses, references, bins, eps), rel=1e-11, abs=1e-11)
+        assert value == pytest.approx(scorer.aggregate(np.repeat(rows, some, axis=0)), rel=1e-11, abs=1e-11)
 
 
 @given(texts=some, bins=st.integers(1, 6), eps=epsilons, data=st.data())

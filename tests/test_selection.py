@@ -19,6 +19,7 @@ from scipy import stats  # type: ignore[import-untyped]
 from discorank import InputError, load_metric
 from discorank.metrics.mixture import Utility
 from discorank.metrics.reps import FloatArray
+from discorank.rerank.selection import scores
 from discorank.rerank.selection.agreement import (
     accuracy_at,
     segment_agreement,
@@ -88,7 +89,7 @@ def test_resamples_and_swaps_are_those_of_the_texts(name: str, data: st.DataObje
     found = scored.resampled(np.array([copies]))[:, 0]
     assert found == pytest.approx([plain(metric, documents, [s] * 4, copies) for s in scored.systems], abs=1e-9)
     mask = data.draw(st.lists(st.integers(0, 1), min_size=4, max_size=4))
-    x, y = scored.swaps(np.array([mask])).pair(0, 2)
+    x, y = next(scored.swaps(np.array([mask]))).pair(0, 2)
     first = ["S2" if bit else "S0" for bit in mask]
     second = ["S0" if bit else "S2" for bit in mask]
     assert x[0] == pytest.approx(plain(metric, documents, first, [1] * 4), abs=1e-9)
@@ -106,10 +107,21 @@ def test_scores_that_sums_do_not_tell_are_made_from_rows() -> None:
     rows = np.array([[[1.0], [5.0], [2.0]], [[4.0], [0.0], [9.0]]])
     scored = Scored("median", True, ("A", "B"), (Part(1.0, Median(), rows, np.array([0, 0, 1])),))
     assert scored.resampled(np.array([[1, 1], [1, 0], [0, 3]])).tolist() == [[2, 3, 2], [4, 2, 9]]
-    x, y = scored.swaps(np.array([[0, 1]])).pair(0, 1)
+    x, y = next(scored.swaps(np.array([[0, 1]]))).pair(0, 1)
     assert (x.tolist(), y.tolist()) == ([5.0], [2.0])
     found = judge(scored, draws=8)  # swapping the second document: |5 - 2| >= |2 - 4|
     assert (found.exact, found.pairs[0].p) == (True, 1.0)
+
+
+@pytest.mark.parametrize("cells", [1, 60, 100])
+def test_draws_that_come_in_pieces_are_the_same_draws(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    scored = score_systems(load_metric("chrf"), corpus(12, rates=(0.2, 0.4, 0.6)))
+    whole = judge(scored, 50)
+    monkeypatch.setattr(scores, "CELLS", cells)
+    assert len(list(scored.swaps(np.zeros((50, 12), np.int64)))) > 10
+    found = judge(scored, 50)
+    assert found.pairs == whole.pairs
+    assert (found.low.tolist(), found.high.tolist()) == (whole.low.tolist(), whole.high.tolist())
 
 
 def test_a_metric_of_documents_reads_segments_as_sentences() -> None:

@@ -21,7 +21,7 @@ from ..base import Info
 from ..errors import InputError
 from ..reps import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ..settings import settings
-from .densities import Densities, counts
+from .densities import TERMS, Densities, counts, in_parts
 from .roles import RoleMetric, RoleScorer
 
 
@@ -140,24 +140,37 @@ class PDDScorer(RoleScorer):
                     yield n, np.flatnonzero(rows), np.flatnonzero(columns)
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
-        """Per block the longest lengths of either side, and the counts of either side in every number of bins."""
+        """Per block: whether a text of either side has n sentences or more, and the counts of either side in n bins.
+
+        Both for every n up to `bins`, so that sums of rows tell N and the pooled counts of any set of blocks.
+        """
         roles = reps["roles"]
         groups = [Ragged.of_rows([getattr(block, side) for block in blocks]) for side in ("hypotheses", "references")]
-        columns = [np.maximum.reduceat(roles.lengths[g.values], g.offsets[:-1])[:, None] for g in groups]
+        longest = [np.maximum.reduceat(roles.lengths[g.values], g.offsets[:-1])[:, None] for g in groups]
+        columns: list[FloatArray] = [(length >= np.arange(1, self.bins + 1)).astype(float) for length in longest]
         for n in range(1, self.bins + 1):
             for g in groups:
                 owner = np.repeat(np.arange(len(blocks)), g.lengths)
                 columns.append(counts(roles[g.values], n, self.schema.size, owner).reshape(len(blocks), -1))
-        return np.concatenate(columns, axis=1).astype(float)
+        return np.concatenate(columns, axis=1)
 
     def aggregate(self, statistics: FloatArray) -> float:
         """PDD of the set of hypotheses from the set of references: counts are pooled, then normalised."""
-        n = int(min(self.bins, *statistics[:, :2].max(axis=0)))
-        if n == 0:
-            return self.worst * self.factor
-        start, width = 2 + n * (n - 1) * self.schema.size, n * self.schema.size
-        pooled = statistics[:, start : start + 2 * width].sum(axis=0).reshape(2, n, self.schema.size)
-        return float(Densities.of(pooled, self.eps).divergences(np.array([0]), np.array([1]))[0]) * self.factor
+        return float(self.aggregate_sums(statistics.sum(axis=0, keepdims=True), np.ones(1))[0])
+
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
+        """PDD [b] of b sets of hypotheses from sets of references."""
+        bins = (sums[:, : 2 * self.bins].reshape(-1, 2, self.bins) > 0).all(axis=1).sum(axis=1)
+        values = np.full(len(sums), self.worst)
+        for n in np.unique(bins[bins > 0]).tolist():
+            start, width = 2 * self.bins + n * (n - 1) * self.schema.size, 2 * n * self.schema.size
+            sets = np.flatnonzero(bins == n)
+            for part in in_parts(np.full(len(sets), width), TERMS):
+                pooled = sums[sets[part], start : start + width].reshape(-1, n, self.schema.size)
+                densities = Densities.of(pooled[:, :, pooled.any(axis=(0, 1))], self.eps)
+                h = np.arange(0, len(pooled), 2)
+                values[sets[part]] = densities.divergences(h, h + 1)
+        return values * self.factor
 
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The number of bins, and the role bins that differ, with the shares of the role in either text."""

@@ -25,6 +25,7 @@ from ...metrics.store import Store
 from .outputs import DocumentOutputs, check_systems
 
 BATCH = 4096  # segments of a system read at once, in whole documents
+CELLS = 1 << 24  # numbers that resamples of all systems sum up at once
 
 
 class Aggregates(Protocol):
@@ -118,6 +119,9 @@ class Scored:
 
     def resampled(self, copies: IntArray) -> FloatArray:
         """Scores [S, b] where document d counts copies[i, d] times in resample i; copies [b, D]."""
+        return np.concatenate([self._resampled(some) for some in self._pieces(copies)], axis=1)
+
+    def _resampled(self, copies: IntArray) -> FloatArray:
         total = np.zeros((len(self.systems), len(copies)))
         for part in self.parts:
             found = part.of_sums(copies.astype(float) @ part.sums)
@@ -128,9 +132,16 @@ class Scored:
         choices = [np.full(self.n_documents, s) for s in range(len(self.systems))]
         return np.array([[part.of_rows(choice, row) for row in copies] for choice in choices])
 
-    def swaps(self, swapped: IntArray) -> Swaps:
-        """The scores of pairs of systems that change places on some documents, swapped [b, D] of 0 and 1."""
-        return Swaps(self, swapped)
+    def swaps(self, swapped: IntArray) -> Iterator[Swaps]:
+        """The scores of pairs of systems that change places on some documents, swapped [b, D] of 0 and 1.
+
+        As many draws come at once as there is room for what they sum up.
+        """
+        return (Swaps(self, some) for some in self._pieces(swapped))
+
+    def _pieces(self, draws: IntArray) -> Iterator[IntArray]:
+        step = max(1, CELLS // sum(part.sums[:, 0].size for part in self.parts))
+        return (draws[start : start + step] for start in range(0, len(draws), step))
 
 
 class Swaps:

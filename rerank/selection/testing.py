@@ -169,11 +169,11 @@ def _randomised(
     large = np.zeros(len(indices), np.int64)
     total, exact, masks = assignments(scored.n_documents, draws, seed)
     for swapped in masks:
-        swaps = scored.swaps(swapped)
-        for i, (a, b) in enumerate(indices):
-            x, y = swaps.pair(a, b)
-            close = CLOSE * max(abs(scores[a]), abs(scores[b]))
-            large[i] += np.count_nonzero(~(np.abs(x - y) < abs(scores[a] - scores[b]) - close))
+        for swaps in scored.swaps(swapped):
+            for i, (a, b) in enumerate(indices):
+                x, y = swaps.pair(a, b)
+                close = CLOSE * max(abs(scores[a]), abs(scores[b]))
+                large[i] += np.count_nonzero(~(np.abs(x - y) < abs(scores[a] - scores[b]) - close))
         progress(len(swapped))
     return large, total, exact
 
