@@ -22,6 +22,7 @@ from .texts import Comparison
 if TYPE_CHECKING:
     from .base import Metric, Scorer
 
+Columns = Sequence[Sequence[Comparison]]
 LIST_CELLS = 1 << 22  # cells of one list above which it is compared some rows at a time
 
 
@@ -30,14 +31,19 @@ def matrices(metric: Metric, comparisons: Sequence[Comparison], store: Store | N
     wanted = metric.info.needs_references
     empty = [not c.hypotheses or (wanted and not c.references) for c in comparisons]
     columns = [columns_of(metric, c) for c, none in zip(comparisons, empty, strict=True) if not none]
-    units = [unit for some in columns for unit in some]
-    found = _matrices(metric.scorer, [c for unit in units for c in unit], store or Store(metric.scorer))
-    each = iter([_mean(found, unit) for unit in _consecutive(units)])
-    means = (np.concatenate([next(each) for _ in some], axis=1) if len(some) > 1 else next(each) for some in columns)
+    means = iter(of_columns(metric.scorer, columns, store or Store(metric.scorer)))
     return [
         np.zeros((len(c.hypotheses), len(c.references) if wanted else 1)) if none else next(means)
         for c, none in zip(comparisons, empty, strict=True)
     ]
+
+
+def of_columns(scorer: Scorer, columns: Sequence[Columns], store: Store) -> list[FloatArray]:
+    """The matrix of every list, given as `columns_of` gives it, in the paper's direction."""
+    units = [unit for some in columns for unit in some]
+    found = _matrices(scorer, [c for unit in units for c in unit], store)
+    each = iter([_mean(found, unit) for unit in _consecutive(units)])
+    return [np.concatenate([next(each) for _ in some], axis=1) if len(some) > 1 else next(each) for some in columns]
 
 
 def _matrices(scorer: Scorer, comparisons: Sequence[Comparison], store: Store) -> list[FloatArray]:

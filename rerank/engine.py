@@ -110,38 +110,51 @@ class LocalEngine:
         """
         try:
             return list(self._together(tasks))
-        except DiscorankError as error:
-            if len(tasks) == 1:
-                return [error]
         except Exception as error:
             if len(tasks) == 1:
-                problem = MetricError(f"{type(error).__name__}: {error}", where=tasks[0].metric.signature())
-                problem.__cause__ = error
-                return [problem]
+                return [problem_of(tasks[0], error)]
         return [result for task in tasks for result in self._values([task])]
 
     def _together(self, tasks: Sequence[Task]) -> list[Result]:
-        plan: dict[Metric, list[tuple[int, int]]] = {}
-        for i, task in enumerate(tasks):
-            for p, (_, part) in enumerate(task.metric.parts):
-                plan.setdefault(part, []).append((i, p))
         found: dict[tuple[int, int], tuple[FloatArray, FloatArray | None]] = {}
         cut = [0] * len(tasks)
-        for metric, places in plan.items():
+        for metric, places in places_of(tasks).items():
             store = self._store(metric)
             lists = [(tasks[i].comparisons[p], tasks[i]) for i, p in places]
             found.update(zip(places, expectations(metric, store, lists), strict=True))
             for (i, _), (comparison, _) in zip(places, lists, strict=True) if metric.info.bucketed else ():
                 cut[i] = max(cut[i], *(store.cut_of(column) for column in columns_of(metric, comparison)))
         return [
-            _result(task, [found[i, p] for p in range(len(task.comparisons))], CUTS[cut[i]])
-            for i, task in enumerate(tasks)
+            result_of(task, [found[i, p] for p in range(len(task.comparisons))], cut[i]) for i, task in enumerate(tasks)
         ]
 
     def _store(self, metric: Metric) -> Store:
         if metric not in self.stores:
             self.stores[metric] = Store(metric.scorer, self.cache)
         return self.stores[metric]
+
+
+def places_of(tasks: Sequence[Task]) -> dict[Metric, list[tuple[int, int]]]:
+    """Which (task, part) every metric is."""
+    places: dict[Metric, list[tuple[int, int]]] = {}
+    for i, task in enumerate(tasks):
+        for p, (_, part) in enumerate(task.metric.parts):
+            places.setdefault(part, []).append((i, p))
+    return places
+
+
+def problem_of(task: Task, error: Exception) -> DiscorankError:
+    """What went wrong with a list, as its result."""
+    if isinstance(error, DiscorankError):
+        return error
+    problem = MetricError(f"{type(error).__name__}: {error}", where=task.metric.signature())
+    problem.__cause__ = error
+    return problem
+
+
+def is_linear(metric: Metric, task: Task) -> bool:
+    """Whether the list is valued without its matrix."""
+    return metric.info.linear and not task.keep_matrix
 
 
 def expectations(
@@ -151,21 +164,25 @@ def expectations(
 
     The matrix [H, R] comes with them where the task keeps it.
     """
-    linear = [metric.info.linear and not task.keep_matrix for _, task in lists]
+    linear = [is_linear(metric, task) for _, task in lists]
     rest = [pair for pair, short in zip(lists, linear, strict=True) if not short]
     whole = iter(matrices(metric, [comparison for comparison, _ in rest], store))
     result: list[tuple[FloatArray, FloatArray | None]] = []
     for (comparison, task), short in zip(lists, linear, strict=True):
         if short:
-            result.append((_linear(metric, store, comparison, task), None))
-            continue
-        u = next(whole)
-        weights, own = (task.weights, task.own) if metric.info.needs_references else (np.ones(1), None)
-        result.append((expected_utility(u, weights, own), u if task.keep_matrix else None))
+            result.append((linear_form(metric, store, comparison, task), None))
+        else:
+            result.append(reduced(metric, task, next(whole)))
     return result
 
 
-def _linear(metric: Metric, store: Store, comparison: Comparison, task: Task) -> FloatArray:
+def reduced(metric: Metric, task: Task, u: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    """Expected values [H] from the whole matrix of a list, and the matrix where the task keeps it."""
+    weights, own = (task.weights, task.own) if metric.info.needs_references else (np.ones(1), None)
+    return expected_utility(u, weights, own), u if task.keep_matrix else None
+
+
+def linear_form(metric: Metric, store: Store, comparison: Comparison, task: Task) -> FloatArray:
     """The linear form, averaged over the sentences of documents; the self pair is taken out afterwards."""
     scorer, total = metric.scorer, task.weights.sum()
     units = lift(metric, comparison)
@@ -201,9 +218,10 @@ def _without_self(
     return found
 
 
-def _result(task: Task, found: Sequence[tuple[FloatArray, FloatArray | None]], flags: tuple[str, ...]) -> Result:
+def result_of(task: Task, found: Sequence[tuple[FloatArray, FloatArray | None]], cut: int) -> Result:
+    """The result from the values of every part, and the most that was left out of a text (see `Scorer.prepare`)."""
     kept = tuple(u for _, u in found if u is not None)
-    return Result(np.array([values for values, _ in found]), kept if task.keep_matrix else (), flags)
+    return Result(np.array([values for values, _ in found]), kept if task.keep_matrix else (), CUTS[cut])
 
 
 def _size(task: Task) -> int:
