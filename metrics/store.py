@@ -39,6 +39,11 @@ class Fresh(NamedTuple):
         reps, lengths, cut = zip(*parts, strict=True)
         return cls(Reps.concat(reps), np.concatenate(lengths), np.concatenate(cut))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.reps.nbytes + self.lengths.nbytes + self.cut.nbytes
+
     def take(self, rows: IntArray) -> Fresh:
         """The given items, in that order."""
         return Fresh(self.reps.take(rows), self.lengths[rows], self.cut[rows])

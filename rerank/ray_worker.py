@@ -1,51 +1,68 @@
-"""What a Ray actor does: the local engine on the blocks of lists it is sent, with metrics loaded once.
+"""What a Ray actor does: the local engine on the blocks of lists it is sent, or one stage of some, with loaded metrics.
 
 Metrics are sent once and named by number afterwards: a copy that came with a list would be loaded again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from ..metrics.base import Metric
+from ..metrics.base import Metric, Scorer
 from ..metrics.cache import Cache
 from ..metrics.errors import DiscorankError
 from ..metrics.mixture import Mix
-from .engine import LocalEngine, Result, Task
+from ..metrics.reps import FloatArray
+from ..metrics.store import Fresh
+from ..metrics.texts import Comparison
+from .engine import LocalEngine, Result, Task, problem_of
+from .ray_stages import Compared, Share, Tile, results
+
+SHARES = 4  # of groups that are kept for further steps
+T = TypeVar("T")
 
 
 class Sent(NamedTuple):
     """A task on its way to a worker."""
 
     key: int
-    cost: int  # characters and pairs
+    characters: int
+    pairs: int
     parts: tuple[tuple[float, int], ...]  # (weight, number of the metric) of its utility
-    rest: tuple[Any, ...]  # the other fields of the task
+    id: str
+    comparisons: tuple[Comparison, ...]
+    weights: FloatArray
+    own: FloatArray | None
+    keep_matrix: bool
 
     @classmethod
     def of(cls, key: int, task: Task, numbers: dict[Metric, int]) -> Sent:
         """The task with its metrics named by number."""
         parts = tuple((weight, numbers[part]) for weight, part in task.metric.parts)
-        return cls(key, _cost(task), parts, (task.id, *task[2:]))
-
-    @property
-    def id(self) -> str:
-        """The list's id."""
-        return str(self.rest[0])
+        return cls(key, *_amounts(task), parts, task.id, *task[2:])
 
     def task(self, metrics: Sequence[Metric]) -> Task:
         """The task, with the metrics of this process."""
         mix = Mix(tuple((weight, metrics[number]) for weight, number in self.parts))
-        return Task(self.rest[0], mix, *self.rest[1:])
+        return Task(self.id, mix, self.comparisons, self.weights, self.own, self.keep_matrix)
 
 
 class Done(NamedTuple):
-    """What came of a block."""
+    """What came of a step."""
 
-    results: list[tuple[int, Result | DiscorankError]]
     seconds: float
+    results: list[tuple[int, Result | DiscorankError]]  # of lists that are finished
+    nbytes: int = 0  # of what stays in the object store
+    error: DiscorankError | None = None  # the stage failed; of whichever list
+
+
+class Loaded(NamedTuple):
+    """What came of loading metrics."""
+
+    error: DiscorankError | None
+    pairwise: frozenset[int] = frozenset()  # numbers of metrics that run a model on pairs
 
 
 class Worker:
@@ -56,36 +73,114 @@ class Worker:
     """
 
     def __init__(self, cache: tuple[str, int] | None) -> None:
-        self.engine = LocalEngine(Cache(*cache) if cache else None)
+        self.cache = cache
+        self.engine: LocalEngine | None = None
         self.metrics: list[Metric] = []
+        self.shares: dict[tuple[int, int], Share] = {}
 
-    def load(self, metrics: Sequence[Metric]) -> DiscorankError | None:
-        """Loads those of the metrics that are new here; returns why one cannot be loaded."""
+    def load(self, metrics: Sequence[Metric]) -> Loaded:
+        """Loads those of the metrics that are new here."""
         new = metrics[len(self.metrics) :]
         try:
+            if self.engine is None:  # in the thread that uses the cache
+                self.engine = LocalEngine(Cache(*self.cache) if self.cache else None)
+                warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # the object store's are not
             self.engine.load(new)
         except DiscorankError as error:
-            return error
+            return Loaded(error)
         self.metrics += new
-        return None
+        on_pairs = [type(metric.scorer).pair_cost is not Scorer.pair_cost for metric in self.metrics]
+        return Loaded(None, frozenset(n for n, runs in enumerate(on_pairs) if runs))
+
+    def pulse(self) -> None:
+        """Answers, as long as the process lives."""
 
     def value(self, block: Sequence[Sent]) -> Done:
         """The results of a block."""
         start = perf_counter()
         results: list[tuple[int, Result | DiscorankError]] = []
         for sent in block:
-            self.engine.submit(sent.key, sent.task(self.metrics))
+            self._engine.submit(sent.key, sent.task(self.metrics))
         while len(results) < len(block):
-            results += self.engine.collect()
-        return Done(results, perf_counter() - start)
+            results += self._engine.collect()
+        return Done(perf_counter() - start, results)
+
+    def represent(
+        self, group: int, block: Sequence[Sent], metric: int, chunk: int, chunks: int
+    ) -> tuple[Fresh | None, Done]:
+        """The representations of a chunk of a group's texts."""
+
+        def run() -> Fresh | None:
+            return self._share(group, block, metric).represent(chunk, chunks, self._engine.cache)
+
+        return self._stage(block, run, lambda fresh: fresh.nbytes if fresh else 0)
+
+    def join(self, *chunks: Fresh | None) -> tuple[Fresh | None, Done]:
+        """Chunks as one, in order."""
+        return self._stage(
+            (), lambda: Fresh.concat([chunk for chunk in chunks if chunk is not None]), lambda fresh: fresh.nbytes
+        )
+
+    def compare(
+        self, group: int, block: Sequence[Sent], metric: int, tiles: Sequence[Tile], fresh: Fresh
+    ) -> tuple[list[Compared] | None, Done]:
+        """The values of some tiles of a group's matrices."""
+        return self._stage(
+            block,
+            lambda: self._share(group, block, metric).compare(fresh, tiles),
+            lambda found: sum(piece.values.nbytes for piece in found),
+        )
+
+    def reduce(
+        self, group: int, block: Sequence[Sent], layout: Sequence[tuple[int, bool, int]], *values: Any
+    ) -> tuple[None, Done]:
+        """The results of a group; layout: of every metric its number, whether `values` has its
+        representations, and how many steps of tiles follow these."""
+
+        def run() -> list[tuple[int, Result | DiscorankError]]:
+            found, at = {}, 0
+            for metric, linear, tiles in layout:
+                pieces = [piece for some in values[at + linear : at + linear + tiles] for piece in some]
+                found |= self._share(group, block, metric).reduce(values[at] if linear else None, pieces)
+                at += linear + tiles
+            tasks = [sent.task(self.metrics) for sent in block]
+            return [(sent.key, result) for sent, result in zip(block, results(tasks, found), strict=True)]
+
+        keyed, done = self._stage(block, run, lambda _: 0)
+        return None, done._replace(results=keyed or [])
+
+    @property
+    def _engine(self) -> LocalEngine:
+        if self.engine is None:
+            raise RuntimeError("nothing is loaded")
+        return self.engine
+
+    def _share(self, group: int, block: Sequence[Sent], metric: int) -> Share:
+        """A metric's part in a group; several steps of a group are often done by one worker."""
+        if (group, metric) not in self.shares:
+            while len(self.shares) >= SHARES:
+                del self.shares[next(iter(self.shares))]
+            self.shares[group, metric] = Share(self.metrics[metric], [sent.task(self.metrics) for sent in block])
+        return self.shares[group, metric]
+
+    def _stage(
+        self, block: Sequence[Sent], run: Callable[[], T], size: Callable[[T], int]
+    ) -> tuple[T | None, Done]:
+        """What `run` returns, or why it failed."""
+        start = perf_counter()
+        try:
+            found = run()
+        except Exception as error:
+            return None, Done(perf_counter() - start, [], error=problem_of(block[0].task(self.metrics), error))
+        return found, Done(perf_counter() - start, [], size(found))
 
 
-def _cost(task: Task) -> int:
+def _amounts(task: Task) -> tuple[int, int]:
     """Characters and pairs of a task."""
-    total = 0
+    characters = pairs = 0
     for comparison in task.comparisons:
         square = comparison.references is comparison.hypotheses
         items = comparison.hypotheses if square else comparison.hypotheses + comparison.references
-        total += sum(len(str(item.text)) for item in items)
-        total += len(comparison.hypotheses) * max(1, len(comparison.references))
-    return 1 + total
+        characters += 1 + sum(len(str(item.text)) for item in items)
+        pairs += len(comparison.hypotheses) * max(1, len(comparison.references))
+    return characters, pairs
