@@ -23,8 +23,10 @@ from typing import Any, NamedTuple, Self
 from ..metrics.base import Metric
 from ..metrics.cache import Cache
 from ..metrics.errors import DiscorankError, MetricError, ModelLoadError, ResourceError
+from ..metrics.meter import Metered
 from ..metrics.mixture import Utility
 from .engine import Result, Task
+from .meter import Status, WorkerMeter
 from .ray_settings import RaySettings
 from .ray_worker import Done, Sent, Worker
 
@@ -46,6 +48,7 @@ class _Block(NamedTuple):
 class _Actor:
     handle: Any
     loading: Any  # Ray's name of the outcome of loading; None once loaded
+    meter: WorkerMeter
     blocks: deque[_Block] = field(default_factory=deque)  # in the order it works on them
     since: float = 0.0  # when it began with the first of them
 
@@ -74,8 +77,7 @@ class RayEngine:
         self.deaths = 0  # since something was finished
         self.last_alive = monotonic()  # when there was a loaded actor
         self.begun = monotonic()  # when the first actor was loaded
-        self.died = 0  # actors, in all
-        self.work_seconds = 0.0  # of all actors together
+        self.waited_seconds = 0.0  # for actors
 
     def load(self, metrics: Sequence[Utility]) -> None:
         """Starts the actors if need be and waits until the first has loaded the metrics.
@@ -90,14 +92,14 @@ class RayEngine:
                 self.metrics.append(part)
         if not self.actors:
             self._connect()
-            self.actors = [self._new() for _ in range(self._count())]
+            self.actors = [self._new(WorkerMeter(f"actor {i}")) for i in range(1, self._count() + 1)]
         else:
             for actor in self.actors:
-                actor.loading = actor.handle.load.remote(self.metrics)
+                actor.loading, actor.meter = actor.handle.load.remote(self.metrics), WorkerMeter(actor.meter.name)
         self.last_alive = monotonic()
         while not any(actor.loading is None for actor in self.actors):
             self._wait()
-        self.begun, self.work_seconds = monotonic(), 0.0
+        self.begun, self.waited_seconds = monotonic(), 0.0
 
     def submit(self, key: int, task: Task) -> None:
         """Takes a list."""
@@ -116,15 +118,11 @@ class RayEngine:
         done, self.done = self.done, []
         return done
 
-    def summary(self) -> str:
-        """How many actors there are and how busy they were, for people."""
-        alive = sum(actor.loading is None for actor in self.actors)
-        seconds = monotonic() - self.begun
-        share = self.work_seconds / max(1e-9, seconds * len(self.actors))
-        return (
-            f"ray: {alive} of {len(self.actors)} actors alive, {self.died} died; "
-            f"{self.work_seconds:.1f} s of work in {seconds:.1f} s ({share:.0%} busy)"
-        )
+    def status(self) -> Status:
+        """The work that the actors have done, and how long this process waited for them."""
+        workers = tuple(actor.meter.status() for actor in self.actors)
+        work = sum((worker.work for worker in workers), Metered())
+        return Status(work, monotonic() - self.begun, self.waited_seconds, workers)
 
     def close(self) -> None:
         """Stops the actors, and Ray if it was started here."""
@@ -182,7 +180,7 @@ class RayEngine:
         given = self.settings.gpus_per_actor
         return float(self.ray.cluster_resources().get("GPU", 0) > 0) if given is None else given
 
-    def _new(self) -> _Actor:
+    def _new(self, meter: WorkerMeter) -> _Actor:
         cpus = self.settings.cpus_per_actor
         threads = str(max(1, int(cpus)))
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -190,7 +188,7 @@ class RayEngine:
             num_cpus=cpus, num_gpus=self._gpus(), runtime_env={"env_vars": dict.fromkeys(names, threads)}
         )
         handle = remote(Worker).remote(self.cache)
-        return _Actor(handle, handle.load.remote(self.metrics))
+        return _Actor(handle, handle.load.remote(self.metrics), meter)
 
     def _send(self) -> None:
         """Gives every loaded actor its blocks, one each before any gets a second."""
@@ -229,7 +227,9 @@ class RayEngine:
         """Waits until something is ready, a little while at most, and takes all that is."""
         names = [actor.loading for actor in self.actors if actor.loading is not None]
         names += [block.reference for actor in self.actors for block in actor.blocks]
+        start = monotonic()
         self.ray.wait(names, num_returns=1, timeout=LOOK_SECONDS)
+        self.waited_seconds += monotonic() - start
         ready = set(self.ray.wait(names, num_returns=len(names), timeout=0)[0])
         for i, actor in enumerate(self.actors):
             try:
@@ -248,7 +248,7 @@ class RayEngine:
             actor.since = monotonic()
             self.deaths = 0
             self.done += done.results
-            self.work_seconds += done.seconds
+            actor.meter.add(done.work, done.seconds)
             for key, _ in done.results:
                 self.tries.pop(key, None)
             if done.seconds < SHORT_SECONDS and block.cost > self.size / 2:
@@ -260,6 +260,7 @@ class RayEngine:
         if error is not None:
             raise error
         actor.loading = None
+        actor.meter.loaded()
 
     def _replaced(self, actor: _Actor, error: Exception) -> _Actor:
         """A new actor in the place of one that failed; its blocks wait again, the one at work list by list."""
@@ -267,14 +268,14 @@ class RayEngine:
         if isinstance(error, self.ray.exceptions.RayTaskError) and actor.loading is not None:
             raise ModelLoadError(_reason(error), where="a worker of the Ray engine") from error
         self.deaths += 1
-        self.died += 1
+        actor.meter.lost()
         if self.deaths > self.settings.restarts:
             found = f"{self.deaths} workers in a row died with nothing finished; the last: {_reason(error)}"
             raise ResourceError(found, where="engine ray", fix=FIX)
         first, *others = actor.blocks or (_Block([], 0),)
         back = [_Block([task], task.cost, alone=True) for task in first.tasks if not self._given_up(task, first, error)]
         self.again.extendleft(reversed([*back, *others]))
-        return self._new()
+        return self._new(actor.meter)
 
     def _given_up(self, task: Sent, block: _Block, error: Exception) -> bool:
         """Whether a list was alone once too often when its worker died; then it has its error."""

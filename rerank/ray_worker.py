@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ..metrics.base import Metric
 from ..metrics.cache import Cache
 from ..metrics.errors import DiscorankError
+from ..metrics.meter import Metered
 from ..metrics.mixture import Mix
 from .engine import LocalEngine, Result, Task
 
@@ -46,6 +47,7 @@ class Done(NamedTuple):
 
     results: list[tuple[int, Result | DiscorankError]]
     seconds: float
+    work: Metered
 
 
 class Worker:
@@ -77,7 +79,7 @@ class Worker:
             self.engine.submit(sent.key, sent.task(self.metrics))
         while len(results) < len(block):
             results += self.engine.collect()
-        return Done(results, perf_counter() - start)
+        return Done(results, perf_counter() - start, self.engine.meter.take())
 
 
 def _cost(task: Task) -> int:
