@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from discorank import load_metric
-from discorank.metrics.base import Metric
 from discorank.metrics.cache import Cache
 from discorank.metrics.meter import STAGES, Meter, Metered
 from discorank.rerank.engine import LocalEngine
@@ -22,7 +22,7 @@ LISTS = [
 ]
 
 
-def status_of(utility: str | Metric, cache: Cache | None = None) -> Metered:
+def status_of(utility: Any, cache: Cache | None = None) -> Metered:
     engine = LocalEngine(cache)
     list(MBRDecoder(utility=utility).decode(LISTS, engine))
     return engine.status().work
