@@ -13,6 +13,7 @@ import numpy as np
 from . import cache
 from .batches import in_batches
 from .errors import MetricError
+from .meter import Meter
 from .reps import Block, IntArray, Reps
 from .texts import Comparison, Document, Item
 
@@ -66,10 +67,10 @@ def _parts(item: Item) -> Iterator[str]:
 
 
 class Store:
-    """The distinct items seen so far and their representations."""
+    """The distinct items seen so far and their representations; what that took is counted into the meter."""
 
-    def __init__(self, scorer: Scorer, cache: cache.Cache | None = None) -> None:
-        self.scorer, self.cache = scorer, cache
+    def __init__(self, scorer: Scorer, cache: cache.Cache | None = None, meter: Meter | None = None) -> None:
+        self.scorer, self.cache, self.meter = scorer, cache, meter or Meter()
         self.row: dict[Item, int] = {}
         self.lengths: IntArray = np.empty(0, np.int64)
         self.cut: IntArray = np.empty(0, np.int64)
@@ -77,9 +78,9 @@ class Store:
         self.text_bytes = 0
 
     @classmethod
-    def holding(cls, scorer: Scorer, row: dict[Item, int], fresh: Fresh) -> Self:
+    def holding(cls, scorer: Scorer, row: dict[Item, int], fresh: Fresh, meter: Meter) -> Self:
         """A store of items that were represented elsewhere; `row` says which row of `fresh` an item has."""
-        store = cls(scorer)
+        store = cls(scorer, meter=meter)
         store.row, (store.reps, store.lengths, store.cut) = row, fresh
         return store
 
@@ -132,17 +133,27 @@ class Store:
     def _known(self, kept: cache.Cache, new: Sequence[Item]) -> Fresh:
         """What the cache has of these items, and the rest made and given to it."""
         keys = [cache.key(self.scorer.identity, *_parts(item)) for item in new]
-        found = {key: reps for key, reps in kept.get(keys).items() if {"#lengths", "#cut"} <= reps.columns.keys()}
+        with self.meter.stage("cache"):
+            found = {key: reps for key, reps in kept.get(keys).items() if {"#lengths", "#cut"} <= reps.columns.keys()}
         missing = [i for i, key in enumerate(keys) if key not in found]
         if missing:
             made = self._made([new[i] for i in missing])
             added = {keys[i]: made.take(np.array([n])).packed() for n, i in enumerate(missing)}
-            kept.put(added)
+            with self.meter.stage("cache"):
+                kept.put(added)
             found |= added
+        self.meter.count(cached_texts=len(new) - len(missing))
         return Fresh.unpacked(Reps.concat([found[key] for key in keys]))
 
     def _made(self, new: Sequence[Item]) -> Fresh:
-        prepared, lengths = self.scorer.prepare(new)
+        with self.meter.stage("prepare"):
+            prepared, lengths = self.scorer.prepare(new)
+        with self.meter.stage("represent"):
+            fresh = self._represented(new, prepared, lengths)
+        self.meter.count(texts=len(new), tokens=int(lengths.sum()))
+        return fresh
+
+    def _represented(self, new: Sequence[Item], prepared: Reps, lengths: IntArray) -> Fresh:
         cut = prepared.columns.get("cut", np.zeros(len(new), np.int64))
         if self.scorer.info.bucketed:
             parts, places = in_batches(

@@ -17,11 +17,13 @@ from ..metrics.cache import Cache
 from ..metrics.documents import columns_of, lift
 from ..metrics.errors import DiscorankError, MetricError
 from ..metrics.evaluate import Folded, matrices
+from ..metrics.meter import Meter
 from ..metrics.mixture import Utility
 from ..metrics.reps import Block, FloatArray
 from ..metrics.store import Store
 from ..metrics.texts import Comparison
 from .choice import expected_utility, without_own
+from .meter import Status
 
 STORE_BYTES = 1 << 26  # representations kept for later lists
 FIRST_WAVE = 1 << 16  # characters handed to the metric at once, to begin with
@@ -61,6 +63,9 @@ class Engine(Protocol):
     def collect(self) -> list[tuple[int, Result | DiscorankError]]:
         """Waits until something submitted is done and returns all that is; a list that fails has its error."""
 
+    def status(self) -> Status:
+        """The work done since the engine was loaded."""
+
 
 class LocalEngine:
     """Loaded scorers in this process, one store of representations for each.
@@ -74,12 +79,16 @@ class LocalEngine:
         self.waiting: list[tuple[int, Task]] = []
         self.stores: dict[Metric, Store] = {}
         self.wave = FIRST_WAVE
+        self.meter = Meter()
+        self.begun = perf_counter()
 
     def load(self, metrics: Sequence[Utility]) -> None:
         """Loads the scorers; errors as `Metric.load`."""
         for metric in metrics:
             for _, part in metric.parts:
                 self._store(part)
+        self.meter.take()
+        self.begun = perf_counter()
 
     def submit(self, key: int, task: Task) -> None:
         """Takes a list."""
@@ -102,6 +111,10 @@ class LocalEngine:
         elif seconds > LONG_SECONDS:
             self.wave = max(1, self.wave // 2)
         return [(key, result) for (key, _), result in zip(wave, found, strict=True)]
+
+    def status(self) -> Status:
+        """The work done here."""
+        return Status(self.meter.now, perf_counter() - self.begun)
 
     def _values(self, tasks: Sequence[Task]) -> list[Result | DiscorankError]:
         """Results of all tasks together; if that fails, of each alone, so that one bad list costs only itself.
@@ -130,7 +143,7 @@ class LocalEngine:
 
     def _store(self, metric: Metric) -> Store:
         if metric not in self.stores:
-            self.stores[metric] = Store(metric.scorer, self.cache)
+            self.stores[metric] = Store(metric.scorer, self.cache, self.meter)
         return self.stores[metric]
 
 
@@ -172,29 +185,35 @@ def expectations(
         if short:
             result.append((linear_form(metric, store, comparison, task), None))
         else:
-            result.append(reduced(metric, task, next(whole)))
+            result.append(reduced(metric, task, next(whole), store.meter))
     return result
 
 
-def reduced(metric: Metric, task: Task, u: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+def reduced(metric: Metric, task: Task, u: FloatArray, meter: Meter) -> tuple[FloatArray, FloatArray | None]:
     """Expected values [H] from the whole matrix of a list, and the matrix where the task keeps it."""
     weights, own = (task.weights, task.own) if metric.info.needs_references else (np.ones(1), None)
-    return expected_utility(u, weights, own), u if task.keep_matrix else None
+    with meter.stage("choose"):
+        values = expected_utility(u, weights, own)
+    return values, u if task.keep_matrix else None
 
 
 def linear_form(metric: Metric, store: Store, comparison: Comparison, task: Task) -> FloatArray:
     """The linear form, averaged over the sentences of documents; the self pair is taken out afterwards."""
     scorer, total = metric.scorer, task.weights.sum()
     units = lift(metric, comparison)
-    values = np.zeros(len(comparison.hypotheses))
-    for block in store.add(units):
-        small, rows, columns = Folded.of(block)
-        weights = task.weights if columns is None else np.bincount(columns, task.weights, len(small.references))
-        expected = scorer.expected(store.reps, [small], [weights / total])[0]
-        expected = expected if rows is None else expected[rows]
-        if task.own is not None:
-            expected = _without_self(scorer, store, block, expected, task.weights, task.own)
-        values += expected
+    values, pairs = np.zeros(len(comparison.hypotheses)), 0
+    blocks = store.add(units)
+    with store.meter.stage("compare"):
+        for block in blocks:
+            small, rows, columns = Folded.of(block)
+            weights = task.weights if columns is None else np.bincount(columns, task.weights, len(small.references))
+            expected = scorer.expected(store.reps, [small], [weights / total])[0]
+            expected = expected if rows is None else expected[rows]
+            if task.own is not None:
+                expected = _without_self(scorer, store, block, expected, task.weights, task.own)
+            values += expected
+            pairs += small.cells
+    store.meter.count(pairs=pairs)
     return values / len(units)
 
 

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any
 
 from ..metrics.base import Metric
-from .ray_blocks import BLOCK_SECONDS, Kind, Rates, Step
+from .ray_blocks import BLOCK_SECONDS, Amounts, Kind, Rates, Step
 from .ray_stages import Tile
 from .ray_worker import Sent
 
@@ -30,8 +30,8 @@ class _Stages:
     tiles: list[list[Tile]]  # what each step of comparing does
     linear: bool  # there is a list that is reduced from representations
     compared: list[Any]  # Ray's names of the values of tiles; None until they are there
-    joined: Any = None  # Ray's name of all representations, while they are needed
-    ready: bool = False  # nothing is left but to reduce
+    joined: Any = None  # Ray's name of all representations, if they are needed in the end
+    represented: bool = False
 
 
 class Group:
@@ -46,6 +46,7 @@ class Group:
         models: how many actors represent.
         comparing: how many actors compare.
         pairwise: numbers of metrics that run a model on pairs.
+        tries: how often what was there of these lists was lost.
     """
 
     def __init__(
@@ -58,16 +59,16 @@ class Group:
         models: int,
         comparing: int,
         pairwise: Iterable[int],
+        tries: int = 0,
     ) -> None:
         self.number, self.tasks, self.texts, self.rates = number, list(tasks), texts, rates
-        self.pairwise = frozenset(pairwise)
+        self.pairwise, self.tries = frozenset(pairwise), tries
         self.nbytes = 0  # in the object store
         self.over = False  # given up, or done: whatever comes changes nothing
         self.stages: dict[int, _Stages] = {}
-        self.characters = sum(sent.characters for sent in tasks)
-        self.pairs = sum(sent.pairs for sent in tasks)
+        self.characters, self.pairs = (sum(sent.amounts[i] for sent in tasks) for i in (0, 1))
         for metric in dict.fromkeys(n for sent in tasks for _, n in sent.parts):
-            chunks = _count(rates.represent(self.characters), models, len(tasks))
+            chunks = _count(rates.of((self.characters, 0)), models, len(tasks))
             tiles, linear = self._tiles(metric, metrics[metric], comparing)
             self.stages[metric] = _Stages([None] * chunks, tiles, linear, [None] * len(tiles))
 
@@ -77,7 +78,7 @@ class Group:
             self._step(
                 "represent",
                 (metric, chunk, len(stages.chunks)),
-                self.rates.represent(self.characters) / len(stages.chunks),
+                (self.characters // len(stages.chunks), 0),
                 "model",
                 (metric, chunk),
             )
@@ -96,44 +97,40 @@ class Group:
                 return []
             chunks, stages.chunks = stages.chunks, []
             if len(chunks) > 1:
-                return [self._step("join", tuple(chunks), 0.0, "compare", (metric, 0), texts=False)]
-        elif step.method == "join":
+                return [self._step("join", tuple(chunks), (0, 0), "compare", (metric, 0))]
+            return self._compare(metric, stages, value)
+        if step.method == "join":
             self.nbytes -= nbytes  # that of the chunks, which are gone
-        if step.method == "compare":
-            stages.compared[at] = value
-        else:
-            stages.joined = value
-            if stages.tiles:
-                return self._compare(metric, stages)
-        if any(piece is None for piece in stages.compared):
-            return []
-        stages.ready = True
-        if not stages.linear:
-            stages.joined = None
-        return [self._reduce()] if all(one.ready for one in self.stages.values()) else []
+            return self._compare(metric, stages, value)
+        stages.compared[at] = value
+        return self._reduce()
 
-    def _compare(self, metric: int, stages: _Stages) -> list[Step]:
+    def _compare(self, metric: int, stages: _Stages, joined: Any) -> list[Step]:
+        """The steps that read the representations of all texts."""
+        if stages.linear:
+            stages.joined = joined
+        stages.represented = True
         kind: Kind = "model" if metric in self.pairwise else "compare"
-        seconds = self.rates.compare(self.pairs) / len(stages.tiles)
+        amounts = 0, self.pairs // max(1, len(stages.tiles))
         return [
-            self._step("compare", (metric, tiles, stages.joined), seconds, kind, (metric, i))
+            self._step("compare", (metric, tiles, joined), amounts, kind, (metric, i))
             for i, tiles in enumerate(stages.tiles)
-        ]
+        ] or self._reduce()
 
-    def _reduce(self) -> Step:
-        """One step with all that was compared, and the representations of metrics that need no tiles."""
+    def _reduce(self) -> list[Step]:
+        """If all else is done, one step with all that was compared, and the representations that need no tiles."""
+        every = self.stages.values()
+        if not all(one.represented and all(tile is not None for tile in one.compared) for one in every):
+            return []
         layout = [(metric, stages.linear, len(stages.compared)) for metric, stages in self.stages.items()]
-        values = []
-        for stages in self.stages.values():
-            values += [stages.joined] * stages.linear + stages.compared
+        values = [value for one in every for value in [one.joined] * one.linear + one.compared]
         self.stages = {}
-        return self._step("reduce", (layout, *values), 0.0, "compare", (0, 0))
+        return [self._step("reduce", (layout, *values), (0, 0), "compare", (0, 0))]
 
     def _step(
-        self, method: str, arguments: tuple[Any, ...], seconds: float, kind: Kind, place: tuple[int, int], texts: bool = True
+        self, method: str, arguments: tuple[Any, ...], amounts: Amounts, kind: Kind, place: tuple[int, int]
     ) -> Step:
-        given = (self.number, self.texts, *arguments) if texts else arguments
-        return Step(method, given, self.tasks, seconds, kind, self, place)
+        return Step(method, (self.number, self.texts, *arguments), self.tasks, amounts, kind, self, place)
 
     def _tiles(self, number: int, metric: Metric, comparing: int) -> tuple[list[list[Tile]], bool]:
         """Tiles of every list that is not linear, put together for each step, and whether any list is."""
@@ -144,7 +141,7 @@ class Group:
                     linear |= metric.info.linear and not sent.keep_matrix
                     lists.append((comparison, metric.info.linear and not sent.keep_matrix))
         alone = len(self.tasks) == 1
-        count = _count(self.rates.compare(self.pairs), comparing, len(self.tasks))
+        count = _count(self.rates.of((0, self.pairs)), comparing, len(self.tasks))
         tiles = []
         for place, (comparison, is_linear) in enumerate(lists):
             high, wide = len(comparison.hypotheses), len(comparison.references) if metric.info.needs_references else 1

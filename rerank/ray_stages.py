@@ -16,6 +16,7 @@ from ..metrics.base import Metric
 from ..metrics.cache import Cache
 from ..metrics.documents import columns_of, lift
 from ..metrics.evaluate import of_columns
+from ..metrics.meter import Meter
 from ..metrics.reps import FloatArray
 from ..metrics.store import Fresh, Store
 from ..metrics.texts import Comparison, Item
@@ -46,10 +47,11 @@ class Share:
     Args:
         metric: the metric.
         tasks: the lists.
+        meter: what the work is counted into.
     """
 
-    def __init__(self, metric: Metric, tasks: Sequence[Task]) -> None:
-        self.metric = metric
+    def __init__(self, metric: Metric, tasks: Sequence[Task], meter: Meter) -> None:
+        self.metric, self.meter = metric, meter
         self.places = places_of(tasks)[metric]
         self.lists = [(tasks[i], tasks[i].comparisons[p]) for i, p in self.places]
         wanted = metric.info.needs_references
@@ -71,11 +73,11 @@ class Share:
         ends = np.cumsum([_length(item) for item in self.items])
         start, stop = (round(len(ends) and ends[-1] * k / chunks) for k in (chunk, chunk + 1))
         items = self.items[np.searchsorted(ends, start, "right") : np.searchsorted(ends, stop, "right")]
-        return Store(self.metric.scorer, cache).fresh(items) if items else None
+        return Store(self.metric.scorer, cache, self.meter).fresh(items) if items else None
 
     def store(self, fresh: Fresh) -> Store:
         """All chunks one after the other, as a store."""
-        return Store.holding(self.metric.scorer, self.row, fresh)
+        return Store.holding(self.metric.scorer, self.row, fresh, self.meter)
 
     def compare(self, fresh: Fresh, tiles: Sequence[Tile]) -> list[Compared]:
         """The values of some tiles."""
@@ -92,13 +94,13 @@ class Share:
         cut = max((store.cut_of(column) for column in self.columns[place]), default=0)
         return linear_form(self.metric, store, comparison, task), cut
 
-    def reduce(self, fresh: Fresh | None, pieces: Sequence[Compared]) -> dict[tuple[int, int], _Reduced]:
+    def reduce(self, fresh: Fresh | None, pieces: Sequence[Compared]) -> dict[tuple[int, int], Reduced]:
         """Values and cut of every (task, part): from all its tiles, or from representations if it is linear."""
-        found: dict[tuple[int, int], _Reduced] = {}
+        found: dict[tuple[int, int], Reduced] = {}
         for place, ((task, comparison), where) in enumerate(zip(self.lists, self.places, strict=True)):
             if fresh is not None and self.columns[place] and is_linear(self.metric, task):
                 values, cut = self.linear(fresh, place)
-                found[where] = _Reduced(values, None, cut)
+                found[where] = Reduced(values, None, cut)
                 continue
             wide = len(comparison.references) if self.metric.info.needs_references else 1
             u = np.zeros((len(comparison.hypotheses), wide))
@@ -107,17 +109,19 @@ class Share:
                 if tile.place == place:
                     u[tile.top : tile.bottom, tile.left : tile.right] = values
                     cut = max(cut, lost)
-            found[where] = _Reduced(*reduced(self.metric, task, u), cut)
+            found[where] = Reduced(*reduced(self.metric, task, u, self.meter), cut)
         return found
 
 
-class _Reduced(NamedTuple):
+class Reduced(NamedTuple):
+    """What a part of a list is worth."""
+
     values: FloatArray
     matrix: FloatArray | None
     cut: int
 
 
-def results(tasks: Sequence[Task], found: Mapping[tuple[int, int], _Reduced]) -> list[Result]:
+def results(tasks: Sequence[Task], found: Mapping[tuple[int, int], Reduced]) -> list[Result]:
     """The results of lists from those of their parts."""
     parts = [[found[i, p] for p in range(len(task.comparisons))] for i, task in enumerate(tasks)]
     return [

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import islice
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 from ..metrics.base import Metric, Scorer
 from ..metrics.cache import Cache
 from ..metrics.errors import DiscorankError
+from ..metrics.meter import Metered
 from ..metrics.mixture import Mix
 from ..metrics.reps import FloatArray
 from ..metrics.store import Fresh
 from ..metrics.texts import Comparison
 from .engine import LocalEngine, Result, Task, problem_of
-from .ray_stages import Compared, Share, Tile, results
+from .ray_stages import Compared, Reduced, Share, Tile, results
 
 SHARES = 4  # of groups that are kept for further steps
+Layout = tuple[int, bool, int]  # a metric, whether its representations are given, and how many steps of tiles
 T = TypeVar("T")
 
 
@@ -28,8 +31,7 @@ class Sent(NamedTuple):
     """A task on its way to a worker."""
 
     key: int
-    characters: int
-    pairs: int
+    amounts: tuple[int, int]  # characters and pairs
     parts: tuple[tuple[float, int], ...]  # (weight, number of the metric) of its utility
     id: str
     comparisons: tuple[Comparison, ...]
@@ -41,7 +43,7 @@ class Sent(NamedTuple):
     def of(cls, key: int, task: Task, numbers: dict[Metric, int]) -> Sent:
         """The task with its metrics named by number."""
         parts = tuple((weight, numbers[part]) for weight, part in task.metric.parts)
-        return cls(key, *_amounts(task), parts, task.id, *task[2:])
+        return cls(key, _amounts(task), parts, task.id, *task[2:])
 
     def task(self, metrics: Sequence[Metric]) -> Task:
         """The task, with the metrics of this process."""
@@ -53,9 +55,10 @@ class Done(NamedTuple):
     """What came of a step."""
 
     seconds: float
+    work: Metered
     results: list[tuple[int, Result | DiscorankError]]  # of lists that are finished
     nbytes: int = 0  # of what stays in the object store
-    error: DiscorankError | None = None  # the stage failed; of whichever list
+    error: DiscorankError | None = None  # why the step failed
 
 
 class Loaded(NamedTuple):
@@ -66,7 +69,7 @@ class Loaded(NamedTuple):
 
 
 class Worker:
-    """A local engine with loaded metrics.
+    """A local engine with loaded metrics; its methods are called by steps (see `Step`).
 
     Args:
         cache: folder and size of a cache of representations.
@@ -74,7 +77,7 @@ class Worker:
 
     def __init__(self, cache: tuple[str, int] | None) -> None:
         self.cache = cache
-        self.engine: LocalEngine | None = None
+        self.engine = LocalEngine()
         self.metrics: list[Metric] = []
         self.shares: dict[tuple[int, int], Share] = {}
 
@@ -82,9 +85,9 @@ class Worker:
         """Loads those of the metrics that are new here."""
         new = metrics[len(self.metrics) :]
         try:
-            if self.engine is None:  # in the thread that uses the cache
-                self.engine = LocalEngine(Cache(*self.cache) if self.cache else None)
-                warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # the object store's are not
+            if self.cache and self.engine.cache is None:  # opened in the thread that uses it
+                self.engine.cache = Cache(*self.cache)
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # none in the object store is
             self.engine.load(new)
         except DiscorankError as error:
             return Loaded(error)
@@ -100,79 +103,73 @@ class Worker:
         start = perf_counter()
         results: list[tuple[int, Result | DiscorankError]] = []
         for sent in block:
-            self._engine.submit(sent.key, sent.task(self.metrics))
+            self.engine.submit(sent.key, sent.task(self.metrics))
         while len(results) < len(block):
-            results += self._engine.collect()
-        return Done(perf_counter() - start, results)
+            results += self.engine.collect()
+        return Done(perf_counter() - start, self.engine.meter.take(), results)
 
     def represent(
         self, group: int, block: Sequence[Sent], metric: int, chunk: int, chunks: int
     ) -> tuple[Fresh | None, Done]:
-        """The representations of a chunk of a group's texts."""
+        """The representations of a chunk of a group's texts; None where it has none."""
 
         def run() -> Fresh | None:
-            return self._share(group, block, metric).represent(chunk, chunks, self._engine.cache)
+            return self._share(group, block, metric).represent(chunk, chunks, self.engine.cache)
 
         return self._stage(block, run, lambda fresh: fresh.nbytes if fresh else 0)
 
-    def join(self, *chunks: Fresh | None) -> tuple[Fresh | None, Done]:
+    def join(self, group: int, block: Sequence[Sent], *chunks: Fresh | None) -> tuple[Fresh | None, Done]:
         """Chunks as one, in order."""
-        return self._stage(
-            (), lambda: Fresh.concat([chunk for chunk in chunks if chunk is not None]), lambda fresh: fresh.nbytes
-        )
+
+        def run() -> Fresh:
+            return Fresh.concat([chunk for chunk in chunks if chunk is not None])
+
+        return self._stage(block, run, lambda fresh: fresh.nbytes)
 
     def compare(
         self, group: int, block: Sequence[Sent], metric: int, tiles: Sequence[Tile], fresh: Fresh
     ) -> tuple[list[Compared] | None, Done]:
         """The values of some tiles of a group's matrices."""
-        return self._stage(
-            block,
-            lambda: self._share(group, block, metric).compare(fresh, tiles),
-            lambda found: sum(piece.values.nbytes for piece in found),
-        )
 
-    def reduce(
-        self, group: int, block: Sequence[Sent], layout: Sequence[tuple[int, bool, int]], *values: Any
-    ) -> tuple[None, Done]:
-        """The results of a group; layout: of every metric its number, whether `values` has its
-        representations, and how many steps of tiles follow these."""
+        def run() -> list[Compared]:
+            return self._share(group, block, metric).compare(fresh, tiles)
+
+        return self._stage(block, run, lambda found: sum(piece.values.nbytes for piece in found))
+
+    def reduce(self, group: int, block: Sequence[Sent], layout: Sequence[Layout], *values: Any) -> tuple[None, Done]:
+        """The results of a group from all that was compared."""
 
         def run() -> list[tuple[int, Result | DiscorankError]]:
-            found, at = {}, 0
-            for metric, linear, tiles in layout:
-                pieces = [piece for some in values[at + linear : at + linear + tiles] for piece in some]
-                found |= self._share(group, block, metric).reduce(values[at] if linear else None, pieces)
-                at += linear + tiles
+            found: dict[tuple[int, int], Reduced] = {}
+            rest = iter(values)
+            for metric, linear, steps in layout:
+                fresh = next(rest) if linear else None
+                pieces = [piece for some in islice(rest, steps) for piece in some]
+                found |= self._share(group, block, metric).reduce(fresh, pieces)
             tasks = [sent.task(self.metrics) for sent in block]
             return [(sent.key, result) for sent, result in zip(block, results(tasks, found), strict=True)]
 
         keyed, done = self._stage(block, run, lambda _: 0)
         return None, done._replace(results=keyed or [])
 
-    @property
-    def _engine(self) -> LocalEngine:
-        if self.engine is None:
-            raise RuntimeError("nothing is loaded")
-        return self.engine
-
     def _share(self, group: int, block: Sequence[Sent], metric: int) -> Share:
         """A metric's part in a group; several steps of a group are often done by one worker."""
         if (group, metric) not in self.shares:
             while len(self.shares) >= SHARES:
                 del self.shares[next(iter(self.shares))]
-            self.shares[group, metric] = Share(self.metrics[metric], [sent.task(self.metrics) for sent in block])
+            tasks = [sent.task(self.metrics) for sent in block]
+            self.shares[group, metric] = Share(self.metrics[metric], tasks, self.engine.meter)
         return self.shares[group, metric]
 
-    def _stage(
-        self, block: Sequence[Sent], run: Callable[[], T], size: Callable[[T], int]
-    ) -> tuple[T | None, Done]:
-        """What `run` returns, or why it failed."""
+    def _stage(self, block: Sequence[Sent], run: Callable[[], T], size: Callable[[T], int]) -> tuple[T | None, Done]:
+        """What `run` returns, or why it failed, as the local engine would say it."""
         start = perf_counter()
         try:
             found = run()
         except Exception as error:
-            return None, Done(perf_counter() - start, [], error=problem_of(block[0].task(self.metrics), error))
-        return found, Done(perf_counter() - start, [], size(found))
+            problem = problem_of(block[0].task(self.metrics), error)
+            return None, Done(perf_counter() - start, self.engine.meter.take(), [], error=problem)
+        return found, Done(perf_counter() - start, self.engine.meter.take(), [], size(found))
 
 
 def _amounts(task: Task) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 from discorank.cli.main import main
 from discorank.metrics.cache import Cache
 from discorank.metrics.errors import MetricError, ModelLoadError, ResourceError
+from discorank.rerank import ray_engine, ray_groups
 from discorank.rerank.engine import Engine, LocalEngine
 from discorank.rerank.lists import read_list
 from discorank.rerank.mbr import MBRDecoder
@@ -34,6 +35,9 @@ MODELS = Path(__file__).parent / "golden" / "docmetrics" / "models"
 QE = f'model="{MODELS}/tiny-comet-qe",encoder_path="{MODELS}/tiny-xlmr"'
 DISCO = Path(__file__).parent / "golden" / "discoscore" / "models" / "tiny2"
 CONFIGS = Path(__file__).parents[1] / "configs"
+COMET = f'model="{MODELS}/tiny-comet-ref",encoder_path="{MODELS}/tiny-xlmr"'
+ROLES = f'model="{MODELS.parents[1]}/pdd/tiny-roles",encoder_path="{MODELS}/tiny-bert"'
+SHORT = [{**row, "source": "the ferry leaves"} for row in made_lists(2, 20, seed=5)]
 ON_RAY = ("--engine", "ray", "--set")
 TINY = f'model="{MODELS}/tiny-bert",layer=2'
 Captured = pytest.CaptureFixture[str]
@@ -100,6 +104,49 @@ def test_models_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
         cache.close()
 
 
+@pytest.fixture
+def split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every list is cut into many small pieces."""
+    monkeypatch.setattr(ray_engine, "SPLIT_BLOCKS", 0)
+    monkeypatch.setattr(ray_groups, "BLOCK_SECONDS", 0.01)
+    monkeypatch.setattr(ray_groups, "LEAST_SECONDS", 0.001)
+
+
+def rows_of(deciders: Sequence[tuple[MBRDecoder | Reranker, Any]], engine: Engine) -> list[bytes]:
+    """What the engine gives for every decider's lists."""
+    engine.load([metric for decider, _ in deciders for metric in decider.metrics])
+    return [json_row(ranking) for decider, lists in deciders for ranking in decider.decode(lists, engine)]
+
+
+LONG = [{**row, "source": "the ferry leaves"} for row in made_lists(3, 70, seed=3)]
+CROSSED = [
+    {**row, "pseudo_references": [candidate["text"] for candidate in other["candidates"]]}
+    for row, other in zip(LONG, made_lists(3, 40, seed=4), strict=True)
+]
+STAGED: dict[str, list[tuple[Any, Any]]] = {
+    "chrf": [(MBRDecoder(utility="chrf", nbest=None), LONG)],
+    "bleu": [(MBRDecoder(utility="bleu", nbest=None, self_pair=False), LONG)],
+    "ter": [(MBRDecoder(utility="ter", nbest=None), CROSSED)],
+    "a mix": [(MBRDecoder(utility=f"chrf + 0.5*bertscore({TINY}) + 2*role-match({ROLES})", nbest=None), LONG)],
+    "doc-bertscore": [(MBRDecoder(utility=f"doc-bertscore({TINY})", nbest=None), LONG)],
+    "comet": [(MBRDecoder(utility=f"comet({COMET})", nbest=None, weights="logprob"), LONG)],
+    "comet-qe": [(Reranker({f"comet-qe({QE})": 1.0, "logprob": 0.1}), LONG)],
+    "prism": [(MBRDecoder(utility=f'prism(model="{MODELS}/tiny-mbart50",lang="en")', nbest=None), SHORT)],
+    "role-match": [(MBRDecoder(utility=f"role-match({ROLES})", nbest=None, self_pair=False), LONG)],
+    "a shortlist": [(MBRDecoder(utility=f"bertscore({TINY})", shortlist="chrf", top_k=20, nbest=None), LONG)],
+    "a function": [(MBRDecoder(utility=faulty.overlap, nbest=None), SHORT)],
+}
+
+
+@pytest.mark.parametrize("actors", [1, 2, 4])
+def test_split_lists_give_the_same_bytes(actors: int, on_ray: None, split: None) -> None:
+    work = [pair for pairs in STAGED.values() for pair in pairs]
+    expected = rows_of(work, LocalEngine())
+    with RayEngine(RaySettings(actors=actors)) as engine:
+        assert rows_of(work, engine) == expected
+        assert not engine.groups
+
+
 def test_a_local_run_goes_on_under_ray(on_ray: None, tmp_path: Path) -> None:
     lists = list(made_lists(120))
     out, whole = tmp_path / "out", tmp_path / "whole"
@@ -126,12 +173,12 @@ def test_a_killed_actor_costs_nothing(point: int, on_ray: None) -> None:
         found = {}
         for tag, outcome in decoder.outcomes(tagged, engine):
             if tag == point:
-                busy = max(processes, key=lambda actor: len(actor.blocks))
-                assert busy.blocks
+                busy = max(processes, key=lambda actor: len(actor.calls))
+                assert busy.calls
                 os.kill(processes[busy], signal.SIGKILL)
             found[tag] = outcome.ranking  # type: ignore[union-attr]
         assert busy not in engine.actors
-        assert "of 2 actors alive, 1 died" in engine.summary()
+        assert sum(worker.died for worker in engine.status().workers) == 1
     assert list(found.items()) == expected
 
 
