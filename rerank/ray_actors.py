@@ -35,6 +35,7 @@ class Actor:
     since: float = 0.0  # when it began with the first of them
     pulse: Any = None  # Ray's name of an answer that is still to come
     asked: float = 0.0  # when it was last asked for one
+    answered: bool = False  # ever
 
     @property
     def loaded(self) -> bool:
@@ -85,14 +86,19 @@ class Actor:
         return bool(self.calls) and monotonic() - self.since > seconds
 
     def is_silent(self, seconds: float) -> bool:
-        """Whether it has left a question unanswered for so long; asks one now and then."""
+        """Whether it has left a question unanswered for so long; asks one now and then.
+
+        Until it has answered once, it may be waiting for room in the cluster.
+        """
         now = monotonic()
-        if self.pulse is not None:
-            return now - self.asked > seconds
-        if self.loaded and now - self.asked > seconds / ASKED:
+        if self.pulse is None and now - self.asked > seconds / ASKED:
             self.pulse = self.handle.pulse.options(concurrency_group="pulse").remote()
             self.asked = now
-        return False
+        return self.answered and self.pulse is not None and now - self.asked > seconds
+
+    def answers(self) -> None:
+        """Takes its answer."""
+        self.pulse, self.answered = None, True
 
 
 def stolen_by(idle: Actor, actors: Sequence[Actor]) -> Call | None:

@@ -118,6 +118,11 @@ class RayEngine:
         work = sum((worker.work for worker in workers), Metered())
         return Status(work, monotonic() - self.begun, self.waited_seconds, workers)
 
+    @property
+    def held_bytes(self) -> int:
+        """About how much of Ray's object store its lists fill."""
+        return sum(group.nbytes for group in self.groups)
+
     def close(self) -> None:
         """Stops the actors, and Ray if it was started here."""
         if self.ray.is_initialized():
@@ -171,8 +176,7 @@ class RayEngine:
 
     def _is_full(self) -> bool:
         """Whether enough lists are on their way through the stages."""
-        held = sum(group.nbytes for group in self.groups)
-        return len(self.groups) >= DEPTH * len(self.actors) or (held > self.store_bytes)
+        return len(self.groups) >= DEPTH * len(self.actors) or self.held_bytes > self.store_bytes
 
     def _begin(self, tasks: list[Sent], tries: int = 0) -> None:
         """Lists go through the stages."""
@@ -203,7 +207,7 @@ class RayEngine:
             self._loaded(self.ray.get(actor.loading), actor)
         if actor.pulse in ready:
             self.ray.get(actor.pulse)
-            actor.pulse = None
+            actor.answers()
         while actor.calls and actor.calls[0].outcome in ready:
             try:
                 done: Done = self.ray.get(actor.calls[0].outcome)

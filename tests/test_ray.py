@@ -22,13 +22,16 @@ from discorank.rerank import ray_engine, ray_groups
 from discorank.rerank.engine import Engine, LocalEngine
 from discorank.rerank.lists import read_list
 from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.ray_actors import Actor
+from discorank.rerank.ray_blocks import Step
 from discorank.rerank.ray_engine import RayEngine
+from discorank.rerank.ray_groups import Group
 from discorank.rerank.ray_settings import RaySettings
 from discorank.rerank.reranker import Reranker
 from discorank.rerank.rows import json_row
 
 from . import faulty
-from .lists import made_lists, write_lists
+from .lists import WORDS, made_lists, write_lists
 
 ray: Any = pytest.importorskip("ray")
 MODELS = Path(__file__).parent / "golden" / "docmetrics" / "models"
@@ -145,6 +148,153 @@ def test_split_lists_give_the_same_bytes(actors: int, on_ray: None, split: None)
     with RayEngine(RaySettings(actors=actors)) as engine:
         assert rows_of(work, engine) == expected
         assert not engine.groups
+
+
+@pytest.mark.parametrize("method", ["represent", "compare", "reduce"])
+def test_a_split_list_outlives_its_workers(
+    method: str, on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = [*STAGED["a function"], *STAGED["chrf"]]
+    expected = rows_of(work, LocalEngine())
+    call = Actor.call
+    processes: dict[Actor, int] = {}
+    killed: list[int] = []
+
+    def call_and_kill(actor: Actor, step: Step) -> None:
+        call(actor, step)
+        if step.method == method and actor in processes and len(actor.calls) == 1 and not killed:
+            killed.append(processes[actor])
+            time.sleep(0.01)  # it is at work
+            os.kill(processes[actor], signal.SIGKILL)
+
+    with RayEngine(RaySettings(actors=2)) as engine:
+        engine.load([metric for decider, _ in work for metric in decider.metrics])
+        processes |= pids(engine)
+        monkeypatch.setattr(Actor, "call", call_and_kill)
+        assert rows_of(work, engine) == expected
+    assert len(killed) == 1
+
+
+def test_a_text_that_kills_is_the_error_of_its_split_list(on_ray: None, split: None) -> None:
+    decoder = MBRDecoder(utility=faulty.deadly, nbest=None)
+    rows = [*SHORT, {"id": "bad", "candidates": ["kill", "the ferry", "fog"]}]
+    tagged = [(i, read_list(row)) for i, row in enumerate(rows)]
+    with RayEngine(RaySettings(actors=2, retries=1)) as engine:
+        engine.load(decoder.metrics)
+        *good, (_, bad) = decoder.outcomes(tagged, engine)
+    assert [outcome.ranking for _, outcome in good] == [  # type: ignore[union-attr]
+        ranking.ranking for ranking in decoder.decode(SHORT)
+    ]
+    assert isinstance(bad, MetricError)
+    assert "its worker died 2 times" in str(bad)
+
+
+@pytest.mark.parametrize("comparing", [0, 1])
+def test_a_stage_that_fails_is_the_error_of_its_list(comparing: int, on_ray: None, split: None) -> None:
+    def sour(hypothesis: str, reference: str) -> float:
+        return 1.0 if hypothesis != "bad" else 1 / 0
+
+    decoder = MBRDecoder(utility=sour)
+    rows = [{"id": "a", "candidates": ["x"]}, {"id": "b", "candidates": ["bad"]}, {"id": "c", "candidates": ["y"]}]
+    tagged = [(i, read_list(row)) for i, row in enumerate(rows)]
+    local = [outcome for _, outcome in decoder.outcomes(tagged, LocalEngine())]
+    with RayEngine(RaySettings(actors=2, compare_actors=comparing)) as engine:
+        engine.load(decoder.metrics)
+        found = [outcome for _, outcome in decoder.outcomes(tagged, engine)]
+    assert isinstance(found[1], MetricError)
+    assert str(found[1]) == str(local[1])
+    assert [getattr(outcome, "text", None) for outcome in found] == ["x", None, "y"]
+
+
+def test_nothing_stays_in_the_object_store(on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def used() -> float:
+        return float(ray.cluster_resources()["object_store_memory"] - ray.available_resources()["object_store_memory"])
+
+    held: list[int] = []
+    follow = Group.next
+
+    def follow_and_look(group: Group, *arguments: Any) -> list[Step]:
+        steps = follow(group, *arguments)
+        held.append(group.nbytes)
+        return steps
+
+    monkeypatch.setattr(Group, "next", follow_and_look)
+    decoder = MBRDecoder(utility="chrf")
+    lists = [{"id": str(i), "candidates": [f"{WORDS[(i + j) % 21]} {j}" for j in range(400)]} for i in range(3)]
+    with RayEngine(RaySettings(actors=2)) as engine:
+        assert len(list(decoder.decode(lists, engine))) == 3
+        assert max(held) > 400 * 400 * 8
+        assert engine.held_bytes == 0
+        deadline = time.monotonic() + 10
+        while (left := used()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert left == 0
+
+
+def test_comparing_actors_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
+    short = list(made_lists(60))
+    work = [(MBRDecoder(utility=f"chrf + bertscore({TINY})", nbest=None), short), *STAGED["prism"], *STAGED["comet-qe"]]
+    expected = rows_of(work, LocalEngine())
+    with RayEngine(RaySettings(actors=1, compare_actors=2)) as engine:
+        assert rows_of(work, engine) == expected
+        model, *others = engine.status().workers
+    assert model.work.texts > 0 == sum(worker.work.texts for worker in others)
+    assert sum(worker.work.pairs for worker in others) > 0
+
+
+def test_memory_that_runs_out_costs_nothing(on_ray: None, split: None) -> None:
+    work = [(MBRDecoder(utility=faulty.Hungry(), nbest=None), LONG)]
+    expected = rows_of(work, LocalEngine())
+    with RayEngine(RaySettings(actors=2)) as engine:
+        assert rows_of(work, engine) == expected
+        assert [worker.died for worker in engine.status().workers] == [0, 0]
+
+
+@pytest.mark.parametrize("at_work", [True, False])
+def test_an_actor_that_hangs_is_replaced(at_work: bool, on_ray: None) -> None:
+    decoder = MBRDecoder(utility=faulty.overlap, nbest=None)
+    lists = list(made_lists(40))
+    with RayEngine(RaySettings(actors=2, heartbeat_seconds=1)) as engine:
+        engine.load(decoder.metrics)
+        processes = pids(engine)
+        stopped = list(processes)[1]
+        rankings = decoder.decode(lists, engine)
+        found = [next(rankings)] if at_work else []
+        os.kill(processes[stopped], signal.SIGSTOP)
+        try:
+            found += rankings
+            while not at_work and stopped in engine.actors:
+                found = list(decoder.decode(lists, engine))
+            assert stopped not in engine.actors
+        finally:
+            os.kill(processes[stopped], signal.SIGKILL)
+    assert [ranking.ranking for ranking in found] == [ranking.ranking for ranking in decoder.decode(lists)]
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_what_waits_behind_a_long_list_is_taken_over(
+    cancelled: bool, on_ray: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the first actor begins with it after all, and its results come late."""
+    if not cancelled:
+        monkeypatch.setattr(ray, "cancel", lambda reference: None)
+    decoder = MBRDecoder(utility=faulty.sleepy, nbest=None)
+    lists = [{"id": str(i), "candidates": ["sleep" if i == 0 else "x", "x y", f"{i}"]} for i in range(3)]
+    more = [{"id": str(i), "candidates": ["x y", f"{i} x", "z"]} for i in range(30)]
+    order: list[int] = []
+    with RayEngine(RaySettings(actors=2)) as engine:
+        engine.load(decoder.metrics)
+        result = engine._result
+
+        def noted(number: int, found: Any) -> None:
+            order.append(number)
+            result(number, found)
+
+        monkeypatch.setattr(engine, "_result", noted)
+        found = [*decoder.decode(lists, engine), *decoder.decode(more, engine), *decoder.decode(lists, engine)]
+    assert order[:3] in ([1, 2, 0], [2, 1, 0])
+    expected = [*decoder.decode(lists), *decoder.decode(more), *decoder.decode(lists)]
+    assert [ranking.ranking for ranking in found] == [ranking.ranking for ranking in expected]
 
 
 def test_a_local_run_goes_on_under_ray(on_ray: None, tmp_path: Path) -> None:
