@@ -14,7 +14,7 @@ from . import cache
 from .batches import in_batches
 from .errors import MetricError
 from .meter import Meter
-from .reps import Block, IntArray, Reps
+from .reps import Block, IntArray, Reps, turned
 from .texts import Comparison, Document, Item
 
 if TYPE_CHECKING:
@@ -180,14 +180,16 @@ class Store:
     def groups(self, blocks: Sequence[Block]) -> Iterator[slice]:
         """Consecutive blocks of about GROUP_LENGTH and at most GROUP_CELLS together (one block may be larger).
 
-        What pairs cost counts as length.
+        What pairs cost counts as length. A block is not parted from the one that it is the other way round.
         """
         start, length, cells = 0, 0, 0
+        again = turned(blocks)
         for i, block in enumerate(blocks):
             more = int(self.lengths[block.hypotheses].sum())
             more += 0 if block.square else int(self.lengths[block.references].sum())
             more += self.scorer.pair_cost(self.reps, block)
-            if i > start and (length + more > GROUP_LENGTH or cells + block.cells > GROUP_CELLS):
+            full = length + more > GROUP_LENGTH or cells + block.cells > GROUP_CELLS
+            if i > start and full and not again[i]:
                 yield slice(start, i)
                 start, length, cells = i, 0, 0
             length, cells = length + more, cells + block.cells

@@ -7,9 +7,9 @@ go of each when the last step that reads it is done. A metric with a linear form
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 from typing import Any
 
 from ..metrics.base import Metric
@@ -142,14 +142,35 @@ class Group:
                     lists.append((comparison, metric.info.linear and not sent.keep_matrix))
         alone = len(self.tasks) == 1
         count = _count(self.rates.of((0, self.pairs)), comparing, len(self.tasks))
-        tiles = []
+        tiles: list[list[Tile]] = []
         for place, (comparison, is_linear) in enumerate(lists):
             high, wide = len(comparison.hypotheses), len(comparison.references) if metric.info.needs_references else 1
             if is_linear or not high or not wide:
                 continue
-            step = ceil(high / count / ROWS) * ROWS if alone else high
-            tiles += [Tile(place, top, min(top + step, high), 0, wide) for top in range(0, high, step)]
-        return ([[tile] for tile in tiles] if alone else [tiles] if tiles else []), linear
+            square = comparison.references is comparison.hypotheses and not metric.reads.everywhere
+            tiles += list((triangle if square else row_tiles)(place, high, wide, count))
+        return (tiles if alone else [[tile for step in tiles for tile in step]] if tiles else []), linear
+
+
+def row_tiles(place: int, high: int, wide: int, count: int) -> Iterator[list[Tile]]:
+    """Some rows at a time."""
+    for top, bottom in _cut(high, count):
+        yield [Tile(place, top, bottom, 0, wide)]
+
+
+def triangle(place: int, high: int, wide: int, count: int) -> Iterator[list[Tile]]:
+    """A square matrix cut both ways, a tile beside the diagonal with the same one turned: they share some work."""
+    parts = list(_cut(high, ceil((sqrt(8 * count + 1) - 1) / 2)))
+    for i, rows in enumerate(parts):
+        for columns in parts[i + 1 :]:
+            yield [Tile(place, *rows, *columns), Tile(place, *columns, *rows)]
+    for rows in parts:
+        yield [Tile(place, *rows, *rows)]
+
+
+def _cut(high: int, count: int) -> Iterator[tuple[int, int]]:
+    step = ceil(high / count / ROWS) * ROWS
+    return ((top, min(top + step, high)) for top in range(0, high, step))
 
 
 def _count(seconds: float, actors: int, lists: int) -> int:

@@ -80,7 +80,7 @@ class Share:
         return Store.holding(self.metric.scorer, self.row, fresh, self.meter)
 
     def compare(self, fresh: Fresh, tiles: Sequence[Tile]) -> list[Compared]:
-        """The values of some tiles."""
+        """The values of some tiles; a tile and the same one turned should follow one another."""
         store = self.store(fresh)
         columns = [_part_of(self.columns[tile.place], tile) for tile in tiles]
         found = of_columns(self.metric.scorer, columns, store)
