@@ -36,6 +36,7 @@ MODELS = ROOT / "tests" / "golden" / "docmetrics" / "models"
 DISCO = ROOT / "tests" / "golden" / "discoscore" / "models" / "tiny2"
 LISTS = 500  # of a run that is disturbed
 BIG = 3  # cores of an actor that has room on the nodes of its own test alone
+WAIT_SECONDS = 15  # of a run that will find no node; its start must be shorter
 STORE_BYTES = 100 << 20
 PATIENCE_SECONDS = 120.0
 
@@ -80,6 +81,21 @@ def two(nodes: Nodes) -> None:
     nodes.add(2)
 
 
+@pytest.fixture
+def big(nodes: Nodes) -> Iterator[Callable[[], Any]]:
+    """Adds nodes with room for one actor of BIG cores, which are gone after the test."""
+    there: list[Any] = []
+
+    def add() -> Any:
+        there.append(nodes.add(BIG))
+        return there[-1]
+
+    yield add
+    for node in there:
+        if node in nodes.cluster.worker_nodes:
+            nodes.kill(node)
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left(nodes: Nodes) -> Iterator[None]:
     """No actor outlives a test."""
@@ -96,7 +112,9 @@ def begun() -> Iterator[Begin]:
         started.append(subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True))
         return started[-1]
 
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # one that is ignored would be so in the run
     yield begin
+    signal.signal(signal.SIGINT, handler)
     for process in started:
         if process.poll() is None:
             process.kill()
@@ -266,34 +284,34 @@ def test_actors_killed_at_random_points_cost_nothing(
     assert not Path(f"{out}.errors.jsonl").exists()
 
 
-def test_a_node_that_dies_is_replaced(nodes: Nodes, gated: Gated, tmp_path: Path, begun: Begin) -> None:
-    first, second = nodes.add(BIG), nodes.add(BIG)
+def test_a_node_that_dies_is_replaced(
+    nodes: Nodes, big: Callable[[], Any], gated: Gated, tmp_path: Path, begun: Begin
+) -> None:
+    first, _ = big(), big()
     out = tmp_path / "out"
     gated.open(1, 2)
     process = begun(command(gated.source, out, gated.utility, *on(nodes, actors=2, cpus_per_actor=BIG)))
     gated.reached(0, process)
     nodes.kill(first)
-    third = nodes.add(BIG)
+    big()
     gated.open(0)
     err = ends(process, 0)
     assert f"{LISTS} lists decided" in err
     assert " 1 died" in err
     assert out.read_bytes() == gated.bytes
-    nodes.kill(second)
-    nodes.kill(third)
 
 
 def test_without_nodes_a_run_ends_and_goes_on_elsewhere(
-    nodes: Nodes, gated: Gated, tmp_path: Path, begun: Begin
+    nodes: Nodes, big: Callable[[], Any], gated: Gated, tmp_path: Path, begun: Begin
 ) -> None:
-    node, out = nodes.add(BIG), tmp_path / "out"
+    node, out = big(), tmp_path / "out"
     gated.open(0, 1)
-    settings = {"actors": 1, "cpus_per_actor": BIG, "start_seconds": 3}
+    settings = {"actors": 1, "cpus_per_actor": BIG, "start_seconds": WAIT_SECONDS}
     process = begun(command(gated.source, out, gated.utility, *on(nodes, **settings)))
     gated.reached(2, process)
     nodes.kill(node)
     err = ends(process, 5)
-    assert f"no worker for 3 s: wanted 1 x {BIG} CPUs and 0 GPUs, the cluster has {{" in err
+    assert f"no worker for {WAIT_SECONDS} s: wanted 1 x {BIG} CPUs and 0 GPUs, the cluster has {{" in err
     assert "The same command goes on from here, with any engine" in err
     gated.has_some(out)
     gated.open(2)
