@@ -3,10 +3,10 @@
     python -m benchmarks.ray_overhead [--minutes 3] [--rounds 3] [--utility ter|encoder] [--sides local ray:1]
     python -m benchmarks.ray_overhead --sides ray:1 ray:2
 
-Lists of N=32 texts of 25 words; as many as keep the first side busy for so many minutes, as a short run tells. `ter` is
-compute-bound arithmetic, `encoder` is BERTScore with an encoder of the shape of XLM-R base (random weights). Seconds are
-wall seconds: of the whole command with all its start-up, and of the run itself (its run file). All sides must write the
-same bytes. Ratios are to the first side of the same round; a machine that does other work beside tells nothing.
+Lists of N=32 texts of 25 words; as many as keep the local engine busy for so many minutes, as a short run tells. `ter`
+is compute-bound arithmetic, `encoder` is BERTScore with an encoder of the shape of XLM-R base (random weights). Seconds
+are wall seconds: of the whole command with all its start-up, and of the run itself (its run file). All sides must write
+the same bytes. Ratios are to the first side of the same round; on a machine that does other work they tell nothing.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ PATIENCE_SECONDS = 120.0
 
 
 Begin = Callable[[list[str]], "subprocess.Popen[str]"]
+More = Callable[[], Any]
 
 
 class Nodes:
@@ -82,7 +83,7 @@ def two(nodes: Nodes) -> None:
 
 
 @pytest.fixture
-def big(nodes: Nodes) -> Iterator[Callable[[], Any]]:
+def big(nodes: Nodes) -> Iterator[More]:
     """Adds nodes with room for one actor of BIG cores, which are gone after the test."""
     there: list[Any] = []
 
@@ -284,9 +285,7 @@ def test_actors_killed_at_random_points_cost_nothing(
     assert not Path(f"{out}.errors.jsonl").exists()
 
 
-def test_a_node_that_dies_is_replaced(
-    nodes: Nodes, big: Callable[[], Any], gated: Gated, tmp_path: Path, begun: Begin
-) -> None:
+def test_a_node_that_dies_is_replaced(nodes: Nodes, big: More, gated: Gated, tmp_path: Path, begun: Begin) -> None:
     first, _ = big(), big()
     out = tmp_path / "out"
     gated.open(1, 2)
@@ -302,7 +301,7 @@ def test_a_node_that_dies_is_replaced(
 
 
 def test_without_nodes_a_run_ends_and_goes_on_elsewhere(
-    nodes: Nodes, big: Callable[[], Any], gated: Gated, tmp_path: Path, begun: Begin
+    nodes: Nodes, big: More, gated: Gated, tmp_path: Path, begun: Begin
 ) -> None:
     node, out = big(), tmp_path / "out"
     gated.open(0, 1)
