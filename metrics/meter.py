@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 
-STAGES = ("prepare", "represent", "cache", "compare", "choose")  # in the order of the work
+STAGES = ("read", "prepare", "represent", "cache", "compare", "choose", "write")  # in the order of the work
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,10 +53,16 @@ class Status:
     workers: tuple[WorkerStatus, ...] = ()
 
     @property
-    def busy(self) -> float:
-        """Share of the workers' time that they were at work, 0 to 1."""
-        loaded = sum(worker.loaded_seconds for worker in self.workers)
-        return min(1.0, sum(worker.busy_seconds for worker in self.workers) / max(1e-9, loaded))
+    def together(self) -> WorkerStatus:
+        """All workers as one."""
+        return WorkerStatus(
+            f"{len(self.workers)} actors",
+            self.work,
+            sum(worker.busy_seconds for worker in self.workers),
+            sum(worker.loaded_seconds for worker in self.workers),
+            any(worker.alive for worker in self.workers),
+            sum(worker.died for worker in self.workers),
+        )
 
 
 class WorkerMeter:
@@ -84,10 +90,15 @@ class WorkerMeter:
         self.past_seconds, self.loaded_at = self._loaded_seconds(), None
         self.died += 1
 
-    def status(self) -> WorkerStatus:
-        """As it is now."""
+    def status(self, at_work_since: float | None = None) -> WorkerStatus:
+        """As it is now.
+
+        Args:
+            at_work_since: when it began with what it is at work on (`time.monotonic`), if it is.
+        """
+        busy = self.busy_seconds + (0.0 if at_work_since is None else max(0.0, monotonic() - at_work_since))
         alive, seconds = self.loaded_at is not None, self._loaded_seconds()
-        return WorkerStatus(self.name, self.work, self.busy_seconds, seconds, alive, self.died)
+        return WorkerStatus(self.name, self.work, busy, seconds, alive, self.died)
 
     def _loaded_seconds(self) -> float:
         return self.past_seconds + (0.0 if self.loaded_at is None else monotonic() - self.loaded_at)

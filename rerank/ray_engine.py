@@ -114,7 +114,7 @@ class RayEngine:
 
     def status(self) -> Status:
         """The work that the actors have done, and how long this process waited for them."""
-        workers = tuple(actor.meter.status() for actor in self.actors)
+        workers = tuple(actor.meter.status(actor.since if actor.blocks else None) for actor in self.actors)
         work = sum((worker.work for worker in workers), Metered())
         return Status(work, monotonic() - self.begun, self.waited_seconds, workers)
 
