@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from .meter import WorkerMeter
 from .ray_blocks import BLOCK_SECONDS, Kind, Rates, Step
 
-DEPTH = 2  # steps that an actor has: one at work, one waiting, so that it need not wait for the driver
 ASKED = 4  # how many times in the seconds that an actor may be silent it is asked for a sign
 
 

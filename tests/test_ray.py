@@ -18,7 +18,7 @@ import pytest
 from discorank.cli.main import main
 from discorank.metrics.cache import Cache
 from discorank.metrics.errors import MetricError, ModelLoadError, ResourceError
-from discorank.rerank import ray_engine, ray_groups
+from discorank.rerank import ray_groups, ray_work
 from discorank.rerank.engine import Engine, LocalEngine
 from discorank.rerank.lists import read_list
 from discorank.rerank.mbr import MBRDecoder
@@ -110,7 +110,7 @@ def test_models_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
 @pytest.fixture
 def split(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every list is cut into many small pieces."""
-    monkeypatch.setattr(ray_engine, "SPLIT_BLOCKS", 0)
+    monkeypatch.setattr(ray_work, "SPLIT_BLOCKS", 0)
     monkeypatch.setattr(ray_groups, "BLOCK_SECONDS", 0.01)
     monkeypatch.setattr(ray_groups, "LEAST_SECONDS", 0.001)
 
@@ -147,7 +147,7 @@ def test_split_lists_give_the_same_bytes(actors: int, on_ray: None, split: None)
     expected = rows_of(work, LocalEngine())
     with RayEngine(RaySettings(actors=actors)) as engine:
         assert rows_of(work, engine) == expected
-        assert not engine.groups
+        assert not engine.work.groups
 
 
 @pytest.mark.parametrize("method", ["represent", "compare", "reduce"])
@@ -224,7 +224,7 @@ def test_nothing_stays_in_the_object_store(on_ray: None, split: None, monkeypatc
     with RayEngine(RaySettings(actors=2)) as engine:
         assert len(list(decoder.decode(lists, engine))) == 3
         assert max(held) > 400 * 400 * 8
-        assert engine.held_bytes == 0
+        assert engine.work.held_bytes == 0
         deadline = time.monotonic() + 10
         while (left := used()) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -284,13 +284,13 @@ def test_what_waits_behind_a_long_list_is_taken_over(
     order: list[int] = []
     with RayEngine(RaySettings(actors=2)) as engine:
         engine.load(decoder.metrics)
-        result = engine._result
+        result = engine.work._result
 
         def noted(number: int, found: Any) -> None:
             order.append(number)
             result(number, found)
 
-        monkeypatch.setattr(engine, "_result", noted)
+        monkeypatch.setattr(engine.work, "_result", noted)
         found = [*decoder.decode(lists, engine), *decoder.decode(more, engine), *decoder.decode(lists, engine)]
     assert order[:3] in ([1, 2, 0], [2, 1, 0])
     expected = [*decoder.decode(lists), *decoder.decode(more), *decoder.decode(lists)]
