@@ -40,6 +40,7 @@ class Cluster:
         if self.ray.is_initialized():
             return
         wanted = self.settings
+        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # what nobody waits for any more, of actors that died
         here: dict[str, Any] = {"address": wanted.address}
         if wanted.address is None:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

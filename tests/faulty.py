@@ -105,10 +105,8 @@ class HungryScorer(Scorer):
         return prepared
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        import torch
-
         if sum(block.cells for block in blocks) > 100:
-            raise torch.OutOfMemoryError
+            raise MemoryError
         sets = [set(reps["words"][np.array([row])].values.tolist()) for row in range(len(reps))]
         return [
             np.array([[float(len(sets[h] & sets[r])) for r in block.references] for h in block.hypotheses])

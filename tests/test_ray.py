@@ -111,8 +111,9 @@ def test_models_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
 def split(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every list is cut into many small pieces."""
     monkeypatch.setattr(ray_work, "SPLIT_BLOCKS", 0)
-    monkeypatch.setattr(ray_groups, "BLOCK_SECONDS", 0.01)
-    monkeypatch.setattr(ray_groups, "LEAST_SECONDS", 0.001)
+    monkeypatch.setattr(ray_groups, "BLOCK_SECONDS", 0.001)
+    monkeypatch.setattr(ray_groups, "LEAST_SECONDS", 0.0001)
+    monkeypatch.setattr(ray_groups, "MOST", 6)
 
 
 def rows_of(deciders: Sequence[tuple[MBRDecoder | Reranker, Any]], engine: Engine) -> list[bytes]:
@@ -131,6 +132,7 @@ STAGED: dict[str, list[tuple[Any, Any]]] = {
     "bleu": [(MBRDecoder(utility="bleu", nbest=None, self_pair=False), LONG)],
     "ter": [(MBRDecoder(utility="ter", nbest=None), CROSSED)],
     "a mix": [(MBRDecoder(utility=f"chrf + 0.5*bertscore({TINY}) + 2*role-match({ROLES})", nbest=None), LONG)],
+    "ds-sent": [(MBRDecoder(utility=f'ds-sent(model="{DISCO}")', nbest=None), LONG)],
     "doc-bertscore": [(MBRDecoder(utility=f"doc-bertscore({TINY})", nbest=None), LONG)],
     "comet": [(MBRDecoder(utility=f"comet({COMET})", nbest=None, weights="logprob"), LONG)],
     "comet-qe": [(Reranker({f"comet-qe({QE})": 1.0, "logprob": 0.1}), LONG)],
@@ -141,13 +143,24 @@ STAGED: dict[str, list[tuple[Any, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("actors", [1, 2, 4])
-def test_split_lists_give_the_same_bytes(actors: int, on_ray: None, split: None) -> None:
-    work = [pair for pairs in STAGED.values() for pair in pairs]
+@pytest.mark.parametrize(("actors", "names"), [(2, list(STAGED)), (4, ["chrf", "ter", "a mix", "comet-qe"])])
+def test_split_lists_give_the_same_bytes(actors: int, names: list[str], on_ray: None, split: None) -> None:
+    pytest.importorskip("HanTa")
+    work = [pair for name in names for pair in STAGED[name]]
     expected = rows_of(work, LocalEngine())
     with RayEngine(RaySettings(actors=actors)) as engine:
         assert rows_of(work, engine) == expected
         assert not engine.work.groups
+
+
+def test_split_lists_keep_their_matrices(on_ray: None, split: None) -> None:
+    decoder = MBRDecoder(utility="chrf + 0.5*ter", keep_matrix=True)
+    expected = [ranking.matrix for ranking in decoder.decode(LONG)]
+    with RayEngine(RaySettings(actors=2)) as engine:
+        for ranking, matrix in zip(decoder.decode(LONG, engine), expected, strict=True):
+            assert matrix is not None
+            assert ranking.matrix is not None
+            assert ranking.matrix.tobytes() == matrix.tobytes()
 
 
 @pytest.mark.parametrize("method", ["represent", "compare", "reduce"])
