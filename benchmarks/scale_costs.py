@@ -4,34 +4,38 @@ from __future__ import annotations
 
 import json
 import os
-from math import ceil
+from collections import deque
 from pathlib import Path
-from time import perf_counter
 from typing import NamedTuple
+
+import numpy as np
 
 from benchmarks.idle import Idle
 from benchmarks.lists import synthetic
+from benchmarks.measuring import timed
 from benchmarks.peers.models import BASE, HEAD, make_comet, make_encoder
 from discorank.integrations.formats import open_lists
-from discorank.metrics.meter import Meter, Metered
 from discorank.metrics.neural.comet import Comet
-from discorank.rerank.engine import LocalEngine
+from discorank.metrics.reps import Block, Reps
+from discorank.metrics.store import Store
+from discorank.metrics.texts import Comparison, Item
 from discorank.rerank.mbr import MBRDecoder
 from discorank.rerank.meter import Status
 from discorank.rerank.ray_engine import RayEngine
 from discorank.rerank.ray_settings import RaySettings
 from discorank.rerank.runs import RunSettings, run_lists
 
+MESSAGES = 2000
+
 
 class Costs(NamedTuple):
-    """Seconds and bytes, all measured here."""
+    """CPU seconds, which other work on the machine does not change much, and bytes."""
 
-    prepare: float  # an actor's CPU, per text
+    prepare: float  # an actor, per text
     encode: float  # per operation that the formula counts
     compare: float  # per operation that the formula counts
     read: float  # the driver, per list
-    send: float  # the driver, per list: scheduling, taking results, deciding
-    write: float  # the driver, per list
+    send: float  # the driver, per list: scheduling, sending, taking results, deciding, writing
     message: float  # the driver, per block
     tokens: float  # per text, the bucket's padding included
     input_bytes: float  # per list
@@ -55,15 +59,24 @@ def model_costs(folder: Path) -> tuple[float, float, float, float]:
     texts = synthetic(97, seed=0)
     make_comet(folder / "comet", folder / "encoder", make_encoder(folder / "encoder", texts, BASE))
     metric = Comet(model=str(folder / "comet"), encoder_path=str(folder / "encoder"))
-    engine = LocalEngine()
-    found = Metered()
-    for _ in range(2):  # the first is to warm up
-        list(MBRDecoder(metric).decode([{"id": "a", "source": texts[0], "candidates": texts[1:]}], engine))
-        found, engine.stores = engine.status().work, {}
-    tokens = 16.0 * ceil(found.tokens / found.texts / 16)
-    encoding = found.seconds["represent"] / (found.texts * tokens * token_operations(BASE, tokens))
-    comparing = found.seconds["compare"] / (found.pairs * pair_operations(BASE["hidden_size"]))
-    return found.seconds["prepare"] / found.texts, encoding, comparing, tokens
+    scorer, items = metric.scorer, tuple(Item(text) for text in texts)
+    preparing, (_, lengths) = timed(lambda: scorer.prepare(items), 3)
+    tokens = float((16 * np.ceil(lengths / 16)).mean())
+
+    def encoded() -> Reps:
+        store = Store(scorer)
+        store.add([Comparison(items)])
+        return store.reps
+
+    encoding, reps = timed(encoded, 3)
+    rows = np.arange(1, len(texts))
+    comparing, _ = timed(lambda: scorer.compare(reps, [Block(rows, rows, 0)]), 3)
+    return (
+        preparing / len(texts),
+        (encoding - preparing) / (len(texts) * tokens * token_operations(BASE, tokens)),
+        comparing / (len(rows) ** 2 * pair_operations(BASE["hidden_size"])),
+        tokens,
+    )
 
 
 def write_lists(path: Path, count: int, candidates: int) -> Path:
@@ -76,15 +89,22 @@ def write_lists(path: Path, count: int, candidates: int) -> Path:
     return path
 
 
-def ray_run(source: Path, actors: int, seconds: float) -> tuple[Status, Metered]:
-    """A run with actors that sleep so long per list: what the engine did, and the driver's reading and writing."""
+def ray_run(source: Path, actors: int, seconds: float) -> tuple[Status, float]:
+    """A run with actors that sleep so long per list: what the engine did, and the CPU seconds of the driver."""
     out = source.with_suffix(".out")
     for path in source.parent.glob(f"{out.name}*"):
         path.unlink()
-    meter, decoder = Meter(), MBRDecoder(Idle(seconds=seconds))
+    decoder = MBRDecoder(Idle(seconds=seconds))
     with RayEngine(RaySettings(actors=actors, cpus_per_actor=0.1)) as engine, open_lists(source, "jsonl") as lists:
-        run_lists(decoder, lists, "lists", out, engine, RunSettings(), meter=meter)
-        return engine.status(), meter.now
+        engine.load(decoder.metrics)
+        spent, _ = timed(lambda: run_lists(decoder, lists, "lists", out, engine, RunSettings()))
+        return engine.status(), spent
+
+
+def read_all(source: Path) -> None:
+    """Reads all lists."""
+    with open_lists(source, "jsonl") as lists:
+        deque(lists, 0)
 
 
 def message_seconds() -> float:
@@ -99,9 +119,8 @@ def message_seconds() -> float:
     try:
         actor = ray.remote(Nothing).remote()
         ray.get(actor.value.remote([]))
-        start = perf_counter()
-        ray.get([actor.value.remote([str(i)]) for i in range(2000)])
-        return (perf_counter() - start) / 2000
+        seconds, _ = timed(lambda: ray.get([actor.value.remote([str(i)]) for i in range(MESSAGES)]))
+        return seconds / MESSAGES
     finally:
         ray.shutdown()
 
@@ -110,8 +129,8 @@ def measured(folder: Path, candidates: int, count: int) -> Costs:
     """All costs."""
     prepare, encode, compare, tokens = model_costs(folder)
     source = write_lists(folder / "lists.jsonl", count, candidates)
-    status, own = ray_run(source, 1, 0.0)
-    read, write = (own.seconds[stage] / count for stage in ("read", "write"))
-    send = max(0.0, status.seconds - status.waited_seconds) / count - read - write
+    reading, _ = timed(lambda: read_all(source))
+    _, driver = ray_run(source, 1, 0.0)
     sizes = [os.path.getsize(path) / count for path in (source, source.with_suffix(".out"))]
-    return Costs(prepare, encode, compare, read, send, write, message_seconds(), tokens, *sizes)
+    read = reading / count
+    return Costs(prepare, encode, compare, read, driver / count - read, message_seconds(), tokens, *sizes)

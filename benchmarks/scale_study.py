@@ -90,7 +90,7 @@ def simulated(
             size = blocks.popleft()
             finished.remove(first)
             first, written = first + 1, written + size
-            spent += size * (costs.send + costs.write)
+            spent += size * costs.send
         driver, clock = driver + spent, clock + spent
     return Simulated(clock, work / clock / actors, driver / clock, messages / clock)
 
@@ -99,11 +99,12 @@ def check(folder: Path, costs: Costs, candidates: int, count: int) -> None:
     """Runs with sleeping actors beside their simulation."""
     source = write_lists(folder / "check.jsonl", count, candidates)
     window = window_of(costs, candidates)
-    print(f"\nsimulated against run: {count} lists of N={candidates}, actors that sleep 20 ms per list")
+    print(f"\nsimulated against run: {count} lists of N={candidates}, actors that sleep 40 ms per list, ", end="")
+    print(f"load {os.getloadavg()[0]:.1f}")
     print("  actors   run s   simulated s   actors busy   simulated")
     for actors in (1, 2, 4, 8):
-        status, _ = ray_run(source, actors, 0.02)
-        found = simulated(count, actors, 0.02, costs, window, spread=0.0)
+        status, _ = ray_run(source, actors, 0.04)
+        found = simulated(count, actors, 0.04, costs, window, spread=0.0)
         busy = status.together.busy
         print(f"  {actors:6} {status.seconds:7.1f} {found.seconds:13.1f} {busy:13.0%} {found.busy:11.0%}", flush=True)
 
@@ -142,13 +143,13 @@ def report(plan: Plan, costs: Costs) -> None:
     per_gpu = plan.segments / plan.gpus
     moved = costs.input_bytes + 10 * plan.candidates  # texts out, values back
     vectors = 4 * LARGE["hidden_size"] * (plan.candidates * plan.distinct + 1)
-    driver = costs.read + costs.send + costs.write
+    driver = costs.read + costs.send
     nodes = plan.gpus / NODES
     parts = {
         f"prepare, {plan.gpus} actors' CPUs": per_gpu * service["prepare"],
         f"encode, {plan.gpus} GPUs, {plan.dtype}": per_gpu * service["encode"],
         f"compare, {plan.gpus} GPUs": per_gpu * service["compare"],
-        "driver: read, send, take, write": plan.segments * driver,
+        "one driver's CPU": plan.segments * driver,
         "driver's network: texts out, values back": plan.segments * moved / NETWORK,
         "vectors through every node's network, if compared elsewhere": plan.segments * vectors / nodes / NETWORK,
     }
@@ -182,7 +183,7 @@ def main() -> None:
         print(f"  an actor prepares a text in {1e6 * costs.prepare:.0f} us; {costs.tokens:.0f} tokens with padding")
         print(f"  encoding {1e-9 / costs.encode:.0f} and comparing {1e-9 / costs.compare:.0f} Giga-ops/s, one thread")
         print(f"  driver, per list of N={options.candidates}: read {1e3 * costs.read:.2f} ms, ", end="")
-        print(f"send and take {1e3 * costs.send:.2f} ms, write {1e3 * costs.write:.2f} ms; per message ", end="")
+        print(f"send, take and write {1e3 * costs.send:.2f} ms; per message ", end="")
         print(f"{1e3 * costs.message:.2f} ms; window {window_of(costs, options.candidates)} lists")
         print(f"  bytes per list: {costs.input_bytes:.0f} in, {costs.output_bytes:.0f} out", flush=True)
         check(Path(name), costs, options.candidates, count // 2)
