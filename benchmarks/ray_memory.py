@@ -105,7 +105,7 @@ def main() -> None:
     options = parser.parse_args()
     settings = [f"ray.actors={options.actors}", *options.set]
     print(f"{options.utility}, lists of N={options.width}, {', '.join(settings)}; MiB at the peak")
-    print(f"{'lists':>8}" + "".join(f"{kind:>14}" for kind in KINDS) + f"{'seconds':>10}")
+    print(f"{'lists':>8}" + "".join(f"{kind:>15}" for kind in (*KINDS, "driver + store")) + f"{'seconds':>10}")
     found = []
     for count in (options.lists, GROWTH * options.lists):
         with tempfile.TemporaryDirectory() as folder:
@@ -114,10 +114,11 @@ def main() -> None:
             start = time.perf_counter()
             found.append(peaks(source, options.utility, settings))
         seconds = time.perf_counter() - start
-        cells = "".join(f"{found[-1][kind] / MEBI:14.0f}" for kind in KINDS)
+        found[-1]["driver + store"] = found[-1]["driver"] + found[-1]["object store"]
+        cells = "".join(f"{size / MEBI:15.1f}" for size in found[-1].values())
         print(f"{count:8}{cells}{seconds:10.1f}", flush=True)
-    growth = (100 * (found[1][kind] / max(1, found[0][kind]) - 1) for kind in KINDS)
-    print(f"{'growth':>8}" + "".join(f"{share:13.1f}%" for share in growth))
+    growth = (100 * (size / max(1, found[0][kind]) - 1) for kind, size in found[1].items())
+    print(f"{'growth':>8}" + "".join(f"{share:14.1f}%" for share in growth))
 
 
 if __name__ == "__main__":
