@@ -124,14 +124,14 @@ class Block(NamedTuple):
 
 
 def turned(blocks: Sequence[Block]) -> list[bool]:
-    """Whether each block is the one before it the other way round, rows as columns.
+    """Whether each block is the one before it the other way round, rows as columns; a square one never is.
 
     A scorer of which some part is symmetric computes that once for both.
     """
     found = [False] * len(blocks)
     for i, (a, b) in enumerate(pairwise(blocks), 1):
         found[i] = (
-            not found[i - 1]
+            not (found[i - 1] or a.square or b.square)
             and a.source == b.source
             and np.array_equal(a.hypotheses, b.references)
             and np.array_equal(a.references, b.hypotheses)

@@ -180,7 +180,7 @@ class Store:
     def groups(self, blocks: Sequence[Block]) -> Iterator[slice]:
         """Consecutive blocks of about GROUP_LENGTH and at most GROUP_CELLS together (one block may be larger).
 
-        What pairs cost counts as length. A block is not parted from the one that it is the other way round.
+        What pairs cost counts as length. A block and the same one turned count as one.
         """
         start, length, cells = 0, 0, 0
         again = turned(blocks)
