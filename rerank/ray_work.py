@@ -19,7 +19,7 @@ from .ray_groups import Group
 from .ray_settings import RaySettings
 from .ray_worker import Done, Sent
 
-SPLIT_BLOCKS = 8  # a list that takes longer than so many blocks is split over the actors
+SPLIT_BLOCKS = 4  # a list that takes longer than so many blocks is split over the actors
 DEPTH = 2  # steps that an actor has: one at work, one waiting, so that it need not wait for the driver
 
 
