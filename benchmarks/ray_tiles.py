@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.lists import synthetic
 from discorank import MBRDecoder
+from discorank.rerank import ray_work
 from discorank.rerank.engine import Engine, LocalEngine
 from discorank.rerank.ray_engine import RayEngine
 from discorank.rerank.ray_settings import RaySettings
@@ -47,6 +48,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
+    ray_work.SPLIT_BLOCKS = 0  # however short the list is
     for utility in options.utility:
         decoder = MBRDecoder(utility=utility)
         texts = list(dict.fromkeys(synthetic(2 * options.candidates, 0, options.words)))[: options.candidates]
