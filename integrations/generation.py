@@ -29,7 +29,7 @@ def run_generation(
     name: str,
     out: Path | None,
     max_errors: int = 0,
-    on_progress: Callable[[int], None] = lambda done: None,
+    on_progress: Callable[[int, int], None] = lambda done, errors: None,
     about: Mapping[str, Any] = NOTHING,
 ) -> Mapping[str, int]:
     """Generates for all inputs into `out`, going on where an earlier run of the same settings stopped; returns counts.
@@ -41,7 +41,7 @@ def run_generation(
         out: where lists go; ``OUT.run.json`` and, if needed, ``OUT.errors.jsonl`` stand beside it. None: to stdout,
             with error records on stderr and nothing to resume.
         max_errors: how many error records may be written before the run stops.
-        on_progress: called with the number of inputs done.
+        on_progress: called with the number of inputs done and of error records.
         about: more to write into the run file.
 
     Raises:

@@ -22,6 +22,7 @@ from .texts import Comparison
 if TYPE_CHECKING:
     from .base import Metric, Scorer
 
+Columns = Sequence[Sequence[Comparison]]
 LIST_CELLS = 1 << 22  # cells of one list above which it is compared some rows at a time
 
 
@@ -30,21 +31,26 @@ def matrices(metric: Metric, comparisons: Sequence[Comparison], store: Store | N
     wanted = metric.info.needs_references
     empty = [not c.hypotheses or (wanted and not c.references) for c in comparisons]
     columns = [columns_of(metric, c) for c, none in zip(comparisons, empty, strict=True) if not none]
-    units = [unit for some in columns for unit in some]
-    found = _matrices(metric.scorer, [c for unit in units for c in unit], store or Store(metric.scorer))
-    each = iter([_mean(found, unit) for unit in _consecutive(units)])
-    means = (np.concatenate([next(each) for _ in some], axis=1) if len(some) > 1 else next(each) for some in columns)
+    means = iter(of_columns(metric.scorer, columns, store or Store(metric.scorer)))
     return [
         np.zeros((len(c.hypotheses), len(c.references) if wanted else 1)) if none else next(means)
         for c, none in zip(comparisons, empty, strict=True)
     ]
 
 
+def of_columns(scorer: Scorer, columns: Sequence[Columns], store: Store) -> list[FloatArray]:
+    """The matrix of every list, given as `columns_of` gives it, in the paper's direction."""
+    units = [unit for some in columns for unit in some]
+    found = _matrices(scorer, [c for unit in units for c in unit], store)
+    each = iter([_mean(found, unit) for unit in _consecutive(units)])
+    return [np.concatenate([next(each) for _ in some], axis=1) if len(some) > 1 else next(each) for some in columns]
+
+
 def _matrices(scorer: Scorer, comparisons: Sequence[Comparison], store: Store) -> list[FloatArray]:
     folded = [Folded.of(block) for block in store.add(comparisons)]
     pieces = [_pieces(one.block) for one in folded]
     blocks = [piece for some in pieces for piece in some]
-    found = iter([u for part in store.groups(blocks) for u in _compared(scorer, store.reps, blocks[part])])
+    found = iter([u for part in store.groups(blocks) for u in _compared(scorer, store, blocks[part])])
     return [
         one.spread(next(found) if len(some) == 1 else np.concatenate([next(found) for _ in some]))
         for one, some in zip(folded, pieces, strict=True)
@@ -60,14 +66,11 @@ def _pieces(block: Block) -> list[Block]:
     return [Block(rows[i : i + step], columns, block.source) for i in range(0, len(rows), step)]
 
 
-def _compared(scorer: Scorer, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+def _compared(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> list[FloatArray]:
     """What the scorer returns for some blocks, which must be of their shapes."""
-    try:
-        found = in_halves(partial(scorer.compare, reps), blocks)
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        found = [_by_rows(scorer, reps, block) for block in blocks]
+    with store.meter.stage("compare"):
+        found = _in_memory(scorer, store.reps, blocks)
+    store.meter.count(pairs=sum(block.cells for block in blocks))
     wanted = [(len(b.hypotheses), len(b.references) if scorer.info.needs_references else 1) for b in blocks]
     shapes = [np.shape(u) for u in found]
     if shapes != wanted:
@@ -75,6 +78,16 @@ def _compared(scorer: Scorer, reps: Reps, blocks: Sequence[Block]) -> list[Float
             f"compare returned shapes {excerpt(shapes)}, expected {excerpt(wanted)}", where=type(scorer).__name__
         )
     return found
+
+
+def _in_memory(scorer: Scorer, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+    """What the scorer returns for all blocks, for some, or for some rows of one, as the memory allows."""
+    try:
+        return in_halves(partial(scorer.compare, reps), blocks)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return [_by_rows(scorer, reps, block) for block in blocks]
 
 
 def _by_rows(scorer: Scorer, reps: Reps, block: Block) -> FloatArray:

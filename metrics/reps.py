@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -120,6 +121,22 @@ class Block(NamedTuple):
     def cells(self) -> int:
         """Values that `compare` returns for it."""
         return len(self.hypotheses) * max(1, len(self.references))
+
+
+def turned(blocks: Sequence[Block]) -> list[bool]:
+    """Whether each block is the one before it the other way round, rows as columns; a square one never is.
+
+    A scorer of which some part is symmetric computes that once for both.
+    """
+    found = [False] * len(blocks)
+    for i, (a, b) in enumerate(pairwise(blocks), 1):
+        found[i] = (
+            not (found[i - 1] or a.square or b.square)
+            and a.source == b.source
+            and np.array_equal(a.hypotheses, b.references)
+            and np.array_equal(a.references, b.hypotheses)
+        )
+    return found
 
 
 def cell_rows(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:

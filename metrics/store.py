@@ -6,14 +6,15 @@ A store lives across waves of new items; a cache, where there is one, lives acro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from . import cache
 from .batches import in_batches
 from .errors import MetricError
-from .reps import Block, IntArray, Reps
+from .meter import Meter
+from .reps import Block, IntArray, Reps, turned
 from .texts import Comparison, Document, Item
 
 if TYPE_CHECKING:
@@ -24,22 +25,36 @@ GROUP_CELLS = 1 << 20  # summed matrix cells of the lists compared in one call
 ITEM_BYTES = 400  # an item, its text and its place in a store, beside the characters
 
 
-class _Fresh(NamedTuple):
+class Fresh(NamedTuple):
     """Some items represented."""
 
     reps: Reps
     lengths: IntArray
     cut: IntArray  # see `Scorer.prepare`
 
-    def take(self, rows: IntArray) -> _Fresh:
-        return _Fresh(self.reps.take(rows), self.lengths[rows], self.cut[rows])
+    @classmethod
+    def concat(cls, parts: Sequence[Fresh]) -> Fresh:
+        """All items of all parts, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        reps, lengths, cut = zip(*parts, strict=True)
+        return cls(Reps.concat(reps), np.concatenate(lengths), np.concatenate(cut))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.reps.nbytes + self.lengths.nbytes + self.cut.nbytes
+
+    def take(self, rows: IntArray) -> Fresh:
+        """The given items, in that order."""
+        return Fresh(self.reps.take(rows), self.lengths[rows], self.cut[rows])
 
     def packed(self) -> Reps:
         """As one Reps, for the cache."""
         return Reps({**self.reps.columns, "#lengths": self.lengths, "#cut": self.cut})
 
     @classmethod
-    def unpacked(cls, reps: Reps) -> _Fresh:
+    def unpacked(cls, reps: Reps) -> Fresh:
         """The inverse of `packed`."""
         columns = dict(reps.columns)
         lengths, cut = columns.pop("#lengths"), columns.pop("#cut")
@@ -52,15 +67,22 @@ def _parts(item: Item) -> Iterator[str]:
 
 
 class Store:
-    """The distinct items seen so far and their representations."""
+    """The distinct items seen so far and their representations; what that took is counted into the meter."""
 
-    def __init__(self, scorer: Scorer, cache: cache.Cache | None = None) -> None:
-        self.scorer, self.cache = scorer, cache
+    def __init__(self, scorer: Scorer, cache: cache.Cache | None = None, meter: Meter | None = None) -> None:
+        self.scorer, self.cache, self.meter = scorer, cache, meter or Meter()
         self.row: dict[Item, int] = {}
         self.lengths: IntArray = np.empty(0, np.int64)
         self.cut: IntArray = np.empty(0, np.int64)
         self.reps = Reps({})
         self.text_bytes = 0
+
+    @classmethod
+    def holding(cls, scorer: Scorer, row: dict[Item, int], fresh: Fresh, meter: Meter) -> Self:
+        """A store of items that were represented elsewhere; `row` says which row of `fresh` an item has."""
+        store = cls(scorer, meter=meter)
+        store.row, (store.reps, store.lengths, store.cut) = row, fresh
+        return store
 
     @property
     def nbytes(self) -> int:
@@ -94,7 +116,7 @@ class Store:
 
     def _represent(self, new: Sequence[Item]) -> None:
         try:
-            fresh = self._known(self.cache, new) if self.cache and self.scorer.info.bucketed else self._made(new)
+            fresh = self.fresh(new)
             reps = Reps.concat([self.reps, fresh.reps]) if self.reps.columns else fresh.reps
             joined = np.concatenate((self.lengths, fresh.lengths)), reps, np.concatenate((self.cut, fresh.cut))
         except BaseException:
@@ -104,20 +126,34 @@ class Store:
         self.lengths, self.reps, self.cut = joined
         self.text_bytes += sum(ITEM_BYTES + 2 * len(str(item.text)) for item in new)
 
-    def _known(self, kept: cache.Cache, new: Sequence[Item]) -> _Fresh:
+    def fresh(self, new: Sequence[Item]) -> Fresh:
+        """Represents items, or finds them in the cache; the store does not keep them."""
+        return self._known(self.cache, new) if self.cache and self.scorer.info.bucketed else self._made(new)
+
+    def _known(self, kept: cache.Cache, new: Sequence[Item]) -> Fresh:
         """What the cache has of these items, and the rest made and given to it."""
         keys = [cache.key(self.scorer.identity, *_parts(item)) for item in new]
-        found = {key: reps for key, reps in kept.get(keys).items() if {"#lengths", "#cut"} <= reps.columns.keys()}
+        with self.meter.stage("cache"):
+            found = {key: reps for key, reps in kept.get(keys).items() if {"#lengths", "#cut"} <= reps.columns.keys()}
         missing = [i for i, key in enumerate(keys) if key not in found]
         if missing:
             made = self._made([new[i] for i in missing])
             added = {keys[i]: made.take(np.array([n])).packed() for n, i in enumerate(missing)}
-            kept.put(added)
+            with self.meter.stage("cache"):
+                kept.put(added)
             found |= added
-        return _Fresh.unpacked(Reps.concat([found[key] for key in keys]))
+        self.meter.count(cached_texts=len(new) - len(missing))
+        return Fresh.unpacked(Reps.concat([found[key] for key in keys]))
 
-    def _made(self, new: Sequence[Item]) -> _Fresh:
-        prepared, lengths = self.scorer.prepare(new)
+    def _made(self, new: Sequence[Item]) -> Fresh:
+        with self.meter.stage("prepare"):
+            prepared, lengths = self.scorer.prepare(new)
+        with self.meter.stage("represent"):
+            fresh = self._represented(new, prepared, lengths)
+        self.meter.count(texts=len(new), tokens=int(lengths.sum()))
+        return fresh
+
+    def _represented(self, new: Sequence[Item], prepared: Reps, lengths: IntArray) -> Fresh:
         cut = prepared.columns.get("cut", np.zeros(len(new), np.int64))
         if self.scorer.info.bucketed:
             parts, places = in_batches(
@@ -129,7 +165,7 @@ class Store:
         sizes = {len(lengths), len(cut), *(len(column) for column in reps.columns.values())}
         if sizes != {len(new)}:
             raise MetricError(f"rows {sorted(sizes)} for {len(new)} items", where=type(self.scorer).__name__)
-        return _Fresh(reps, lengths, np.asarray(cut))
+        return Fresh(reps, lengths, np.asarray(cut))
 
     def cut_of(self, comparisons: Sequence[Comparison]) -> int:
         """The most that was left out of any text of these comparisons; see `Scorer.prepare` and `Scorer.pair_cut`."""
@@ -144,14 +180,16 @@ class Store:
     def groups(self, blocks: Sequence[Block]) -> Iterator[slice]:
         """Consecutive blocks of about GROUP_LENGTH and at most GROUP_CELLS together (one block may be larger).
 
-        What pairs cost counts as length.
+        What pairs cost counts as length. A block and the same one turned count as one.
         """
         start, length, cells = 0, 0, 0
+        again = turned(blocks)
         for i, block in enumerate(blocks):
             more = int(self.lengths[block.hypotheses].sum())
             more += 0 if block.square else int(self.lengths[block.references].sum())
             more += self.scorer.pair_cost(self.reps, block)
-            if i > start and (length + more > GROUP_LENGTH or cells + block.cells > GROUP_CELLS):
+            full = length + more > GROUP_LENGTH or cells + block.cells > GROUP_CELLS
+            if i > start and full and not again[i]:
                 yield slice(start, i)
                 start, length, cells = i, 0, 0
             length, cells = length + more, cells + block.cells

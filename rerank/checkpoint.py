@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from filelock import FileLock, Timeout
 
 from ..metrics.errors import InputError, ResourceError, ResumeError
+from ..metrics.meter import Metered
+from .meter import WorkerStatus, amounts, work_of
 
 EVERY_SECONDS = 1.0
 
@@ -32,7 +34,15 @@ class State:
     digest: Any = field(default_factory=lambda: blake2b(digest_size=16))  # of these entries
     sizes: Mapping[str, int] = field(default_factory=dict)  # good bytes of each output
     counts: Mapping[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
+    seconds: float = 0.0  # of earlier sessions
+    work: Metered = field(default_factory=Metered)  # of earlier sessions
+
+
+class Measured(NamedTuple):
+    """What this session has done so far: figures for the run file that no result depends on."""
+
+    work: Metered = Metered()
+    workers: tuple[WorkerStatus, ...] = ()
 
 
 class Checkpoint:
@@ -76,6 +86,7 @@ class Checkpoint:
             raise
         self.reread = blake2b(digest_size=16)
         self.begun = self.saved_at = monotonic()
+        self.measured: Callable[[], Measured] = Measured
 
     @property
     def resumed(self) -> bool:
@@ -113,8 +124,9 @@ class Checkpoint:
                 fix="Restore them, or choose another output",
             )
 
-    def begin(self) -> None:
-        """Opens the outputs; from here on `save` is allowed."""
+    def begin(self, measured: Callable[[], Measured] = Measured) -> None:
+        """Opens the outputs; from here on `save` is allowed, and asks what this session has done."""
+        self.measured = measured
         self.state = replace(self.state, digest=self.reread)
         for name, path in self.sinks.items():
             if name != "errors":
@@ -166,7 +178,7 @@ class Checkpoint:
             "settings": self.identity,
             "input": {"entries": state.entries, "digest": state.digest.hexdigest()},
             "counts": dict(sorted(state.counts.items())),
-            "timings": {"seconds": round(seconds, 3)},
+            "timings": {"seconds": round(seconds, 3), **self._timings()},
             "bytes": dict(state.sizes),
         }
         draft = Path(f"{self.run_file}.tmp")
@@ -175,6 +187,11 @@ class Checkpoint:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, self.run_file)
+
+    def _timings(self) -> dict[str, Any]:
+        """The work of all sessions, and the workers of this one."""
+        work, workers = self.measured()
+        return amounts(self.state.work + work) | ({"workers": [one.row() for one in workers]} if workers else {})
 
     def _read(self) -> tuple[State, str | None]:
         if not self.run_file.exists():
@@ -190,8 +207,9 @@ class Checkpoint:
             sizes, counts = ({str(k): int(v) for k, v in row[name].items()} for name in ("bytes", "counts"))
             if int(data["entries"]) < 0 or min((*sizes.values(), *counts.values()), default=0) < 0:
                 raise ValueError("a negative number")
-            seconds, digest = float(row["timings"]["seconds"]), str(data["digest"])
-            state = State(int(data["entries"]), blake2b(digest_size=16), sizes, counts, seconds)
+            spent, digest = row["timings"], str(data["digest"])
+            seconds, work = float(spent["seconds"]), work_of(spent)
+            state = State(int(data["entries"]), blake2b(digest_size=16), sizes, counts, seconds, work)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             raise ResumeError(
                 f"cannot be read ({error})", where=str(self.run_file), fix=f"Remove it and {self.out} to start anew"
@@ -260,7 +278,7 @@ class Stream:
     def check_input(self, where: str) -> None:
         """There is nothing to compare with."""
 
-    def begin(self) -> None:
+    def begin(self, measured: Callable[[], Measured] = Measured) -> None:
         """There is nothing to open."""
 
     def save(self, *, complete: bool = False) -> None:

@@ -17,11 +17,13 @@ from ..metrics.cache import Cache
 from ..metrics.documents import columns_of, lift
 from ..metrics.errors import DiscorankError, MetricError
 from ..metrics.evaluate import Folded, matrices
+from ..metrics.meter import Meter
 from ..metrics.mixture import Utility
 from ..metrics.reps import Block, FloatArray
 from ..metrics.store import Store
 from ..metrics.texts import Comparison
 from .choice import expected_utility, without_own
+from .meter import Status
 
 STORE_BYTES = 1 << 26  # representations kept for later lists
 FIRST_WAVE = 1 << 16  # characters handed to the metric at once, to begin with
@@ -61,6 +63,9 @@ class Engine(Protocol):
     def collect(self) -> list[tuple[int, Result | DiscorankError]]:
         """Waits until something submitted is done and returns all that is; a list that fails has its error."""
 
+    def status(self) -> Status:
+        """The work done since the engine was loaded."""
+
 
 class LocalEngine:
     """Loaded scorers in this process, one store of representations for each.
@@ -74,12 +79,16 @@ class LocalEngine:
         self.waiting: list[tuple[int, Task]] = []
         self.stores: dict[Metric, Store] = {}
         self.wave = FIRST_WAVE
+        self.meter = Meter()
+        self.begun = perf_counter()
 
     def load(self, metrics: Sequence[Utility]) -> None:
         """Loads the scorers; errors as `Metric.load`."""
         for metric in metrics:
             for _, part in metric.parts:
                 self._store(part)
+        self.meter.take()
+        self.begun = perf_counter()
 
     def submit(self, key: int, task: Task) -> None:
         """Takes a list."""
@@ -103,6 +112,10 @@ class LocalEngine:
             self.wave = max(1, self.wave // 2)
         return [(key, result) for (key, _), result in zip(wave, found, strict=True)]
 
+    def status(self) -> Status:
+        """The work done here."""
+        return Status(self.meter.now, perf_counter() - self.begun)
+
     def _values(self, tasks: Sequence[Task]) -> list[Result | DiscorankError]:
         """Results of all tasks together; if that fails, of each alone, so that one bad list costs only itself.
 
@@ -110,38 +123,51 @@ class LocalEngine:
         """
         try:
             return list(self._together(tasks))
-        except DiscorankError as error:
-            if len(tasks) == 1:
-                return [error]
         except Exception as error:
             if len(tasks) == 1:
-                problem = MetricError(f"{type(error).__name__}: {error}", where=tasks[0].metric.signature())
-                problem.__cause__ = error
-                return [problem]
+                return [problem_of(tasks[0], error)]
         return [result for task in tasks for result in self._values([task])]
 
     def _together(self, tasks: Sequence[Task]) -> list[Result]:
-        plan: dict[Metric, list[tuple[int, int]]] = {}
-        for i, task in enumerate(tasks):
-            for p, (_, part) in enumerate(task.metric.parts):
-                plan.setdefault(part, []).append((i, p))
         found: dict[tuple[int, int], tuple[FloatArray, FloatArray | None]] = {}
         cut = [0] * len(tasks)
-        for metric, places in plan.items():
+        for metric, places in places_of(tasks).items():
             store = self._store(metric)
             lists = [(tasks[i].comparisons[p], tasks[i]) for i, p in places]
             found.update(zip(places, expectations(metric, store, lists), strict=True))
             for (i, _), (comparison, _) in zip(places, lists, strict=True) if metric.info.bucketed else ():
                 cut[i] = max(cut[i], *(store.cut_of(column) for column in columns_of(metric, comparison)))
         return [
-            _result(task, [found[i, p] for p in range(len(task.comparisons))], CUTS[cut[i]])
-            for i, task in enumerate(tasks)
+            result_of(task, [found[i, p] for p in range(len(task.comparisons))], cut[i]) for i, task in enumerate(tasks)
         ]
 
     def _store(self, metric: Metric) -> Store:
         if metric not in self.stores:
-            self.stores[metric] = Store(metric.scorer, self.cache)
+            self.stores[metric] = Store(metric.scorer, self.cache, self.meter)
         return self.stores[metric]
+
+
+def places_of(tasks: Sequence[Task]) -> dict[Metric, list[tuple[int, int]]]:
+    """Which (task, part) every metric is."""
+    places: dict[Metric, list[tuple[int, int]]] = {}
+    for i, task in enumerate(tasks):
+        for p, (_, part) in enumerate(task.metric.parts):
+            places.setdefault(part, []).append((i, p))
+    return places
+
+
+def problem_of(task: Task, error: Exception) -> DiscorankError:
+    """What went wrong with a list, as its result."""
+    if isinstance(error, DiscorankError):
+        return error
+    problem = MetricError(f"{type(error).__name__}: {error}", where=task.metric.signature())
+    problem.__cause__ = error
+    return problem
+
+
+def is_linear(metric: Metric, task: Task) -> bool:
+    """Whether the list is valued without its matrix."""
+    return metric.info.linear and not task.keep_matrix
 
 
 def expectations(
@@ -151,33 +177,43 @@ def expectations(
 
     The matrix [H, R] comes with them where the task keeps it.
     """
-    linear = [metric.info.linear and not task.keep_matrix for _, task in lists]
+    linear = [is_linear(metric, task) for _, task in lists]
     rest = [pair for pair, short in zip(lists, linear, strict=True) if not short]
     whole = iter(matrices(metric, [comparison for comparison, _ in rest], store))
     result: list[tuple[FloatArray, FloatArray | None]] = []
     for (comparison, task), short in zip(lists, linear, strict=True):
         if short:
-            result.append((_linear(metric, store, comparison, task), None))
-            continue
-        u = next(whole)
-        weights, own = (task.weights, task.own) if metric.info.needs_references else (np.ones(1), None)
-        result.append((expected_utility(u, weights, own), u if task.keep_matrix else None))
+            result.append((linear_form(metric, store, comparison, task), None))
+        else:
+            result.append(reduced(metric, task, next(whole), store.meter))
     return result
 
 
-def _linear(metric: Metric, store: Store, comparison: Comparison, task: Task) -> FloatArray:
+def reduced(metric: Metric, task: Task, u: FloatArray, meter: Meter) -> tuple[FloatArray, FloatArray | None]:
+    """Expected values [H] from the whole matrix of a list, and the matrix where the task keeps it."""
+    weights, own = (task.weights, task.own) if metric.info.needs_references else (np.ones(1), None)
+    with meter.stage("choose"):
+        values = expected_utility(u, weights, own)
+    return values, u if task.keep_matrix else None
+
+
+def linear_form(metric: Metric, store: Store, comparison: Comparison, task: Task) -> FloatArray:
     """The linear form, averaged over the sentences of documents; the self pair is taken out afterwards."""
     scorer, total = metric.scorer, task.weights.sum()
     units = lift(metric, comparison)
-    values = np.zeros(len(comparison.hypotheses))
-    for block in store.add(units):
-        small, rows, columns = Folded.of(block)
-        weights = task.weights if columns is None else np.bincount(columns, task.weights, len(small.references))
-        expected = scorer.expected(store.reps, [small], [weights / total])[0]
-        expected = expected if rows is None else expected[rows]
-        if task.own is not None:
-            expected = _without_self(scorer, store, block, expected, task.weights, task.own)
-        values += expected
+    values, pairs = np.zeros(len(comparison.hypotheses)), 0
+    blocks = store.add(units)
+    with store.meter.stage("compare"):
+        for block in blocks:
+            small, rows, columns = Folded.of(block)
+            weights = task.weights if columns is None else np.bincount(columns, task.weights, len(small.references))
+            expected = scorer.expected(store.reps, [small], [weights / total])[0]
+            expected = expected if rows is None else expected[rows]
+            if task.own is not None:
+                expected = _without_self(scorer, store, block, expected, task.weights, task.own)
+            values += expected
+            pairs += small.cells
+    store.meter.count(pairs=pairs)
     return values / len(units)
 
 
@@ -201,9 +237,10 @@ def _without_self(
     return found
 
 
-def _result(task: Task, found: Sequence[tuple[FloatArray, FloatArray | None]], flags: tuple[str, ...]) -> Result:
+def result_of(task: Task, found: Sequence[tuple[FloatArray, FloatArray | None]], cut: int) -> Result:
+    """The result from the values of every part, and the most that was left out of a text (see `Scorer.prepare`)."""
     kept = tuple(u for _, u in found if u is not None)
-    return Result(np.array([values for values, _ in found]), kept if task.keep_matrix else (), flags)
+    return Result(np.array([values for values, _ in found]), kept if task.keep_matrix else (), CUTS[cut])
 
 
 def _size(task: Task) -> int:

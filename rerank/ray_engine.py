@@ -1,53 +1,36 @@
 """The engine over Ray: blocks of lists go to actors that hold the loaded metrics, and come back in any order.
 
-What an actor computes is what the local engine computes, so the outputs are the same bytes. An actor that dies is
-replaced and its blocks are sent again, list by list the one it was busy with, so that a list that kills its worker is
-found and becomes an error; a result can come once only, as whoever is given up for dead is killed. Ray's own restarts
-and retries are off: they would send a whole block again for ever, and hang where there is no room for an actor.
+What an actor computes is what the local engine computes, so the outputs are the same bytes. A list that is large, or
+every list if there are actors that only compare, goes through stages (see `Group`). An actor that dies or is silent is
+replaced, and its steps are sent again; of a step that two actors have, what comes first counts. Ray's own restarts and
+retries are off: they would send a whole block again for ever, and hang where there is no room for an actor.
 """
 
 from __future__ import annotations
 
 import os
-import signal
-import socket
-import threading
-from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import ceil
 from time import monotonic
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from ..metrics.base import Metric
 from ..metrics.cache import Cache
-from ..metrics.errors import DiscorankError, MetricError, ModelLoadError, ResourceError
+from ..metrics.errors import DiscorankError, ModelLoadError, ResourceError
+from ..metrics.meter import Metered
 from ..metrics.mixture import Utility
 from .engine import Result, Task
+from .meter import Status, WorkerMeter
+from .ray_actors import Actor, stolen_by
+from .ray_blocks import Kind
+from .ray_cluster import Cluster, reason
 from .ray_settings import RaySettings
-from .ray_worker import Done, Sent, Worker
+from .ray_work import DEPTH, Work
+from .ray_worker import Done, Loaded
 
-FIRST_BLOCK = 1 << 16  # characters and pairs of a block, to begin with
-SHORT_SECONDS, LONG_SECONDS = 0.3, 1.5  # a block outside this makes later ones longer or shorter
-DEPTH = 2  # blocks that an actor has: one at work, one waiting, so that it need not wait for the driver
+STORE_SHARE = 0.3  # of Ray's object store that lists may fill before another is begun
 LOOK_SECONDS = 1.0  # how often time limits are looked at
+BOTH: tuple[Kind, ...] = ("model", "compare")
 FIX = "The same command goes on from here, with any engine"
-
-
-class _Block(NamedTuple):
-    tasks: list[Sent]
-    cost: int
-    alone: bool = False  # a list that was at work when a worker died: nothing else is on its next actor
-    reference: Any = None  # Ray's name of the result
-
-
-@dataclass(slots=True, eq=False)
-class _Actor:
-    handle: Any
-    loading: Any  # Ray's name of the outcome of loading; None once loaded
-    blocks: deque[_Block] = field(default_factory=deque)  # in the order it works on them
-    since: float = 0.0  # when it began with the first of them
 
 
 class RayEngine:
@@ -61,21 +44,14 @@ class RayEngine:
     def __init__(self, settings: RaySettings | None = None, cache: Cache | None = None) -> None:
         self.settings = settings or RaySettings()
         self.cache = None if cache is None else (os.path.abspath(cache.folder), cache.max_bytes)
-        self.ray: Any = _imported()
-        self.started = False
-        self.metrics: list[Metric] = []
-        self.numbers: dict[Metric, int] = {}
-        self.actors: list[_Actor] = []
-        self.waiting: deque[Sent] = deque()
-        self.again: deque[_Block] = deque()  # blocks of actors that died
-        self.tries: Counter[int] = Counter()  # how often a list was alone on an actor when it died, by key
-        self.done: list[tuple[int, Result | DiscorankError]] = []
-        self.size = FIRST_BLOCK
+        self.cluster = Cluster(self.settings)
+        self.ray: Any = self.cluster.ray
+        self.work = Work(self.ray, self.settings)
+        self.actors: list[Actor] = []
         self.deaths = 0  # since something was finished
-        self.last_alive = monotonic()  # when there was a loaded actor
+        self.last_alive: dict[Kind, float] = {}  # when there was a loaded actor
         self.begun = monotonic()  # when the first actor was loaded
-        self.died = 0  # actors, in all
-        self.work_seconds = 0.0  # of all actors together
+        self.waited_seconds = 0.0  # for actors
 
     def load(self, metrics: Sequence[Utility]) -> None:
         """Starts the actors if need be and waits until the first has loaded the metrics.
@@ -85,23 +61,23 @@ class RayEngine:
             ResourceError: no cluster, or no actor within `start_seconds`.
         """
         for part in (part for metric in metrics for _, part in metric.parts):
-            if part not in self.numbers:
-                self.numbers[part] = len(self.metrics)
-                self.metrics.append(part)
+            if part not in self.work.numbers:
+                self.work.numbers[part] = len(self.work.metrics)
+                self.work.metrics.append(part)
         if not self.actors:
-            self._connect()
-            self.actors = [self._new() for _ in range(self._count())]
+            self.cluster.join()
+            self._start()
         else:
             for actor in self.actors:
-                actor.loading = actor.handle.load.remote(self.metrics)
-        self.last_alive = monotonic()
-        while not any(actor.loading is None for actor in self.actors):
+                actor.loading, actor.meter = actor.handle.load.remote(self.work.metrics), WorkerMeter(actor.meter.name)
+        self.last_alive = dict.fromkeys(BOTH, monotonic())
+        while not any(actor.loaded and "model" in actor.kinds for actor in self.actors):
             self._wait()
-        self.begun, self.work_seconds = monotonic(), 0.0
+        self.begun, self.waited_seconds = monotonic(), 0.0
 
     def submit(self, key: int, task: Task) -> None:
         """Takes a list."""
-        self.waiting.append(Sent.of(key, task, self.numbers))
+        self.work.add(key, task)
 
     def collect(self) -> list[tuple[int, Result | DiscorankError]]:
         """Waits for a block and returns all that is done.
@@ -109,31 +85,26 @@ class RayEngine:
         Raises:
             ResourceError: no actor for `start_seconds`, or more than `restarts` deaths in a row.
         """
-        while not self.done and (self.waiting or self.again or any(actor.blocks for actor in self.actors)):
+        while not self.work.results and self.work.keys:
             self._send()
             self._wait()
         self._send()
-        done, self.done = self.done, []
-        return done
+        return self.work.taken()
 
-    def summary(self) -> str:
-        """How many actors there are and how busy they were, for people."""
-        alive = sum(actor.loading is None for actor in self.actors)
-        seconds = monotonic() - self.begun
-        share = self.work_seconds / max(1e-9, seconds * len(self.actors))
-        return (
-            f"ray: {alive} of {len(self.actors)} actors alive, {self.died} died; "
-            f"{self.work_seconds:.1f} s of work in {seconds:.1f} s ({share:.0%} busy)"
-        )
+    def status(self) -> Status:
+        """The work that the actors have done, and how long this process waited for them."""
+        workers = tuple(actor.meter.status(actor.since if actor.calls else None) for actor in self.actors)
+        work = sum((worker.work for worker in workers), Metered())
+        return Status(work, monotonic() - self.begun, self.waited_seconds, workers)
 
     def close(self) -> None:
         """Stops the actors, and Ray if it was started here."""
         if self.ray.is_initialized():
             for actor in self.actors:
                 self.ray.kill(actor.handle)
-            if self.started:
-                self.ray.shutdown()
-        self.actors, self.started = [], False
+        self.actors = []
+        self.work = Work(self.ray, self.settings)
+        self.cluster.leave()
 
     def __enter__(self) -> Self:
         return self
@@ -143,93 +114,39 @@ class RayEngine:
     ) -> None:
         self.close()
 
-    def _connect(self) -> None:
-        """Joins the cluster, or starts Ray here; a session that is there already is used and left as it is."""
-        if self.ray.is_initialized():
-            return
-        wanted = self.settings
-        here: dict[str, Any] = {"address": wanted.address}
-        if wanted.address is None:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            cores = wanted.actors and max(os.cpu_count() or 1, ceil(wanted.actors * wanted.cpus_per_actor))
-            here = {"address": "local", "num_cpus": cores, "include_dashboard": False}
-        main = threading.current_thread() is threading.main_thread()
-        handler = signal.getsignal(signal.SIGTERM)
-        try:
-            _reach(wanted.address)
-            self.ray.init(**here, logging_level="ERROR", log_to_driver=False)
-        except (OSError, RuntimeError, ValueError) as error:
-            found = f"Ray cannot be reached: {error}"
-            raise ResourceError(
-                found, where=f"ray.address {wanted.address}", fix="Start it, or mend the address"
-            ) from error
-        finally:
-            if main and callable(handler):
-                signal.signal(signal.SIGTERM, handler)  # Ray puts its own in its place
-        self.started = True
+    def _start(self) -> None:
+        """Starts the actors."""
+        models, comparing = self.cluster.actors(), self.settings.compare_actors
+        kinds = ("model",) if comparing else BOTH
+        self.actors = [self._new(WorkerMeter(f"actor {i}"), kinds) for i in range(1, models + 1)]
+        names = (f"comparing actor {i}" for i in range(1, comparing + 1))
+        self.actors += [self._new(WorkerMeter(name), ("compare",)) for name in names]
+        self.work.models, self.work.comparing = models, comparing or models
+        self.work.store_bytes = STORE_SHARE * self.ray.cluster_resources().get("object_store_memory", 0)
 
-    def _count(self) -> int:
-        """How many actors are wanted."""
-        if self.settings.actors is not None:
-            return self.settings.actors
-        there = self.ray.cluster_resources()
-        count = there.get("CPU", 0) / self.settings.cpus_per_actor
-        if self._gpus():
-            count = min(count, there.get("GPU", 0) / self._gpus())
-        return max(1, int(count))
-
-    def _gpus(self) -> float:
-        given = self.settings.gpus_per_actor
-        return float(self.ray.cluster_resources().get("GPU", 0) > 0) if given is None else given
-
-    def _new(self) -> _Actor:
-        cpus = self.settings.cpus_per_actor
-        threads = str(max(1, int(cpus)))
-        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-        remote = self.ray.remote(
-            num_cpus=cpus, num_gpus=self._gpus(), runtime_env={"env_vars": dict.fromkeys(names, threads)}
-        )
-        handle = remote(Worker).remote(self.cache)
-        return _Actor(handle, handle.load.remote(self.metrics))
+    def _new(self, meter: WorkerMeter, kinds: tuple[Kind, ...]) -> Actor:
+        handle = self.cluster.worker("model" not in kinds, self.cache)
+        return Actor(handle, handle.load.remote(self.work.metrics), meter, kinds)
 
     def _send(self) -> None:
-        """Gives every loaded actor its blocks, one each before any gets a second."""
+        """Gives every loaded actor its steps, one each before any gets a second; who gets none takes over another's."""
         for depth in range(DEPTH):
             for actor in self.actors:
-                if actor.loading is None and len(actor.blocks) == depth and self._has_room(actor):
-                    block = self._next()
-                    if block is None:
-                        return
-                    if not actor.blocks:
-                        actor.since = monotonic()
-                    actor.blocks.append(block._replace(reference=actor.handle.value.remote(block.tasks)))
-
-    def _has_room(self, actor: _Actor) -> bool:
-        """Whether an actor may get the next block: nothing waits behind a large list, nor beside one that is alone."""
-        if not actor.blocks:
-            return True
-        first = actor.blocks[0]
-        return not (first.alone or first.cost > 2 * self.size or (self.again and self.again[0].alone))
-
-    def _next(self) -> _Block | None:
-        """The next block: `size`, or a fair share of what waits if that is less; a larger list is alone."""
-        if self.again:
-            return self.again.popleft()
-        if not self.waiting:
-            return None
-        most = -(-len(self.waiting) // (len(self.actors) * DEPTH))
-        tasks = [self.waiting.popleft()]
-        cost = tasks[0].cost
-        while self.waiting and len(tasks) < most and cost + self.waiting[0].cost <= self.size:
-            tasks.append(self.waiting.popleft())
-            cost += tasks[-1].cost
-        return _Block(tasks, cost)
+                if actor.loaded and len(actor.calls) == depth and actor.has_room(self.work.rates):
+                    step = self.work.next(actor.kinds, bool(actor.calls))
+                    if step is not None:
+                        actor.call(step)
+        for actor in self.actors:
+            if actor.loaded and not actor.calls and (call := stolen_by(actor, self.actors)) is not None:
+                self.ray.cancel(call.outcome)
+                actor.call(call.step)
 
     def _wait(self) -> None:
         """Waits until something is ready, a little while at most, and takes all that is."""
-        names = [actor.loading for actor in self.actors if actor.loading is not None]
-        names += [block.reference for actor in self.actors for block in actor.blocks]
+        names = [name for actor in self.actors for name in actor.awaited()]
+        start = monotonic()
         self.ray.wait(names, num_returns=1, timeout=LOOK_SECONDS)
+        self.waited_seconds += monotonic() - start
         ready = set(self.ray.wait(names, num_returns=len(names), timeout=0)[0])
         for i, actor in enumerate(self.actors):
             try:
@@ -238,87 +155,68 @@ class RayEngine:
                 self.actors[i] = self._replaced(actor, error)
         self._check_time()
 
-    def _take(self, actor: _Actor, ready: set[Any]) -> None:
+    def _take(self, actor: Actor, ready: set[Any]) -> None:
         """Takes what an actor has ready; raises Ray's error if it died."""
         if actor.loading in ready:
             self._loaded(self.ray.get(actor.loading), actor)
-        while actor.blocks and actor.blocks[0].reference in ready:
-            done: Done = self.ray.get(actor.blocks[0].reference)
-            block = actor.blocks.popleft()
-            actor.since = monotonic()
-            self.deaths = 0
-            self.done += done.results
-            self.work_seconds += done.seconds
-            for key, _ in done.results:
-                self.tries.pop(key, None)
-            if done.seconds < SHORT_SECONDS and block.cost > self.size / 2:
-                self.size *= 2
-            elif done.seconds > LONG_SECONDS:
-                self.size = max(1, self.size // 2)
+        if actor.pulse in ready:
+            self.ray.get(actor.pulse)
+            actor.answers()
+        while actor.calls and actor.calls[0].outcome in ready:
+            try:
+                done: Done = self.ray.get(actor.calls[0].outcome)
+            except self.ray.exceptions.TaskCancelledError:  # another actor took it over
+                self.work.back(actor.finished().step)
+            except self.ray.exceptions.RayError as error:
+                if not self._is_lost(error):
+                    raise
+                self.work.lost(actor.finished().step)
+            else:
+                call = actor.finished()
+                actor.meter.add(done.work, done.seconds)
+                self.deaths = 0
+                self.work.finished(call.step, call.value, done)
 
-    def _loaded(self, error: DiscorankError | None, actor: _Actor) -> None:
-        if error is not None:
-            raise error
+    def _loaded(self, loaded: Loaded, actor: Actor) -> None:
+        if loaded.error is not None:
+            raise loaded.error
+        self.work.pairwise = loaded.pairwise
         actor.loading = None
+        actor.meter.loaded()
 
-    def _replaced(self, actor: _Actor, error: Exception) -> _Actor:
-        """A new actor in the place of one that failed; its blocks wait again, the one at work list by list."""
+    def _is_lost(self, error: Exception) -> bool:
+        """Whether an error says that what a step reads is gone, not that the actor failed."""
+        lost = self.ray.exceptions.ObjectLostError
+        return isinstance(error, lost) or isinstance(getattr(error, "cause", None), lost)
+
+    def _replaced(self, actor: Actor, error: Exception) -> Actor:
+        """A new actor in the place of one that failed; its steps wait again, the one at work list by list."""
         self.ray.kill(actor.handle)
         if isinstance(error, self.ray.exceptions.RayTaskError) and actor.loading is not None:
-            raise ModelLoadError(_reason(error), where="a worker of the Ray engine") from error
+            raise ModelLoadError(reason(error), where="a worker of the Ray engine") from error
         self.deaths += 1
-        self.died += 1
+        actor.meter.lost()
         if self.deaths > self.settings.restarts:
-            found = f"{self.deaths} workers in a row died with nothing finished; the last: {_reason(error)}"
+            found = f"{self.deaths} workers in a row died with nothing finished; the last: {reason(error)}"
             raise ResourceError(found, where="engine ray", fix=FIX)
-        first, *others = actor.blocks or (_Block([], 0),)
-        back = [_Block([task], task.cost, alone=True) for task in first.tasks if not self._given_up(task, first, error)]
-        self.again.extendleft(reversed([*back, *others]))
-        return self._new()
-
-    def _given_up(self, task: Sent, block: _Block, error: Exception) -> bool:
-        """Whether a list was alone once too often when its worker died; then it has its error."""
-        self.tries[task.key] += block.alone
-        if self.tries[task.key] <= self.settings.retries:
-            return False
-        found = f"its worker died {self.tries.pop(task.key)} times: {_reason(error)}"
-        self.done.append((task.key, MetricError(found, where="engine ray", fix="Look at the list, or raise retries")))
-        self.deaths = 0
-        return True
+        first, *others = actor.orphans() or [None]
+        for step in reversed(others):
+            if step is not None:
+                self.work.back(step)
+        if first is not None and self.work.blame(first, error):
+            self.deaths = 0
+        return self._new(actor.meter, actor.kinds)
 
     def _check_time(self) -> None:
-        """Kills actors that take too long; raises ResourceError if there was none for too long."""
-        now = monotonic()
+        """Kills actors that take too long or are silent; raises ResourceError if there was none for too long."""
+        now, wanted = monotonic(), self.settings
         for actor in self.actors:
-            if actor.blocks and now - actor.since > self.settings.block_seconds:
+            if actor.is_silent(wanted.heartbeat_seconds) or actor.works_longer_than(wanted.block_seconds):
                 self.ray.kill(actor.handle)
-                actor.since = now
-        if any(actor.loading is None for actor in self.actors):
-            self.last_alive = now
-        elif now - self.last_alive > self.settings.start_seconds:
-            wanted = f"{len(self.actors)} x {self.settings.cpus_per_actor:g} CPUs and {self._gpus():g} GPUs"
-            there = {name: n for name, n in self.ray.cluster_resources().items() if name in ("CPU", "GPU")}
-            found = f"no worker for {self.settings.start_seconds:g} s: wanted {wanted}, the cluster has {there}"
-            raise ResourceError(found, where="engine ray", fix=FIX)
-
-
-def _imported() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        fix = "Install it: pip install 'discorank[ray]'"
-        raise ModelLoadError("Ray is not installed", where="engine ray", fix=fix) from error
-    return ray
-
-
-def _reach(address: str | None) -> None:
-    """Raises OSError if nothing listens at a host:port; Ray itself would try for minutes."""
-    host, _, port = (address or "").rpartition(":")
-    if host and port.isdigit() and "/" not in host:
-        socket.create_connection((host, int(port)), 10).close()
-
-
-def _reason(error: Exception) -> str:
-    """The first line of Ray's account of a death that says something."""
-    cause = getattr(error, "cause", None) or error
-    return f"{type(cause).__name__}: {' '.join(str(cause).split())[:300]}"
+                actor.since = actor.asked = now
+        for kind in BOTH:
+            if any(actor.loaded and kind in actor.kinds for actor in self.actors):
+                self.last_alive[kind] = now
+            elif now - self.last_alive[kind] > wanted.start_seconds:
+                found = f"no worker for {wanted.start_seconds:g} s: {self.cluster.shortage()}"
+                raise ResourceError(found, where="engine ray", fix=FIX)

@@ -17,10 +17,11 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
 from pydantic import Field
 
 from ..metrics.errors import DiscorankError, InputError
+from ..metrics.meter import Meter
 from ..metrics.settings import settings
 from ..metrics.signature import portable
 from ..metrics.texts import Document, Text
-from .checkpoint import Checkpoint, Stream
+from .checkpoint import Checkpoint, Measured, Stream
 from .engine import Engine
 from .lists import NOTHING, CandidateList
 from .mbr import Decider
@@ -83,8 +84,9 @@ def run_lists(
     out: Path | None,
     engine: Engine,
     run: RunSettings,
-    on_progress: Callable[[int], None] = lambda done: None,
+    on_progress: Callable[[int, int], None] = lambda done, errors: None,
     reading: Mapping[str, Any] = NOTHING,
+    meter: Meter | None = None,
 ) -> Mapping[str, int]:
     """Decides all lists into `out`, going on where an earlier run of the same settings stopped; returns the counts.
 
@@ -96,8 +98,9 @@ def run_lists(
             error records on stderr and nothing to resume.
         engine: what values the lists.
         run: how the run writes.
-        on_progress: called with the number of entries done.
+        on_progress: called with the number of entries done and of error records.
         reading: how the input is read, where that makes other lists of the same bytes.
+        meter: counts the seconds of reading ("read") and writing ("write").
 
     Raises:
         ResumeError: the run standing at `out` has other settings or another input.
@@ -106,12 +109,13 @@ def run_lists(
     """
     engine.load(decider.metrics)
     checkpoint = _outputs(decider, name, out, run, reading)
-    source = iter(entries)
+    meter = meter or Meter()
+    source = _metered(entries, meter)
     try:
         replayed = _skipped(decider, source, name, checkpoint, run.format)
         accept = accept_all if run.format == "jsonl" else text_row
         outcomes = decider.outcomes(_records(replayed, source), engine, accept)
-        with completing(checkpoint):
+        with completing(checkpoint, lambda: _measured(engine, meter)):
             write_outcomes(
                 outcomes,
                 lambda outcome: _writes(outcome, run, checkpoint, decider),
@@ -119,6 +123,7 @@ def run_lists(
                 checkpoint,
                 run.max_errors,
                 on_progress,
+                meter,
             )
     finally:
         checkpoint.close()
@@ -149,10 +154,25 @@ def outputs(
     return Checkpoint(out, sinks, identity, {**about, "versions": _versions()})
 
 
+def _metered(entries: Iterable[Entry], meter: Meter) -> Iterator[Entry]:
+    source = iter(entries)
+    while True:
+        with meter.stage("read"):
+            entry = next(source, None)
+        if entry is None:
+            return
+        yield entry
+
+
+def _measured(engine: Engine, meter: Meter) -> Measured:
+    status = engine.status()
+    return Measured(status.work + meter.now, status.workers)
+
+
 @contextmanager
-def completing(checkpoint: Checkpoint | Stream) -> Iterator[None]:
+def completing(checkpoint: Checkpoint | Stream, measured: Callable[[], Measured] = Measured) -> Iterator[None]:
     """Opens the outputs; what was written is kept whatever happens, and complete at the end of the block."""
-    checkpoint.begin()
+    checkpoint.begin(measured)
     try:
         yield
     except BaseException:
@@ -167,7 +187,8 @@ def write_outcomes(
     name: str,
     checkpoint: Checkpoint | Stream,
     max_errors: int,
-    on_progress: Callable[[int], None],
+    on_progress: Callable[[int, int], None],
+    meter: Meter | None = None,
 ) -> None:
     """Writes what every entry yields, in input order.
 
@@ -177,23 +198,26 @@ def write_outcomes(
         name: the input's name, for error records.
         checkpoint: the outputs.
         max_errors: how many error records a run may write.
-        on_progress: called with the number of entries done.
+        on_progress: called with the number of entries done and of error records.
+        meter: counts the seconds of writing.
 
     Raises:
         StoppedByErrorsError: one error record more.
     """
+    meter = meter or Meter()
     for entry, outcome in outcomes:
-        try:
-            writes, counts = written(outcome)
-        except DiscorankError as error:
-            error = _placed(error, entry, name)
-            row = error_row(error, name, entry.line, entry.id)
-            if checkpoint.state.counts.get("errors", 0) >= max_errors:
-                checkpoint.leave("errors", row)
-                raise stopped(error, entry, name) from error
-            writes, counts = {"errors": row}, {"errors": 1}
-        checkpoint.commit(entry.raw, writes, counts)
-        on_progress(checkpoint.state.entries)
+        with meter.stage("write"):
+            try:
+                writes, counts = written(outcome)
+            except DiscorankError as error:
+                error = _placed(error, entry, name)
+                row = error_row(error, name, entry.line, entry.id)
+                if checkpoint.state.counts.get("errors", 0) >= max_errors:
+                    checkpoint.leave("errors", row)
+                    raise stopped(error, entry, name) from error
+                writes, counts = {"errors": row}, {"errors": 1}
+            checkpoint.commit(entry.raw, writes, counts)
+        on_progress(checkpoint.state.entries, checkpoint.state.counts.get("errors", 0))
 
 
 def stopped(error: DiscorankError, entry: Place, name: str) -> StoppedByErrorsError:

@@ -23,6 +23,7 @@ from ..metrics.reps import FloatArray
 from ..metrics.texts import Text
 from .choice import Ranking, expected_utility
 from .engine import Result, Task
+from .meter import Status
 from .rows import as_line
 
 KIND = "discorank-utilities"
@@ -107,6 +108,10 @@ class SavedEngine:
         """Everything submitted."""
         done, self.done = self.done, []
         return done
+
+    def status(self) -> Status:
+        """Nothing is computed."""
+        return Status()
 
     def _value(self, task: Task) -> Result:
         if not self.found:

@@ -6,6 +6,7 @@ A new metric gets them by registering.
 from __future__ import annotations
 
 import pickle
+import random
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import inf
@@ -20,16 +21,24 @@ from hypothesis import strategies as st
 
 from discorank import Context, Document, InputError, MBRDecoder, Metric, ModelLoadError, Scorer, load_metric
 from discorank.metrics.base import Info, Reading
+from discorank.metrics.documents import columns_of
 from discorank.metrics.evaluate import matrices
+from discorank.metrics.meter import Meter
 from discorank.metrics.registry import names
 from discorank.metrics.reps import Block, FloatArray, IntArray, Ragged, Reps
 from discorank.metrics.settings import settings
 from discorank.metrics.signature import portable
-from discorank.metrics.store import Store
+from discorank.metrics.store import Fresh, Store
 from discorank.metrics.texts import Item
+from discorank.rerank.engine import Task
+from discorank.rerank.ray_groups import row_tiles, triangle
+from discorank.rerank.ray_stages import Share
 
 # the tiny models read 128 tokens, which some drawn texts exceed: that is told, and the laws hold all the same
-pytestmark = pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning"),
+    pytest.mark.filterwarnings("ignore:The given NumPy array is not writable"),
+]
 
 BOUNDED = bounded(max_examples=12, deadline=None, database=None, print_blob=True)
 
@@ -308,6 +317,32 @@ def test_other_segments_do_not_matter(metric: Metric, pairs: list[tuple[str, lis
     together = scored(metric, hypotheses, references)
     alone = [scored(metric, [h], [r]) for h, r in pairs]
     assert together.tobytes() == np.concatenate(alone).tobytes()
+
+
+@every_metric
+@given(seed=st.integers(0, 99), square=st.booleans(), chunks=st.integers(1, 5), count=st.integers(1, 6))
+@bounded(max_examples=3, deadline=None, database=None, print_blob=True)
+def test_tiles_equal_the_whole(metric: Metric, seed: int, square: bool, chunks: int, count: int) -> None:
+    """Of texts represented in chunks and compared in tiles, from memory that cannot be written."""
+    r = random.Random(seed)
+    on_pairs = type(metric.scorer).pair_cost is not Scorer.pair_cost  # a forward pass each
+    h = list(dict.fromkeys(" ".join(r.choices(WORDS, k=r.randint(0, 9))) for _ in range(50)))[: 18 if on_pairs else 37]
+    references = h[:3] if on_pairs else h if square else h[::2]
+    comparison = metric.comparison(h, references, SOURCE, CONTEXT.last(metric.reads.context))
+    task = Task("x", metric, (comparison,), np.ones(len(references)), keep_matrix=True)
+    share = Share(metric, [task], Meter())
+    parts = [share.represent(k, chunks, None) for k in range(chunks)]
+    fresh = Fresh.concat([part for part in parts if part is not None])
+    for array in (*(array for _, array in fresh.reps.arrays()), fresh.lengths, fresh.cut):
+        array.setflags(write=False)
+    wide = len(references) if metric.info.needs_references else 1
+    steps = (triangle if wide == len(h) else row_tiles)(0, len(h), wide, count)
+    tiles = [tile for step in steps for tile in share.compare(fresh, step)]
+    ((_, u, cut),) = share.reduce(fresh, tiles).values()
+    store = Store(metric.scorer)
+    assert u is not None
+    assert u.tobytes() == matrices(metric, [comparison], store)[0].tobytes()
+    assert cut == max(store.cut_of(column) for column in columns_of(metric, comparison))
 
 
 @every_metric_with_references

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,22 +18,29 @@ import pytest
 from discorank.cli.main import main
 from discorank.metrics.cache import Cache
 from discorank.metrics.errors import MetricError, ModelLoadError, ResourceError
+from discorank.rerank import ray_groups, ray_work
 from discorank.rerank.engine import Engine, LocalEngine
 from discorank.rerank.lists import read_list
 from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.ray_actors import Actor
+from discorank.rerank.ray_blocks import Step
 from discorank.rerank.ray_engine import RayEngine
+from discorank.rerank.ray_groups import Group
 from discorank.rerank.ray_settings import RaySettings
 from discorank.rerank.reranker import Reranker
 from discorank.rerank.rows import json_row
 
 from . import faulty
-from .lists import made_lists, write_lists
+from .lists import WORDS, made_lists, write_lists
 
 ray: Any = pytest.importorskip("ray")
 MODELS = Path(__file__).parent / "golden" / "docmetrics" / "models"
 QE = f'model="{MODELS}/tiny-comet-qe",encoder_path="{MODELS}/tiny-xlmr"'
 DISCO = Path(__file__).parent / "golden" / "discoscore" / "models" / "tiny2"
 CONFIGS = Path(__file__).parents[1] / "configs"
+COMET = f'model="{MODELS}/tiny-comet-ref",encoder_path="{MODELS}/tiny-xlmr"'
+ROLES = f'model="{MODELS.parents[1]}/pdd/tiny-roles",encoder_path="{MODELS}/tiny-bert"'
+SHORT = [{**row, "source": "the ferry leaves"} for row in made_lists(2, 20, seed=5)]
 ON_RAY = ("--engine", "ray", "--set")
 TINY = f'model="{MODELS}/tiny-bert",layer=2'
 Captured = pytest.CaptureFixture[str]
@@ -100,6 +107,209 @@ def test_models_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
         cache.close()
 
 
+@pytest.fixture
+def split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every list is cut into many small pieces."""
+    monkeypatch.setattr(ray_work, "SPLIT_BLOCKS", 0)
+    monkeypatch.setattr(ray_groups, "BLOCK_SECONDS", 0.001)
+    monkeypatch.setattr(ray_groups, "LEAST_SECONDS", 0.0001)
+    monkeypatch.setattr(ray_groups, "MOST", 6)
+
+
+def rows_of(deciders: Sequence[tuple[MBRDecoder | Reranker, Any]], engine: Engine) -> list[bytes]:
+    """What the engine gives for every decider's lists."""
+    engine.load([metric for decider, _ in deciders for metric in decider.metrics])
+    return [json_row(ranking) for decider, lists in deciders for ranking in decider.decode(lists, engine)]
+
+
+LONG = [{**row, "source": "the ferry leaves"} for row in made_lists(3, 70, seed=3)]
+CROSSED = [
+    {**row, "pseudo_references": [candidate["text"] for candidate in other["candidates"]]}
+    for row, other in zip(LONG, made_lists(3, 40, seed=4), strict=True)
+]
+STAGED: dict[str, list[tuple[Any, Any]]] = {
+    "chrf": [(MBRDecoder(utility="chrf", nbest=None), LONG)],
+    "bleu": [(MBRDecoder(utility="bleu", nbest=None, self_pair=False), LONG)],
+    "ter": [(MBRDecoder(utility="ter", nbest=None), CROSSED)],
+    "a mix": [(MBRDecoder(utility=f"chrf + 0.5*bertscore({TINY}) + 2*role-match({ROLES})", nbest=None), LONG)],
+    "ds-sent": [(MBRDecoder(utility=f'ds-sent(model="{DISCO}")', nbest=None), LONG)],
+    "doc-bertscore": [(MBRDecoder(utility=f"doc-bertscore({TINY})", nbest=None), LONG)],
+    "comet": [(MBRDecoder(utility=f"comet({COMET})", nbest=None, weights="logprob"), LONG)],
+    "comet-qe": [(Reranker({f"comet-qe({QE})": 1.0, "logprob": 0.1}), LONG)],
+    "prism": [(MBRDecoder(utility=f'prism(model="{MODELS}/tiny-mbart50",lang="en")', nbest=None), SHORT)],
+    "role-match": [(MBRDecoder(utility=f"role-match({ROLES})", nbest=None, self_pair=False), LONG)],
+    "a shortlist": [(MBRDecoder(utility=f"bertscore({TINY})", shortlist="chrf", top_k=20, nbest=None), LONG)],
+    "a function": [(MBRDecoder(utility=faulty.overlap, nbest=None), SHORT)],
+}
+
+
+@pytest.mark.parametrize(("actors", "names"), [(2, list(STAGED)), (4, ["chrf", "bleu", "ter", "a function"])])
+def test_split_lists_give_the_same_bytes(actors: int, names: list[str], on_ray: None, split: None) -> None:
+    pytest.importorskip("HanTa")
+    work = [pair for name in names for pair in STAGED[name]]
+    expected = rows_of(work, LocalEngine())
+    with RayEngine(RaySettings(actors=actors)) as engine:
+        assert rows_of(work, engine) == expected
+        assert not engine.work.groups
+
+
+def test_split_lists_keep_their_matrices(on_ray: None, split: None) -> None:
+    decoder = MBRDecoder(utility="chrf + 0.5*ter", keep_matrix=True)
+    expected = [ranking.matrix for ranking in decoder.decode(LONG)]
+    with RayEngine(RaySettings(actors=2)) as engine:
+        for ranking, matrix in zip(decoder.decode(LONG, engine), expected, strict=True):
+            assert matrix is not None
+            assert ranking.matrix is not None
+            assert ranking.matrix.tobytes() == matrix.tobytes()
+
+
+@pytest.mark.parametrize("method", ["represent", "compare", "reduce"])
+def test_a_split_list_outlives_its_workers(
+    method: str, on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = [*STAGED["a function"], *STAGED["chrf"]]
+    expected = rows_of(work, LocalEngine())
+    call = Actor.call
+    processes: dict[Actor, int] = {}
+    killed: list[int] = []
+
+    def call_and_kill(actor: Actor, step: Step) -> None:
+        call(actor, step)
+        if step.method == method and actor in processes and len(actor.calls) == 1 and not killed:
+            killed.append(processes[actor])
+            time.sleep(0.01)  # it is at work
+            os.kill(processes[actor], signal.SIGKILL)
+
+    with RayEngine(RaySettings(actors=2)) as engine:
+        engine.load([metric for decider, _ in work for metric in decider.metrics])
+        processes |= pids(engine)
+        monkeypatch.setattr(Actor, "call", call_and_kill)
+        assert rows_of(work, engine) == expected
+    assert len(killed) == 1
+
+
+def test_a_text_that_kills_is_the_error_of_its_split_list(on_ray: None, split: None) -> None:
+    decoder = MBRDecoder(utility=faulty.deadly, nbest=None)
+    rows = [*SHORT, {"id": "bad", "candidates": ["kill", "the ferry", "fog"]}]
+    tagged = [(i, read_list(row)) for i, row in enumerate(rows)]
+    with RayEngine(RaySettings(actors=2, retries=1)) as engine:
+        engine.load(decoder.metrics)
+        *good, (_, bad) = decoder.outcomes(tagged, engine)
+    assert [outcome.ranking for _, outcome in good] == [  # type: ignore[union-attr]
+        ranking.ranking for ranking in decoder.decode(SHORT)
+    ]
+    assert isinstance(bad, MetricError)
+    assert "its worker died 2 times" in str(bad)
+
+
+@pytest.mark.parametrize("comparing", [0, 1])
+def test_a_stage_that_fails_is_the_error_of_its_list(comparing: int, on_ray: None, split: None) -> None:
+    def sour(hypothesis: str, reference: str) -> float:
+        return 1.0 if hypothesis != "bad" else 1 / 0
+
+    decoder = MBRDecoder(utility=sour)
+    rows = [{"id": "a", "candidates": ["x"]}, {"id": "b", "candidates": ["bad"]}, {"id": "c", "candidates": ["y"]}]
+    tagged = [(i, read_list(row)) for i, row in enumerate(rows)]
+    local = [outcome for _, outcome in decoder.outcomes(tagged, LocalEngine())]
+    with RayEngine(RaySettings(actors=2, compare_actors=comparing)) as engine:
+        engine.load(decoder.metrics)
+        found = [outcome for _, outcome in decoder.outcomes(tagged, engine)]
+    assert isinstance(found[1], MetricError)
+    assert str(found[1]) == str(local[1])
+    assert [getattr(outcome, "text", None) for outcome in found] == ["x", None, "y"]
+
+
+def test_nothing_stays_in_the_object_store(on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def used() -> float:
+        return float(ray.cluster_resources()["object_store_memory"] - ray.available_resources()["object_store_memory"])
+
+    held: list[int] = []
+    follow = Group.next
+
+    def follow_and_look(group: Group, *arguments: Any) -> list[Step]:
+        steps = follow(group, *arguments)
+        held.append(group.nbytes)
+        return steps
+
+    monkeypatch.setattr(Group, "next", follow_and_look)
+    decoder = MBRDecoder(utility="chrf")
+    lists = [{"id": str(i), "candidates": [f"{WORDS[(i + j) % 21]} {j}" for j in range(400)]} for i in range(3)]
+    with RayEngine(RaySettings(actors=2)) as engine:
+        assert len(list(decoder.decode(lists, engine))) == 3
+        assert max(held) > 400 * 400 * 8
+        assert engine.work.held_bytes == 0
+        deadline = time.monotonic() + 10
+        while (left := used()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert left == 0
+
+
+def test_comparing_actors_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
+    short = list(made_lists(60))
+    work = [(MBRDecoder(utility=f"chrf + bertscore({TINY})", nbest=None), short), *STAGED["prism"], *STAGED["comet-qe"]]
+    expected = rows_of(work, LocalEngine())
+    with RayEngine(RaySettings(actors=1, compare_actors=2)) as engine:
+        assert rows_of(work, engine) == expected
+        model, *others = engine.status().workers
+    assert model.work.texts > 0 == sum(worker.work.texts for worker in others)
+    assert sum(worker.work.pairs for worker in others) > 0
+
+
+def test_memory_that_runs_out_costs_nothing(on_ray: None, split: None) -> None:
+    work = [(MBRDecoder(utility=faulty.Hungry(), nbest=None), LONG)]
+    expected = rows_of(work, LocalEngine())
+    with RayEngine(RaySettings(actors=2)) as engine:
+        assert rows_of(work, engine) == expected
+        assert [worker.died for worker in engine.status().workers] == [0, 0]
+
+
+@pytest.mark.parametrize("at_work", [True, False])
+def test_an_actor_that_hangs_is_replaced(at_work: bool, on_ray: None) -> None:
+    decoder = MBRDecoder(utility=faulty.overlap, nbest=None)
+    lists = list(made_lists(40))
+    with RayEngine(RaySettings(actors=2, heartbeat_seconds=1)) as engine:
+        engine.load(decoder.metrics)
+        processes = pids(engine)
+        stopped = list(processes)[1]
+        rankings = decoder.decode(lists, engine)
+        found = [next(rankings)] if at_work else []
+        os.kill(processes[stopped], signal.SIGSTOP)
+        try:
+            found += rankings
+            while not at_work and stopped in engine.actors:
+                found = list(decoder.decode(lists, engine))
+            assert stopped not in engine.actors
+        finally:
+            os.kill(processes[stopped], signal.SIGKILL)
+    assert [ranking.ranking for ranking in found] == [ranking.ranking for ranking in decoder.decode(lists)]
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_what_waits_behind_a_long_list_is_taken_over(
+    cancelled: bool, on_ray: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the first actor begins with it after all, and its results come late."""
+    if not cancelled:
+        monkeypatch.setattr(ray, "cancel", lambda reference: None)
+    decoder = MBRDecoder(utility=faulty.sleepy, nbest=None)
+    lists = [{"id": str(i), "candidates": ["sleep" if i == 0 else "x", "x y", f"{i}"]} for i in range(3)]
+    more = [{"id": str(i), "candidates": ["x y", f"{i} x", "z"]} for i in range(30)]
+    order: list[int] = []
+    with RayEngine(RaySettings(actors=2)) as engine:
+        engine.load(decoder.metrics)
+        result = engine.work._result
+
+        def noted(number: int, found: Any) -> None:
+            order.append(number)
+            result(number, found)
+
+        monkeypatch.setattr(engine.work, "_result", noted)
+        found = [*decoder.decode(lists, engine), *decoder.decode(more, engine), *decoder.decode(lists, engine)]
+    assert order[:3] in ([1, 2, 0], [2, 1, 0])
+    expected = [*decoder.decode(lists), *decoder.decode(more), *decoder.decode(lists)]
+    assert [ranking.ranking for ranking in found] == [ranking.ranking for ranking in expected]
+
+
 def test_a_local_run_goes_on_under_ray(on_ray: None, tmp_path: Path) -> None:
     lists = list(made_lists(120))
     out, whole = tmp_path / "out", tmp_path / "whole"
@@ -126,12 +336,12 @@ def test_a_killed_actor_costs_nothing(point: int, on_ray: None) -> None:
         found = {}
         for tag, outcome in decoder.outcomes(tagged, engine):
             if tag == point:
-                busy = max(processes, key=lambda actor: len(actor.blocks))
-                assert busy.blocks
+                busy = max(processes, key=lambda actor: len(actor.calls))
+                assert busy.calls
                 os.kill(processes[busy], signal.SIGKILL)
             found[tag] = outcome.ranking  # type: ignore[union-attr]
         assert busy not in engine.actors
-        assert "of 2 actors alive, 1 died" in engine.summary()
+        assert sum(worker.died for worker in engine.status().workers) == 1
     assert list(found.items()) == expected
 
 

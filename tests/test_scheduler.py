@@ -20,6 +20,7 @@ from discorank.metrics.texts import Item
 from discorank.rerank import scheduler
 from discorank.rerank.choice import choose
 from discorank.rerank.engine import LocalEngine, Result, Task
+from discorank.rerank.meter import Status
 from discorank.rerank.scheduler import Decided, Program, Scheduler, StrategySetting
 
 BOUNDED = bounded(max_examples=40, deadline=None, database=None, print_blob=True)
@@ -90,6 +91,9 @@ class Shuffled:
             self.inner.submit(key, task)
             found += self.inner.collect()
         return found
+
+    def status(self) -> Status:
+        return self.inner.status()
 
 
 def one_after_the_other(

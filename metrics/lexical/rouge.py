@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
-from ..reps import Block, FloatArray, IntArray, Reps
+from ..reps import Block, FloatArray, IntArray, Reps, turned
 from ..settings import settings
 from ..texts import Item
 from .subsequences import longest_common, weighted_common
@@ -112,10 +112,15 @@ class RougeScorer(Scorer):
         """F [H, R] of every block."""
         words, local = numbered(reps, blocks)
         lengths = words.lengths.astype(float)
+        again = turned(local)
+        once = [block for block, same in zip(local, again, strict=True) if not same]
         if self.weight is None:
-            found = [longest_common(words, block) for block in local]
+            new = iter([longest_common(words, block) for block in once])
         else:
-            found = weighted_common(words, local, self.weight)
+            new = iter(weighted_common(words, once, self.weight))
+        found: list[FloatArray] = []
+        for same in again:
+            found.append(found[-1].T if same else next(new))
         return [_f(x, lengths[b.hypotheses][:, None], lengths[b.references]) for x, b in zip(found, local, strict=True)]
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..base import Info, Reading, Scorer
 from ..errors import InputError, ModelLoadError
-from ..reps import Block, FloatArray, IntArray, Ragged, Reps
+from ..reps import Block, FloatArray, IntArray, Ragged, Reps, turned
 from ..settings import settings
 from ..texts import Item, Text
 from . import files
@@ -264,11 +264,18 @@ class BERTScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The chosen one of P, R and F of every pair, [H, R]."""
-        return [self._values(reps, block)[self.metric.aggregate] for block in blocks]
+        found: list[FloatArray] = []
+        p = r = np.empty((0, 0))
+        for block, again in zip(blocks, turned(blocks), strict=True):
+            p, r = (r.T, p.T) if again else self._matches(reps, block)
+            found.append(self._values(reps, block, p, r)[self.metric.aggregate])
+        return found
 
-    def _values(self, reps: Reps, block: Block) -> dict[str, FloatArray]:
-        """P, R and F of every pair, [H, R] each."""
-        p, r = best_matches(self.encoder.device, reps["vectors"], reps["weights"], block)
+    def _matches(self, reps: Reps, block: Block) -> tuple[FloatArray, FloatArray]:
+        return best_matches(self.encoder.device, reps["vectors"], reps["weights"], block)
+
+    def _values(self, reps: Reps, block: Block, p: FloatArray, r: FloatArray) -> dict[str, FloatArray]:
+        """P, R and F of every pair, [H, R] each, from unscaled P and R."""
         nothing = reps["empty"][block.hypotheses][:, None] | reps["empty"][block.references][None, :]
         p[nothing] = r[nothing] = 0
         total = p + r
@@ -279,4 +286,5 @@ class BERTScorer(Scorer):
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """P, R and F of a pair."""
         pair = Block(block.hypotheses[[hypothesis]], block.references[[reference]])
-        return {name: float(value[0, 0]) for name, value in self._values(reps, pair).items()}
+        found = self._values(reps, pair, *self._matches(reps, pair))
+        return {name: float(value[0, 0]) for name, value in found.items()}

@@ -4,8 +4,9 @@
     A = W_h h + W_hs (h*s) + W_ds |h-s| + bias,   B = W_r r,   C = W_hr (h*r) + W_d |h-r|
 
 SEScore2 reads no source: its head has neither W_hs nor W_ds. A and B are computed once per text; C, which is symmetric,
-once per unordered pair of a square block. Without references the head is ff([h, s, h*s, |h-s|]), once per text. Every
-product has a multiple of 16 rows and columns: then a row's bytes do not depend on its neighbours.
+once per unordered pair of a square block, and of a block that is followed by the same one turned. Without references
+the head is ff([h, s, h*s, |h-s|]), once per text. Every product has a multiple of 16 rows and columns: then a row's
+bytes do not depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..reps import Block, FloatArray, IntArray, by_block
+from ..reps import Block, FloatArray, IntArray, by_block, turned
 from .packed import ROWS
 
 CPU_PAIRS, GPU_PAIRS = 1024, 1 << 15  # pairs of one product
@@ -108,7 +109,7 @@ class PairHead:
 
 
 class _Pairs(NamedTuple):
-    """Pairs to compute, of a square block only those of one half, and where their values go.
+    """Pairs to compute, of a square block only those of one half, of a block and the same turned one, and their places.
 
     Those that are wanted the other way round too come first, so that the last three columns are shorter.
     """
@@ -125,9 +126,17 @@ class _Pairs(NamedTuple):
         twice: list[Any] = [np.empty((6, 0), np.int64)]
         once: list[Any] = [np.empty((3, 0), np.int64)]
         at_h, at_r, at = 0, 0, 0
-        for block in blocks:
+        again = [*turned(blocks), False]
+        for k, block in enumerate(blocks):
             high, wide = len(block.hypotheses), len(block.references)
-            if block.square:
+            if again[k]:
+                i, j = np.empty((2, 0), np.int64)
+            elif again[k + 1]:  # the next block follows with `wide` rows and `high` columns
+                i, j = np.indices((high, wide)).reshape(2, -1)
+                next_h, next_r, next_at = at_h + high, at_r + wide, at + block.cells
+                twice.append([i + at_h, j + at_r, at + i * wide + j, j + next_h, i + next_r, next_at + j * high + i])
+                i, j = i[:0], j[:0]
+            elif block.square:
                 i, j = np.triu_indices(high, 1)
                 twice.append([i + at_h, j + at_r, at + i * wide + j, j + at_h, i + at_r, at + j * wide + i])
                 i = j = np.arange(high)

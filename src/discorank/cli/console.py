@@ -4,36 +4,71 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from time import time
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self, TextIO, cast
+
+TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0  # between two looks of the progress
+LINE = "{n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"  # tqdm's bar without the bar
+
+
+class Watched(Protocol):
+    """What works while progress is shown."""
+
+    read: int  # how many of the units counted are read, which may be ahead of those done
+
+    def note(self) -> str:
+        """What to show beside the progress; asked for only when it is shown."""
 
 
 class Progress:
     """A progress bar with rate and time left; its total is estimated from the share of the input that is read.
 
+    Where stderr is no terminal, plain lines every ten seconds stand in its place.
+
     Args:
         unit: what is counted.
         fraction: the share of the input consumed so far, None where it is not known.
         quiet: show nothing.
+        watched: what works, where there is more to tell of it.
     """
 
-    def __init__(self, unit: str, fraction: Callable[[], float | None], quiet: bool) -> None:
+    def __init__(
+        self, unit: str, fraction: Callable[[], float | None], quiet: bool, watched: Watched | None = None
+    ) -> None:
         from tqdm import tqdm
 
-        self.fraction = fraction
-        interval = 0.2 if sys.stderr.isatty() else 10.0
+        self.fraction, self.watched = fraction, watched
+        terminal = sys.stderr.isatty()
+        self.seconds = TERMINAL_SECONDS if terminal else LOG_SECONDS
+        self.errors = 0
         self.bar = tqdm(
-            unit=f" {unit}", disable=quiet, mininterval=interval, delay=0.5, file=sys.stderr, dynamic_ncols=True
+            unit=f" {unit}",
+            disable=quiet,
+            mininterval=self.seconds,
+            miniters=1,
+            delay=0.5,
+            file=sys.stderr if terminal else cast(TextIO, _Lines()),
+            dynamic_ncols=terminal,
+            bar_format=None if terminal else LINE,
         )
 
-    def __call__(self, done: int) -> None:
-        """Shows that `done` are done."""
+    def __call__(self, done: int, errors: int = 0) -> None:
+        """Shows that `done` are done, of which some are errors."""
         if not self.bar.n:
             self.bar.initial = self.bar.n = done - 1  # what an earlier run did is not this run's speed
         share = self.fraction()
         if share:
-            self.bar.total = max(done, round(done / share))
+            self.bar.total = max(done, round((self.watched.read if self.watched else done) / share))
+        self.errors = errors
+        if not self.bar.disable and time() - self.bar.last_print_t >= self.seconds:
+            self._note()
         self.bar.update(done - self.bar.n)
+
+    def _note(self) -> None:
+        note = self.watched.note() if self.watched else ""
+        errors = f"{self.errors} errors" if self.errors else ""
+        self.bar.set_postfix_str(", ".join(filter(None, (note, errors))), refresh=False)
 
     def __enter__(self) -> Self:
         return self
@@ -43,6 +78,8 @@ class Progress:
     ) -> None:
         if kind is None and self.bar.n:
             self.bar.total = self.bar.n
+        if not self.bar.disable:
+            self._note()
         self.bar.close()
 
 
@@ -63,6 +100,16 @@ class Counted(Progress):
         """Shows that n more are done."""
         self.done = min(self.whole, self.done + n)
         self(self.done)
+class _Lines:
+    """stderr as tqdm may write to it, each state of the bar a line of its own."""
+
+    def write(self, text: str) -> None:
+        line = text.strip("\r\n ")
+        if line:
+            print(line, file=sys.stderr)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 def say(text: str, quiet: bool = False) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from ..rerank.engine import Engine, LocalEngine
 from ..rerank.ray_settings import RaySettings
-from .console import say
 from .inputs import cache_in
 from .options import build_group
 
@@ -26,4 +25,3 @@ def engine_in(values: Mapping[str, Any]) -> Iterator[Engine]:
 
     with RayEngine(build_group(RaySettings, "ray", values), cache) as engine:
         yield engine
-        say(engine.summary(), values["quiet"])

@@ -17,6 +17,7 @@ from ..rerank.runs import RunSettings, run_lists
 from .console import Progress, say
 from .inputs import open_input, reading_in
 from .options import build
+from .watching import Watch
 
 
 @settings
@@ -36,10 +37,12 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
     inputs = [values.get(name) for name in ("input", "sources", "documents", "utilities", "prior")]
     path = check_output(values["output"], inputs)
     check_not_input(values.get("save_utilities"), inputs)
-    with open_input(values) as lists, Progress("lists", lists.fraction, quiet) as progress:
-        run = build(RunSettings, values)
-        counts = run_lists(decider, lists, lists.name, path, engine, run, progress, reading_in(values))
+    watch = Watch(engine, quiet)
+    with open_input(values) as lists, Progress("lists", lists.fraction, quiet, watch) as progress:
+        run, entries = build(RunSettings, values), watch.reading(lists)
+        counts = run_lists(decider, entries, lists.name, path, engine, run, progress, reading_in(values), watch.meter)
     say(closing_line(counts, lists.name, path, "lists", "decided"), quiet)
+    watch.close()
     return 3 if counts.get("errors") else 0
 
 

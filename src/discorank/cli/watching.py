@@ -1,0 +1,166 @@
+"""How an engine at work is shown: rates beside the progress, where the time went at the end, and who had to wait."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from time import monotonic
+from typing import NamedTuple, TypeVar
+
+from ..metrics.meter import STAGES, Meter, Metered
+from ..rerank.engine import Engine
+from ..rerank.meter import Status, WorkerStatus
+from .console import say, table
+
+TABLE_SECONDS = 10.0  # a shorter run of one process gets no table
+WARNING_SECONDS = 30.0  # before that, starting up explains why workers wait
+STARVING = 0.7  # share of their time that workers are at work, below which something is wrong
+WORKERS_SHOWN = 16
+
+T = TypeVar("T")
+
+
+class Watch:
+    """What is told of an engine while and after it works.
+
+    Args:
+        engine: told of since it was loaded.
+        quiet: say nothing.
+    """
+
+    def __init__(self, engine: Engine, quiet: bool) -> None:
+        self.engine, self.quiet = engine, quiet
+        self.meter = Meter()  # what the calling process does beside: reading and writing
+        self.begun = monotonic()
+        self.warned = False
+        self.read = 0
+
+    def reading(self, entries: Iterable[T]) -> Iterator[T]:
+        """The entries; `read` counts them, which is ahead of those decided."""
+        for entry in entries:
+            self.read += 1
+            yield entry
+
+    def note(self) -> str:
+        """Rates so far, and how many workers there are; warns once if they starve."""
+        status = self.engine.status()
+        self._warn(status)
+        return rates(status)
+
+    def close(self) -> None:
+        """Says where the time went."""
+        status, own = self.engine.status(), self.meter.now
+        if status.workers or monotonic() - self.begun >= TABLE_SECONDS:
+            say("\n".join((amounts_line(status), table(time_table(rows_of(status, own))))), self.quiet)
+        self._warn(status)
+
+    def _warn(self, status: Status) -> None:
+        found = None if self.warned else starving(status, self.meter.now)
+        if found and not self.quiet:
+            from tqdm import tqdm
+
+            self.warned = True
+            tqdm.write(f"warning: {found}", file=sys.stderr)  # above the bar, where there is one
+
+
+def rates(status: Status) -> str:
+    """Pairs and tokens per second; with workers, how many there are and how busy.
+
+    >>> rates(Status(Metered(texts=10, tokens=4000, pairs=25), seconds=2.0))
+    '12.5 pairs/s, 2.00k tokens/s'
+    """
+    from tqdm import tqdm
+
+    seconds, found = max(1e-9, status.seconds), []
+    if status.work.pairs:
+        found.append(f"{tqdm.format_sizeof(status.work.pairs / seconds)} pairs/s")
+    if status.work.tokens:
+        found.append(f"{tqdm.format_sizeof(status.work.tokens / seconds)} tokens/s")
+    if status.workers:
+        alive = sum(worker.alive for worker in status.workers)
+        found.append(f"{alive}/{len(status.workers)} actors {status.together.busy:.0%} busy")
+    return ", ".join(found)
+
+
+def amounts_line(status: Status) -> str:
+    """What was worked off."""
+    work, seconds = status.work, max(1e-9, status.seconds)
+    cached = f" and {work.cached_texts:,} from the cache" if work.cached_texts else ""
+    line = (
+        f"{work.texts:,} texts represented{cached}, {work.tokens:,} tokens ({work.tokens / seconds:,.0f}/s), "
+        f"{work.pairs:,} pairs ({work.pairs / seconds:,.0f}/s) in {seconds:.1f} s"
+    )
+    if not status.workers:
+        return line
+    alive, died = sum(worker.alive for worker in status.workers), sum(worker.died for worker in status.workers)
+    return f"{line}; {alive} of {len(status.workers)} actors alive, {died} died, {status.together.busy:.0%} busy"
+
+
+class Row(NamedTuple):
+    """Whose seconds by stage, of how many, and the share that is work."""
+
+    name: str
+    stages: Mapping[str, float]
+    seconds: float
+    busy: float | None = None
+
+    @classmethod
+    def of(cls, worker: WorkerStatus) -> Row:
+        """The row of a worker; what is of no stage is sending and reading lists."""
+        rest = max(0.0, worker.busy_seconds - worker.work.all_seconds)
+        return cls(worker.name, {**worker.work.seconds, "rest": rest}, worker.busy_seconds, worker.busy)
+
+
+def rows_of(status: Status, own: Metered) -> list[Row]:
+    """This process and each worker; of many workers those least at work, and all together.
+
+    Args:
+        status: of the engine.
+        own: what this process did beside the engine.
+    """
+    if not status.workers:
+        work = own + status.work
+        rest = max(0.0, status.seconds - work.all_seconds)
+        return [Row("this process", {**work.seconds, "rest": rest}, status.seconds)]
+    at_work = max(0.0, status.seconds - status.waited_seconds)
+    rest = max(0.0, at_work - own.all_seconds)
+    stages = {**own.seconds, "wait": status.waited_seconds, "rest": rest}
+    rows = [Row("driver", stages, status.seconds, at_work / max(1e-9, status.seconds))]
+    least = sorted(status.workers, key=lambda worker: worker.busy)[:WORKERS_SHOWN]
+    rows += [Row.of(worker) for worker in status.workers if worker in least]
+    if len(status.workers) > 1:
+        rows.append(Row.of(status.together))
+    return rows
+
+
+def time_table(rows: Sequence[Row]) -> list[list[str]]:
+    """The rows as cells, with a column for every stage that took any time."""
+    stages = [stage for stage in (*STAGES, "wait", "rest") if any(row.stages.get(stage) for row in rows)]
+    shares = any(row.busy is not None for row in rows)
+    found = [["seconds", *stages, "all", *(["busy"] * shares)]]
+    for row in rows:
+        cells = [f"{row.stages[stage]:.1f}" if stage in row.stages else "" for stage in stages]
+        share = [f"{row.busy:.0%}" if row.busy is not None else ""] * shares
+        found.append([row.name, *cells, f"{row.seconds:.1f}", *share])
+    return found
+
+
+def starving(status: Status, own: Metered) -> str | None:
+    """Why workers were idle for much of their time; None if they were not, or it is too early to say.
+
+    Args:
+        status: of the engine.
+        own: seconds that this process was reading and writing.
+    """
+    if not status.workers or status.seconds < WARNING_SECONDS or status.together.busy >= STARVING:
+        return None
+    idle = f"the actors were at work {status.together.busy:.0%} of their time"
+    driver, read = status.seconds - status.waited_seconds, own.seconds.get("read", 0.0)
+    if driver < status.seconds / 2:
+        return (
+            f"{idle}: too few lists were ready at once. Those of a document wait for one another, and one actor has "
+            "the last large list; take fewer actors"
+        )
+    if read > driver / 2:
+        return f"{idle}: the input came too slowly, {read:.0f} of {status.seconds:.0f} s went into reading it"
+    return f"{idle}: the driver was at work {driver:.0f} of {status.seconds:.0f} s; take fewer actors or split the file"
