@@ -100,6 +100,8 @@ class Counted(Progress):
         """Shows that n more are done."""
         self.done = min(self.whole, self.done + n)
         self(self.done)
+
+
 class _Lines:
     """stderr as tqdm may write to it, each state of the bar a line of its own."""
 
