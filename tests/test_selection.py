@@ -69,6 +69,7 @@ def plain(metric: Utility, documents: Any, chosen: list[str], copies: list[int])
     return metric.corpus(texts, [list(several) for several in references])
 
 
+PAIRS = [(0, 1), (0, 2), (1, 2)]
 METRICS = ["chrf", "chrf++", "bleu", "ter", "rouge-l", "meteor", "chrf + 0.5*ter"]
 
 
@@ -433,6 +434,38 @@ def test_perm_both_is_brute_force_where_that_is_possible(statistic: Any) -> None
         mask = np.array(bits).reshape(3, 3)
         large += abs(agree(np.where(mask, b, a)) - agree(np.where(mask, a, b))) >= observed - 1e-9
     assert perm_both(x, y, human, statistic, draws=512) == pytest.approx(large / 512)
+
+
+def test_perm_both_ties_what_only_rounding_tells_apart() -> None:
+    """Coarse scores, whose means tie often, against brute force on rounded numbers."""
+    random, tried = np.random.default_rng(12), 0
+    for _ in range(12):
+        x, y = random.integers(3, size=(2, 3, 2)).astype(np.float64)
+        human = random.integers(3, size=3).astype(np.float64)
+        if not (np.ptp(x) and np.ptp(y) and np.ptp(human)):
+            continue
+        a, b = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
+
+        def agree(scores: FloatArray, human: FloatArray = human) -> float:
+            means = scores.mean(axis=1).round(9)
+            return float(np.mean([np.sign(means[i] - means[j]) == np.sign(human[i] - human[j]) for i, j in PAIRS]))
+
+        masks = [np.array(bits).reshape(3, 2) for bits in product((False, True), repeat=6)]
+        gaps = [abs(agree(np.where(mask, b, a)) - agree(np.where(mask, a, b))) for mask in masks]
+        large = sum(gap >= gaps[0] - 1e-9 for gap in gaps)
+        assert perm_both(x, y, human, "pairwise_accuracy", draws=64) == large / 64
+        tried += 1
+    assert tried > 5
+
+
+def test_perm_both_of_segments_ties_what_only_rounding_tells_apart() -> None:
+    """Two metrics that give the same scores in other units, exchanged on some segments, tie as they did before."""
+    x = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]])
+    human = np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 1.0], [2.0, 1.0, 0.0]])
+    y = x[:, [1, 0, 2]]
+    for scale in (0.1, 0.3, 0.7, 1 / 3):
+        found = perm_both_segments(x, scale * y + 0.1, human, draws=512)
+        assert found == perm_both_segments(x, y, human, draws=512)
 
 
 def test_perm_both_of_segments_is_brute_force_where_that_is_possible() -> None:
