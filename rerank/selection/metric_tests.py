@@ -21,8 +21,7 @@ import numpy as np
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.reps import FloatArray, IntArray
-from ..statistics import pearson, scipy_stats
-from .testing import assignments
+from ..statistics import assignments, pearson, scipy_stats
 
 DRAWS = 1000
 CLOSE = 1e-9  # standardised scores this close are equal
@@ -57,7 +56,7 @@ def perm_both(
     observed = abs(float(np.subtract(*measure(means, human)))) - CLOSE
     if np.isnan(observed):
         return None
-    count, exact, masks = assignments(x.size, draws, seed)
+    count, exact, masks = assignments(x.size, draws, [seed, 2])
     large = 0
     for swapped in masks:
         moved = np.einsum("bsn,sn->bs", swapped.reshape(-1, *x.shape), difference)
@@ -87,7 +86,7 @@ def perm_both_segments(
     observed = abs(float(people.tau_b(x[None])[0] - people.tau_b(y[None])[0])) - CLOSE
     if np.isnan(observed):
         return None
-    count, exact, masks = assignments(x.size, draws, seed)
+    count, exact, masks = assignments(x.size, draws, [seed, 2])
     large = 0
     for swapped in masks:
         taken = swapped.reshape(-1, *x.shape).astype(bool)
