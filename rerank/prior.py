@@ -146,12 +146,21 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
     if not isinstance(spec, str | Path):
         raise InputError(f"found {excerpt(spec)}, expected a file", where="prior", fix=_FIX)
     try:
-        data = json.loads(Path(spec).read_text(encoding="utf-8"))
+        data = json.loads(Path(spec).read_text(encoding="utf-8"), object_pairs_hook=_unique)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(spec), fix=_FIX) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"no JSON: {excerpt(str(error))}", where=str(spec), fix=_FIX) from None
     return read_prior(data, str(spec))
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON whose keys differ."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{max(names, key=names.count)} stands twice")
+    return found
 
 
 def read_prior(data: Any, where: str = "prior") -> Prior:

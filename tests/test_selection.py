@@ -417,6 +417,16 @@ def test_segment_agreement_by_hand() -> None:
         segment_agreement(metric, human[:2])
 
 
+def test_draws_without_a_score_do_not_make_p_small() -> None:
+    """One of four documents is rated for B: many draws have no score of it."""
+    ratings = [{"A": 0.0, "B": 0.5}, {"A": 1.0}, {"A": 0.0}, {"A": 1.0}]
+    texts = {"A": ("x",), "B": ("y",)}
+    documents = [DocumentOutputs(f"d{d}", True, None, texts, {}, {"q": rated}) for d, rated in enumerate(ratings)]
+    (pair,) = judge(human_scored("q", False, documents), draws=400).pairs
+    assert pair.difference == 0
+    assert 0.3 < pair.p_bootstrap < 0.7
+
+
 @pytest.mark.parametrize("statistic", ["pearson", "pairwise_accuracy"])
 def test_perm_both_is_brute_force_where_that_is_possible(statistic: Any) -> None:
     random = np.random.default_rng(4)

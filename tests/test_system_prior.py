@@ -335,6 +335,7 @@ def test_files_that_are_no_prior(tmp_path: Path) -> None:
     own = good["systems"]["A"]
     wrong: list[tuple[Any, str]] = [
         ("{", "prior.json: no JSON"),
+        (json.dumps(good).replace('{"A":', '{"A": {}, "A":'), "prior.json: no JSON: 'A stands twice'"),
         ([1], r"found \[1\], expected a prior of format 1. Make one with: discorank train prior"),
         ({**good, "kind": "x"}, "expected a prior of format 1"),
         ({**good, "format": 2}, "expected a prior of format 1"),
@@ -442,7 +443,7 @@ def test_a_run_goes_on_with_the_same_prior_alone(
         ([], "--human: is missing"),
         (["--human", "mqm:lower", "mqm2:lower"], "unknown key of human scores 'mqm2'"),
         (["--human", "mqn:lower"], "unknown key of human scores 'mqn'"),
-        (["--human", "mqm:higher", "--root", "yes"], "scores of which higher is better"),
+        (["--human", "mqm:higher", "--root", "yes"], "systems.jsonl: human.mqm: scores of which higher is better"),
     ],
 )
 def test_commands_that_are_refused(

@@ -129,6 +129,15 @@ def corrected(p: FloatArray, how: Correction) -> FloatArray:
     return found
 
 
+def least_p(units: int) -> float:
+    """The smallest p of so many units: of all 2^units assignments, two differ as much as the one at hand.
+
+    >>> least_p(5)
+    0.0625
+    """
+    return float(2.0 ** (1 - units))
+
+
 def _resamples(documents: int, draws: int, seed: int) -> Iterator[IntArray]:
     """How often each document is drawn, [some draws, D]."""
     random = np.random.default_rng([seed, 1])

@@ -10,7 +10,7 @@ import numpy as np
 from ..metrics.reps import FloatArray
 from ..rerank.rows import as_line
 from ..rerank.selection.comparing import MetaEvaluation, SystemComparison, clean
-from ..rerank.selection.testing import Correction, Verdicts
+from ..rerank.selection.testing import Correction, Verdicts, least_p
 from .tables import CORRECTED, Table, comma_separated, number
 
 SEGMENT_HEAD = ("accuracy", "tau-b", "tau WMT12", "tau WMT13", "tau WMT14", "Pearson")
@@ -70,6 +70,16 @@ def _meta_json(one: MetaEvaluation, names: Sequence[str]) -> dict[str, Any]:
 
 def _test_json(one: MetaEvaluation, test: Any, names: Sequence[str]) -> dict[str, Any]:
     return {"human": one.human.name, **test._asdict(), "a": names[test.a], "b": names[test.b]}
+
+
+def too_few(several: Sequence[Verdicts], level: float) -> list[str]:
+    """Warnings of draws of so few units that exchanging them cannot give a p below the level."""
+    counts = dict.fromkeys((v.units, v.unit) for v in several if least_p(v.units) >= level)
+    return [
+        f"warning: with {units} units (by {unit}) no p is below {least_p(units):g}, and none is significant; "
+        "give more documents, or smaller units: --unit"
+        for units, unit in counts
+    ]
 
 
 def facts(found: SystemComparison) -> Iterator[Fact]:
