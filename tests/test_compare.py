@@ -237,6 +237,16 @@ def test_sets_have_a_column_in_files_of_scores(
     assert list(rows[0])[:3] == ["set", "document", "system"]
 
 
+def test_sets_with_other_human_scores_keep_to_their_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fluent = write(tmp_path / "fluent.jsonl", document(0, human={"fluency": {"A": [3, 3]}}))
+    sound = write(tmp_path / "sound.jsonl", document(1, human={"adequacy": {"A": [7, 7]}}))
+    path = tmp_path / "scores.csv"
+    ran(capsys, "compare", fluent, sound, "-m", "chrf", "--segment-scores", str(path), *COMMON)
+    rows = [row for row in csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))) if row["system"] == "A"]
+    assert [row["human:fluency"] for row in rows] == ["3.0", "3.0", "", ""]
+    assert [row["human:adequacy"] for row in rows] == ["", "", "7.0", "7.0"]
+
+
 def test_errors_name_the_set(systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = write(tmp_path / "bare.jsonl", document(0, references=None))
     said = refused(capsys, "compare", systems, bare, "-m", "chrf", *COMMON)

@@ -208,13 +208,13 @@ def _cell(values: FloatArray | None, one: MetaEvaluation, system: str, at: int) 
 
 
 def score_file(rows: Iterator[dict[str, Any]], as_csv: bool) -> Iterator[bytes]:
-    """Rows of scores as JSON lines or as CSV, where human scores stand under ``human:NAME``."""
+    """Rows of scores as JSON lines or as CSV, where human scores stand under ``human:NAME``; sets may differ in keys."""
     if not as_csv:
         yield from map(as_line, rows)
         return
-    for i, row in enumerate(rows):
-        human = {f"human:{name}": value for name, value in row.pop("human").items()}
-        flat = {**row, **row.pop("scores"), **human}
-        flat.pop("scores", None)
-        lines = comma_separated(list(flat), [list(flat.values())])
-        yield (lines if i == 0 else lines.split("\n", 1)[1]).encode()
+    flat = []
+    for row in rows:
+        scores, human = row.pop("scores"), row.pop("human")
+        flat.append({**row, **scores, **{f"human:{name}": value for name, value in human.items()}})
+    head = list(dict.fromkeys(key for row in flat for key in row))
+    yield comma_separated(head, [[row.get(key) for key in head] for row in flat]).encode()
