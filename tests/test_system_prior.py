@@ -304,6 +304,9 @@ def test_systems_without_noise_leave_the_best_alone() -> None:
     assert prior.weights(["A", "B", "C"], 6).tolist() == [1, 0, 1]
     assert prior.weights(["B"], 6).tolist() == [1]
     assert prior.weights(["A", "B"], 0).tolist() == [1, 1]
+    for sigma, strength in ((1e-300, 1e300), (1e-200, 6.0), (1.0, 1e308)):
+        prior = prior_of({"A": -1e200, "B": 0.0, "C": -1e200}, sigma=sigma)
+        assert prior.weights(["A", "B", "C"], strength).tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -322,6 +325,8 @@ def test_candidates_of_unknown_systems(candidates: Any, message: str) -> None:
 def test_a_prior_has_the_only_say_in_weights() -> None:
     with pytest.raises(InputError, match="weights 'logprob' beside a prior"):
         MBRDecoder(utility="chrf", weights="logprob", prior=prior_of({"A": 0.1}))
+    with pytest.raises(InputError, match="prior_strength: 3 without a prior"):
+        MBRDecoder(utility="chrf", prior_strength=3.0)
     decoder = MBRDecoder(utility="chrf", prior=prior_of({"A": 0.1}))
     assert hash(decoder) == hash(replace(decoder))
     assert "prior" not in MBRDecoder(utility="chrf").identity

@@ -18,8 +18,9 @@ from ..metrics.settings import settings
 from ..rerank.selection.comparing import SystemComparison, compare_systems
 from ..rerank.selection.folder import check_folder, kept, save
 from ..rerank.selection.outputs import DocumentOutputs, with_references
-from ..rerank.selection.testing import DRAWS, Correction
+from ..rerank.selection.testing import Correction
 from ..rerank.selection.units import segments_of_unit
+from ..rerank.statistics import DRAWS
 from .compare_choosers import ChooserOptions, check_decoded, compared_choosers, prepared
 from .compare_report import document_rows, score_file, segment_rows, too_few
 from .compare_sets import Compared, rendered

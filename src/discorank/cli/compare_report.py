@@ -208,7 +208,7 @@ def _cell(values: FloatArray | None, one: MetaEvaluation, system: str, at: int) 
 
 
 def score_file(rows: Iterator[dict[str, Any]], as_csv: bool) -> Iterator[bytes]:
-    """Rows of scores as JSON lines or as CSV, where human scores stand under ``human:NAME``; sets may differ in keys."""
+    """Rows of scores, whose keys may differ between sets, as JSON lines or as CSV (human scores as ``human:NAME``)."""
     if not as_csv:
         yield from map(as_line, rows)
         return
