@@ -187,6 +187,8 @@ def read_document(data: Any, options: SystemsOptions) -> SystemsDocument:
     if segments == 0:
         raise InputError("no segments", where=f"systems.{first}")
     references = _references(data.get("references"), segments)
+    if twice := [name for name in references if name in systems]:  # human scores go by name
+        raise InputError("there is a system of this name already", where=f"references.{twice[0]}", fix="Rename it")
     for key, given in (("systems", systems), ("references", references), ("source", {"": data.get("source")})):
         for name, texts in given.items():
             _check_shape(texts, segments, f"{key}.{name}".rstrip("."), first)
@@ -194,7 +196,7 @@ def read_document(data: Any, options: SystemsOptions) -> SystemsDocument:
     if taken := _FIELDS & set(human):
         raise InputError("is a key of candidates", where=f"human.{min(taken)}", fix="Give the dimension another name")
     for name in options.as_systems:
-        systems[name] = _reference(references, name, systems)
+        systems[name] = _reference(references, name)
     return SystemsDocument(data["id"], segments, data.get("source"), systems, references, human, _metadata(data))
 
 
@@ -225,12 +227,10 @@ def _references(given: Any, segments: int | None) -> dict[str, Texts]:
     return {f"reference{i}": texts for i, texts in enumerate(given, 1)} if several else {"reference": given}
 
 
-def _reference(references: dict[str, Texts], name: str, systems: Mapping[str, Texts]) -> Texts:
+def _reference(references: dict[str, Texts], name: str) -> Texts:
     """Takes a reference out, to be a system."""
     if name not in references:
         raise unknown("reference to read as a system", name, references, where="references")
-    if name in systems:
-        raise InputError("there is a system of this name already", where=f"references.{name}", fix="Rename it")
     return references.pop(name)
 
 

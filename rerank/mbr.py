@@ -25,7 +25,7 @@ from ..metrics.texts import Context, Document, Text
 from .choice import Distinct, Ranking, candidate_weights, choose
 from .engine import Engine, LocalEngine, Result, Task
 from .lists import Candidate, CandidateList, read_list
-from .prior import STRENGTH, Prior, load_prior
+from .prior import STRENGTH, Prior, check_strength, load_prior
 from .scheduler import Accept, Outcome, Program, Scheduler, Strategy, StrategySetting, accept_all, resolve
 
 
@@ -82,6 +82,7 @@ class MBRDecoder:
 
     def __post_init__(self) -> None:
         resolve(self.strategy, self.width)
+        check_strength(self.prior, self.prior_strength)
         if self.prior is not None and self.weights != "uniform":
             found = f"weights {self.weights!r} beside a prior, which weighs pseudo-references itself"
             raise InputError(found, where="prior", fix="Give one of them")

@@ -88,7 +88,8 @@ class Prior:
         gaps = means - means.min(initial=np.inf)
         if not strength:
             return np.ones(len(gaps))
-        return np.exp(-strength * (gaps / self.sigma if self.sigma else np.where(gaps > 0, np.inf, 0.0)))
+        with np.errstate(over="ignore"):  # what is infinitely worse weighs nothing
+            return np.exp(-strength * (gaps / self.sigma if self.sigma else np.where(gaps > 0, np.inf, 0.0)))
 
     def of_candidates(self, candidates: Sequence[Candidate], strength: float, where: str) -> FloatArray:
         """The weights [N] of candidates by their field ``system``.
@@ -146,12 +147,27 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
     if not isinstance(spec, str | Path):
         raise InputError(f"found {excerpt(spec)}, expected a file", where="prior", fix=_FIX)
     try:
-        data = json.loads(Path(spec).read_text(encoding="utf-8"))
+        data = json.loads(Path(spec).read_text(encoding="utf-8"), object_pairs_hook=_unique)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(spec), fix=_FIX) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"no JSON: {excerpt(str(error))}", where=str(spec), fix=_FIX) from None
     return read_prior(data, str(spec))
+
+
+def check_strength(prior: object, strength: float) -> None:
+    """Raises InputError for a strength, other than the default, without a prior."""
+    if prior is None and strength != STRENGTH:
+        raise InputError(f"{strength:g} without a prior", where="prior_strength", fix="Give --prior, or leave it out")
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON whose keys differ."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{max(names, key=names.count)} stands twice")
+    return found
 
 
 def read_prior(data: Any, where: str = "prior") -> Prior:

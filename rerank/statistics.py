@@ -11,18 +11,19 @@ scipy is used where it has the number (extra `statistics`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..metrics.errors import InputError, ModelLoadError, unknown
-from ..metrics.reps import FloatArray
+from ..metrics.reps import FloatArray, IntArray
 
 Variant = Literal["wmt12", "wmt13", "wmt14"]
 VARIANTS = ("wmt12", "wmt13", "wmt14")
 TIE = 1e-12  # relative
-DRAWS, STEP = 10_000, 1 << 22
+DRAWS = 10_000
+STEP = 1 << 22  # cells of a matrix of draws held at once
 
 
 class Agreement(NamedTuple):
@@ -171,20 +172,34 @@ def randomisation(
     if np.isnan(taus).any():
         raise InputError("no pair that people rank", where="randomisation", fix="Give human preferences")
     observed, difference = abs(taus[0] - taus[1]) - 1e-12, b - a
-    exact = len(a) < 63 and 2 ** len(a) <= draws
-    count = 2 ** len(a) if exact else draws
-    random = np.random.default_rng(seed)
-    step, large = max(1, STEP // max(1, len(a))), 0
-    for start in range(0, count, step):
-        size = min(step, count - start)
-        if exact:
-            swapped = (np.arange(start, start + size)[:, None] >> np.arange(len(a))) & 1
-        else:
-            swapped = random.integers(2, size=(size, len(a)))
+    count, exact, masks = assignments(len(a), draws, seed)
+    large = 0
+    for swapped in masks:
         moved = swapped @ difference
         gap = np.abs(_taus(totals[0] + moved, variant) - _taus(totals[1] - moved, variant))
         large += int((~(gap < observed)).sum())
     return Comparison(float(taus[0]), float(taus[1]), large / count if exact else (1 + large) / (1 + count))
+
+
+def assignments(units: int, draws: int, seed: int | Sequence[int]) -> tuple[int, bool, Iterator[IntArray]]:
+    """How many assignments of 0 and 1 to units, whether they are all there are, and they [some, units].
+
+    All 2^units are enumerated where they are no more than `draws`; else `draws` are drawn.
+    """
+    exact = units < 63 and 2**units <= draws
+    count = 2**units if exact else draws
+    return count, exact, _assignments(units, count, exact, seed)
+
+
+def _assignments(units: int, count: int, exact: bool, seed: int | Sequence[int]) -> Iterator[IntArray]:
+    random = np.random.default_rng(seed)
+    step = max(1, STEP // max(1, units))
+    for start in range(0, count, step):
+        size = min(step, count - start)
+        if exact:
+            yield (np.arange(start, start + size)[:, None] >> np.arange(units)) & 1
+        else:
+            yield random.integers(2, size=(size, units))
 
 
 def system_scores(segments: Mapping[str, Sequence[float]]) -> dict[str, float]:

@@ -237,6 +237,16 @@ def test_sets_have_a_column_in_files_of_scores(
     assert list(rows[0])[:3] == ["set", "document", "system"]
 
 
+def test_sets_with_other_human_scores_keep_to_their_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fluent = write(tmp_path / "fluent.jsonl", document(0, human={"fluency": {"A": [3, 3]}}))
+    sound = write(tmp_path / "sound.jsonl", document(1, human={"adequacy": {"A": [7, 7]}}))
+    path = tmp_path / "scores.csv"
+    ran(capsys, "compare", fluent, sound, "-m", "chrf", "--segment-scores", str(path), *COMMON)
+    rows = [row for row in csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))) if row["system"] == "A"]
+    assert [row["human:fluency"] for row in rows] == ["3.0", "3.0", "", ""]
+    assert [row["human:adequacy"] for row in rows] == ["", "", "7.0", "7.0"]
+
+
 def test_errors_name_the_set(systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = write(tmp_path / "bare.jsonl", document(0, references=None))
     said = refused(capsys, "compare", systems, bare, "-m", "chrf", *COMMON)
@@ -283,8 +293,14 @@ def test_units_and_corrections(systems: str, capsys: pytest.CaptureFixture[str])
         ),
         ([document(0), document(1, systems={"A": ["x", "y"]})], [], "document 'd1': systems: no text of system 'B'"),
         ([document(0), document(1, references=None)], [], "document 'd1': references: chrf needs a reference"),
-        ([document(0)], ["--references", "refC"], "document 'd0': references: unknown reference 'refC'"),
+        ([document(0)], ["--references", "refC"], "s.jsonl: document 'd0': references: unknown reference 'refC'"),
         ([document(0)], ["--human", "mqn"], "unknown key of human scores 'mqn'"),
+        ([{**document(0), "mqm": None}], ["--human", "mqm:lower"], "s.jsonl: human.mqm: no system has a score"),
+        (
+            [{**document(0, human={"fluency": {"A": 2}, "adequacy": {"A": 1}}), "da": None}],
+            ["--human", "human:lower", "da"],
+            "do all of fluency, adequacy have one direction?",
+        ),
         ([document(0)], ["-m", "chrf"], "chrf is given twice"),
         ([document(0)], ["--draws", "0"], "draws"),
         ([document(0)], ["--segment-scores", "x.csv", "--document-scores", "x.csv"], "x.csv: is named twice"),
@@ -296,6 +312,30 @@ def test_what_is_wrong_is_named(
 ) -> None:
     path = write(tmp_path / "s.jsonl", *rows)
     assert message in refused(capsys, "compare", path, "-m", "chrf", *options)
+
+
+def test_too_few_units_for_any_significance_are_told(
+    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = write(tmp_path / "few.jsonl", *(document(n) for n in range(3)))
+    told = "with 3 units (by document) no p is below 0.25, and none is significant"
+    command = ["-m", "chrf", "lc", "--draws", "300", "--human", "mqm:lower"]
+    assert main(["compare", few, *command, "--choosers", "bleu"]) == 0
+    said = capsys.readouterr().err
+    assert (said.count(f"warning: {told}"), said.count(f"choosers by mqm: warning: {told}")) == (2, 1)
+    assert main(["compare", few, *command, "--level", "0.3"]) == main(["compare", systems, *command]) == 0
+    assert "units" not in capsys.readouterr().err
+
+
+def test_an_interrupted_comparison_does_not_promise_to_go_on(
+    systems: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*given: Any, **more: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("discorank.cli.compare.compare_systems", stopped)
+    assert main(["compare", systems, "-m", "chrf"]) == 130
+    assert "interrupted; nothing was written" in capsys.readouterr().err
 
 
 def test_the_same_command_prints_the_same(systems: str, capsys: pytest.CaptureFixture[str]) -> None:

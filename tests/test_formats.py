@@ -576,6 +576,7 @@ def test_options_of_systems(tmp_path: Path) -> None:
         ({"more": {"A": ["x", "y"]}}, {"include": "more"}, r"more\.A: there is a system of this name already"),
         ({}, {"as_systems": "refB"}, "unknown reference to read as a system 'refB'. Did you mean 'refA'"),
         ({"references": {"A": ["r", "s"]}}, {"as_systems": "A"}, r"references\.A: there is a system of this name"),
+        ({"references": {"A": ["r", "s"]}}, {}, r"references\.A: there is a system of this name"),
         ({"human": {"coherence": {"A": 1, "Z": 2}}}, {}, r"human\.coherence: unknown system or reference 'Z'"),
         ({"human": {"A": {"coherence": 1}, "Z": {"coherence": 1}}}, {}, "human: unknown system or reference 'Z'"),
         ({"human": {"coherence": {"Y": 1}}}, {}, r"human: neither \['coherence'\] nor \['Y'\] are systems"),

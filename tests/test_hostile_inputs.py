@@ -1,6 +1,7 @@
-"""Hostile input: bombs, endless lines and broken data end in our error, fast, in bounded memory, and in nothing else.
+"""Hostile input: bombs, endless lines and broken data end in our error, in bounded work and memory, and nothing else.
 
-The hostile files run in a process of their own, which measures its time and its peak memory. The fuzzing is seeded: a
+The hostile files run in a process of their own, which may use so many seconds of CPU, whatever else the machine does,
+and measures its peak memory. The fuzzing is seeded: a
 failure names the case, and `broken_file(form, case)` makes it again.
 """
 
@@ -27,18 +28,18 @@ from discorank.metrics.errors import DiscorankError, InputError
 from discorank.metrics.yamlfile import parse_yaml
 from discorank.rerank.lists import read_list, write_list
 
-LIMIT_SECONDS = 2.0
+LIMIT_CPU_SECONDS = 10  # a fifth of it is enough; what is quadratic needs minutes
 LIMIT_MB = 300
 MB = 1 << 20
 
 READER = """
-import json, os, resource, sys, time
-resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+import json, os, resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[4]),) * 2)
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 from discorank.integrations.formats import open_lists
 from discorank.metrics.errors import InputError
 path, form, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-start, entries, message = time.perf_counter(), 0, ""
+entries, message = 0, ""
 try:
     with open_lists(path, form, **options) as lists:
         for entry in lists:
@@ -47,23 +48,21 @@ try:
         message = "end: " + message
 except InputError as error:
     message = "refused: " + str(error)
-seconds = time.perf_counter() - start
 status = "/proc/self/status"
 if os.path.exists(status):  # ru_maxrss begins at the size of the process that forked
     peak_mb = int(next(line.split()[1] for line in open(status) if line.startswith("VmHWM"))) / 1024
 else:
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({"message": message, "seconds": seconds, "peak_mb": peak_mb, "entries": entries}))
+print(json.dumps({"message": message, "peak_mb": peak_mb, "entries": entries}))
 """
 
 
 def read_apart(path: Path, form: str, **options: Any) -> dict[str, Any]:
     """What a process of its own says of a file, after the bounds are asserted."""
-    command = [sys.executable, "-c", READER, str(path), form, json.dumps(options)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    command = [sys.executable, "-c", READER, str(path), form, json.dumps(options), str(LIMIT_CPU_SECONDS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]  # -SIGXCPU or -SIGKILL: too much work
     found: dict[str, Any] = json.loads(done.stdout)
-    assert found["seconds"] < LIMIT_SECONDS, found
     assert found["peak_mb"] < LIMIT_MB, found
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -69,6 +70,7 @@ def plain(metric: Utility, documents: Any, chosen: list[str], copies: list[int])
     return metric.corpus(texts, [list(several) for several in references])
 
 
+PAIRS = [(0, 1), (0, 2), (1, 2)]
 METRICS = ["chrf", "chrf++", "bleu", "ter", "rouge-l", "meteor", "chrf + 0.5*ter"]
 
 
@@ -168,11 +170,17 @@ def test_p_values_agree_with_sacrebleu(name: str, peer: Any) -> None:
 
 
 def false_positives(tests: int, documents: int, draws: int) -> float:
-    """The share of significant tests of two systems that spoil the same texts at the same rate."""
-    metric, significant = load_metric("chrf"), 0
+    """The share of significant tests of two systems that spoil the same texts at the same rate.
+
+    The texts of all tests are scored at once; each test has its own documents.
+    """
+    several = with_references(corpus(tests * documents, 1, (0.3, 0.3)), ["A"])
+    scored = score_systems(load_metric("chrf"), several)
+    rows, significant = scored.parts[0].rows, 0
     for seed in range(tests):
-        scored = score_systems(metric, corpus(documents, 1, (0.3, 0.3), seed))
-        significant += judge(scored, draws, seed).pairs[0].p < 0.05
+        own = rows[:, seed * documents : (seed + 1) * documents]
+        part = replace(scored.parts[0], rows=own, owner=np.arange(documents))
+        significant += judge(replace(scored, parts=(part,)), draws, seed).pairs[0].p < 0.05
     return significant / tests
 
 
@@ -421,6 +429,16 @@ def test_segment_agreement_by_hand() -> None:
         segment_agreement(metric, human[:2])
 
 
+def test_draws_without_a_score_do_not_make_p_small() -> None:
+    """One of four documents is rated for B: many draws have no score of it."""
+    ratings = [{"A": 0.0, "B": 0.5}, {"A": 1.0}, {"A": 0.0}, {"A": 1.0}]
+    texts = {"A": ("x",), "B": ("y",)}
+    documents = [DocumentOutputs(f"d{d}", True, None, texts, {}, {"q": rated}) for d, rated in enumerate(ratings)]
+    (pair,) = judge(human_scored("q", False, documents), draws=400).pairs
+    assert pair.difference == 0
+    assert 0.3 < pair.p_bootstrap < 0.7
+
+
 @pytest.mark.parametrize("statistic", ["pearson", "pairwise_accuracy"])
 def test_perm_both_is_brute_force_where_that_is_possible(statistic: Any) -> None:
     random = np.random.default_rng(4)
@@ -438,6 +456,38 @@ def test_perm_both_is_brute_force_where_that_is_possible(statistic: Any) -> None
         mask = np.array(bits).reshape(3, 3)
         large += abs(agree(np.where(mask, b, a)) - agree(np.where(mask, a, b))) >= observed - 1e-9
     assert perm_both(x, y, human, statistic, draws=512) == pytest.approx(large / 512)
+
+
+def test_perm_both_ties_what_only_rounding_tells_apart() -> None:
+    """Coarse scores, whose means tie often, against brute force on rounded numbers."""
+    random, tried = np.random.default_rng(12), 0
+    for _ in range(12):
+        x, y = random.integers(3, size=(2, 3, 2)).astype(np.float64)
+        human = random.integers(3, size=3).astype(np.float64)
+        if not (np.ptp(x) and np.ptp(y) and np.ptp(human)):
+            continue
+        a, b = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
+
+        def agree(scores: FloatArray, human: FloatArray = human) -> float:
+            means = scores.mean(axis=1).round(9)
+            return float(np.mean([np.sign(means[i] - means[j]) == np.sign(human[i] - human[j]) for i, j in PAIRS]))
+
+        masks = [np.array(bits).reshape(3, 2) for bits in product((False, True), repeat=6)]
+        gaps = [abs(agree(np.where(mask, b, a)) - agree(np.where(mask, a, b))) for mask in masks]
+        large = sum(gap >= gaps[0] - 1e-9 for gap in gaps)
+        assert perm_both(x, y, human, "pairwise_accuracy", draws=64) == large / 64
+        tried += 1
+    assert tried > 5
+
+
+def test_perm_both_of_segments_ties_what_only_rounding_tells_apart() -> None:
+    """Two metrics that give the same scores in other units, exchanged on some segments, tie as they did before."""
+    x = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]])
+    human = np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 1.0], [2.0, 1.0, 0.0]])
+    y = x[:, [1, 0, 2]]
+    for scale in (0.1, 0.3, 0.7, 1 / 3):
+        found = perm_both_segments(x, scale * y + 0.1, human, draws=512)
+        assert found == perm_both_segments(x, y, human, draws=512)
 
 
 def test_perm_both_of_segments_is_brute_force_where_that_is_possible() -> None:

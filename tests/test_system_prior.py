@@ -304,6 +304,9 @@ def test_systems_without_noise_leave_the_best_alone() -> None:
     assert prior.weights(["A", "B", "C"], 6).tolist() == [1, 0, 1]
     assert prior.weights(["B"], 6).tolist() == [1]
     assert prior.weights(["A", "B"], 0).tolist() == [1, 1]
+    for sigma, strength in ((1e-300, 1e300), (1e-200, 6.0), (1.0, 1e308)):
+        prior = prior_of({"A": -1e200, "B": 0.0, "C": -1e200}, sigma=sigma)
+        assert prior.weights(["A", "B", "C"], strength).tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -322,6 +325,8 @@ def test_candidates_of_unknown_systems(candidates: Any, message: str) -> None:
 def test_a_prior_has_the_only_say_in_weights() -> None:
     with pytest.raises(InputError, match="weights 'logprob' beside a prior"):
         MBRDecoder(utility="chrf", weights="logprob", prior=prior_of({"A": 0.1}))
+    with pytest.raises(InputError, match="prior_strength: 3 without a prior"):
+        MBRDecoder(utility="chrf", prior_strength=3.0)
     decoder = MBRDecoder(utility="chrf", prior=prior_of({"A": 0.1}))
     assert hash(decoder) == hash(replace(decoder))
     assert "prior" not in MBRDecoder(utility="chrf").identity
@@ -335,6 +340,7 @@ def test_files_that_are_no_prior(tmp_path: Path) -> None:
     own = good["systems"]["A"]
     wrong: list[tuple[Any, str]] = [
         ("{", "prior.json: no JSON"),
+        (json.dumps(good).replace('{"A":', '{"A": {}, "A":'), "prior.json: no JSON: 'A stands twice'"),
         ([1], r"found \[1\], expected a prior of format 1. Make one with: discorank train prior"),
         ({**good, "kind": "x"}, "expected a prior of format 1"),
         ({**good, "format": 2}, "expected a prior of format 1"),
@@ -442,7 +448,7 @@ def test_a_run_goes_on_with_the_same_prior_alone(
         ([], "--human: is missing"),
         (["--human", "mqm:lower", "mqm2:lower"], "unknown key of human scores 'mqm2'"),
         (["--human", "mqn:lower"], "unknown key of human scores 'mqn'"),
-        (["--human", "mqm:higher", "--root", "yes"], "scores of which higher is better"),
+        (["--human", "mqm:higher", "--root", "yes"], "systems.jsonl: human.mqm: scores of which higher is better"),
     ],
 )
 def test_commands_that_are_refused(

@@ -12,14 +12,13 @@ All scores are utilities here: higher is better. Scores that only rounding tells
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.reps import FloatArray, IntArray
-from ..statistics import TIE, Agreement, kendall, pearson, scipy_stats, spearman
+from ..statistics import TIE, Agreement, kendall, pearson, spearman, tau_b
 from .testing import Verdicts
 
 
@@ -86,13 +85,6 @@ def _one_sided(verdicts: Verdicts, sign: float) -> FloatArray:
     """p that a is no better than b, of every pair; the distribution under exchange is symmetric."""
     halves = [(pair.p / 2, sign * pair.difference) for pair in verdicts.pairs]
     return np.array([half if better > 0 else 1 - half if better < 0 else 0.5 for half, better in halves])
-
-
-def tau_b(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Kendall's tau-b; None for fewer than two points or where one side does not vary."""
-    if len(x) < 2 or len(set(x)) < 2 or len(set(y)) < 2:
-        return None
-    return float(scipy_stats().kendalltau(x, y).statistic)
 
 
 def pairwise_accuracy(x: FloatArray, y: FloatArray) -> float | None:

@@ -25,9 +25,10 @@ from ...metrics.texts import Text
 from ..choice import Distinct
 from ..lists import CandidateList
 from ..mbr import Decider
+from ..statistics import DRAWS
 from .choosing import Choices, Chosen, bases, chosen_by, chosen_outputs
 from .scores import MeanOfRated, Part, Scored, human_scored, score_systems
-from .testing import DRAWS, Correction, Verdicts, corrected, judge
+from .testing import Correction, Verdicts, corrected, judge
 from .units import blocks, segments_of_unit, unit_name
 
 BASELINES = ("best single system", "random system", "oracle")

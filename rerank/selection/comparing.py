@@ -12,12 +12,13 @@ from ...metrics.cache import Cache
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.reps import FloatArray
+from ..statistics import DRAWS
 from .agreement import SegmentAgreement, SystemAgreement, segment_agreement, system_agreement, with_ties
 from .metric_tests import DRAWS as METRIC_DRAWS
 from .metric_tests import perm_both, perm_both_segments, williams
 from .outputs import DocumentOutputs
 from .scores import Scored, human_scored, score_systems
-from .testing import DRAWS, Correction, Verdicts, judge
+from .testing import Correction, Verdicts, judge
 from .units import in_units, segments_of_unit
 
 

@@ -4,6 +4,7 @@ PERM-BOTH (Deutsch et al. 2021): both metrics' scores are standardised; every sc
 places with the other metric's with probability 1/2; p is the share of draws whose absolute difference of agreement is
 at least the observed one. Systems' scores are means over segments here, also for metrics with a corpus score.
 `perm_both` tests agreement about systems, `perm_both_segments` that within segments: tau-b of each, averaged.
+Standardised scores and their means that only rounding tells apart are tied.
 Williams (1959), as in Graham and Baldwin (2014): the difference of two correlations with the same third variable,
     t = (r12 - r13) sqrt((n - 1)(1 + r23)) / sqrt(2 K (n - 1)/(n - 3) + (r12 + r13)^2 / 4 (1 - r23)^3),
     K = 1 - r12^2 - r13^2 - r23^2 + 2 r12 r13 r23,   with n - 3 degrees of freedom.
@@ -20,10 +21,10 @@ import numpy as np
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.reps import FloatArray, IntArray
-from ..statistics import pearson, scipy_stats
-from .testing import assignments
+from ..statistics import assignments, pearson, scipy_stats
 
 DRAWS = 1000
+CLOSE = 1e-9  # standardised scores this close are equal
 Statistic = Literal["pearson", "pairwise_accuracy"]
 
 
@@ -52,10 +53,10 @@ def perm_both(
         return None
     x, y = ((scores - scores.mean()) / scores.std() for scores in (first, second))
     means, difference = np.stack((x.mean(axis=1), y.mean(axis=1))), (y - x) / x.shape[1]
-    observed = abs(float(np.subtract(*measure(means, human)))) - 1e-9
+    observed = abs(float(np.subtract(*measure(means, human)))) - CLOSE
     if np.isnan(observed):
         return None
-    count, exact, masks = assignments(x.size, draws, seed)
+    count, exact, masks = assignments(x.size, draws, [seed, 2])
     large = 0
     for swapped in masks:
         moved = np.einsum("bsn,sn->bs", swapped.reshape(-1, *x.shape), difference)
@@ -82,10 +83,10 @@ def perm_both_segments(
         return None
     x, y = ((scores - scores.mean()) / scores.std() for scores in (first, second))
     people = _Order(human)
-    observed = abs(float(people.tau_b(x[None])[0] - people.tau_b(y[None])[0])) - 1e-9
+    observed = abs(float(people.tau_b(x[None])[0] - people.tau_b(y[None])[0])) - CLOSE
     if np.isnan(observed):
         return None
-    count, exact, masks = assignments(x.size, draws, seed)
+    count, exact, masks = assignments(x.size, draws, [seed, 2])
     large = 0
     for swapped in masks:
         taken = swapped.reshape(-1, *x.shape).astype(bool)
@@ -107,7 +108,7 @@ class _Order:
         """Tau-b of scores [b, S, n], averaged over segments: [b], nan where no segment has one."""
         agreed, ranked = np.zeros((len(scores), scores.shape[2])), np.zeros((len(scores), scores.shape[2]))
         for (a, b), sign, known in zip(self._pairs, self._signs, self._known, strict=True):
-            own = np.sign(scores[:, a] - scores[:, b])
+            own = _signs(scores[:, a] - scores[:, b])
             agreed += own * sign
             ranked += (own != 0) & known
         below = np.sqrt(ranked * self._ranked)
@@ -117,17 +118,23 @@ class _Order:
         return np.asarray(np.divide(taus, n, out=np.full(len(scores), np.nan), where=n > 0))
 
 
+def _signs(differences: FloatArray) -> FloatArray:
+    """-1, 0 or 1 of differences of standardised scores."""
+    return np.where(np.abs(differences) <= CLOSE, 0.0, np.sign(differences))
+
+
 def _pearsons(rows: FloatArray, human: FloatArray) -> FloatArray:
-    """Pearson's correlation of every row [b, S] with [S]."""
+    """Pearson's correlation of every row [b, S] with [S], nan where the row does not vary."""
     x, y = rows - rows.mean(axis=1, keepdims=True), human - human.mean()
+    varies = np.ptp(rows, axis=1) > CLOSE
     below = np.sqrt((x * x).sum(axis=1) * (y @ y))
-    return np.asarray(np.divide(x @ y, below, out=np.full(len(rows), np.nan), where=below > 0))
+    return np.asarray(np.divide(x @ y, below, out=np.full(len(rows), np.nan), where=varies))
 
 
 def _accuracies(rows: FloatArray, human: FloatArray) -> FloatArray:
     """Pairwise accuracy of every row [b, S]."""
     a, b = np.triu_indices(len(human), 1)
-    return (np.sign(rows[:, a] - rows[:, b]) == np.sign(human[a] - human[b])).mean(axis=1)  # type: ignore[no-any-return]
+    return np.asarray((_signs(rows[:, a] - rows[:, b]) == np.sign(human[a] - human[b])).mean(axis=1))
 
 
 _STATISTICS = {"pearson": _pearsons, "pairwise_accuracy": _accuracies}

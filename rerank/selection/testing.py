@@ -20,14 +20,12 @@ import numpy as np
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.reps import FloatArray, IntArray
-from ..statistics import scipy_stats
+from ..statistics import DRAWS, STEP, assignments, scipy_stats
 from .scores import Scored
 
 Correction = Literal["none", "holm", "fdr"]
 CORRECTIONS = ("none", "holm", "fdr")
 
-DRAWS = 10_000
-STEP = 1 << 22  # cells of a matrix of resamples held at once
 CLOSE = 1e-9  # relative: differences this close are equal
 
 
@@ -131,30 +129,21 @@ def corrected(p: FloatArray, how: Correction) -> FloatArray:
     return found
 
 
+def least_p(units: int) -> float:
+    """The smallest p of so many units: of all 2^units assignments, two differ as much as the one at hand.
+
+    >>> least_p(5)
+    0.0625
+    """
+    return float(2.0 ** (1 - units))
+
+
 def _resamples(documents: int, draws: int, seed: int) -> Iterator[IntArray]:
     """How often each document is drawn, [some draws, D]."""
     random = np.random.default_rng([seed, 1])
     step = max(1, STEP // documents)
     for start in range(0, draws, step):
         yield random.multinomial(documents, np.full(documents, 1 / documents), size=min(step, draws - start))
-
-
-def assignments(units: int, draws: int, seed: int) -> tuple[int, bool, Iterator[IntArray]]:
-    """How many assignments of 0 and 1 to units, whether they are all there are, and they [some, units]."""
-    exact = units < 63 and 2**units <= draws
-    count = 2**units if exact else draws
-    return count, exact, _assignments(units, count, exact, seed)
-
-
-def _assignments(units: int, count: int, exact: bool, seed: int) -> Iterator[IntArray]:
-    random = np.random.default_rng([seed, 2])
-    step = max(1, STEP // units)
-    for start in range(0, count, step):
-        size = min(step, count - start)
-        if exact:
-            yield (np.arange(start, start + size)[:, None] >> np.arange(units)) & 1
-        else:
-            yield random.integers(2, size=(size, units))
 
 
 def _randomised(
@@ -167,7 +156,7 @@ def _randomised(
 ) -> tuple[IntArray, int, bool]:
     """Of every pair, how many draws differ at least as much as observed; how many draws; whether these are all."""
     large = np.zeros(len(indices), np.int64)
-    total, exact, masks = assignments(scored.n_documents, draws, seed)
+    total, exact, masks = assignments(scored.n_documents, draws, [seed, 2])
     for swapped in masks:
         for swaps in scored.swaps(swapped):
             for i, (a, b) in enumerate(indices):
@@ -179,8 +168,10 @@ def _randomised(
 
 
 def _bootstrap_p(drawn: FloatArray, difference: float) -> float:
-    sizes = np.abs(drawn)
-    return float(1 + np.count_nonzero(sizes - sizes.mean() > abs(difference))) / (1 + len(drawn))
+    sizes = np.abs(drawn[~np.isnan(drawn)])  # a draw may have no rated document
+    if not len(sizes) or np.isnan(difference):
+        return float("nan")
+    return float(1 + np.count_nonzero(sizes - sizes.mean() > abs(difference))) / (1 + len(sizes))
 
 
 def _interval(samples: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:

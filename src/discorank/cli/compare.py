@@ -18,10 +18,11 @@ from ..metrics.settings import settings
 from ..rerank.selection.comparing import SystemComparison, compare_systems
 from ..rerank.selection.folder import check_folder, kept, save
 from ..rerank.selection.outputs import DocumentOutputs, with_references
-from ..rerank.selection.testing import DRAWS, Correction
+from ..rerank.selection.testing import Correction
 from ..rerank.selection.units import segments_of_unit
+from ..rerank.statistics import DRAWS
 from .compare_choosers import ChooserOptions, check_decoded, compared_choosers, prepared
-from .compare_report import document_rows, score_file, segment_rows
+from .compare_report import document_rows, score_file, segment_rows, too_few
 from .compare_sets import Compared, rendered
 from .console import Counted, say
 from .inputs import cache_in, check_model, metric_in
@@ -160,6 +161,8 @@ def _set(
     """One systems file; errors name it."""
     documents = _documents(path, values, keys)
     try:
+        if values["references"]:
+            documents = with_references(documents, values["references"])
         human = _dimensions(documents, keys)
         work = prepared(documents, human, values)
         fitted = [_fitted(metric, documents) for metric in metrics]
@@ -180,6 +183,8 @@ def _tell(found: SystemComparison, values: Mapping[str, Any]) -> None:
             say(f"{scored.name}: {scored.cuts} texts were too long, and not all of them was read", values["quiet"])
         if values["unit"] != verdicts.unit == "document":
             say(f"{scored.name}: scores whole documents, which its draws take", values["quiet"])
+    for warning in too_few(found.verdicts, values["level"]) if len(found.systems) > 1 else ():
+        say(warning, values["quiet"])
 
 
 def _documents(path: str, values: Mapping[str, Any], keys: tuple[HumanKey, ...]) -> list[DocumentOutputs]:
@@ -188,7 +193,7 @@ def _documents(path: str, values: Mapping[str, Any], keys: tuple[HumanKey, ...])
     documents = list(read_documents(source, options))
     if not documents:
         raise InputError("no documents", where=source.name, fix="Give at least one line")
-    return with_references(documents, values["references"]) if values["references"] else documents
+    return documents
 
 
 def _compared(
@@ -219,14 +224,17 @@ def _dimensions(documents: Sequence[DocumentOutputs], keys: Sequence[HumanKey]) 
     """All dimensions of human scores in order of appearance, with whether lower is better."""
     lower = {key.name: key.lower for key in keys}
     found = dict.fromkeys(name for document in documents for name in document.human)
-    rest = {key.lower for key in keys if key.name not in found}
-    if len(rest) > 1 and set(found) - set(lower):
+    rest = {key.name: key.lower for key in keys if key.name not in found}  # of several dimensions, or of no score
+    inner = [name for name in found if name not in lower]
+    if rest and not inner:
+        raise InputError("no system has a score", where=f"human.{next(iter(rest))}", fix="Leave the key out")
+    if len(set(rest.values())) > 1:
         raise InputError(
-            f"do all of {', '.join(set(found) - set(lower))} have one direction?",
+            f"do all of {', '.join(inner)} have one direction?",
             where="--human",
             fix="Name the dimensions, each with its direction",
         )
-    return [(name, lower.get(name, True in rest)) for name in found]
+    return [(name, lower.get(name, True in rest.values())) for name in found]
 
 
 def _fitted(metric: Utility, documents: Sequence[DocumentOutputs]) -> Utility:

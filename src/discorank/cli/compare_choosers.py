@@ -15,6 +15,7 @@ from ..rerank.selection.choosers import ChooserComparison, compare_choosers
 from ..rerank.selection.choosing import Choices, Chosen, bases_of, choices, decider_of
 from ..rerank.selection.outputs import DocumentOutputs
 from .cite import signatures_in
+from .compare_report import too_few
 from .console import Counted, say
 from .inputs import cache_in
 
@@ -86,7 +87,7 @@ def compared_choosers(
             deciding=deciding.more,
             drawing=drawing.more,
         )
-    _tell(found, lambda text: say(text, quiet))
+    _tell(found, values["level"], lambda text: say(text, quiet))
     return found
 
 
@@ -107,12 +108,14 @@ def _by(run: str) -> frozenset[str]:
         raise (error if run in error.where else error.inside(run)) from None
 
 
-def _tell(found: ChooserComparison, tell: Callable[[str], None]) -> None:
+def _tell(found: ChooserComparison, level: float, tell: Callable[[str], None]) -> None:
     given = found.choices
     if more := len(given.documents[0].systems) - len(given.systems):
         tell(f"choosers: {more} systems that people did not judge are no candidates")
     for one in found.judged:
         tell(f"choosers: {one.counted} of {one.total} {given.what} count under {one.dimension}")
+        for warning in too_few([one.verdicts], level):
+            tell(f"choosers by {one.dimension}: {warning}")
         for name, n in zip(one.names, one.unscored.tolist(), strict=True):
             if n:
                 tell(f"choosers: {name} chose a text without a score in {n} {given.what}, which count for no chooser")

@@ -10,7 +10,7 @@ import numpy as np
 from ..metrics.reps import FloatArray
 from ..rerank.rows import as_line
 from ..rerank.selection.comparing import MetaEvaluation, SystemComparison, clean
-from ..rerank.selection.testing import Correction, Verdicts
+from ..rerank.selection.testing import Correction, Verdicts, least_p
 from .tables import CORRECTED, Table, comma_separated, number
 
 SEGMENT_HEAD = ("accuracy", "tau-b", "tau WMT12", "tau WMT13", "tau WMT14", "Pearson")
@@ -70,6 +70,16 @@ def _meta_json(one: MetaEvaluation, names: Sequence[str]) -> dict[str, Any]:
 
 def _test_json(one: MetaEvaluation, test: Any, names: Sequence[str]) -> dict[str, Any]:
     return {"human": one.human.name, **test._asdict(), "a": names[test.a], "b": names[test.b]}
+
+
+def too_few(several: Sequence[Verdicts], level: float) -> list[str]:
+    """Warnings of draws of so few units that exchanging them cannot give a p below the level."""
+    counts = dict.fromkeys((v.units, v.unit) for v in several if least_p(v.units) >= level)
+    return [
+        f"warning: with {units} units (by {unit}) no p is below {least_p(units):g}, and none is significant; "
+        "give more documents, or smaller units: --unit"
+        for units, unit in counts
+    ]
 
 
 def facts(found: SystemComparison) -> Iterator[Fact]:
@@ -198,13 +208,13 @@ def _cell(values: FloatArray | None, one: MetaEvaluation, system: str, at: int) 
 
 
 def score_file(rows: Iterator[dict[str, Any]], as_csv: bool) -> Iterator[bytes]:
-    """Rows of scores as JSON lines or as CSV, where human scores stand under ``human:NAME``."""
+    """Rows of scores, whose keys may differ between sets, as JSON lines or as CSV (human scores as ``human:NAME``)."""
     if not as_csv:
         yield from map(as_line, rows)
         return
-    for i, row in enumerate(rows):
-        human = {f"human:{name}": value for name, value in row.pop("human").items()}
-        flat = {**row, **row.pop("scores"), **human}
-        flat.pop("scores", None)
-        lines = comma_separated(list(flat), [list(flat.values())])
-        yield (lines if i == 0 else lines.split("\n", 1)[1]).encode()
+    flat = []
+    for row in rows:
+        scores, human = row.pop("scores"), row.pop("human")
+        flat.append({**row, **scores, **{f"human:{name}": value for name, value in human.items()}})
+    head = list(dict.fromkeys(key for row in flat for key in row))
+    yield comma_separated(head, [[row.get(key) for key in head] for row in flat]).encode()

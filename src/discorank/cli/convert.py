@@ -13,7 +13,7 @@ from ..integrations.entries import Entry
 from ..metrics.errors import InputError
 from ..metrics.settings import settings
 from ..rerank.lists import write_list
-from ..rerank.prior import STRENGTH, Prior, load_prior
+from ..rerank.prior import STRENGTH, Prior, check_strength, load_prior
 from ..rerank.rows import as_line, error_row
 from ..rerank.runs import stopped
 from .console import Progress, say
@@ -53,6 +53,7 @@ def run(arguments: Sequence[str]) -> int:
     done = errors = 0
     check_not_input(values["output"], [values[name] for name in ("input", "sources", "documents", "prior")])
     prior = load_prior(values["prior"])
+    check_strength(prior, values["prior_strength"])
     with (
         open_input(values) as lists,
         Progress("lists", lists.fraction, values["quiet"]) as progress,

@@ -36,6 +36,9 @@ class TerminatedError(BaseException):
     """SIGTERM; like KeyboardInterrupt it passes every `except Exception`."""
 
 
+RESUMABLE = (("decode",), ("rerank",), ("generate",), ("train", "sescore2"))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line; returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -50,8 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     except (KeyboardInterrupt, TerminatedError) as stop:
-        lost = arguments[:1] == ["train"] and arguments[:2] != ["train", "sescore2"]
-        after = "nothing was written" if lost else "the same command goes on from here"
+        goes_on = any(tuple(arguments[: len(words)]) == words for words in RESUMABLE)
+        after = "the same command goes on from here" if goes_on else "nothing was written"
         print(f"discorank: interrupted; {after}", file=sys.stderr)
         return 143 if isinstance(stop, TerminatedError) else 130
     except BrokenPipeError:

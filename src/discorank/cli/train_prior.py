@@ -66,7 +66,10 @@ def run(arguments: Sequence[str]) -> int:
     if len(keys) > 1 or len(dimensions) > 1:
         found = f"found {', '.join(dimensions)}"
         raise InputError(found, where="--human", fix=f"Name one, such as --human {dimensions[0]}")
-    prior = estimate_prior(documents, dimensions[0], keys[0].lower, values["root"])
+    try:
+        prior = estimate_prior(documents, dimensions[0], keys[0].lower, values["root"])
+    except InputError as error:
+        raise error.inside(path) from None
     with complete_or_absent(out) as file:
         file.write(json.dumps(prior.as_json(), ensure_ascii=False, indent=1).encode() + b"\n")
     sys.stdout.write(json.dumps(prior.as_json()) + "\n" if values["format"] == "json" else shown(prior) + "\n")
