@@ -102,7 +102,7 @@ def _failed(error: Exception, debug: bool) -> int:
         print(f"discorank: {error.strerror}; free some and run the same command again", file=sys.stderr)
         return 5
     if isinstance(error, MemoryError):
-        print("discorank: out of memory; the same command goes on from here", file=sys.stderr)
+        print("discorank: out of memory; run the same command again where there is more", file=sys.stderr)
         return 5
     print(
         f"discorank: internal error: {type(error).__name__}: {error}. Please report it with the output of --debug",
