@@ -161,13 +161,13 @@ def agreement(human: KeptHuman, name: str) -> str:
 
 
 def histogram(values: Sequence[float], about: str, name: str, whole: bool = False) -> str:
-    """How often values occur; a bar for every number where they are `whole` and few."""
+    """How often values of at least 0 occur; a bar for every number where they are `whole` and few."""
     few = whole and max(values) < 40
     bins: Any = np.arange(max(values) + 2) - 0.5 if few else min(40, max(5, len(set(values))))
     with drawing(name) as package:
         figure = package.figure.Figure((WIDTH_INCHES, 2.0), layout="constrained")
         axes = figure.add_subplot()
-        axes.hist(values, bins=bins, color=COLOURS["soft"], rwidth=0.9)
+        axes.hist(values, bins=bins, range=(0, max(values) or 1), color=COLOURS["soft"], rwidth=0.9)
         for axis in (axes.yaxis, *([axes.xaxis] if whole else [])):
             axis.set_major_locator(package.ticker.MaxNLocator(integer=True))
         axes.set_xlabel(about)
