@@ -196,6 +196,18 @@ def test_the_summary_warns(small: KeptComparison) -> None:
     assert not any("cannot fall" in w for w in summary(by_segment).warnings)
 
 
+def test_no_name_turns_a_sentence_round() -> None:
+    said = summary(comparison(("A\u202e", "B\u2067", "C"), metrics=("chrf",)))
+    assert said.headline == "Ship A: by people's mqm it is better than every other system."
+    assert not set("\u202e\u2067") & set(" ".join(said.sentences))
+
+
+def test_many_systems_make_no_large_page() -> None:
+    page = rendered(large(100, 6, 1, 1), None, "t")
+    assert len(page) < 3 * MEGABYTE
+    assert "too many systems for names" in page
+
+
 def test_a_system_that_people_did_not_judge_is_named(small: KeptComparison) -> None:
     judged = small.human[0].scores
     some = replace(

@@ -151,6 +151,29 @@ def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> N
         assert EVIL in text(page, "#list-view tbody")
 
 
+def test_a_reference_may_have_any_name(browser: Browser, tmp_path: Path) -> None:
+    made = comparison(("A", "B"), 3)
+    first, *rest = made.documents
+    named = replace(first, references={"constructor": first.references["refA"], "__proto__": first.references["refA"]})
+    out = tmp_path / "page.html"
+    out.write_text(rendered(replace(made, documents=(named, *rest)), None, "t"), encoding="utf-8")
+    with browser.page(out) as page:
+        heads = "[...document.querySelectorAll('#document-view .cell h5')].map((one) => one.textContent)"
+        assert page.run(heads)[1] == "constructor (reference)"
+        page.run("document.querySelectorAll('#document-given input')[2].click()")
+        assert page.run(heads)[1:3] == ["constructor (reference)", "__proto__ (reference)"]
+        page.run("document.getElementById('document-after').click()")
+        assert text(page, "#document-status") == "Document 2 of 3: d1"
+        assert "constructor (reference)" not in page.run(heads)
+        assert page.complaints() == []
+
+
+def test_long_documents_are_laid_out_where_they_are_seen(browser: Browser, both: Path) -> None:
+    with browser.page(both) as page:
+        style = "getComputedStyle(document.querySelector('.segments > li')).contentVisibility"
+        assert page.run(style) == "auto"
+
+
 def test_a_script_of_others_is_refused(browser: Browser, small: KeptComparison, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     added = "<script>window.ran = 1</script><img src='https://example.invalid/x.png' onerror='window.ran = 2'></body>"

@@ -153,9 +153,12 @@ def _human(found: KeptComparison, one: KeptHuman, number: int, mark: Any) -> Hum
     if any(a.systems.get("pairwise_accuracy") is not None for a in one.agreement):
         about = "How often a metric orders two systems as people do."
         shown.insert(0, Figure(mark(plots.agreement(one, f"{name}-agreement")), about))
+    unnamed = "; too many systems for names" if len(one.scores.systems) > plots.MOST_NAMES else ""
     for i, metric in enumerate(found.metrics):
         svg = plots.against_people(metric, one, f"{name}-against{i}")
-        shown.append(Figure(mark(svg), f"{metric.name} against people; better is right and up; bars are intervals."))
+        shown.append(
+            Figure(mark(svg), f"{metric.name} against people; better is right and up; bars are intervals{unnamed}.")
+        )
     return HumanPart(
         one.scores.name, shown, [tables.agreement(one), *([tables.metric_tests(one)] if one.tests else [])]
     )

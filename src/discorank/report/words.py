@@ -11,6 +11,7 @@ from ..rerank.selection.folder import KeptAgreement, KeptComparison, KeptHuman, 
 FEW_DOCUMENTS = 30
 FEW_SYSTEMS = 6
 MANY_PAIRS = 20
+_TURNING = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)))  # marks of direction
 
 
 class Summary(NamedTuple):
@@ -30,7 +31,13 @@ def summary(found: KeptComparison, optimised: Sequence[str] = ()) -> Summary:
     """
     judge = lead(found)
     sentences = [*_sure(judge, found), *_metrics(found), *_unjudged(found)]
-    return Summary(_headline(judge, found), sentences, [*_warnings(found, optimised)])
+    headline, warnings = _headline(judge, found), [*_warnings(found, optimised)]
+    return Summary(_upright(headline), [*map(_upright, sentences)], [*map(_upright, warnings)])
+
+
+def _upright(sentence: str) -> str:
+    """A sentence in which no name turns round what follows it."""
+    return sentence.translate(_TURNING)
 
 
 def lead(found: KeptComparison) -> KeptScores:
