@@ -23,7 +23,7 @@ from discorank.report.page import rendered
 from discorank.rerank.selection.folder import KeptComparison, save
 
 from .browser import Browser, Page, browser_path
-from .reports import EVIL, LISTS, comparison, run_of
+from .reports import EVIL, LISTS, comparison, large, run_of
 
 PROGRAM = browser_path()
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(PROGRAM is None, reason="no Chromium found")]
@@ -109,6 +109,32 @@ def test_figures_are_drawn_in_the_colours_of_the_scheme(browser: Browser, both: 
             mark = page.run(f"getComputedStyle(document.querySelector(`{MARK}`)).fill")
             assert mark == ("rgb(169, 208, 250)" if dark else "rgb(20, 81, 140)")
     assert seen[False] > 0.8 > 0.3 > seen[True]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_large_comparison_shows_every_system_where_it_stands(browser: Browser, tmp_path: Path, dark: bool) -> None:
+    made = large(15, 20, 2, 1)
+    out = tmp_path / "page.html"
+    out.write_text(rendered(made, None, "t"), encoding="utf-8")
+    with browser.page(out, 1280, 900, dark) as page:
+        page.run("document.querySelector('#metrics details').open = true")
+        page.run("document.querySelector('#metrics figure').scrollIntoView()")
+        left, top, width, height = page.run(
+            "(({left, top, width, height}) => [left, top, width, height])"
+            "(document.querySelector('#metrics figure svg').getBoundingClientRect())"
+        )
+        part = pixels(page)[int(top) : int(top + height), int(left) : int(left + width)]
+    colour = np.array([169, 208, 250] if dark else [20, 81, 140]) / 255
+    rows, columns = np.nonzero(np.abs(part - colour).max(axis=2) < 0.02)  # inside the dots
+    breaks = np.flatnonzero(np.diff(np.unique(rows)) > 1)
+    dots = np.split(np.unique(rows), breaks + 1)
+    assert len(dots) == 15
+    seen = [columns[np.isin(rows, dot)].mean() for dot in dots]
+    one = made.metrics[0]
+    scores = [one.scores[s] for s in one.order]
+    slope, start = np.polyfit(scores, seen, 1)  # the axis, as the picture has it
+    assert slope > 0
+    assert np.abs(np.polyval((slope, start), scores) - seen).max() < 1.5
 
 
 def test_no_label_of_a_figure_is_cut_off(browser: Browser, both: Path) -> None:
