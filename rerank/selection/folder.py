@@ -8,13 +8,13 @@ are none (NaN) are null.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -293,7 +293,8 @@ def _read_head(path: Path) -> dict[str, Any]:
 def checked(kind: type[T], data: bytes, where: str, fix: str = "Compare again with --save") -> T:
     """A value of a dataclass from JSON; raises InputError with `where` and `fix` for what is none."""
     try:
-        return _adapter(kind).validate_json(data)
+        found: T = _adapter(cast(Hashable, kind)).validate_json(data)
+        return found
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -301,8 +302,8 @@ def checked(kind: type[T], data: bytes, where: str, fix: str = "Compare again wi
 
 
 @cache
-def _adapter(kind: type[T]) -> TypeAdapter[T]:
-    return TypeAdapter(kind)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter[Any](kind)
 
 
 def _check_shapes(found: KeptComparison, path: Path) -> None:
