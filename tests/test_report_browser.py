@@ -131,7 +131,7 @@ def test_a_large_comparison_shows_every_system_where_it_stands(browser: Browser,
     assert len(dots) == 15
     seen = [columns[np.isin(rows, dot)].mean() for dot in dots]
     one = made.metrics[0]
-    scores = [one.scores[s] for s in one.order]
+    scores = [float(one.scores[s] or 0) for s in one.order]
     slope, start = np.polyfit(scores, seen, 1)  # the axis, as the picture has it
     assert slope > 0
     assert np.abs(np.polyval((slope, start), scores) - seen).max() < 1.5

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     except (KeyboardInterrupt, TerminatedError) as stop:
-        lost = arguments[:1] == ["train"] and arguments[:2] != ["train", "sescore2"]
+        lost = arguments[:1] in (["train"], ["report"]) and arguments[:2] != ["train", "sescore2"]
         after = "nothing was written" if lost else "the same command goes on from here"
         print(f"discorank: interrupted; {after}", file=sys.stderr)
         return 143 if isinstance(stop, TerminatedError) else 130
