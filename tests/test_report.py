@@ -486,6 +486,19 @@ def test_an_input_that_moved_or_changed(tmp_path: Path, capsys: pytest.CaptureFi
     assert "is an input and an output" in refused(capsys, str(run), "--input", str(lists), "-o", str(lists))
 
 
+def test_an_interrupted_report_writes_nothing(
+    small: KeptComparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: Any) -> str:
+        raise KeyboardInterrupt
+
+    save(small, tmp_path / "run")
+    monkeypatch.setattr("discorank.cli.report.rendered", interrupt)
+    assert main(["report", str(tmp_path / "run"), "-o", str(tmp_path / "page.html")]) == 130
+    assert "interrupted; nothing was written" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
 def test_no_file_of_a_run_is_written_over(
     small: KeptComparison, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
