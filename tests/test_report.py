@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from base64 import b64encode
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.cli.main import main
+from discorank.cli.tables import number
 from discorank.report import plots, svg
-from discorank.report.choices import read_run
+from discorank.report.choices import read_run, story
 from discorank.report.labels import Box, placed
 from discorank.report.page import rendered
 from discorank.report.words import believed, summary
@@ -97,6 +98,7 @@ def test_a_damaged_comparison_is_refused(small: KeptComparison, tmp_path: Path) 
         ({"metrics": []}, "no metrics, documents or level"),
         ({"settings": {}}, "no metrics, documents or level"),
         ({"metrics": 3}, "metrics: "),
+        ({"choosers": [{"title": "t", "head": ["a", "b"], "rows": [["c"]]}]}, "a table of choosers is uneven"),
     ):
         save(small, tmp_path)
         changed(head, **parts)
@@ -121,6 +123,15 @@ def test_parts_that_do_not_fit_together_are_refused(small: KeptComparison, tmp_p
             load(tmp_path)
     save(replace(small, metrics=(replace(small.metrics[0], clusters=(1,)), small.metrics[1])), tmp_path)
     with pytest.raises(ValueError, match="3 systems, and other numbers of 'chrf'"):
+        load(tmp_path)
+    people = replace(small.human[0].scores, systems=("A", "B", "D"))
+    save(replace(small, human=(replace(small.human[0], scores=people),)), tmp_path)
+    with pytest.raises(ValueError, match="'mqm' is of 'D', which is no system"):
+        load(tmp_path)
+    save(small, tmp_path)
+    none = [{**asdict(one), "scores": [float("nan"), 1.0, 2.0]} for one in small.metrics]
+    changed(tmp_path / HEAD, metrics=none)
+    with pytest.raises(ValueError, match=r"metrics\.0\.scores\.0: Input should be a finite number"):
         load(tmp_path)
     save(replace(small, human=(replace(small.human[0], agreement=()),)), tmp_path)
     with pytest.raises(ValueError, match="of different systems or metrics"):
@@ -175,9 +186,26 @@ def test_the_summary_warns(small: KeptComparison) -> None:
     changed = replace(small, documents=(document, *small.documents[1:]), metrics=(cut, small.metrics[1]))
     warned = summary(changed).warnings
     assert "1 of 48 scores of mqm are missing; every score counts only where it is given." in warned
-    assert "chrf did not read all of 7 texts: they are too long for its model." in warned
-    many = large(8, 2, 1, 1)
+    assert "chrf did not read all of 7 texts: too long for its model." in warned
+    many = large(8, 6, 1, 1)
     assert any(w.startswith("28 pairs of systems were tested") for w in summary(many).warnings)
+    few = large(8, 5, 1, 1)  # no p can be below 0.0625
+    assert not any("pairs of systems were tested" in w for w in summary(few).warnings)
+    assert any(w.endswith("p cannot fall below 0.062.") for w in summary(few).warnings)
+    by_segment = replace(few, settings={**few.settings, "unit": "segment"})
+    assert not any("cannot fall" in w for w in summary(by_segment).warnings)
+
+
+def test_no_name_turns_a_sentence_round() -> None:
+    said = summary(comparison(("A\u202e", "B\u2067", "C"), metrics=("chrf",)))
+    assert said.headline == "Ship A: by people's mqm it is better than every other system."
+    assert not set("\u202e\u2067") & set(" ".join(said.sentences))
+
+
+def test_many_systems_make_no_large_page() -> None:
+    page = rendered(large(61, 6, 1, 1), None, "t")
+    assert len(page) < 0.9 * MEGABYTE  # a heat map has rectangles of one colour, no cells
+    assert "too many systems for names" in page
 
 
 def test_a_system_that_people_did_not_judge_is_named(small: KeptComparison) -> None:
@@ -351,6 +379,8 @@ def test_several_sets_are_saved_apart(tmp_path: Path, capsys: pytest.CaptureFixt
     common = ["-m", "chrf", "--draws", "100", "--quiet", "--save", str(tmp_path / "run")]
     assert main(["compare", *paths, *common, "--correction", "holm", "--unit", "segment"]) == 0
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["news", "talks"]
+    with pytest.raises(ValueError, match=r"run: holds 2 comparisons: news, talks\. Name one of its folders"):
+        load(tmp_path / "run")
     found = load(tmp_path / "run" / "talks")
     assert (found.settings["input"], found.settings["correction"]) == (paths[1], "holm")
     warned = summary(found).warnings
@@ -358,6 +388,22 @@ def test_several_sets_are_saved_apart(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "holm" in rendered(found, None, "t")
     assert main(["compare", paths[0], "--choosers", "chrf", "--human", "mqm:lower", *common[2:]]) == 2
     assert "--save: systems are compared by no metric" in capsys.readouterr().err
+
+
+def test_choosers_are_saved_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    systems = write(tmp_path / "systems.jsonl", *(document(n) for n in range(6)))
+    common = ["-m", "ter", "--human", "mqm:lower", "--draws", "100", "--quiet", "--format", "csv"]
+    assert main(["compare", systems, *common, "--choosers", "chrf", "bleu", "--save", str(tmp_path / "run")]) == 0
+    printed = [line.split(",") for line in capsys.readouterr().out.splitlines() if line.startswith("choosers,mqm,chrf")]
+    score = next(float(row[-1]) for row in printed if row[4] == "score")
+    found = load(tmp_path / "run")
+    assert [table.head[0] for table in found.choosers] == ["chooser", "chooser"]
+    assert next(row for row in found.choosers[0].rows if row[0] == "chrf")[1] == number(score)
+    page = rendered(found, None, "t")
+    assert '<a href="#choosers">' in page
+    for cell in found.choosers[0].rows[0]:
+        assert f">{cell}</t" in page
+    assert "#choosers" not in rendered(replace(found, choosers=()), None, "t")
 
 
 def test_choices_with_reasons(tmp_path: Path) -> None:
@@ -392,7 +438,7 @@ def test_numbers_that_json_cannot_write_are_told(tmp_path: Path) -> None:
     assert {"logprob": "-inf"} in [place["beside"] for place in one["places"]]
     lists.unlink()  # without reasons, nothing is decided again
     assert main(["report", str(out), "--limit", "0", "-o", str(tmp_path / "r.html"), "--quiet"]) == 0
-    assert "Shown with reasons: 0 of 1 lists" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Shown with reasons: 0 of 1 list;" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_a_reranked_run(tmp_path: Path) -> None:
@@ -413,7 +459,7 @@ def test_errors_and_both_kinds_together(tmp_path: Path, small: KeptComparison) -
     assert main(["report", str(folder), str(run), "-o", str(out), "--quiet", "--limit", "1"]) == 0
     text = out.read_text(encoding="utf-8")
     assert "&lt;i&gt;bad&lt;/i&gt;" in text
-    assert "1 lists could not be decided" in text
+    assert "1 list could not be decided and has no row" in text
     assert "chrf was also what a decoder or system was optimised for (chrf)" in text
     found = Parsed(text)
     assert len(found.island("lists-data")["lists"]) == 1
@@ -431,11 +477,39 @@ def test_context_comes_from_the_whole_document(tmp_path: Path) -> None:
 def test_an_input_that_moved_or_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = run_of(tmp_path, LISTS, "-u", "chrf")
     lists = (tmp_path / "lists.jsonl").rename(tmp_path / "moved.jsonl")
-    assert "lists.jsonl: cannot be opened" in refused(capsys, str(run))
+    assert "lists.jsonl: is not there. Give the file that the run read, where it is now: --input" in refused(
+        capsys, str(run)
+    )
     assert main(["report", str(run), "--input", str(lists), "-o", str(tmp_path / "r.html"), "--quiet"]) == 0
     lists.write_text(lists.read_text(encoding="utf-8").replace("dog", "cow"), encoding="utf-8")
     assert "is not the input that" in refused(capsys, str(run), "--input", str(lists))
     assert "is an input and an output" in refused(capsys, str(run), "--input", str(lists), "-o", str(lists))
+
+
+def test_an_interrupted_report_writes_nothing(
+    small: KeptComparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: Any) -> str:
+        raise KeyboardInterrupt
+
+    save(small, tmp_path / "run")
+    monkeypatch.setattr("discorank.cli.report.rendered", interrupt)
+    assert main(["report", str(tmp_path / "run"), "-o", str(tmp_path / "page.html")]) == 130
+    assert "interrupted; nothing was written" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_no_file_of_a_run_is_written_over(
+    small: KeptComparison, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(small, tmp_path / "run")
+    chosen = run_of(tmp_path, [*LISTS, {"id": "broken", "candidates": []}], "-u", "chrf", "--max-errors", "1")
+    beside = [f"{chosen}{end}" for end in ("", ".run.json", ".errors.jsonl")]
+    for output in (*beside, *(str(tmp_path / "run" / name) for name in (HEAD, DOCUMENTS))):
+        assert "is an input and an output" in refused(capsys, str(tmp_path / "run"), str(chosen), "-o", output)
+    assert "is no plain file" in refused(capsys, str(chosen), "-o", str(tmp_path))
+    assert "is no plain file" in refused(capsys, str(chosen), "-o", "")
+    assert "is no folder" in refused(capsys, str(chosen), "-o", str(tmp_path / "none" / "page.html"))
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -451,7 +525,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     run.write_text("".join(rows[:-1]), encoding="utf-8")
     assert "2 rows, its run file says 3" in refused(capsys, str(run))
     run.write_text("".join([*rows[:-1], '{"id": "x"}\n']), encoding="utf-8")
-    assert "chosen.jsonl:3: is no row of a run" in refused(capsys, str(run))
+    assert "chosen.jsonl:3: index: Field required. Give the output of decode" in refused(capsys, str(run))
     head = Path(f"{run}.run.json")
     run.write_text("".join(rows), encoding="utf-8")
     settings = json.loads(head.read_text(encoding="utf-8"))["settings"]
@@ -467,7 +541,63 @@ def test_a_choice_that_comes_out_otherwise_is_told(tmp_path: Path) -> None:
     assert read_run(run).rows["one"].index == 1
     found = reported(str(run))
     assert found.island("lists-data")["lists"][0]["chosen"] == 1
-    assert "1 lists come out otherwise" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "1 list comes out otherwise" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [
+        ({"counts": {"rows": 3, "errors": None}}, "counts.errors: Input should be a valid integer"),
+        ({"counts": {"rows": "many"}}, "counts.rows: Input should be a valid integer"),
+        ({"input": {"digest": ""}}, "input.entries: Field required"),
+        ({"name": 5}, "name: Input should be a valid string"),
+        ({"signature": [1]}, "signature.str: Input should be a valid string"),
+        ({"versions": []}, "versions: Input should be an object"),
+        ({"settings": {"decoder": "mbr", "format": "jsonl", "human": 5}}, "cannot be read"),
+    ],
+)
+def test_a_damaged_run_file_is_refused(
+    part: dict[str, Any], found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_of(tmp_path, LISTS, "-u", "chrf")
+    changed(Path(f"{run}.run.json"), **part)
+    assert f"chosen.jsonl.run.json: {found}" in refused(capsys, str(run))
+
+
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [
+        ({"gap": "wide"}, "gap: Input should be a valid number"),
+        ({"gap": [1]}, "gap: Input should be a valid number"),
+        ({"index": -1}, "index: Input should be greater than or equal to 0"),
+        ({"id": None}, "id: Input should be a valid string"),
+    ],
+)
+def test_a_damaged_row_is_refused(
+    part: dict[str, Any], found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_of(tmp_path, LISTS, "-u", "chrf")
+    first, *rest = run.read_text(encoding="utf-8").splitlines()
+    run.write_text("\n".join([json.dumps({**json.loads(first), **part}), *rest]) + "\n", encoding="utf-8")
+    assert f"chosen.jsonl:1: {found}" in refused(capsys, str(run))
+
+
+def test_gaps_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
+    run = run_of(tmp_path, LISTS, "-u", "chrf")
+    first, *rest = run.read_text(encoding="utf-8").splitlines()
+    row = json.dumps({**json.loads(first), "gap": float("inf")})
+    run.write_text("\n".join([row, *rest]) + "\n", encoding="utf-8")
+    assert len(reported(str(run)).named("svg")) == 2
+
+
+def test_one_list_is_one_list(tmp_path: Path) -> None:
+    said = " ".join(story(read_run(run_of(tmp_path, LISTS[:1], "-u", "chrf"))))
+    assert said.startswith("1 list was decided by chrf. The winner is ahead of the runner-up by ")
+    assert "In 1 of 1 list another candidate" in said
+    assert "tie" not in said
+    (tmp_path / "even").mkdir()
+    even = [{"id": "even", "candidates": ["a b", "b a"]}]
+    assert "1 list is a tie." in story(read_run(run_of(tmp_path / "even", even, "-u", "bleu(max_ngram_order=1)")))
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "jinja2"])

@@ -23,7 +23,7 @@ from discorank.report.page import rendered
 from discorank.rerank.selection.folder import KeptComparison, save
 
 from .browser import Browser, Page, browser_path
-from .reports import EVIL, LISTS, comparison, run_of
+from .reports import EVIL, LISTS, comparison, large, run_of
 
 PROGRAM = browser_path()
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(PROGRAM is None, reason="no Chromium found")]
@@ -111,6 +111,32 @@ def test_figures_are_drawn_in_the_colours_of_the_scheme(browser: Browser, both: 
     assert seen[False] > 0.8 > 0.3 > seen[True]
 
 
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_large_comparison_shows_every_system_where_it_stands(browser: Browser, tmp_path: Path, dark: bool) -> None:
+    made = large(15, 20, 2, 1)
+    out = tmp_path / "page.html"
+    out.write_text(rendered(made, None, "t"), encoding="utf-8")
+    with browser.page(out, 1280, 900, dark) as page:
+        page.run("document.querySelector('#metrics details').open = true")
+        page.run("document.querySelector('#metrics figure').scrollIntoView()")
+        left, top, width, height = page.run(
+            "(({left, top, width, height}) => [left, top, width, height])"
+            "(document.querySelector('#metrics figure svg').getBoundingClientRect())"
+        )
+        part = pixels(page)[int(top) : int(top + height), int(left) : int(left + width)]
+    colour = np.array([169, 208, 250] if dark else [20, 81, 140]) / 255
+    rows, columns = np.nonzero(np.abs(part - colour).max(axis=2) < 0.02)  # inside the dots
+    breaks = np.flatnonzero(np.diff(np.unique(rows)) > 1)
+    dots = np.split(np.unique(rows), breaks + 1)
+    assert len(dots) == 15
+    seen = [columns[np.isin(rows, dot)].mean() for dot in dots]
+    one = made.metrics[0]
+    scores = [float(one.scores[s] or 0) for s in one.order]
+    slope, start = np.polyfit(scores, seen, 1)  # the axis, as the picture has it
+    assert slope > 0
+    assert np.abs(np.polyval((slope, start), scores) - seen).max() < 1.5
+
+
 def test_no_label_of_a_figure_is_cut_off(browser: Browser, both: Path) -> None:
     outside = """[...document.querySelectorAll('figure svg')].flatMap((svg) => {
       const frame = svg.getBoundingClientRect();
@@ -149,6 +175,29 @@ def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> N
         assert page.run("typeof window.ran") == "undefined"
         assert page.run("document.querySelectorAll('img, i').length") == 0
         assert EVIL in text(page, "#list-view tbody")
+
+
+def test_a_reference_may_have_any_name(browser: Browser, tmp_path: Path) -> None:
+    made = comparison(("A", "B"), 3)
+    first, *rest = made.documents
+    named = replace(first, references={"constructor": first.references["refA"], "__proto__": first.references["refA"]})
+    out = tmp_path / "page.html"
+    out.write_text(rendered(replace(made, documents=(named, *rest)), None, "t"), encoding="utf-8")
+    with browser.page(out) as page:
+        heads = "[...document.querySelectorAll('#document-view .cell h5')].map((one) => one.textContent)"
+        assert page.run(heads)[1] == "constructor (reference)"
+        page.run("document.querySelectorAll('#document-given input')[2].click()")
+        assert page.run(heads)[1:3] == ["constructor (reference)", "__proto__ (reference)"]
+        page.run("document.getElementById('document-after').click()")
+        assert text(page, "#document-status") == "Document 2 of 3: d1"
+        assert "constructor (reference)" not in page.run(heads)
+        assert page.complaints() == []
+
+
+def test_long_documents_are_laid_out_where_they_are_seen(browser: Browser, both: Path) -> None:
+    with browser.page(both) as page:
+        style = "getComputedStyle(document.querySelector('.segments > li')).contentVisibility"
+        assert page.run(style) == "auto"
 
 
 def test_a_script_of_others_is_refused(browser: Browser, small: KeptComparison, tmp_path: Path) -> None:

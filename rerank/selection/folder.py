@@ -8,15 +8,15 @@ are none (NaN) are null.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ...metrics.errors import InputError, ResourceError
 from ..rows import as_line
@@ -26,8 +26,8 @@ from .scores import Scored
 from .testing import Verdicts
 
 KIND, VERSION = "discorank-comparison", 1
-HEAD, DOCUMENTS = "comparison.json", "documents.jsonl"
-Number = float | None
+FILES = HEAD, DOCUMENTS = "comparison.json", "documents.jsonl"
+Number = Annotated[float, Field(allow_inf_nan=False)] | None
 T = TypeVar("T")
 
 
@@ -119,6 +119,15 @@ class KeptDocument:
 
 
 @dataclass(frozen=True)
+class KeptTable:
+    """A table as it was printed."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
 class KeptComparison:
     """A comparison as it was saved."""
 
@@ -127,6 +136,7 @@ class KeptComparison:
     metrics: tuple[KeptScores, ...]
     human: tuple[KeptHuman, ...]
     documents: tuple[KeptDocument, ...]
+    choosers: tuple[KeptTable, ...] = ()
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -139,11 +149,12 @@ class KeptComparison:
         return float(self.settings["level"])
 
 
-def kept(found: SystemComparison, settings: Mapping[str, Any]) -> KeptComparison:
-    """What is saved of a comparison; `settings` (level, draws, seed, ...) are kept as they are."""
+def kept(found: SystemComparison, settings: Mapping[str, Any], choosers: Sequence[KeptTable] = ()) -> KeptComparison:
+    """What is saved of a comparison; settings (level, draws, seed, ...) and tables of choosers are kept as they are."""
     metrics = tuple(_scores(one, verdicts) for one, verdicts in zip(found.scored, found.verdicts, strict=True))
     human = tuple(_human(one, found.scored) for one in found.meta)
-    return KeptComparison(dict(settings), {"discorank": version("discorank")}, metrics, human, tuple(_documents(found)))
+    versions = {"discorank": version("discorank")}
+    return KeptComparison(dict(settings), versions, metrics, human, tuple(_documents(found)), tuple(choosers))
 
 
 def save(comparison: KeptComparison, folder: str | Path) -> None:
@@ -175,7 +186,7 @@ def check_folder(path: Path) -> None:
     """Raises InputError if something stands there that is no saved comparison."""
     if path.exists() and not path.is_dir():
         raise InputError("is a file", where=str(path), fix="Name a folder")
-    if path.is_dir() and (other := {file.name for file in path.iterdir()} - {HEAD, DOCUMENTS}):
+    if path.is_dir() and (other := {file.name for file in path.iterdir()} - {*FILES}):
         raise InputError(f"holds {min(other)!r:.80}", where=str(path), fix="Name a new folder, or one saved before")
 
 
@@ -186,6 +197,9 @@ def load(folder: str | Path) -> KeptComparison:
         InputError: there is none, it is of another version, damaged, or not what `save` writes.
     """
     path = Path(folder)
+    if sets := sorted(one.parent.name for one in path.glob(f"*/{HEAD}") if not (path / HEAD).exists()):
+        fix = "Name one of its folders"
+        raise InputError(f"holds {len(sets)} comparisons: {', '.join(sets)}", where=str(path), fix=fix)
     head = _read_head(path / HEAD)
     counted = head.pop("documents", None)
     lines = _read_bytes(path / DOCUMENTS)
@@ -193,10 +207,10 @@ def load(folder: str | Path) -> KeptComparison:
         reason = "is not the file that was saved with it"
         raise InputError(reason, where=str(path / DOCUMENTS), fix="Compare again with --save")
     rows = enumerate(lines.split(b"\n")[:-1], 1)
-    documents = [_validated(KeptDocument, row, f"{path / DOCUMENTS}:{n}") for n, row in rows]
+    documents = [checked(KeptDocument, row, f"{path / DOCUMENTS}:{n}") for n, row in rows]
     whole = json.dumps({**head, "documents": []})
-    found = _validated(KeptComparison, whole.encode(), str(path / HEAD))
-    made = KeptComparison(found.settings, found.versions, found.metrics, found.human, tuple(documents))
+    found = checked(KeptComparison, whole.encode(), str(path / HEAD))
+    made = replace(found, documents=tuple(documents))
     _check_shapes(made, path)
     return made
 
@@ -276,14 +290,20 @@ def _read_head(path: Path) -> dict[str, Any]:
     return head
 
 
-def _validated(kind: type[T], data: bytes, where: str) -> T:
+def checked(kind: type[T], data: bytes, where: str, fix: str = "Compare again with --save") -> T:
+    """A value of a dataclass from JSON; raises InputError with `where` and `fix` for what is none."""
     try:
-        return TypeAdapter(kind).validate_json(data)
+        found: T = _adapter(cast(Hashable, kind)).validate_json(data)
+        return found
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        found = f"{place}: {first['msg']}"
-        raise InputError(found, where=where, fix="Compare again with --save") from None
+        raise InputError(f"{place or 'found'}: {first['msg']}", where=where, fix=fix) from None
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter[Any](kind)
 
 
 def _check_shapes(found: KeptComparison, path: Path) -> None:
@@ -293,10 +313,14 @@ def _check_shapes(found: KeptComparison, path: Path) -> None:
         raise InputError("no metrics, documents or level", where=str(path), fix="Compare again with --save")
     for one in (*found.metrics, *(human.scores for human in found.human)):
         _check_scores(one, path)
+        if strange := set(one.systems) - set(found.systems):
+            raise InputError(f"{one.name!r:.80} is of {min(strange)!r:.80}, which is no system", where=str(path / HEAD))
     names = [one.name for one in found.metrics]
     metrics_agree = all(one.systems == found.systems for one in found.metrics)
     if not metrics_agree or any([a.metric for a in human.agreement] != names for human in found.human):
         raise InputError("its parts are of different systems or metrics", where=str(path / HEAD), fix="Compare again")
+    if any(len(row) != len(table.head) for table in found.choosers for row in table.rows):
+        raise InputError("a table of choosers is uneven", where=str(path / HEAD), fix="Compare again with --save")
     for document in found.documents:
         _check_document(document, found, path)
 

@@ -16,11 +16,12 @@ from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
 from ..metrics.settings import settings
 from ..rerank.selection.comparing import SystemComparison, compare_systems
-from ..rerank.selection.folder import check_folder, kept, save
+from ..rerank.selection.folder import KeptTable, check_folder, kept, save
 from ..rerank.selection.outputs import DocumentOutputs, with_references
 from ..rerank.selection.testing import Correction
 from ..rerank.selection.units import segments_of_unit
 from ..rerank.statistics import DRAWS
+from .choosers_report import choosers_tables
 from .compare_choosers import ChooserOptions, check_decoded, compared_choosers, prepared
 from .compare_report import document_rows, score_file, segment_rows, too_few
 from .compare_sets import Compared, rendered
@@ -147,7 +148,11 @@ def _save(folders: Sequence[Path], several: Sequence[Compared], values: Mapping[
     settings = {name: values[name] for name in ("level", "draws", "seed", "unit", "correction")}
     for folder, one, path in zip(folders, several, values["input"], strict=False):
         if one.systems is not None:
-            save(kept(one.systems, {"input": path, **settings}), folder)
+            tables = (
+                [] if one.choosers is None else choosers_tables(one.choosers, values["level"], values["correction"])
+            )
+            shown = [KeptTable(table.title, tuple(table.head), tuple(map(tuple, table.rows))) for table in tables]
+            save(kept(one.systems, {"input": path, **settings}, shown), folder)
 
 
 def _set(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,16 +20,17 @@ from ..metrics.settings import settings
 from ..report.choices import ChosenRun, explained, read_run
 from ..report.extra import plot_package, template_package
 from ..report.page import rendered
+from ..report.words import several
 from ..rerank.engine import LocalEngine
 from ..rerank.lists import CandidateList
 from ..rerank.mbr import MBRDecoder
 from ..rerank.reranker import PLAIN, Reranker
-from ..rerank.selection.folder import KeptComparison, load
+from ..rerank.selection.folder import FILES, KeptComparison, load
 from .console import Progress, say
 from .explain import explanation
 from .inputs import InputOptions, adapted, cache_in, open_input
 from .options import Options, needed
-from .running import check_not_input, complete_or_absent
+from .running import check_not_input, check_writable, complete_or_absent
 
 REASONS = 3  # places of a list for which the metrics say why
 
@@ -74,7 +76,9 @@ def run(arguments: Sequence[str]) -> int:
         raise InputError(found, where="RUN", fix="Give one, or one of each")
     output = values["output"]
     if output != "-":
-        check_not_input(output, [*decided, *(f"{path}.run.json" for path in decided), values["input"]])
+        beside = [f"{path}{end}" for path in decided for end in ("", ".run.json", ".errors.jsonl")]
+        check_not_input(output, [*beside, *(f"{path}/{name}" for path in compared for name in FILES), values["input"]])
+        check_writable(output, "Name a file, or - for stdout")
     comparison = load(compared[0]) if compared else None
     chosen = with_reasons(read_run(decided[0]), values) if decided else None
     title = values["title"] or _title(comparison, chosen)
@@ -90,7 +94,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _title(comparison: KeptComparison | None, chosen: ChosenRun | None) -> str:
     if comparison is not None:
-        return f"Comparison of {len(comparison.systems)} systems on {len(comparison.documents)} documents"
+        systems = several(len(comparison.systems), "system", "systems")
+        return f"Comparison of {systems} on {several(len(comparison.documents), 'document', 'documents')}"
     return f"What was chosen: {Path(chosen.path).name}" if chosen else "Report"
 
 
@@ -123,7 +128,7 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
     Raises:
         InputError: the run file's settings are not those of a decoder.
     """
-    made, where = run.settings, f"{run.path}.run.json"
+    made = run.settings
     signatures = iter([adapted(load_metric(signature), values) for signature in run.signatures])
     try:
         if made["decoder"] == "rerank":
@@ -135,7 +140,12 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
             more |= {"shortlist": next(signatures), "top_k": int(made["shortlist"].rpartition("top ")[2])}
         return MBRDecoder(next(signatures), nbest=None, keep_matrix=True, **more)
     except (KeyError, TypeError, StopIteration, AttributeError) as error:
-        raise InputError(f"cannot be read ({error!r:.80})", where=where, fix="Run decode or rerank again") from None
+        raise _unreadable(run, error) from None
+
+
+def _unreadable(run: ChosenRun, error: Exception) -> InputError:
+    where = f"{run.path}.run.json"
+    return InputError(f"cannot be read ({error!r:.80})", where=where, fix="Run decode or rerank again")
 
 
 def _feature(name: str, metrics: Iterator[Any]) -> Any:
@@ -147,16 +157,22 @@ def _reading(run: ChosenRun, values: Mapping[str, Any]) -> dict[str, Any]:
     """How the run read its input."""
     made = run.settings
     found = {"input_format": made.get("input_format", "jsonl"), "num_candidates": made.get("num_candidates")}
-    found |= {name: tuple(made.get(name, ())) for name in ("human", "as_systems", "include")}
-    place = values["input"] or run.head.get("name")
-    if place in (None, "-", "stdin"):
+    try:
+        found |= {name: tuple(made.get(name, ())) for name in ("human", "as_systems", "include")}
+    except TypeError as error:
+        raise _unreadable(run, error) from None
+    place = values["input"] or run.head.name
+    if place in ("-", "stdin"):
         raise InputError("the run read its lists from stdin", where=run.path, fix="Give them in a file: --input FILE")
+    if not os.path.exists(place):
+        fix = "Give the file that the run read, where it is now: --input FILE"
+        raise InputError("is not there", where=place, fix=fix)
     return {**values, **found, "input": place}
 
 
 def _same(run: ChosenRun, lists: Lists, limit: int) -> Iterator[CandidateList]:
     """The first records of the input that the run decided; raises InputError if the input has changed since."""
-    digest, n = blake2b(digest_size=16), int(run.head["input"]["entries"])
+    digest, n = blake2b(digest_size=16), run.head.input.entries
     shown, count = 0, 0
     for entry in islice(lists, n):
         digest.update(entry.raw + b"\n")
@@ -165,6 +181,6 @@ def _same(run: ChosenRun, lists: Lists, limit: int) -> Iterator[CandidateList]:
         if record is not None and shown < limit and (record.id in run.rows or record.context_only):
             shown += not record.context_only
             yield record
-    if count != n or digest.hexdigest() != run.head["input"]["digest"]:
+    if count != n or digest.hexdigest() != run.head.input.digest:
         found = f"is not the input that {run.path} was made from"
         raise InputError(found, where=lists.name, fix="Give that one with --input, and what else the run was given")

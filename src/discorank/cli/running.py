@@ -87,9 +87,10 @@ def check_writable(path: str, fix: str = "Name a file") -> None:
     """Raises InputError where `complete_or_absent` would: for commands that compute before they write."""
     if os.path.exists(f"{path}.run.json"):
         raise InputError("is the output of a run", where=path, fix="Choose another output")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise InputError("is no plain file", where=path, fix=fix)
-    folder = os.path.dirname(os.path.realpath(path))
+    real = os.path.realpath(path)
+    if os.path.exists(real) and not os.path.isfile(real):
+        raise InputError("is no plain file", where=path or real, fix=fix)
+    folder = os.path.dirname(real)
     if not os.path.isdir(folder):
         raise InputError("is no folder", where=folder, fix="Make it first")
     if not os.access(folder, os.W_OK):

@@ -2,31 +2,57 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from ..cli.tables import number
 from ..integrations.source import LineSource
-from ..integrations.strictjson import parse_json
 from ..metrics.errors import InputError
 from ..rerank.choice import Ranking
 from ..rerank.lists import CandidateList
+from ..rerank.selection.folder import checked
 from .island import rounded
+from .words import several
 
 MOST_ERRORS = 200  # shown; all are counted
+_FIX = "Give the output of decode or rerank"
 
 
 @dataclass(frozen=True)
 class ChosenRow:
-    """One row of a run."""
+    """What the page needs of one row: the list, which candidate was chosen, how far ahead of the runner-up."""
 
-    index: int
-    utility: float | None
+    id: str
+    index: Annotated[int, Field(ge=0)]
     gap: float | None
-    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ReadInput:
+    """How much of the input a run has read."""
+
+    entries: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class RunHead:
+    """The run file: what the results depend on, and what came of it."""
+
+    name: str
+    signature: str | list[str]
+    settings: dict[str, Any]
+    counts: dict[str, int]
+    versions: dict[str, str]
+    input: ReadInput
+    complete: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,7 +68,7 @@ class ChosenRun:
     """
 
     path: str
-    head: Mapping[str, Any]
+    head: RunHead
     rows: Mapping[str, ChosenRow]
     errors: tuple[Mapping[str, Any], ...]
     lists: tuple[Mapping[str, Any], ...] = field(default=())
@@ -50,18 +76,18 @@ class ChosenRun:
     @property
     def settings(self) -> Mapping[str, Any]:
         """What its results depend on."""
-        return dict(self.head["settings"])
+        return self.head.settings
 
     @property
     def signatures(self) -> list[str]:
         """Of its metrics: a shortlist's before the utility's, or those of a reranker's features."""
-        given = self.head["signature"]
-        return [given] if isinstance(given, str) else list(given)
+        given = self.head.signature
+        return [given] if isinstance(given, str) else given
 
     @property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Mapping[str, int]:
         """Rows, candidates, duplicates, errors, and of every flag how many lists have it."""
-        return {str(name): int(n) for name, n in self.head["counts"].items()}
+        return self.head.counts
 
 
 def read_run(path: str | Path) -> ChosenRun:
@@ -71,45 +97,26 @@ def read_run(path: str | Path) -> ChosenRun:
         InputError: no run file beside it, rows that are no JSON rows, or files that do not fit together.
     """
     head = _head(Path(f"{path}.run.json"))
-    settings = head["settings"]
-    if settings.get("format") != "jsonl" or settings.get("decoder") not in ("mbr", "rerank"):
+    if head.settings.get("format") != "jsonl" or head.settings.get("decoder") not in ("mbr", "rerank"):
         fix = "Run decode or rerank with --format jsonl"
         raise InputError("is no run with a row per list", where=str(path), fix=fix)
-    rows: dict[str, ChosenRow] = {}
-    for number, row in _objects(path):
-        try:
-            made = ChosenRow(int(row["index"]), row["utility"], row["gap"], tuple(map(str, row.get("flags", ()))))
-            rows[str(row["id"])] = made
-        except (KeyError, TypeError, ValueError) as error:
-            fix = "Give the output of decode or rerank"
-            raise InputError(f"is no row of a run ({error})", where=f"{path}:{number}", fix=fix) from None
-    if len(rows) != head["counts"].get("rows", 0):
-        found = f"{len(rows)} rows, its run file says {head['counts'].get('rows', 0)}"
-        raise InputError(found, where=str(path), fix="Run the same command again to complete it")
+    found = [checked(ChosenRow, line, f"{path}:{n}", _FIX) for n, line in LineSource(path)]
+    if len(found) != head.counts.get("rows", 0):
+        reason = f"{len(found)} rows, its run file says {head.counts.get('rows', 0)}"
+        raise InputError(reason, where=str(path), fix="Run the same command again to complete it")
     errors: list[Mapping[str, Any]] = []
-    if head["counts"].get("errors"):
-        errors = [row for _, row in _objects(f"{path}.errors.jsonl")]
-    return ChosenRun(str(path), head, rows, tuple(errors[:MOST_ERRORS]))
+    if head.counts.get("errors"):
+        lines = islice(LineSource(beside := f"{path}.errors.jsonl"), MOST_ERRORS)
+        errors = [checked(dict[str, Any], line, f"{beside}:{n}", _FIX) for n, line in lines]
+    return ChosenRun(str(path), head, {row.id: row for row in found}, tuple(errors))
 
 
-def _head(path: Path) -> dict[str, Any]:
+def _head(path: Path) -> RunHead:
+    fix = f"{_FIX}, with its .run.json beside it, or a folder of compare --save"
     try:
-        head = json.loads(path.read_text(encoding="utf-8"))
-        parts = (head["settings"], head["counts"], head["input"], head["versions"])
-        if not all(isinstance(part, dict) for part in parts) or not isinstance(head["signature"], str | list):
-            raise ValueError("a part of another kind")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        fix = "Give the output of decode or rerank, with its .run.json beside it, or a folder of compare --save"
-        raise InputError(f"cannot be read ({error})", where=str(path), fix=fix) from None
-    return dict(head)
-
-
-def _objects(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in LineSource(path):
-        row = parse_json(line)
-        if not isinstance(row, dict):
-            raise InputError("found no object", where=f"{path}:{number}", fix="Give the output of decode or rerank")
-        yield number, row
+        return checked(RunHead, path.read_bytes(), str(path), fix)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(path), fix=fix) from None
 
 
 def explained(run: ChosenRun, ranking: Ranking, record: CandidateList, why: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,36 +177,45 @@ def as_data(run: ChosenRun) -> dict[str, Any]:
 def story(run: ChosenRun) -> list[str]:
     """The run in sentences."""
     n, counts = len(run.rows), run.counts
-    said = [f"{n} lists were decided by {' and '.join(run.signatures) or 'features'}."]
-    gaps = [row.gap for row in run.rows.values() if row.gap is not None]
+    said = [f"{several(n, 'list was', 'lists were')} decided by {' and '.join(run.signatures) or 'features'}."]
+    gaps = finite_gaps(run)
     if gaps:
-        even = sum(gap == 0 for gap in gaps)
-        middle = sorted(gaps)[len(gaps) // 2]
-        said.append(f"The winner is ahead of the runner-up by {middle:.3g} in the middle list; {even} lists are ties.")
+        ahead = f"ahead of the runner-up by {number(median(gaps))}"
+        said.append(f"The winner is {ahead}." if len(gaps) == 1 else f"In the middle list the winner is {ahead}.")
+    if even := sum(gap == 0 for gap in gaps):
+        said.append(f"{several(even, 'list is a tie', 'lists are ties')}.")
     first = sum(row.index == 0 for row in run.rows.values())
     if n:
-        said.append(f"In {n - first} of {n} lists another candidate than the first was chosen.")
+        said.append(f"In {n - first} of {several(n, 'list', 'lists')} another candidate than the first was chosen.")
     if counts.get("candidates"):
         share = 100 * counts.get("duplicates", 0) / counts["candidates"]
-        said.append(f"{share:.0f} % of {counts['candidates']} candidates are duplicates.")
+        said.append(f"{share:.0f} % of {several(counts['candidates'], 'candidate', 'candidates')} are duplicates.")
     return said
+
+
+def finite_gaps(run: ChosenRun) -> list[float]:
+    """How far winners are ahead, of lists with more than one text."""
+    return [row.gap for row in run.rows.values() if row.gap is not None and isfinite(row.gap)]
 
 
 def cautions(run: ChosenRun) -> list[str]:
     """What a reader of the run should know."""
     counts, said = run.counts, []
-    if not run.head.get("complete"):
+    if not run.head.complete:
         said.append("The run is not complete: run the same command again to go on.")
     if counts.get("errors"):
-        said.append(f"{counts['errors']} lists could not be decided and have no row; see the errors.")
+        failed = several(counts["errors"], "list could not be decided and has", "lists could not be decided and have")
+        said.append(f"{failed} no row; see the errors.")
     for name, n in sorted(counts.items()):
         if name.startswith("truncated"):
-            said.append(f"In {n} lists something was too long for a model and not read whole ({name}).")
+            said.append(
+                f"In {several(n, 'list', 'lists')} something was too long for a model and not read whole ({name})."
+            )
     other = [one["id"] for one in run.lists if one["chosen"] is not None and _first(one) != one["chosen"]]
     if other:
         said.append(
-            f"Computed again, {len(other)} lists come out otherwise, such as {other[0]}: other versions or another "
-            "device."
+            f"Computed again, {several(len(other), 'list comes', 'lists come')} out otherwise, such as {other[0]}: "
+            "other versions or another device."
         )
     return said
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from ..cli.tables import Table
 from ..rerank.selection.folder import KeptComparison, KeptHuman, KeptScores
 from . import plots, tables
-from .choices import ChosenRun, as_data, cautions, counted, story
+from .choices import ChosenRun, as_data, cautions, counted, finite_gaps, story
 from .extra import template_package
 from .island import as_island, documents
-from .words import Summary, believed, lead, summary
+from .words import Summary, believed, lead, plain, several, summary
 
 SCRIPTS = ("words.js", "showing.js", "documents.js", "lists.js")
 MOST_PAIRS = 40  # systems of whose pairs a table is shown; the heat map shows all
@@ -70,6 +70,8 @@ def rendered(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["plain"] = plain
+    environment.globals |= {"of_words": tables.of_words, "several": several}
     mark = package.utils.markupsafe.Markup
     style, script = _asset("page.css"), "\n".join(map(_asset, SCRIPTS))
     values: dict[str, Any] = {"title": title, "version": version("discorank"), "comparison": None, "chosen": None}
@@ -104,6 +106,7 @@ def _comparison(found: KeptComparison, optimised: Sequence[str], mark: Any) -> d
         "systems": tables.systems(found, first),
         "metrics": [_metric(found, one, one.name == score, i, mark) for i, one in enumerate(found.metrics)],
         "human": [_human(found, one, i, mark) for i, one in enumerate(found.human)],
+        "choosers": found.choosers,
         "counts": _counts(found),
         "settings": found.settings,
         "versions": found.versions,
@@ -150,16 +153,19 @@ def _human(found: KeptComparison, one: KeptHuman, number: int, mark: Any) -> Hum
     if any(a.systems.get("pairwise_accuracy") is not None for a in one.agreement):
         about = "How often a metric orders two systems as people do."
         shown.insert(0, Figure(mark(plots.agreement(one, f"{name}-agreement")), about))
+    unnamed = "; too many systems for names" if len(one.scores.systems) > plots.MOST_NAMES else ""
     for i, metric in enumerate(found.metrics):
         svg = plots.against_people(metric, one, f"{name}-against{i}")
-        shown.append(Figure(mark(svg), f"{metric.name} against people; better is right and up; bars are intervals."))
+        shown.append(
+            Figure(mark(svg), f"{metric.name} against people; better is right and up; bars are intervals{unnamed}.")
+        )
     return HumanPart(
         one.scores.name, shown, [tables.agreement(one), *([tables.metric_tests(one)] if one.tests else [])]
     )
 
 
 def _chosen(run: ChosenRun, mark: Any) -> dict[str, Any]:
-    gaps = [row.gap for row in run.rows.values() if row.gap is not None]
+    gaps = finite_gaps(run)
     figures = []
     if gaps:
         svg = plots.histogram(gaps, "how far the winner is ahead of the runner-up", "gaps")
@@ -176,7 +182,7 @@ def _chosen(run: ChosenRun, mark: Any) -> dict[str, Any]:
         "counts": counted(run),
         "settings": run.settings,
         "signatures": run.signatures,
-        "versions": run.head["versions"],
+        "versions": run.head.versions,
         "errors": run.errors,
         "all_errors": run.counts.get("errors", 0),
         "shown": len(run.lists),

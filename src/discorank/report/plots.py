@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from .svg import COLOURS, drawing, inline, label
 
 WIDTH_INCHES = 4.4
 ROW_INCHES = 0.19
+MOST_SIGNS = 40  # systems; of more, a heat map shows colours alone
+MOST_NAMES = 60  # systems; of more, points have no names
 LEVELS = (0.001, 0.01)  # and the level of the comparison
 
 
@@ -62,13 +65,17 @@ def heat_map(one: KeptScores, level: float, name: str) -> str:
                 cells[i, j] = 3 + _grade(one, a, b, grades)
     with drawing(name) as package:
         figure, axes = _rows(package, [one.systems[s] for s in order], square=True)
-        palette = package.colors.ListedColormap([COLOURS[colour] for colour in colours])
-        axes.pcolormesh(
-            np.arange(n + 1) - 0.5, np.arange(n + 1) - 0.5, cells, cmap=palette, vmin=-0.5, vmax=7.5, edgecolors="face"
-        )
-        for i, j in zip(*np.nonzero((cells != 3) & (cells != 7)), strict=True):
+        for i, row in enumerate(cells):
+            starts = [0, *(np.flatnonzero(np.diff(row)) + 1)]  # of runs of one colour
+            runs = [(start - 0.5, end - start) for start, end in pairwise([*starts, n])]
+            axes.broken_barh(
+                runs, (i - 0.5, 1), facecolors=[COLOURS[colours[row[j]]] for j in starts], edgecolor="face"
+            )
+        for i, j in zip(*np.nonzero((cells != 3) & (cells != 7) & (n <= MOST_SIGNS)), strict=True):
             sign = "+" if cells[i, j] > 3 else "−"
             axes.text(j, i, sign, ha="center", va="center_baseline", fontsize=7, color=COLOURS["ink"])
+        axes.set_xlim(-0.5, n - 0.5)
+        axes.set_ylim(n - 0.5, -0.5)
         axes.set_xticks(range(n), [label(one.systems[s]) for s in order], rotation=90)
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
@@ -107,7 +114,8 @@ def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
             axes.invert_xaxis()
         if not judged.higher_is_better:
             axes.invert_yaxis()
-        _name_points(figure, axes, xy, [label(judged.systems[h], 20) for h, _ in kept])
+        if len(kept) <= MOST_NAMES:
+            _name_points(figure, axes, xy, [label(judged.systems[h], 20) for h, _ in kept])
         return inline(figure, f"{metric.name} against {judged.name}: {len(kept)} systems, a point each")
 
 
@@ -161,13 +169,13 @@ def agreement(human: KeptHuman, name: str) -> str:
 
 
 def histogram(values: Sequence[float], about: str, name: str, whole: bool = False) -> str:
-    """How often values occur; a bar for every number where they are `whole` and few."""
+    """How often values of at least 0 occur; a bar for every number where they are `whole` and few."""
     few = whole and max(values) < 40
     bins: Any = np.arange(max(values) + 2) - 0.5 if few else min(40, max(5, len(set(values))))
     with drawing(name) as package:
         figure = package.figure.Figure((WIDTH_INCHES, 2.0), layout="constrained")
         axes = figure.add_subplot()
-        axes.hist(values, bins=bins, color=COLOURS["soft"], rwidth=0.9)
+        axes.hist(values, bins=bins, range=(0, max(values) or 1), color=COLOURS["soft"], rwidth=0.9)
         for axis in (axes.yaxis, *([axes.xaxis] if whole else [])):
             axis.set_major_locator(package.ticker.MaxNLocator(integer=True))
         axes.set_xlabel(about)
@@ -194,7 +202,8 @@ def _rows(package: Any, names: Sequence[str], square: bool = False) -> tuple[Any
     height = n * ROW_INCHES + 0.55
     width = WIDTH_INCHES
     if square:
-        cell = min(0.3, (WIDTH_INCHES - longest - 0.2) / n)
+        cell = max(0.13, min(0.3, (WIDTH_INCHES - longest - 0.2) / n))
+        width = max(width, n * cell + longest + 0.2)
         height = n * cell + longest + 0.3
     figure = package.figure.Figure((width, height), layout="constrained")
     axes = figure.add_subplot()

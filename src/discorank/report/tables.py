@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..cli.tables import Table, number
 from ..rerank.selection.folder import KeptComparison, KeptHuman, KeptScores
 
@@ -13,6 +15,17 @@ STATISTICS = {
     "soft_pairwise_accuracy": "soft pairwise accuracy",
 }
 OF_SEGMENTS = {"accuracy": "accuracy, ties calibrated", "kendall_b": "tau-b", "pearson": "Pearson"}
+_NUMBER = re.compile(r"[-+−<]? ?[\d.]+(e[-+]\d+)?( .*)?|-?", re.ASCII)
+
+
+def of_words(one: Table) -> list[bool]:
+    """Which columns hold words; numbers, intervals and p stand on the right.
+
+    >>> of_words(Table("", ["", "by", "x", "y"], [["a", "b", "-0.5", "1 .. 2"], ["a", "c", "-", "+ 1e-05"]]))
+    [True, True, False, False]
+    """
+    columns = zip(one.head, *one.rows, strict=True)
+    return [not all(map(_NUMBER.fullmatch, cells)) for _, *cells in columns]
 
 
 def systems(found: KeptComparison, lead: KeptScores) -> Table:
@@ -57,7 +70,7 @@ def _pair(one: KeptScores, a: int, b: int, level: float) -> str:
     p, x, y = one.p(a, b), one.scores[a], one.scores[b]
     if p >= level or x is None or y is None or x == y:
         return f"{p:.3f}"
-    return ("+ " if (x > y) == one.higher_is_better else "− ") + f"{p:.3f}"
+    return ("+ " if (x > y) == one.higher_is_better else "− ") + (f"{p:.3f}" if p >= 0.0005 else "<0.001")
 
 
 def agreement(human: KeptHuman) -> Table:

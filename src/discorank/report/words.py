@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from ..cli.tables import number
 from ..rerank.selection.folder import KeptAgreement, KeptComparison, KeptHuman, KeptScores
 
 FEW_DOCUMENTS = 30
 FEW_SYSTEMS = 6
 MANY_PAIRS = 20
+_TURNING = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)))  # marks of direction
 
 
 class Summary(NamedTuple):
@@ -29,7 +31,13 @@ def summary(found: KeptComparison, optimised: Sequence[str] = ()) -> Summary:
     """
     judge = lead(found)
     sentences = [*_sure(judge, found), *_metrics(found), *_unjudged(found)]
-    return Summary(_headline(judge, found), sentences, [*_warnings(found, optimised)])
+    headline, warnings = _headline(judge, found), [*_warnings(found, optimised)]
+    return Summary(_upright(headline), [*map(_upright, sentences)], [*map(_upright, warnings)])
+
+
+def _upright(sentence: str) -> str:
+    """A sentence in which no name turns round what follows it."""
+    return sentence.translate(_TURNING)
 
 
 def lead(found: KeptComparison) -> KeptScores:
@@ -58,7 +66,7 @@ def _headline(judge: KeptScores, found: KeptComparison) -> str:
     by = judge.name if judge in found.metrics else f"people's {judge.name}"
     if not equal:
         return f"Ship {best}: by {by} it is better than every other system."
-    first = f"{best} comes first by {by}, but it cannot be told apart from {_several(equal)}"
+    first = f"{best} comes first by {by}, but it cannot be told apart from {names_of(equal)}"
     return f"{first}: choose among them by other needs, or judge more documents."
 
 
@@ -74,8 +82,8 @@ def _sure(judge: KeptScores, found: KeptComparison) -> Iterator[str]:
     best, second = judge.order[:2]
     percent = f"{100 * (1 - found.level):g} %"
     yield (
-        f"{judge.systems[best]} scores {_number(judge.scores[best])} ({percent} interval {_number(judge.low[best])} to "
-        f"{_number(judge.high[best])}), the runner-up {judge.systems[second]} {_number(judge.scores[second])}; "
+        f"{judge.systems[best]} scores {number(judge.scores[best])} ({percent} interval {number(judge.low[best])} to "
+        f"{number(judge.high[best])}), the runner-up {judge.systems[second]} {number(judge.scores[second])}; "
         f"p = {judge.p(best, second):.2g} for the pair, where below {found.level:g} counts as a difference."
     )
     if not found.human:
@@ -94,7 +102,7 @@ def _metrics(found: KeptComparison) -> Iterator[str]:
             continue
         accuracy, r = one.systems["pairwise_accuracy"], one.systems.get("pearson")
         said = f"On {name}, believe {one.metric}: it orders {100 * (accuracy or 0):.0f} % of the pairs of systems as "
-        said += f"people do (Pearson {_number(r)})"
+        said += f"people do (Pearson {number(r)})"
         yield said + _not_surely(human, one, found.level)
         yield from _choice_of(one, human, found)
 
@@ -111,7 +119,7 @@ def _not_surely(human: KeptHuman, one: KeptAgreement, level: float) -> str:
             unsure.append(other)
     if not unsure:
         return ", significantly more than every other metric."
-    return f"; it is not shown to agree better than {_several(unsure)}."
+    return f"; it is not shown to agree better than {names_of(unsure)}."
 
 
 def _choice_of(one: KeptAgreement, human: KeptHuman, found: KeptComparison) -> Iterator[str]:
@@ -132,20 +140,22 @@ def _unjudged(found: KeptComparison) -> Iterator[str]:
     for human in found.human:
         missing = [system for system in found.systems if system not in human.scores.systems]
         if missing:
-            yield f"People gave no {human.scores.name} to {_several(missing)}."
+            yield f"People gave no {human.scores.name} to {names_of(missing)}."
 
 
 def _warnings(found: KeptComparison, optimised: Sequence[str]) -> Iterator[str]:
     documents, systems = len(found.documents), len(found.systems)
-    if (unit := found.settings.get("unit", "document")) != "document":
+    unit = found.settings.get("unit", "document")
+    least = 2 / 2**documents if unit == "document" else 0.0
+    if unit != "document":
         yield f"Tests draw by {unit}, but segments of one document are not independent: p is too small."
     if documents < FEW_DOCUMENTS and systems > 1:
-        least = f"; p cannot fall below {2 / 2**documents:.2g}" if documents < 11 else ""
-        yield f"Only {documents} documents: differences must be large to be seen{least}."
+        at_least = f"; p cannot fall below {least:.2g}" if least > 0.001 else ""
+        yield f"Only {several(documents, 'document', 'documents')}: differences must be large to be seen{at_least}."
     for human in found.human:
         yield from _about_judging(human, found)
     corrected = found.settings.get("correction", "none") != "none"
-    if (pairs := systems * (systems - 1) // 2) >= MANY_PAIRS and not corrected:
+    if (pairs := systems * (systems - 1) // 2) >= MANY_PAIRS and not corrected and least < found.level:
         yield (
             f"{pairs} pairs of systems were tested, uncorrected: if all were equal, about {found.level * pairs:.0f} "
             "would still look different."
@@ -162,7 +172,7 @@ def _about_metric(metric: KeptScores, optimised: Sequence[str]) -> Iterator[str]
                 "system. Decide by another metric, or by people."
             )
     if metric.cuts:
-        yield f"{metric.name} did not read all of {metric.cuts} texts: they are too long for its model."
+        yield f"{metric.name} did not read all of {several(metric.cuts, 'text', 'texts')}: too long for its model."
 
 
 def base(signature: str) -> set[str]:
@@ -186,7 +196,8 @@ def base(signature: str) -> set[str]:
 def _about_judging(human: KeptHuman, found: KeptComparison) -> Iterator[str]:
     name, n = human.scores.name, len(human.scores.systems)
     if 1 < n < FEW_SYSTEMS:
-        yield f"Only {n} systems have {name}: what agrees with people on {n * (n - 1) // 2} pairs may do so by luck."
+        pairs = several(n * (n - 1) // 2, "pair", "pairs")
+        yield f"Only {n} systems have {name}: what agrees with people on {pairs} may do so by luck."
     given = [
         value
         for document in found.documents
@@ -206,15 +217,35 @@ def _each(value: tuple[float | None, ...] | float | None) -> tuple[float | None,
     return value if isinstance(value, tuple) else (value,)
 
 
-def _several(names: Sequence[str]) -> str:
+def several(n: int, one: str, more: str) -> str:
+    """A number with its noun.
+
+    >>> several(1, "list", "lists"), several(0, "list", "lists")
+    ('1 list', '0 lists')
+    """
+    return f"{n} {one if n == 1 else more}"
+
+
+def plain(value: Any) -> str:
+    """A setting, whatever it holds.
+
+    >>> plain(None), plain(True), plain({"chrf": 1, "bleu": 2}), plain([])
+    ('none', 'yes', 'chrf 1, bleu 2', 'none')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {plain(inner)}" for name, inner in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(plain, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def names_of(names: Sequence[str]) -> str:
     """Names in a sentence; at most five of them.
 
-    >>> _several(["a"]), _several(["a", "b", "c"]), _several(list("abcdefg"))
+    >>> names_of(["a"]), names_of(["a", "b", "c"]), names_of(list("abcdefg"))
     ('a', 'a, b and c', 'a, b, c, d and 3 more')
     """
     shown = list(names) if len(names) <= 5 else [*names[:4], f"{len(names) - 4} more"]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"

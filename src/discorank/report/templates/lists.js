@@ -52,7 +52,7 @@ function showLists(data) {
     const utilities = list.places.map((one) => one.utility).filter((x) => x !== null);
     const low = Math.min(...utilities), high = Math.max(...utilities);
     const beside = [...new Set(list.places.flatMap((one) => Object.keys(one.beside)))];
-    const head = ["place", data.isRerank ? "score" : "expected utility", "text", "number", "copies", ...beside];
+    const head = ["place", data.isRerank ? "score" : "expected utility", "text", "candidate", "copies", ...beside];
     const rows = list.places.map((one, rank) => {
       const value = element("span", null, number(one.utility));
       if (one.utility !== null) value.append(bar(one.utility, low, high));

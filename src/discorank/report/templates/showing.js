@@ -10,7 +10,8 @@ function element(name, attributes, ...children) {
 
 function dataOf(id) {
   const island = document.getElementById(id);
-  return island ? JSON.parse(island.textContent) : null;
+  const bare = (key, value) => value && typeof value === "object" && !Array.isArray(value) ? Object.setPrototypeOf(value, null) : value;
+  return island ? JSON.parse(island.textContent, bare) : null;  // a reference may be called "constructor"
 }
 
 function number(value) {
