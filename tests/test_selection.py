@@ -157,7 +157,7 @@ def test_randomisation_is_brute_force_where_that_is_possible(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "peer"), [("chrf", CHRF()), ("bleu", BLEU())])
 def test_p_values_agree_with_sacrebleu(name: str, peer: Any) -> None:
-    documents, draws = with_references(corpus(60, segments=1, rates=(0.3, 0.34), seed=5), ["A"]), 2000
+    documents, draws = with_references(corpus(60, segments=1, rates=(0.3, 0.34), seed=5), ["A"]), 10_000
     found = judge(score_systems(load_metric(name), documents), draws=draws).pairs[0]
     systems: Any = [(name, [document.systems[name][0] for document in documents]) for name in ("S0", "S1")]
     references = [[document.references["A"][0] for document in documents]]
