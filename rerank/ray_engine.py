@@ -23,7 +23,7 @@ from .engine import Result, Task
 from .meter import Status, WorkerMeter
 from .ray_actors import Actor, stolen_by
 from .ray_blocks import Kind
-from .ray_cluster import Cluster, reason
+from .ray_cluster import Cluster, reason, uninterrupted
 from .ray_settings import RaySettings
 from .ray_work import DEPTH, Work
 from .ray_worker import Done, Loaded
@@ -107,13 +107,14 @@ class RayEngine:
 
     def close(self) -> None:
         """Stops the actors, and Ray if it was started here."""
-        if self.ray.is_initialized():
-            for actor in self.actors:
-                self.ray.kill(actor.handle)
-        self.actors = []
-        self.deaths.clear()
-        self.work = Work(self.ray, self.settings)
-        self.cluster.leave()
+        with uninterrupted():
+            if self.ray.is_initialized():
+                for actor in self.actors:
+                    self.ray.kill(actor.handle)
+            self.actors = []
+            self.deaths.clear()
+            self.work = Work(self.ray, self.settings)
+            self.cluster.leave()
 
     def __enter__(self) -> Self:
         return self

@@ -506,12 +506,15 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
 def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(interruptible: None, tmp_path: Path) -> None:
     source, out, whole = write_lists(tmp_path / "in.jsonl", made_lists(110)), tmp_path / "out", tmp_path / "whole"
     command = [sys.executable, "-m", "discorank", "decode", str(source), "-u", "tests.faulty:overlap", "-o", str(out)]
-    process = subprocess.Popen([*command, *ON_RAY, "ray.actors=1"], stderr=subprocess.PIPE)
+    process = subprocess.Popen([*command, *ON_RAY, "ray.actors=1"], stderr=subprocess.PIPE, start_new_session=True)
     while not (out.exists() and out.stat().st_size) and process.poll() is None:
         time.sleep(0.02)
     started = _descendants(process.pid)
     assert len(started) > 2  # Ray's own
-    process.send_signal(signal.SIGINT)
+    for _ in range(4):  # as somebody impatient does at a terminal, to Ray's processes too
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.15)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert b"the same command goes on from here" in err
