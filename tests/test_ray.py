@@ -189,6 +189,42 @@ def test_a_split_list_outlives_its_workers(
     assert len(killed) == 1
 
 
+def is_gone(name: Any) -> bool:
+    """Whether an object died with its owner."""
+    try:
+        ray.get(name, timeout=10)
+    except ray.exceptions.ObjectLostError:
+        return True
+    return False
+
+
+def test_a_list_begins_anew_when_what_was_computed_is_lost(
+    on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a node dies with the representations that others should read."""
+    decoder = MBRDecoder(utility="chrf", nbest=None)
+    lists = [{"id": str(i), "candidates": [f"{WORDS[(i + j) % 21]} {j}" for j in range(400)]} for i in range(2)]
+    follow = Group.next
+    lost: list[Group] = []
+
+    def follow_and_lose(group: Group, step: Step, value: Any, nbytes: int) -> list[Step]:
+        if step.method == "join" and not lost:
+            lost.append(group)
+            owner = ray.remote(num_cpus=0)(faulty.Squatter).remote()
+            (value,) = ray.get(owner.__ray_call__.remote(lambda _: [ray.put(bytes(1 << 20))]))
+            ray.kill(owner)
+            while not is_gone(value):
+                time.sleep(0.05)
+        return follow(group, step, value, nbytes)
+
+    monkeypatch.setattr(Group, "next", follow_and_lose)
+    with RayEngine(RaySettings(actors=2)) as engine:
+        found = [ranking.ranking for ranking in decoder.decode(lists, engine)]
+        assert [worker.died for worker in engine.status().workers] == [0, 0]
+    assert lost[0].over
+    assert found == [ranking.ranking for ranking in decoder.decode(lists)]
+
+
 def test_a_text_that_kills_is_the_error_of_its_split_list(on_ray: None, split: None) -> None:
     decoder = MBRDecoder(utility=faulty.deadly, nbest=None)
     rows = [*SHORT, {"id": "bad", "candidates": ["kill", "the ferry", "fog"]}]

@@ -305,7 +305,7 @@ def test_without_nodes_a_run_ends_and_goes_on_elsewhere(
     assert "The same command goes on from here, with any engine" in err
     gated.has_some(out)
     gated.open(2)
-    ends(begun(command(gated.source, out, gated.utility, "--engine", "ray", "--set", "ray.actors=2")), 0)
+    ends(begun(command(gated.source, out, gated.utility)), 0)
     assert out.read_bytes() == gated.bytes
 
 
