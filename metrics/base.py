@@ -130,12 +130,13 @@ class Metric(ABC):
     name: ClassVar[str]
     info: ClassVar[Info]
 
-    def __init_subclass__(cls, abstract: bool = False) -> None:
-        super().__init_subclass__()
-        for attribute in () if abstract else ("name", "info"):
+    def __new__(cls, *settings: Any, **more: Any) -> Self:
+        """Checks the class: not when it is made, as one that was sent by cloudpickle is filled afterwards."""
+        for attribute in ("name", "info"):
             if not hasattr(cls, attribute):
                 fix = "See docs/writing-a-metric.md"
                 raise InputError(f"a metric has a class attribute {attribute!r}", where=cls.__qualname__, fix=fix)
+        return super().__new__(cls)
 
     @property
     def reads(self) -> Reading:

@@ -6,7 +6,7 @@ same. It knows neither files nor how a choice is made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from time import perf_counter
 from typing import NamedTuple, Protocol
 
@@ -63,6 +63,9 @@ class Engine(Protocol):
     def collect(self) -> list[tuple[int, Result | DiscorankError]]:
         """Waits until something submitted is done and returns all that is; a list that fails has its error."""
 
+    def forget(self, keys: Collection[int]) -> None:
+        """Lets go of lists that were submitted and not collected."""
+
     def status(self) -> Status:
         """The work done since the engine was loaded."""
 
@@ -111,6 +114,10 @@ class LocalEngine:
         elif seconds > LONG_SECONDS:
             self.wave = max(1, self.wave // 2)
         return [(key, result) for (key, _), result in zip(wave, found, strict=True)]
+
+    def forget(self, keys: Collection[int]) -> None:
+        """Lets go of lists that wait."""
+        self.waiting = [(key, task) for key, task in self.waiting if key not in keys]
 
     def status(self) -> Status:
         """The work done here."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NamedTuple
 
+from ..metrics.base import Metric
 from .meter import WorkerMeter
 from .ray_blocks import BLOCK_SECONDS, Kind, Rates, Step
 
@@ -27,9 +28,10 @@ class Actor:
     """A worker in another process."""
 
     handle: Any
-    loading: Any  # Ray's name of the outcome of loading; None once loaded
     meter: WorkerMeter
     kinds: tuple[Kind, ...]
+    loading: Any = None  # Ray's name of the outcome of loading; None once loaded
+    given: int = 0  # how many metrics it was given
     calls: deque[Call] = field(default_factory=deque)  # in the order it works on them
     since: float = 0.0  # when it began with the first of them
     pulse: Any = None  # Ray's name of an answer that is still to come
@@ -40,6 +42,10 @@ class Actor:
     def loaded(self) -> bool:
         """Whether it can work."""
         return self.loading is None
+
+    def load(self, metrics: Sequence[Metric]) -> None:
+        """Has it load those of all metrics that are new to it."""
+        self.loading, self.given = self.handle.load.remote(metrics), len(metrics)
 
     def awaited(self) -> Iterator[Any]:
         """Ray's names of all that is to come from it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -96,6 +96,13 @@ class Queue:
     def forget(self, group: Group) -> None:
         """Lets go of a group's steps."""
         self.steps = deque(step for step in self.steps if step.group is not group)
+
+    def keep(self, numbers: Collection[int]) -> None:
+        """Lets go of all lists but some."""
+        self.steps = deque(step for step in self.steps if any(sent.key in numbers for sent in step.tasks))
+        self.lists = deque(sent for sent in self.lists if sent.key in numbers)
+        self.long = [entry for entry in self.long if entry[2].key in numbers]
+        heapify(self.long)
 
     def step(self, kinds: Collection[Kind], busy: bool) -> Step | None:
         """The first step of these kinds; one that must be alone is not for an actor that is busy."""

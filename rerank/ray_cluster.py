@@ -6,6 +6,8 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import ceil
 from typing import Any
 
@@ -111,6 +113,20 @@ def _imported() -> Any:
         fix = "Install it: pip install 'discorank[ray]'"
         raise ModelLoadError("Ray is not installed", where="engine ray", fix=fix) from error
     return ray
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """SIGINT and SIGTERM are not heeded: Ray that is interrupted while it stops leaves processes behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)  # None where it was not set in Python
 
 
 def _reach(address: str | None) -> None:

@@ -9,7 +9,8 @@ retries are off: they would send a whole block again for ever, and hang where th
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
@@ -22,7 +23,7 @@ from .engine import Result, Task
 from .meter import Status, WorkerMeter
 from .ray_actors import Actor, stolen_by
 from .ray_blocks import Kind
-from .ray_cluster import Cluster, reason
+from .ray_cluster import Cluster, reason, uninterrupted
 from .ray_settings import RaySettings
 from .ray_work import DEPTH, Work
 from .ray_worker import Done, Loaded
@@ -48,7 +49,7 @@ class RayEngine:
         self.ray: Any = self.cluster.ray
         self.work = Work(self.ray, self.settings)
         self.actors: list[Actor] = []
-        self.deaths = 0  # since something was finished
+        self.deaths: Counter[str] = Counter()  # in the place of each actor, since something was finished
         self.last_alive: dict[Kind, float] = {}  # when there was a loaded actor
         self.begun = monotonic()  # when the first actor was loaded
         self.waited_seconds = 0.0  # for actors
@@ -67,9 +68,12 @@ class RayEngine:
         if not self.actors:
             self.cluster.join()
             self._start()
-        else:
-            for actor in self.actors:
-                actor.loading, actor.meter = actor.handle.load.remote(self.work.metrics), WorkerMeter(actor.meter.name)
+        for actor in self.actors:
+            actor.meter = WorkerMeter(actor.meter.name)
+            if actor.given < len(self.work.metrics):
+                actor.load(self.work.metrics)
+            elif actor.loaded:
+                actor.meter.loaded()
         self.last_alive = dict.fromkeys(BOTH, monotonic())
         while not any(actor.loaded and "model" in actor.kinds for actor in self.actors):
             self._wait()
@@ -83,13 +87,17 @@ class RayEngine:
         """Waits for a block and returns all that is done.
 
         Raises:
-            ResourceError: no actor for `start_seconds`, or more than `restarts` deaths in a row.
+            ResourceError: no actor for `start_seconds`, or more than `restarts` deaths of one in a row.
         """
         while not self.work.results and self.work.keys:
             self._send()
             self._wait()
         self._send()
         return self.work.taken()
+
+    def forget(self, keys: Collection[int]) -> None:
+        """Lets go of lists that nobody waits for any more; what actors have of them changes nothing."""
+        self.work.forget(keys)
 
     def status(self) -> Status:
         """The work that the actors have done, and how long this process waited for them."""
@@ -99,12 +107,14 @@ class RayEngine:
 
     def close(self) -> None:
         """Stops the actors, and Ray if it was started here."""
-        if self.ray.is_initialized():
-            for actor in self.actors:
-                self.ray.kill(actor.handle)
-        self.actors = []
-        self.work = Work(self.ray, self.settings)
-        self.cluster.leave()
+        with uninterrupted():
+            if self.ray.is_initialized():
+                for actor in self.actors:
+                    self.ray.kill(actor.handle)
+            self.actors = []
+            self.deaths.clear()
+            self.work = Work(self.ray, self.settings)
+            self.cluster.leave()
 
     def __enter__(self) -> Self:
         return self
@@ -125,8 +135,9 @@ class RayEngine:
         self.work.store_bytes = STORE_SHARE * self.ray.cluster_resources().get("object_store_memory", 0)
 
     def _new(self, meter: WorkerMeter, kinds: tuple[Kind, ...]) -> Actor:
-        handle = self.cluster.worker("model" not in kinds, self.cache)
-        return Actor(handle, handle.load.remote(self.work.metrics), meter, kinds)
+        actor = Actor(self.cluster.worker("model" not in kinds, self.cache), meter, kinds)
+        actor.load(self.work.metrics)
+        return actor
 
     def _send(self) -> None:
         """Gives every loaded actor its steps, one each before any gets a second; who gets none takes over another's."""
@@ -174,11 +185,12 @@ class RayEngine:
             else:
                 call = actor.finished()
                 actor.meter.add(done.work, done.seconds)
-                self.deaths = 0
+                self.deaths.clear()
                 self.work.finished(call.step, call.value, done)
 
     def _loaded(self, loaded: Loaded, actor: Actor) -> None:
         if loaded.error is not None:
+            self.close()
             raise loaded.error
         self.work.pairwise = loaded.pairwise
         actor.loading = None
@@ -193,18 +205,21 @@ class RayEngine:
         """A new actor in the place of one that failed; its steps wait again, the one at work list by list."""
         self.ray.kill(actor.handle)
         if isinstance(error, self.ray.exceptions.RayTaskError) and actor.loading is not None:
+            self.close()
             raise ModelLoadError(reason(error), where="a worker of the Ray engine") from error
-        self.deaths += 1
+        if actor.loaded:
+            self.last_alive |= dict.fromkeys(actor.kinds, monotonic())
         actor.meter.lost()
-        if self.deaths > self.settings.restarts:
-            found = f"{self.deaths} workers in a row died with nothing finished; the last: {reason(error)}"
+        self.deaths[actor.meter.name] += 1  # each actor by itself, as many die at once with their node
+        if (deaths := self.deaths[actor.meter.name]) > self.settings.restarts:
+            found = f"{deaths} workers in a row died with nothing finished; the last: {reason(error)}"
             raise ResourceError(found, where="engine ray", fix=FIX)
         first, *others = actor.orphans() or [None]
         for step in reversed(others):
             if step is not None:
                 self.work.back(step)
         if first is not None and self.work.blame(first, error):
-            self.deaths = 0
+            self.deaths.clear()
         return self._new(actor.meter, actor.kinds)
 
     def _check_time(self) -> None:

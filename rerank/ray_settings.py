@@ -22,7 +22,8 @@ class RaySettings:
         gpus_per_actor: GPUs of a worker; one where there are any if not given.
         compare_actors: how many workers without a GPU compare what the others represent; with none, all do both.
         retries: how often a list that was alone on a worker when it died is tried again before it is an error record.
-        restarts: how many workers in a row may die, with nothing finished in between, before the run stops.
+        restarts: how often a worker and its successors may die in a row, with nothing finished by any, before the run
+            stops.
         start_seconds: how long the run waits when it has no worker at all.
         block_seconds: how long a worker may take over one block before it counts as dead.
         heartbeat_seconds: how long a worker may leave a call unanswered, at work or not, before it counts as dead.

@@ -56,6 +56,14 @@ class Work:
         results, self.results = self.results, []
         return results
 
+    def forget(self, keys: Collection[int]) -> None:
+        """Lets go of lists, by the caller's keys."""
+        self.keys = {number: key for number, key in self.keys.items() if key not in keys}
+        self.results = [(key, result) for key, result in self.results if key not in keys]
+        self.queue.keep(self.keys)
+        for group in [group for group in self.groups if not any(sent.key in self.keys for sent in group.tasks)]:
+            self._end(group)
+
     @property
     def held_bytes(self) -> int:
         """About how much of Ray's object store the lists fill."""
@@ -176,4 +184,5 @@ class Work:
             self._begin([sent])
 
     def _result(self, number: int, result: Result | DiscorankError) -> None:
-        self.results.append((self.keys.pop(number), result))
+        if number in self.keys:  # nobody waits for one that is forgotten
+            self.results.append((self.keys.pop(number), result))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -108,6 +108,10 @@ class SavedEngine:
         """Everything submitted."""
         done, self.done = self.done, []
         return done
+
+    def forget(self, keys: Collection[int]) -> None:
+        """Lets go of lists that are not collected."""
+        self.done = [(key, result) for key, result in self.done if key not in keys]
 
     def status(self) -> Status:
         """Nothing is computed."""

@@ -118,8 +118,18 @@ class Scheduler:
         self, records: Iterable[tuple[Any, CandidateList | Decided | DiscorankError]]
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of every (tag, record), in input order; a record that fails has its error as outcome."""
-        source = iter(records)
         self.more, self.refused = True, None
+        try:
+            yield from self._decided(iter(records))
+        finally:
+            if self.running:
+                self.engine.forget(self.running)  # whoever asked has turned away
+        if self.refused is not None:
+            raise self.refused
+
+    def _decided(
+        self, source: Iterator[tuple[Any, CandidateList | Decided | DiscorankError]]
+    ) -> Iterator[tuple[Any, Outcome]]:
         while self.more or self.open:
             while self.more and self._has_room():
                 self._read(source)
@@ -128,10 +138,12 @@ class Scheduler:
                 self.characters -= job.size
                 yield job.tag, job.outcome
             if self.running and not (self.more and self._has_room()):
-                for key, result in self.engine.collect():
+                found = self.engine.collect()
+                if not found or any(key not in self.running for key, _ in found):
+                    fix = "Read one's rankings to the end, or close them, before those of the next"
+                    raise InputError("is at work for two decoders at once", where="engine", fix=fix)
+                for key, result in found:
                     self._step(self.running.pop(key), result)
-        if self.refused is not None:
-            raise self.refused
 
     def _read(self, source: Iterator[tuple[Any, CandidateList | Decided | DiscorankError]]) -> None:
         """Admits the next record; if there is an error instead, it is raised when all before it is decided."""

@@ -11,13 +11,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from discorank.cli.main import main
+from discorank.metrics.base import Info, Metric, Scorer
 from discorank.metrics.cache import Cache
-from discorank.metrics.errors import MetricError, ModelLoadError, ResourceError
+from discorank.metrics.errors import InputError, MetricError, ModelLoadError, ResourceError
+from discorank.metrics.settings import settings
 from discorank.rerank import ray_groups, ray_work
 from discorank.rerank.engine import Engine, LocalEngine
 from discorank.rerank.lists import read_list
@@ -79,37 +81,14 @@ def test_output_is_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
         assert json.loads(Path(f"{out}.run.json").read_text())["complete"]
 
 
-def test_models_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
-    pytest.importorskip("HanTa")
-    work: list[tuple[MBRDecoder | Reranker, str]] = [
-        (MBRDecoder(utility=f"doc-bertscore({TINY})", nbest=None), "demo.jsonl"),
-        (MBRDecoder(utility=f'ds-sent(model="{DISCO}")', nbest=None), "summaries.jsonl"),
-        (Reranker({f"comet-qe({QE})": 1.0, "length": 0.1}), "demo.jsonl"),
-    ]
-
-    def rows(engine: Engine) -> list[bytes]:
-        engine.load([metric for decider, _ in work for metric in decider.metrics])
-        return [
-            json_row(ranking)
-            for decider, name in work
-            for ranking in decider.decode(
-                map(json.loads, (CONFIGS / name).read_text(encoding="utf-8").splitlines()), engine
-            )
-        ]
-
-    expected = rows(LocalEngine())
-    assert len(expected) == 8
-    for actors in (1, 2):
-        cache = Cache(tmp_path / f"cache{actors}")
-        with RayEngine(RaySettings(actors=actors), cache) as engine:
-            assert rows(engine) == expected
-        assert cache.base.execute("SELECT count(*) FROM entries").fetchone()[0] > 10
-        cache.close()
-
-
 @pytest.fixture
 def split(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every list is cut into many small pieces."""
+    cut_up(monkeypatch)
+
+
+def cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on every list is cut into many small pieces."""
     monkeypatch.setattr(ray_work, "SPLIT_BLOCKS", 0)
     monkeypatch.setattr(ray_groups, "BLOCK_SECONDS", 0.001)
     monkeypatch.setattr(ray_groups, "LEAST_SECONDS", 0.0001)
@@ -143,12 +122,34 @@ STAGED: dict[str, list[tuple[Any, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("actors", "names"), [(2, list(STAGED)), (4, ["chrf", "bleu", "ter", "a function"])])
-def test_split_lists_give_the_same_bytes(actors: int, names: list[str], on_ray: None, split: None) -> None:
+def test_models_give_the_same_bytes(on_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With lists whole and split; on the same actors, as theirs is the time that it takes to import torch."""
     pytest.importorskip("HanTa")
-    work = [pair for name in names for pair in STAGED[name]]
+    whole: list[tuple[MBRDecoder | Reranker, Any]] = [
+        (decider, [json.loads(line) for line in (CONFIGS / name).read_text(encoding="utf-8").splitlines()])
+        for decider, name in (
+            (MBRDecoder(utility=f"doc-bertscore({TINY})", nbest=None), "demo.jsonl"),
+            (MBRDecoder(utility=f'ds-sent(model="{DISCO}")', nbest=None), "summaries.jsonl"),
+            (Reranker({f"comet-qe({QE})": 1.0, "length": 0.1}), "demo.jsonl"),
+        )
+    ]
+    split = [pair for name in STAGED for pair in STAGED[name]]
+    expected = rows_of(whole, LocalEngine())
+    assert len(expected) == 8
+    cache = Cache(tmp_path / "cache")
+    with RayEngine(RaySettings(actors=2), cache) as engine:
+        assert rows_of(whole, engine) == expected
+        assert cache.base.execute("SELECT count(*) FROM entries").fetchone()[0] > 10
+        cut_up(monkeypatch)
+        assert rows_of(split, engine) == rows_of(split, LocalEngine())
+        assert not engine.work.groups
+    cache.close()
+
+
+def test_lists_split_over_four_actors_give_the_same_bytes(on_ray: None, split: None) -> None:
+    work = [pair for name in ("chrf", "bleu", "ter", "a function") for pair in STAGED[name]]
     expected = rows_of(work, LocalEngine())
-    with RayEngine(RaySettings(actors=actors)) as engine:
+    with RayEngine(RaySettings(actors=4)) as engine:
         assert rows_of(work, engine) == expected
         assert not engine.work.groups
 
@@ -186,6 +187,42 @@ def test_a_split_list_outlives_its_workers(
         monkeypatch.setattr(Actor, "call", call_and_kill)
         assert rows_of(work, engine) == expected
     assert len(killed) == 1
+
+
+def is_gone(name: Any) -> bool:
+    """Whether an object died with its owner."""
+    try:
+        ray.get(name, timeout=10)
+    except ray.exceptions.ObjectLostError:
+        return True
+    return False
+
+
+def test_a_list_begins_anew_when_what_was_computed_is_lost(
+    on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a node dies with the representations that others should read."""
+    decoder = MBRDecoder(utility="chrf", nbest=None)
+    lists = [{"id": str(i), "candidates": [f"{WORDS[(i + j) % 21]} {j}" for j in range(400)]} for i in range(2)]
+    follow = Group.next
+    lost: list[Group] = []
+
+    def follow_and_lose(group: Group, step: Step, value: Any, nbytes: int) -> list[Step]:
+        if step.method == "join" and not lost:
+            lost.append(group)
+            owner = ray.remote(num_cpus=0)(faulty.Squatter).remote()
+            (value,) = ray.get(owner.__ray_call__.remote(lambda _: [ray.put(bytes(1 << 20))]))
+            ray.kill(owner)
+            while not is_gone(value):
+                time.sleep(0.05)
+        return follow(group, step, value, nbytes)
+
+    monkeypatch.setattr(Group, "next", follow_and_lose)
+    with RayEngine(RaySettings(actors=2)) as engine:
+        found = [ranking.ranking for ranking in decoder.decode(lists, engine)]
+        assert [worker.died for worker in engine.status().workers] == [0, 0]
+    assert lost[0].over
+    assert found == [ranking.ranking for ranking in decoder.decode(lists)]
 
 
 def test_a_text_that_kills_is_the_error_of_its_split_list(on_ray: None, split: None) -> None:
@@ -248,7 +285,7 @@ def test_comparing_actors_give_the_same_bytes(on_ray: None, tmp_path: Path) -> N
     short = list(made_lists(60))
     work = [(MBRDecoder(utility=f"chrf + bertscore({TINY})", nbest=None), short), *STAGED["prism"], *STAGED["comet-qe"]]
     expected = rows_of(work, LocalEngine())
-    with RayEngine(RaySettings(actors=1, compare_actors=2)) as engine:
+    with RayEngine(RaySettings(actors=1, compare_actors=1)) as engine:
         assert rows_of(work, engine) == expected
         model, *others = engine.status().workers
     assert model.work.texts > 0 == sum(worker.work.texts for worker in others)
@@ -280,7 +317,8 @@ def test_an_actor_that_hangs_is_replaced(at_work: bool, on_ray: None) -> None:
                 found = list(decoder.decode(lists, engine))
             assert stopped not in engine.actors
         finally:
-            os.kill(processes[stopped], signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(processes[stopped], signal.SIGKILL)
     assert [ranking.ranking for ranking in found] == [ranking.ranking for ranking in decoder.decode(lists)]
 
 
@@ -364,6 +402,49 @@ def test_a_list_that_takes_its_worker_down_is_an_error(
     del lists[20]
     assert decode(write_lists(tmp_path / "rest.jsonl", lists), tmp_path / "rest", name) == 0
     assert out.read_bytes() == (tmp_path / "rest").read_bytes()
+
+
+def test_actors_that_die_at_once_are_one_loss_each(on_ray: None) -> None:
+    """As with a node that has many of them."""
+    decoder, lists = MBRDecoder(utility=faulty.overlap), list(made_lists(80))
+    with RayEngine(RaySettings(actors=3, restarts=1)) as engine:
+        rankings = decoder.decode(lists, engine)
+        found = [next(rankings)]
+        for process in pids(engine).values():
+            os.kill(process, signal.SIGKILL)
+        found += rankings
+        assert [worker.died for worker in engine.status().workers] == [1, 1, 1]
+    assert [ranking.text for ranking in found] == [ranking.text for ranking in decoder.decode(lists)]
+
+
+def test_one_engine_for_many_decoders(on_ray: None) -> None:
+    @settings
+    class Longest(Metric):  # is in no module that a worker could import
+        name: ClassVar[str] = "longest"
+        info: ClassVar[Info] = faulty.Hungry.info
+
+        def load(self) -> Scorer:
+            return faulty.HungryScorer()
+
+    lists = list(made_lists(20))
+    deciders = [MBRDecoder(utility=utility) for utility in ("chrf", Longest(), "chrf")]
+    with RayEngine(RaySettings(actors=1)) as engine:
+        with pytest.raises(ModelLoadError, match="not on this node"):
+            engine.load([faulty.Missing()])
+        for decoder in deciders:
+            begun = decoder.decode(lists, engine)
+            next(begun)
+            begun.close()  # type: ignore[attr-defined]
+            assert not engine.work.keys
+            found = [ranking.text for ranking in decoder.decode(lists, engine)]
+            assert found == [ranking.text for ranking in decoder.decode(lists)]
+            assert engine.status().work.pairs > 0
+        begun = deciders[0].decode(lists, engine)
+        next(begun)
+        with pytest.raises(InputError, match="at work for two decoders at once"):
+            list(deciders[1].decode(lists, engine))
+        engine.close()
+        engine.close()
 
 
 def test_workers_that_only_die_stop_the_run(on_ray: None) -> None:
@@ -458,18 +539,22 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
     assert "pip install 'discorank[ray]'" in capsys.readouterr().err
 
 
-def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
+def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(interruptible: None, tmp_path: Path) -> None:
     source, out, whole = write_lists(tmp_path / "in.jsonl", made_lists(110)), tmp_path / "out", tmp_path / "whole"
     command = [sys.executable, "-m", "discorank", "decode", str(source), "-u", "tests.faulty:overlap", "-o", str(out)]
-    process = subprocess.Popen([*command, *ON_RAY, "ray.actors=1"], stderr=subprocess.PIPE)
+    process = subprocess.Popen([*command, *ON_RAY, "ray.actors=1"], stderr=subprocess.PIPE, start_new_session=True)
     while not (out.exists() and out.stat().st_size) and process.poll() is None:
         time.sleep(0.02)
     started = _descendants(process.pid)
     assert len(started) > 2  # Ray's own
-    process.send_signal(signal.SIGINT)
+    for _ in range(4):  # as somebody impatient does at a terminal, to Ray's processes too
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.15)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert b"the same command goes on from here" in err
+    assert b"1 of 1 actors alive" in err
     deadline = time.monotonic() + 10
     while (left := [pid for pid in started if Path(f"/proc/{pid}").exists()]) and time.monotonic() < deadline:
         time.sleep(0.05)

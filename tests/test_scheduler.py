@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -91,6 +91,9 @@ class Shuffled:
             self.inner.submit(key, task)
             found += self.inner.collect()
         return found
+
+    def forget(self, keys: Collection[int]) -> None:
+        self.waiting = [(key, task) for key, task in self.waiting if key not in keys]
 
     def status(self) -> Status:
         return self.inner.status()
@@ -425,3 +428,19 @@ def test_only_a_window_is_read_ahead() -> None:
     for n in range(10):
         assert next(found)[0] == n
     assert read[0] <= scheduler.WINDOW_RECORDS + 10
+
+
+def test_an_engine_forgets_what_a_decoder_left_behind() -> None:
+    decoder, engine = MBRDecoder(utility="chrf"), LocalEngine()
+    rows = [{"id": str(i), "candidates": ["a b", f"a {i}", "c"]} for i in range(5)]
+    expected = [ranking.text for ranking in decoder.decode(rows)]
+    engine.wave = 1
+    begun = decoder.decode(rows, engine)
+    next(begun)
+    with pytest.raises(InputError, match="at work for two decoders at once"):
+        next(decoder.decode(rows, engine))
+    with pytest.raises(InputError, match="at work for two decoders at once"):
+        list(begun)
+    next(again := decoder.decode(rows, engine))
+    again.close()  # type: ignore[attr-defined]
+    assert [ranking.text for ranking in decoder.decode(rows, engine)] == expected

@@ -125,6 +125,7 @@ class Three:
     """Something watched that has read ahead."""
 
     read = 40
+    seconds = 20.0
 
     def note(self) -> str:
         return "7 pairs/s"
@@ -145,6 +146,7 @@ def test_progress_on_a_terminal_and_in_a_log(terminal: bool, monkeypatch: pytest
     lines = [line.strip() for line in found.replace("\r", "\n").split("\n") if line.strip()]
     assert ("\r" in found) == terminal
     assert any("/80" in line for line in lines[:-1])  # 40 read of half the input
+    assert all("[00:2" in line for line in lines)
     assert all("7 pairs/s" in line for line in lines)
     assert "20/20" in lines[-1]
     assert lines[-1].endswith("7 pairs/s, 2 errors]")

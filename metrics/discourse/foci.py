@@ -23,7 +23,7 @@ _WORD = re.compile(r"\S+")
 
 
 @settings
-class FocusMetric(Metric, abstract=True):
+class FocusMetric(Metric):
     """A metric of the foci of texts.
 
     Args:

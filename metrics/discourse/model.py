@@ -27,7 +27,7 @@ LAYERS_OF_REFERENCE = 8  # the released code uses the first eight layers of any 
 
 
 @settings
-class FocusModelMetric(ModelMetric, FocusMetric, abstract=True):
+class FocusModelMetric(ModelMetric, FocusMetric):
     """A metric of foci and of the token vectors of an encoder.
 
     Args:

@@ -31,7 +31,7 @@ DEFAULT_SCHEMA = "news"
 
 
 @settings
-class RoleMetric(ModelMetric, abstract=True):
+class RoleMetric(ModelMetric):
     """A metric of discourse roles.
 
     Args:

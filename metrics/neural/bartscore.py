@@ -32,7 +32,7 @@ WAYS: dict[str, tuple[Way, ...]] = {
 }
 
 
-class BARTMetric(ContextModelMetric, abstract=True):
+class BARTMetric(ContextModelMetric):
     """What both metrics share."""
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ from .unified import UnifiedScorer
 OLD_LIMIT, LIMIT = 2, 4  # positions that COMET 1 and COMET 2 leave free
 
 
-class CometMetric(CheckpointMetric, abstract=True):
+class CometMetric(CheckpointMetric):
     """What both metrics share: loading a checkpoint."""
 
     reference_free: ClassVar[bool]

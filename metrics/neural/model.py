@@ -20,7 +20,7 @@ from .reading import Truncation
 
 
 @settings
-class ModelMetric(Metric, abstract=True):
+class ModelMetric(Metric):
     """A metric that runs a model.
 
     Args:
@@ -98,7 +98,7 @@ class ModelMetric(Metric, abstract=True):
 
 
 @settings
-class ContextModelMetric(ModelMetric, abstract=True):
+class ContextModelMetric(ModelMetric):
     """A metric whose model reads sentences after those before them.
 
     Args:
@@ -121,7 +121,7 @@ class ContextModelMetric(ModelMetric, abstract=True):
         return self.truncation or ("reference" if self.compat else "oldest-context")
 
 
-class CheckpointMetric(ContextModelMetric, abstract=True):
+class CheckpointMetric(ContextModelMetric):
     """A metric whose checkpoint may come without its encoder's configuration and tokenizer."""
 
     encoder_path: str | None

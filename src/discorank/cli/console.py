@@ -17,6 +17,10 @@ class Watched(Protocol):
 
     read: int  # how many of the units counted are read, which may be ahead of those done
 
+    @property
+    def seconds(self) -> float:
+        """How long it has been at work, without what it took to start."""
+
     def note(self) -> str:
         """What to show beside the progress; asked for only when it is shown."""
 
@@ -57,6 +61,8 @@ class Progress:
         """Shows that `done` are done, of which some are errors."""
         if not self.bar.n:
             self.bar.initial = self.bar.n = done - 1  # what an earlier run did is not this run's speed
+            if self.watched:
+                self.bar.start_t = time() - self.watched.seconds
         share = self.fraction()
         if share:
             self.bar.total = max(done, round((self.watched.read if self.watched else done) / share))

@@ -38,9 +38,16 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
     path = check_output(values["output"], inputs)
     check_not_input(values.get("save_utilities"), inputs)
     watch = Watch(engine, quiet)
-    with open_input(values) as lists, Progress("lists", lists.fraction, quiet, watch) as progress:
-        run, entries = build(RunSettings, values), watch.reading(lists)
-        counts = run_lists(decider, entries, lists.name, path, engine, run, progress, reading_in(values), watch.meter)
+    try:
+        with open_input(values) as lists, Progress("lists", lists.fraction, quiet, watch) as progress:
+            run, entries, reading = build(RunSettings, values), watch.reading(lists), reading_in(values)
+            counts = run_lists(decider, entries, lists.name, path, engine, run, progress, reading, watch.meter)
+    except BrokenPipeError:  # whoever reads stdout has enough
+        raise
+    except BaseException:
+        if watch.read:
+            watch.close()
+        raise
     say(closing_line(counts, lists.name, path, "lists", "decided"), quiet)
     watch.close()
     return 3 if counts.get("errors") else 0

@@ -41,6 +41,11 @@ class Watch:
             self.read += 1
             yield entry
 
+    @property
+    def seconds(self) -> float:
+        """How long the engine has been loaded."""
+        return self.engine.status().seconds
+
     def note(self) -> str:
         """Rates so far, and how many workers there are; warns once if they starve."""
         status = self.engine.status()
