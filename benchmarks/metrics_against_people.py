@@ -32,10 +32,10 @@ from discorank import load_metric
 from discorank.metrics.errors import InputError
 from discorank.metrics.mixture import Utility
 from discorank.metrics.reps import FloatArray
-from discorank.rerank.selection.agreement import pairwise_accuracy, tau_b
+from discorank.rerank.selection.agreement import pairwise_accuracy
 from discorank.rerank.selection.metric_tests import DRAWS, Statistic, perm_both
 from discorank.rerank.selection.scores import Scored, human_scored
-from discorank.rerank.statistics import pearson
+from discorank.rerank.statistics import pearson, tau_b
 
 LEXICAL = ("chrf", "chrf++", "bleu", "ter", "rouge-l", "nist", "meteor")
 ENCODED = ("bertscore", "doc-bertscore", "ds-focus", "ds-sent")
