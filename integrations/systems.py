@@ -203,6 +203,8 @@ def read_document(data: Any, options: SystemsOptions) -> SystemsDocument:
 def _systems(data: Mapping[str, Any], include: Sequence[str]) -> dict[str, Texts]:
     found: dict[str, Texts] = {}
     for key in ("systems", *include):
+        if key not in data and key == "systems":
+            raise InputError("not there, expected texts by system", where=key)
         if key not in data:
             raise unknown("key", key, data)
         given = data[key] or {}

@@ -569,7 +569,7 @@ def test_options_of_systems(tmp_path: Path) -> None:
         ({"systems": {"A": "a", "B": ["c"]}}, {}, r"systems\.B: found list, expected a string like 'A' has"),
         ({"systems": {"A": []}}, {}, r"systems\.A: no segments"),
         ({"systems": {}}, {}, "systems: no systems"),
-        ({"systems": None}, {}, "unknown key 'systems'"),
+        ({"systems": None}, {}, "systems: not there, expected texts by system"),
         ({"systems": ["a"]}, {}, "systems: found list, expected texts by system"),
         ({"id": 4}, {}, "id: found no id"),
         ({}, {"include": "systms"}, "unknown key 'systms'. Did you mean 'systems'"),
