@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 setup: .venv/ready
 
-.venv/ready: pyproject.toml constraints.txt
+.venv/ready: pyproject.toml setup.py constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade "pip>=24" "setuptools>=77" wheel
 	grep -v '^torch==' constraints.txt > .venv/constraints.txt
@@ -19,7 +19,7 @@ setup: .venv/ready
 	touch $@
 
 demo: .venv/ready
-	$(BIN)/discorank explain configs/demo.jsonl --utility chrf --nbest 2 --quiet
+	$(BIN)/discorank explain examples/demo.jsonl --utility chrf --nbest 2 --quiet
 
 test: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
@@ -27,18 +27,16 @@ test: .venv/ready
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf .typecheck build
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target .typecheck .
-	MYPYPATH=.typecheck $(BIN)/mypy -p discorank
-	MYPYPATH=.typecheck $(BIN)/mypy tests benchmarks
+	$(BIN)/mypy -p discorank
+	$(BIN)/mypy tests benchmarks setup.py
 
 bench: .venv/ready
-	$(BIN)/python -m benchmarks.pairwise_chrf
-	$(BIN)/python -m benchmarks.pairwise_bleu
-	$(BIN)/python -m benchmarks.growth
-	$(BIN)/python -m benchmarks.choosing
-	$(BIN)/python -m benchmarks.encoding
-	$(BIN)/python -m benchmarks.pairwise_comet
+	$(BIN)/python -m benchmarks.speed.pairwise_chrf
+	$(BIN)/python -m benchmarks.speed.pairwise_bleu
+	$(BIN)/python -m benchmarks.speed.growth
+	$(BIN)/python -m benchmarks.speed.choosing
+	$(BIN)/python -m benchmarks.speed.encoding
+	$(BIN)/python -m benchmarks.speed.pairwise_comet
 
 clean:
-	rm -rf .venv .typecheck build *.egg-info src/*.egg-info
+	rm -rf .venv build *.egg-info src/*.egg-info

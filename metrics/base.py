@@ -15,12 +15,13 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 
-from . import evaluate, signature
-from .documents import columns_of, lift
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt
-from .reps import Block, FloatArray, IntArray, Reps
-from .store import Store
-from .texts import NO_CONTEXT, Comparison, Context, Document, Item, Text, aligned, paired
+from .execution import evaluate
+from .execution.store import Store
+from .representations import Block, FloatArray, IntArray, Reps
+from .spec import signature
+from .text.by_sentence import columns_of, lift
+from .text.texts import NO_CONTEXT, Comparison, Context, Document, Item, Text, aligned, paired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +36,13 @@ class Info:
     higher_is_better: bool = True
     bounds: tuple[float, float] = (-inf, inf)  # of the paper's number
     symmetric: bool = False  # with default settings u(h, r) = u(r, h)
-    several: Literal["max", "mean", "own"] = "max"  # several references: the best, the mean, or `compare_multi`
+    several: Literal["max", "mean", "own"] = (
+        "max"  # several references: the best, the mean, or `compare_multi`
+    )
     linear: bool = False  # the scorer implements `expected`
-    bucketed: bool = False  # `represent` runs a model: it wants batches of similar length under a budget
+    bucketed: bool = (
+        False  # `represent` runs a model: it wants batches of similar length under a budget
+    )
     version: int = 1  # raised whenever a score changes
 
 
@@ -88,7 +93,9 @@ class Scorer(ABC):
             return [u.mean(axis=1) for u in found]
         return [u.max(axis=1) if self.info.higher_is_better else u.min(axis=1) for u in found]
 
-    def expected(self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]) -> list[FloatArray]:
+    def expected(
+        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
+    ) -> list[FloatArray]:
         """Values [H] averaged under reference weights [R] that sum to one, without the matrix (if `info.linear`)."""
         raise TypeError(f"{type(self).__name__} has no linear form")
 
@@ -102,7 +109,11 @@ class Scorer(ABC):
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Statistics [n, columns] of n one-hypothesis blocks, from which `aggregate` makes corpus scores."""
-        found = self.compare_multi(reps, blocks) if self.info.needs_references else self.compare(reps, blocks)
+        found = (
+            self.compare_multi(reps, blocks)
+            if self.info.needs_references
+            else self.compare(reps, blocks)
+        )
         return np.concatenate([value.ravel() for value in found])[:, None]
 
     def aggregate(self, statistics: FloatArray) -> float:
@@ -135,7 +146,9 @@ class Metric(ABC):
         for attribute in ("name", "info"):
             if not hasattr(cls, attribute):
                 fix = "See docs/writing-a-metric.md"
-                raise InputError(f"a metric has a class attribute {attribute!r}", where=cls.__qualname__, fix=fix)
+                raise InputError(
+                    f"a metric has a class attribute {attribute!r}", where=cls.__qualname__, fix=fix
+                )
         return super().__new__(cls)
 
     @property
@@ -167,7 +180,11 @@ class Metric(ABC):
     def with_defaults(self, **values: Any) -> Self:
         """The metric with these settings where it has them and they are at their defaults."""
         own = {field.name: field.default for field in fields(self) if field.init}  # type: ignore[arg-type]
-        given = {name: v for name, v in values.items() if name in own and getattr(self, name) == own[name]}
+        given = {
+            name: v
+            for name, v in values.items()
+            if name in own and getattr(self, name) == own[name]
+        }
         return replace(self, **given) if given else self  # type: ignore[type-var]
 
     @cached_property
@@ -227,7 +244,9 @@ class Metric(ABC):
         store = Store(self.scorer)
         segments = self.segments(hypotheses, references, sources, documents)
         values = evaluate.scores(self, segments, store)
-        evaluate.warn_of_cuts(self, store, [c for segment in segments for c in lift(self, segment, strict=True)])
+        evaluate.warn_of_cuts(
+            self, store, [c for segment in segments for c in lift(self, segment, strict=True)]
+        )
         return values
 
     @final
@@ -241,7 +260,11 @@ class Metric(ABC):
         """The metric's own corpus score; arguments and errors as `score`."""
         segments = self.segments(hypotheses, references, sources, documents)
         if not segments:
-            raise InputError("no hypotheses", where=f"{self.name}.corpus", fix="A corpus has at least one segment")
+            raise InputError(
+                "no hypotheses",
+                where=f"{self.name}.corpus",
+                fix="A corpus has at least one segment",
+            )
         return self.scorer.aggregate(evaluate.scores_and_statistics(self, segments)[1])
 
     @final
@@ -258,7 +281,11 @@ class Metric(ABC):
             InputError: a missing source, a context given to a metric that reads none, a list where a text belongs.
         """
         if context and not self.reads.context:
-            raise InputError(f"{self.signature()} reads no context", where="context", fix="Set context=k in the metric")
+            raise InputError(
+                f"{self.signature()} reads no context",
+                where="context",
+                fix="Set context=k in the metric",
+            )
         comparison = self.comparison(hypotheses, references, source, context or NO_CONTEXT)
         store = Store(self.scorer)
         values = self.utility_sign * evaluate.matrices(self, [comparison], store)[0]
@@ -286,19 +313,27 @@ class Metric(ABC):
         store = Store(self.scorer)
         blocks = store.add(columns)
         n = len(references) if self.info.needs_references else 1
-        found = [[self.scorer.describe(store.reps, block, 0, j) for block in blocks] for j in range(n)]
+        found = [
+            [self.scorer.describe(store.reps, block, 0, j) for block in blocks] for j in range(n)
+        ]
         return [parts[0] if len(parts) == 1 else {"sentences": parts} for parts in found]
 
     @final
     def comparison(
-        self, hypotheses: Sequence[Text], references: Sequence[Text], source: Text | None, context: Context
+        self,
+        hypotheses: Sequence[Text],
+        references: Sequence[Text],
+        source: Text | None,
+        context: Context,
     ) -> Comparison:
         """The items of one list as this metric reads them: what it has no use for is left out."""
         check_texts(hypotheses, "hypotheses")
         if references is not hypotheses:
             check_texts(references, "references")
         if self.info.needs_source and source is None:
-            raise InputError(f"{self.name} needs the source", where="source", fix="Give the source of the list")
+            raise InputError(
+                f"{self.name} needs the source", where="source", fix="Give the source of the list"
+            )
         return paired(
             hypotheses,
             references if self.info.needs_references else (),
@@ -325,7 +360,9 @@ class Metric(ABC):
             lists = [list(several) for several in several_or_one]
             for i, several in enumerate(lists):
                 if not several:
-                    raise InputError("no reference", where=f"references[{i}]", fix="Give at least one text")
+                    raise InputError(
+                        "no reference", where=f"references[{i}]", fix="Give at least one text"
+                    )
         used = None
         if self.info.needs_source:
             used = _as_long_as(hypotheses, sources, "sources", self.name)
@@ -338,28 +375,46 @@ class Metric(ABC):
                 where="references",
                 fix="Leave out the references that only some segments have",
             )
-        return aligned(hypotheses, lists, used, documents, self.reads.context, self.reads.context_from)
+        return aligned(
+            hypotheses, lists, used, documents, self.reads.context, self.reads.context_from
+        )
 
 
 def check_texts(texts: Sequence[Any], where: str) -> None:
     """Raises InputError unless `texts` is a list of strings and Documents."""
     if isinstance(texts, str | Document):
-        raise InputError("found one text, expected a list of texts", where=where, fix="Put it in a list")
+        raise InputError(
+            "found one text, expected a list of texts", where=where, fix="Put it in a list"
+        )
     if not isinstance(texts, Sequence):
         raise InputError(f"found {excerpt(texts)}, expected a list of texts", where=where)
     for i, text in enumerate(texts):
         if not isinstance(text, str | Document):
-            fix = "A document is written discorank.Document([...])" if isinstance(text, list | tuple) else ""
-            raise InputError(f"found {excerpt(text)}, expected a string", where=f"{where}[{i}]", fix=fix)
+            fix = (
+                "A document is written discorank.Document([...])"
+                if isinstance(text, list | tuple)
+                else ""
+            )
+            raise InputError(
+                f"found {excerpt(text)}, expected a string", where=f"{where}[{i}]", fix=fix
+            )
 
 
-def _as_long_as(hypotheses: Sequence[Any], values: Sequence[Any] | None, name: str, metric: str) -> Sequence[Any]:
+def _as_long_as(
+    hypotheses: Sequence[Any], values: Sequence[Any] | None, name: str, metric: str
+) -> Sequence[Any]:
     if values is None:
-        raise InputError(f"{metric} needs {name}", where=name, fix=f"Give {name}, one entry per hypothesis")
+        raise InputError(
+            f"{metric} needs {name}", where=name, fix=f"Give {name}, one entry per hypothesis"
+        )
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InputError(f"found {excerpt(values)}, expected a list", where=name, fix=f"Give {name} as a list")
+        raise InputError(
+            f"found {excerpt(values)}, expected a list", where=name, fix=f"Give {name} as a list"
+        )
     if len(values) != len(hypotheses):
         raise InputError(
-            f"{len(values)} {name} for {len(hypotheses)} hypotheses", where=name, fix="Give one entry per hypothesis"
+            f"{len(values)} {name} for {len(hypotheses)} hypotheses",
+            where=name,
+            fix="Give one entry per hypothesis",
         )
     return values

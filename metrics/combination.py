@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 from .base import Info
 from .errors import DiscorankError, InputError, excerpt
 from .mixture import Mix
-from .signature import call, parse
+from .spec.signature import call, parse
 
 FORMAT = 1
 _MARK = "@sha256:"
@@ -43,7 +43,8 @@ class Combination(Mix):
     model: str = ""
     name: ClassVar[str] = "combination"
     info: ClassVar[Info] = Info(
-        summary="metrics weighted by training on preferences (needs model=)", paper="Joty et al. 2014, 2017"
+        summary="metrics weighted by training on preferences (needs model=)",
+        paper="Joty et al. 2014, 2017",
     )
 
     @classmethod
@@ -60,7 +61,11 @@ class Combination(Mix):
         data = _bytes(path)
         digest = sha256(data).hexdigest()[:16]
         if wanted and wanted != digest:
-            raise InputError(f"digest {digest}, expected {wanted}", where=path, fix="It is not the model that was used")
+            raise InputError(
+                f"digest {digest}, expected {wanted}",
+                where=path,
+                fix="It is not the model that was used",
+            )
         return cls(parts_of(_features(data, path), path), f"{path}{_MARK}{digest}")
 
     def signature(self) -> str:
@@ -106,7 +111,9 @@ def _weight(feature: Mapping[str, Any], where: str) -> float:
     width = high - low
     found = weight * (1 / width) if isfinite(width) and width >= _LEAST_WIDTH else inf
     if not found or not isfinite(found):
-        raise InputError(f"weight {weight:g}, min {low:g}, max {high:g} are out of range", where=where, fix=_FIX)
+        raise InputError(
+            f"weight {weight:g}, min {low:g}, max {high:g} are out of range", where=where, fix=_FIX
+        )
     return found
 
 
@@ -116,8 +123,13 @@ def _metric(spec: str, where: str) -> Any:
     try:
         if spec.endswith((".yaml", ".yml")):
             raise InputError("is a file", where=spec, fix="Write the metric's signature")
-        if {term.name for term in parse(spec)} & {Combination.name, f"{__name__}:{Combination.__name__}"}:
-            raise InputError("is a combination itself", where=spec, fix="Name the metrics it is made of")
+        if {term.name for term in parse(spec)} & {
+            Combination.name,
+            f"{__name__}:{Combination.__name__}",
+        }:
+            raise InputError(
+                "is a combination itself", where=spec, fix="Name the metrics it is made of"
+            )
         return load_metric(spec)
     except DiscorankError as error:
         raise error.inside(where) from error
@@ -151,7 +163,11 @@ def _features(data: bytes, where: str) -> list[Mapping[str, Any]]:
         model = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise InputError(f"no JSON: {excerpt(str(error))}", where=where, fix=_FIX) from None
-    if not isinstance(model, Mapping) or model.get("format") != FORMAT or not isinstance(model.get("features"), list):
+    if (
+        not isinstance(model, Mapping)
+        or model.get("format") != FORMAT
+        or not isinstance(model.get("features"), list)
+    ):
         raise InputError(f"found {excerpt(model)}", where=where, fix=_FIX)
     for i, feature in enumerate(model["features"]):
         if not isinstance(feature, Mapping) or not isinstance(feature.get("metric"), str):

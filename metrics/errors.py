@@ -35,7 +35,9 @@ class DiscorankError(Exception):
 
     def inside(self, where: str) -> DiscorankError:
         """The same error seen from a larger place: ``lists.jsonl:12`` around ``candidates[3]``."""
-        return type(self)(self.found, where=f"{where}: {self.where}" if self.where else where, fix=self.fix)
+        return type(self)(
+            self.found, where=f"{where}: {self.where}" if self.where else where, fix=self.fix
+        )
 
 
 def _remade(kind: type[DiscorankError], found: str, where: str, fix: str) -> DiscorankError:
@@ -98,4 +100,6 @@ def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> I
     names = sorted(known)
     near = get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    return InputError(f"unknown {kind} {name!r}", where=where, fix=f"{hint}All: {', '.join(names) or 'none'}")
+    return InputError(
+        f"unknown {kind} {name!r}", where=where, fix=f"{hint}All: {', '.join(names) or 'none'}"
+    )

@@ -13,8 +13,8 @@ import numpy as np
 
 from .base import Info, Metric, Scorer
 from .errors import MetricError
-from .reps import Block, FloatArray, IntArray, Reps
-from .texts import Item, Text
+from .representations import Block, FloatArray, IntArray, Reps
+from .text.texts import Item, Text
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,9 @@ class Function(Metric):
 
     call: Callable[[Text, Text], float]
     label: str = ""
-    info: ClassVar[Info] = Info(summary="a Python function of two texts", paper="the user's own", unit="document")
+    info: ClassVar[Info] = Info(
+        summary="a Python function of two texts", paper="the user's own", unit="document"
+    )
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -61,7 +63,12 @@ class FunctionScorer(Scorer):
             MetricError: the function raised, or returned something that is not a number.
         """
         return [
-            np.array([[self._value(h, r) for r in reps["text"][b.references]] for h in reps["text"][b.hypotheses]])
+            np.array(
+                [
+                    [self._value(h, r) for r in reps["text"][b.references]]
+                    for h in reps["text"][b.hypotheses]
+                ]
+            )
             for b in blocks
         ]
 

@@ -21,7 +21,7 @@ from zlib import crc32
 import numpy as np
 
 from .errors import InputError
-from .reps import FloatArray, IntArray
+from .representations import FloatArray, IntArray
 
 PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0)
 LEAST = 0.01  # penalty of the mean of centred weights
@@ -95,7 +95,9 @@ def fit(differences: FloatArray, how: Fitting, shares: FloatArray | None = None)
         inner = (curvature + 2 * penalties)[np.ix_(free, free)]
         step[free] = np.linalg.solve(inner, gradient[free])
         moved = _descended(objective, weights, step, how.positive)
-        done = np.abs(moved - weights).max(initial=0) < PRECISION * (1 + np.abs(weights).max(initial=0))
+        done = np.abs(moved - weights).max(initial=0) < PRECISION * (
+            1 + np.abs(weights).max(initial=0)
+        )
         weights = moved
         if done:
             break
@@ -122,9 +124,15 @@ def folds(groups: Sequence[str], count: int = 5) -> IntArray:
     Raises:
         InputError: there are fewer than two groups.
     """
-    names = sorted(set(groups), key=lambda name: (crc32(name.encode("utf-8", "surrogatepass")), name))
+    names = sorted(
+        set(groups), key=lambda name: (crc32(name.encode("utf-8", "surrogatepass")), name)
+    )
     if len(names) < 2:
-        raise InputError(f"{len(names)} documents", where="cross-validation", fix="Give preferences of two or more")
+        raise InputError(
+            f"{len(names)} documents",
+            where="cross-validation",
+            fix="Give preferences of two or more",
+        )
     fold = {name: i % min(count, len(names)) for i, name in enumerate(names)}
     return np.array([fold[group] for group in groups])
 

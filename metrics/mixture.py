@@ -13,8 +13,8 @@ import numpy as np
 
 from .base import Metric, Reading
 from .errors import InputError
-from .reps import FloatArray
-from .texts import Context, Text
+from .representations import FloatArray
+from .text.texts import Context, Text
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,16 @@ class Mix:
 
     def __post_init__(self) -> None:
         if not self.parts:
-            raise InputError("a mix without parts", where="utility", fix="Write it as chrf + 0.5*bleu")
+            raise InputError(
+                "a mix without parts", where="utility", fix="Write it as chrf + 0.5*bleu"
+            )
         for weight, metric in self.parts:
             if not np.isfinite(weight):
-                raise InputError(f"weight {weight} of {metric.signature()}", where="utility", fix="Give a finite one")
+                raise InputError(
+                    f"weight {weight} of {metric.signature()}",
+                    where="utility",
+                    fix="Give a finite one",
+                )
 
     @property
     def name(self) -> str:
@@ -59,7 +65,11 @@ class Mix:
         """The weighted sum of the parts' scores as utilities, [n]; arguments and errors as `Metric.score`."""
         total = np.zeros(len(hypotheses))
         for weight, metric in self.parts:
-            total += weight * metric.utility_sign * metric.score(hypotheses, references, sources, documents)
+            total += (
+                weight
+                * metric.utility_sign
+                * metric.score(hypotheses, references, sources, documents)
+            )
         return total
 
     def corpus(
@@ -71,7 +81,10 @@ class Mix:
     ) -> float:
         """The weighted sum of the parts' corpus scores as utilities."""
         return float(
-            sum(w * m.utility_sign * m.corpus(hypotheses, references, sources, documents) for w, m in self.parts)
+            sum(
+                w * m.utility_sign * m.corpus(hypotheses, references, sources, documents)
+                for w, m in self.parts
+            )
         )
 
     def pairwise(
@@ -83,7 +96,11 @@ class Mix:
     ) -> FloatArray:
         """The weighted sum of the parts' utilities, [H, R]; arguments and errors as `Metric.pairwise`."""
         if context and not self.reads.context:
-            raise InputError(f"{self.signature()} reads no context", where="context", fix="Set context=k in a part")
+            raise InputError(
+                f"{self.signature()} reads no context",
+                where="context",
+                fix="Set context=k in a part",
+            )
         total = np.zeros((len(hypotheses), 1))
         for weight, metric in self.parts:
             lent = context if metric.reads.context else None
@@ -96,7 +113,9 @@ class Mix:
 
     def with_defaults(self, **values: Any) -> Mix:
         """The mix of the parts with these settings where they have them and left them at their defaults."""
-        return self._of(tuple((weight, metric.with_defaults(**values)) for weight, metric in self.parts))
+        return self._of(
+            tuple((weight, metric.with_defaults(**values)) for weight, metric in self.parts)
+        )
 
     def for_language(self, lang: str) -> Mix:
         """The mix of the parts with the defaults of a language."""

@@ -19,9 +19,9 @@ from .combination import Combination
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
 from .function import Function
 from .mixture import Mix, Utility
-from .settings import build
-from .signature import Call, parse
-from .yamlfile import read_yaml
+from .spec.checked_settings import build
+from .spec.safe_yaml import read_yaml
+from .spec.signature import Call, parse
 
 GROUP = "discorank.metrics"
 MetricLike = str | Path | Mapping[str, Any] | Utility | Callable[..., float]
@@ -50,27 +50,27 @@ BUILT_IN: Mapping[str, Entry] = {
     "dr-lex-2": Entry(".rst.metric:DRLex", {"words": "relation"}),
     "dr-lex-2.1": Entry(".rst.metric:DRLex", {"words": "both"}),
     "discotk-light": Entry(".rst.metric:DiscoTKLight"),
-    "ds-focus": Entry(".discourse.ds_focus:DSFocus"),
-    "ds-sent": Entry(".discourse.ds_sent:DSSent"),
-    "rc": Entry(".discourse.cohesion:RC"),
-    "lc": Entry(".discourse.cohesion:LC"),
-    "entity-graph": Entry(".discourse.entity_graph:EntityGraph"),
-    "lexical-graph": Entry(".discourse.entity_graph:LexicalGraph"),
-    "lexical-chain": Entry(".discourse.lexical_chain:LexicalChain"),
-    "pdd": Entry(".discourse.pdd:PDD"),
-    "role-match": Entry(".discourse.rolematch:RoleMatch"),
+    "ds-focus": Entry(".discourse.coherence.ds_focus:DSFocus"),
+    "ds-sent": Entry(".discourse.coherence.ds_sent:DSSent"),
+    "rc": Entry(".discourse.coherence.cohesion:RC"),
+    "lc": Entry(".discourse.coherence.cohesion:LC"),
+    "entity-graph": Entry(".discourse.coherence.entity_graph:EntityGraph"),
+    "lexical-graph": Entry(".discourse.coherence.entity_graph:LexicalGraph"),
+    "lexical-chain": Entry(".discourse.coherence.lexical_chain:LexicalChain"),
+    "pdd": Entry(".discourse.roles.pdd:PDD"),
+    "role-match": Entry(".discourse.roles.role_match:RoleMatch"),
     "combination": Entry(".combination:Combination"),
-    "bertscore": Entry(".neural.bertscore:BERTScore"),
-    "doc-bertscore": Entry(".neural.bertscore:BERTScore", {"context": 2}),
-    "comet": Entry(".neural.comet:Comet"),
-    "doc-comet": Entry(".neural.comet:Comet", {"context": 2}),
-    "comet-qe": Entry(".neural.comet:CometQE"),
-    "doc-comet-qe": Entry(".neural.comet:CometQE", {"context": 2}),
+    "bertscore": Entry(".neural.bertscore.metric:BERTScore"),
+    "doc-bertscore": Entry(".neural.bertscore.metric:BERTScore", {"context": 2}),
+    "comet": Entry(".neural.comet.metric:Comet"),
+    "doc-comet": Entry(".neural.comet.metric:Comet", {"context": 2}),
+    "comet-qe": Entry(".neural.comet.metric:CometQE"),
+    "doc-comet-qe": Entry(".neural.comet.metric:CometQE", {"context": 2}),
     "sescore2": Entry(".sescore2.metric:SEScore2"),
-    "prism": Entry(".neural.prism:Prism"),
-    "doc-prism": Entry(".neural.prism:Prism", {"context": 2}),
-    "bartscore": Entry(".neural.bartscore:BARTScore"),
-    "bartscore-faithfulness": Entry(".neural.bartscore:BARTScoreFaithfulness"),
+    "prism": Entry(".neural.likelihood.prism:Prism"),
+    "doc-prism": Entry(".neural.likelihood.prism:Prism", {"context": 2}),
+    "bartscore": Entry(".neural.likelihood.bartscore:BARTScore"),
+    "bartscore-faithfulness": Entry(".neural.likelihood.bartscore:BARTScoreFaithfulness"),
 }
 
 
@@ -79,7 +79,9 @@ def names() -> Mapping[str, Entry]:
     """All registered names; a plug-in may not take a built-in name."""
     added = {point.name: Entry(point.value) for point in entry_points(group=GROUP)}
     if taken := sorted(added.keys() & BUILT_IN.keys()):
-        raise InputError(f"a plug-in registers the built-in name {taken[0]!r}", where=GROUP, fix="Uninstall it")
+        raise InputError(
+            f"a plug-in registers the built-in name {taken[0]!r}", where=GROUP, fix="Uninstall it"
+        )
     return {**BUILT_IN, **added}
 
 
@@ -92,7 +94,11 @@ def metric_class(name: str) -> type[Metric | Combination]:
     """
     found = _object(name)
     if not (isinstance(found, type) and issubclass(found, Metric | Combination)):
-        raise InputError(f"{name!r} is not a metric", where="metric", fix="A metric is a subclass of discorank.Metric")
+        raise InputError(
+            f"{name!r} is not a metric",
+            where="metric",
+            fix="A metric is a subclass of discorank.Metric",
+        )
     return found
 
 
@@ -120,10 +126,16 @@ def load_metric(spec: MetricLike, /, **settings: Any) -> Utility:
             raise InputError("is a file, expected a metric", where=spec, fix=fix)
         return _from_text(spec, settings)
     if isinstance(spec, type):
-        raise InputError(f"found the class {spec.__name__}", where="metric", fix=f"Make one: {spec.__name__}()")
+        raise InputError(
+            f"found the class {spec.__name__}", where="metric", fix=f"Make one: {spec.__name__}()"
+        )
     if callable(spec):
         return Function(spec)
-    raise InputError(f"found {excerpt(spec)}, expected a metric", where="metric", fix="Give a name such as 'chrf'")
+    raise InputError(
+        f"found {excerpt(spec)}, expected a metric",
+        where="metric",
+        fix="Give a name such as 'chrf'",
+    )
 
 
 def _from_text(text: str, settings: Mapping[str, Any]) -> Utility:
@@ -131,15 +143,21 @@ def _from_text(text: str, settings: Mapping[str, Any]) -> Utility:
     if len(terms) == 1 and terms[0].weight == 1:
         return _made(terms[0]._replace(settings={**terms[0].settings, **settings}))
     if settings:
-        raise InputError(f"settings {sorted(settings)} beside a mix", where=text, fix="Write them into the terms")
+        raise InputError(
+            f"settings {sorted(settings)} beside a mix", where=text, fix="Write them into the terms"
+        )
     made = [(term.weight, _made(term)) for term in terms]
-    return Mix(tuple((weight * own, part) for weight, utility in made for own, part in utility.parts))
+    return Mix(
+        tuple((weight * own, part) for weight, utility in made for own, part in utility.parts)
+    )
 
 
 def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
     name = values.get("name")
     if not isinstance(name, str):
-        raise InputError(f"found {excerpt(dict(values))}", where=where, fix='Write {"name": "chrf", ...}')
+        raise InputError(
+            f"found {excerpt(dict(values))}", where=where, fix='Write {"name": "chrf", ...}'
+        )
     return load_metric(name, **{str(key): value for key, value in values.items() if key != "name"})
 
 
@@ -151,7 +169,10 @@ def _made(call: Call) -> Utility:
     if isinstance(found, type) and issubclass(found, Metric):
         return build(found, {**fixed, **call.settings})
     if isinstance(found, type) or not callable(found):
-        raise InputError(f"{call.name!r} is not a metric", fix="Give a subclass of discorank.Metric or a function")
+        raise InputError(
+            f"{call.name!r} is not a metric",
+            fix="Give a subclass of discorank.Metric or a function",
+        )
     if call.settings:
         raise InputError(f"{call.name} is a function and has no settings", where="metric")
     plain = Function(found)
@@ -171,6 +192,8 @@ def _object(name: str) -> Any:
         raise
     except Exception as error:  # another's module may raise anything
         raise ModelLoadError(
-            f"{type(error).__name__}: {error}", where=f"metric {name!r}", fix="Is its package installed?"
+            f"{type(error).__name__}: {error}",
+            where=f"metric {name!r}",
+            fix="Is its package installed?",
         ) from error
     return found

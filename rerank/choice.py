@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..metrics.errors import InputError, excerpt
-from ..metrics.reps import FloatArray, IntArray
-from ..metrics.texts import Text
+from ..metrics.representations import FloatArray, IntArray
+from ..metrics.text.texts import Text
 from .lists import NOTHING, Candidate, CandidateList
 
 TIE = 1e-9
@@ -98,7 +98,9 @@ class Distinct:
         return np.asarray(np.bincount(self.of, weights, minlength=len(self)), np.float64)
 
 
-def candidate_weights(candidates: Sequence[Candidate], how: str, temperature: float, where: str) -> FloatArray:
+def candidate_weights(
+    candidates: Sequence[Candidate], how: str, temperature: float, where: str
+) -> FloatArray:
     """The weight of every candidate as a pseudo-reference, [N].
 
     "uniform": 1 each. "logprob": exp(logprob / temperature), once per distinct (text, logprob), so that a list of
@@ -109,7 +111,11 @@ def candidate_weights(candidates: Sequence[Candidate], how: str, temperature: fl
     """
     if how == "uniform":
         return np.ones(len(candidates))
-    weights = _logprob_weights(candidates, temperature, where) if how == "logprob" else _field(candidates, how, where)
+    weights = (
+        _logprob_weights(candidates, temperature, where)
+        if how == "logprob"
+        else _field(candidates, how, where)
+    )
     if not weights.sum() > 0:
         raise InputError(f"all {how} weights are 0", where=where, fix='Use weights="uniform"')
     return weights
@@ -118,7 +124,9 @@ def candidate_weights(candidates: Sequence[Candidate], how: str, temperature: fl
 def _logprob_weights(candidates: Sequence[Candidate], temperature: float, where: str) -> FloatArray:
     for i, candidate in enumerate(candidates):
         if candidate.logprob is None:
-            raise InputError("no logprob", where=f"{where}[{i}]", fix='Give it, or use weights="uniform"')
+            raise InputError(
+                "no logprob", where=f"{where}[{i}]", fix='Give it, or use weights="uniform"'
+            )
     values = np.array([candidate.logprob for candidate in candidates])
     seen: set[tuple[Text, float | None]] = set()
     new = np.ones(len(candidates), bool)
@@ -127,16 +135,24 @@ def _logprob_weights(candidates: Sequence[Candidate], temperature: float, where:
         new[i] = pair not in seen
         seen.add(pair)
     best = values.max()
-    scaled = (values - best if isfinite(best) else np.where(values == best, -np.inf, values)) / temperature
+    scaled = (
+        values - best if isfinite(best) else np.where(values == best, -np.inf, values)
+    ) / temperature
     return np.where(new, np.exp(scaled), 0.0)
 
 
 def _field(candidates: Sequence[Candidate], how: str, where: str) -> FloatArray:
     name = how.removeprefix("field:")
-    values = [number_field(candidate, name, f"{where}[{i}]") for i, candidate in enumerate(candidates)]
+    values = [
+        number_field(candidate, name, f"{where}[{i}]") for i, candidate in enumerate(candidates)
+    ]
     if min(values) < 0:
         at = int(np.argmin(values))
-        raise InputError(f"weight {values[at]} is negative", where=f"{where}[{at}].{name}", fix="Weights are >= 0")
+        raise InputError(
+            f"weight {values[at]} is negative",
+            where=f"{where}[{at}].{name}",
+            fix="Weights are >= 0",
+        )
     return np.array(values)
 
 
@@ -160,7 +176,9 @@ def finite(value: object) -> float | None:
         return None
 
 
-def expected_utility(u: FloatArray, weights: FloatArray, own: FloatArray | None = None) -> FloatArray:
+def expected_utility(
+    u: FloatArray, weights: FloatArray, own: FloatArray | None = None
+) -> FloatArray:
     """Expectations [H] of utilities [H, R] under weights [R] of any positive scale.
 
     With `own` [H], the matrix is square and that much of a row's own column is left out, u(i, i) counting
@@ -210,7 +228,9 @@ def choose(
             continue
         placed.add(text)
         value = float(values[index])
-        places.append(Place(index, counts[text], value if isfinite(value) else None, distinct.texts[text]))
+        places.append(
+            Place(index, counts[text], value if isfinite(value) else None, distinct.texts[text])
+        )
         if len(places) >= max(2, wanted):
             break
     if places[0].utility is None and len(distinct) - len(left_out) > 1:
@@ -218,7 +238,15 @@ def choose(
     gap = None
     if len(places) > 1 and places[0].utility is not None and places[1].utility is not None:
         gap = max(0.0, places[0].utility - places[1].utility)
-    return Ranking(record.id, tuple(places[:wanted]), gap, record.candidates, tuple(flags), record.extra, matrix)
+    return Ranking(
+        record.id,
+        tuple(places[:wanted]),
+        gap,
+        record.candidates,
+        tuple(flags),
+        record.extra,
+        matrix,
+    )
 
 
 def in_order(expected: FloatArray) -> Iterator[int]:

@@ -11,7 +11,7 @@ from math import inf, isfinite, isnan
 from typing import Any
 
 from ..metrics.errors import InputError, excerpt
-from ..metrics.texts import Document, Text
+from ..metrics.text.texts import Document, Text
 
 NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
@@ -64,13 +64,24 @@ class CandidateList:
         for name in ("candidates", "pseudo_references"):
             for i, candidate in enumerate(getattr(self, name)):
                 if not isinstance(candidate, Candidate):
-                    raise InputError(f"found {_kind(candidate)}, expected a Candidate", where=f"{name}[{i}]")
+                    raise InputError(
+                        f"found {_kind(candidate)}, expected a Candidate", where=f"{name}[{i}]"
+                    )
         if not self.candidates:
             raise InputError("no candidates, expected at least one", where="candidates")
 
 
 _KEYS = frozenset(
-    {"id", "candidates", "source", "document", "position", "pseudo_references", "references", "context_only"}
+    {
+        "id",
+        "candidates",
+        "source",
+        "document",
+        "position",
+        "pseudo_references",
+        "references",
+        "context_only",
+    }
 )
 
 
@@ -98,7 +109,9 @@ def _read_list(data: Any) -> CandidateList:
     extra = {key: value for key, value in data.items() if key not in _KEYS}
     for key, value in extra.items():
         if key in OUTPUT_KEYS:
-            raise InputError("is a key that decoding writes", where=key, fix="Give the input's key another name")
+            raise InputError(
+                "is a key that decoding writes", where=key, fix="Give the input's key another name"
+            )
         _check_json(value, key)
     source = data.get("source")
     return CandidateList(
@@ -140,7 +153,9 @@ def write_list(record: CandidateList) -> dict[str, Any]:
 def _written(candidate: Candidate) -> Any:
     row: dict[str, Any] = {"text": plain(candidate.text)}
     if isinstance(candidate.text, Document):
-        row |= {key: value for key in ANNOTATIONS if (value := getattr(candidate.text, key)) is not None}
+        row |= {
+            key: value for key in ANNOTATIONS if (value := getattr(candidate.text, key)) is not None
+        }
     if "rst" in row:
         row["rst"] = _written_tree(row["rst"])
     if candidate.logprob is not None:
@@ -152,7 +167,11 @@ def _written(candidate: Candidate) -> Any:
 def _written_tree(tree: Any) -> Any:
     if isinstance(tree, tuple):
         return list(tree)
-    return {"nuc": tree.nuc, "rel": tree.rel, "children": [_written_tree(child) for child in tree.children]}
+    return {
+        "nuc": tree.nuc,
+        "rel": tree.rel,
+        "children": [_written_tree(child) for child in tree.children],
+    }
 
 
 def _candidates(data: Mapping[str, Any], key: str) -> tuple[Candidate, ...]:
@@ -172,7 +191,9 @@ def read_candidate(value: Any, where: str) -> Candidate:
         return Candidate(_text(value, where))
     if "text" not in value:
         raise InputError("no text", where=where, fix='A candidate is a string or {"text": ...}')
-    text = _text(value["text"], f"{where}.text", {key: value[key] for key in ANNOTATIONS if key in value})
+    text = _text(
+        value["text"], f"{where}.text", {key: value[key] for key in ANNOTATIONS if key in value}
+    )
     fields = {key: v for key, v in value.items() if key not in ("text", "logprob", *ANNOTATIONS)}
     for key, v in fields.items():
         _check_json(v, f"{where}.{key}")
@@ -185,9 +206,17 @@ def _text(value: Any, where: str, annotations: Mapping[str, Any] = NOTHING) -> T
     if isinstance(value, Document):
         return value
     if isinstance(value, str):
-        raise InputError(f"{sorted(annotations)} beside a plain text", where=where, fix="Give its sentences as array")
-    if not isinstance(value, list | tuple) or not all(isinstance(sentence, str) for sentence in value):
-        raise InputError(f"found {_kind(value)}, expected a string or an array of strings", where=where)
+        raise InputError(
+            f"{sorted(annotations)} beside a plain text",
+            where=where,
+            fix="Give its sentences as array",
+        )
+    if not isinstance(value, list | tuple) or not all(
+        isinstance(sentence, str) for sentence in value
+    ):
+        raise InputError(
+            f"found {_kind(value)}, expected a string or an array of strings", where=where
+        )
     try:
         return Document(tuple(value), **annotations)
     except InputError as error:
@@ -203,7 +232,9 @@ def _references(data: Mapping[str, Any]) -> tuple[Text, ...]:
     found = _candidates(data, "references")
     for i, reference in enumerate(found):
         if reference.fields or reference.logprob is not None:
-            raise InputError("found more than a text", where=f"references[{i}]", fix="Leave its other keys out")
+            raise InputError(
+                "found more than a text", where=f"references[{i}]", fix="Leave its other keys out"
+            )
     return tuple(reference.text for reference in found)
 
 
@@ -217,7 +248,9 @@ def _logprob(value: Any, where: str) -> float | None:
     except OverflowError:
         number = inf
     if isnan(number) or number == inf:
-        raise InputError(f"found {number}, expected a natural log-probability (finite or -inf)", where=where)
+        raise InputError(
+            f"found {number}, expected a natural log-probability (finite or -inf)", where=where
+        )
     return number
 
 

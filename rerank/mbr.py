@@ -15,23 +15,34 @@ from typing import Annotated, Any, NamedTuple, Protocol, cast
 import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator
 
-from ..metrics.documents import is_joined
 from ..metrics.errors import DiscorankError, InputError, excerpt
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
-from ..metrics.reps import FloatArray, IntArray
-from ..metrics.settings import settings
-from ..metrics.texts import Context, Document, Text
+from ..metrics.representations import FloatArray, IntArray
+from ..metrics.spec.checked_settings import settings
+from ..metrics.text.by_sentence import is_joined
+from ..metrics.text.texts import Context, Document, Text
 from .choice import Distinct, Ranking, candidate_weights, choose
-from .engine import Engine, LocalEngine, Result, Task
+from .engines.local import Engine, LocalEngine, Result, Task
 from .lists import Candidate, CandidateList, read_list
 from .prior import STRENGTH, Prior, check_strength, load_prior
-from .scheduler import Accept, Outcome, Program, Scheduler, Strategy, StrategySetting, accept_all, resolve
+from .scheduler import (
+    Accept,
+    Outcome,
+    Program,
+    Scheduler,
+    Strategy,
+    StrategySetting,
+    accept_all,
+    resolve,
+)
 
 
 def _weights(name: str) -> str:
     if name not in ("uniform", "logprob") and not (name.startswith("field:") and name != "field:"):
-        raise InputError(f"found {name!r}", where="weights", fix='"uniform", "logprob" or "field:NAME"')
+        raise InputError(
+            f"found {name!r}", where="weights", fix='"uniform", "logprob" or "field:NAME"'
+        )
     return name
 
 
@@ -84,7 +95,9 @@ class MBRDecoder:
         resolve(self.strategy, self.width)
         check_strength(self.prior, self.prior_strength)
         if self.prior is not None and self.weights != "uniform":
-            found = f"weights {self.weights!r} beside a prior, which weighs pseudo-references itself"
+            found = (
+                f"weights {self.weights!r} beside a prior, which weighs pseudo-references itself"
+            )
             raise InputError(found, where="prior", fix="Give one of them")
 
     @property
@@ -127,7 +140,11 @@ class MBRDecoder:
             "weights": self.weights,
             "temperature": self.temperature,
             "self_pair": self.self_pair,
-            **({} if prior is None else {"prior": prior.digest, "prior_strength": self.prior_strength}),
+            **(
+                {}
+                if prior is None
+                else {"prior": prior.digest, "prior_strength": self.prior_strength}
+            ),
         }
 
     @property
@@ -149,7 +166,9 @@ class MBRDecoder:
         self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
-        return Scheduler(self.program, engine, self.resolved_strategy, self.width, accept).run(records)
+        return Scheduler(self.program, engine, self.resolved_strategy, self.width, accept).run(
+            records
+        )
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
@@ -158,7 +177,9 @@ class MBRDecoder:
         if self._shortlist is not None and len(distinct) > self.top_k:
             result = yield self._task(self._shortlist, record, distinct, kept, context)
             flags = (*flags, *result.flags)
-            best = choose(record, total(self._shortlist, result)[distinct.of], self.top_k, distinct=distinct).ranking
+            best = choose(
+                record, total(self._shortlist, result)[distinct.of], self.top_k, distinct=distinct
+            ).ranking
             kept = np.unique([distinct.of[place.index] for place in best])
             flags = (*flags, "shortlisted")
         found, flags, matrix = yield from self.valued(record, distinct, kept, context, flags)
@@ -168,24 +189,42 @@ class MBRDecoder:
         return choose(record, values[distinct.of], self.nbest, flags, matrix, distinct, left_out)
 
     def valued(
-        self, record: CandidateList, distinct: Distinct, kept: IntArray, context: Context, flags: tuple[str, ...]
+        self,
+        record: CandidateList,
+        distinct: Distinct,
+        kept: IntArray,
+        context: Context,
+        flags: tuple[str, ...],
     ) -> Generator[Task, Result, Valued]:
         """Expected utilities of the kept ones of a list's distinct texts, without a shortlist."""
         task = self._task(self._utility, record, distinct, kept, context)
-        if any(is_joined(part, c) for (_, part), c in zip(self._utility.parts, task.comparisons, strict=True)):
+        if any(
+            is_joined(part, c)
+            for (_, part), c in zip(self._utility.parts, task.comparisons, strict=True)
+        ):
             flags = (*flags, "joined")
         result = yield task._replace(keep_matrix=self.keep_matrix)
         flags = (*flags, *(flag for flag in result.flags if flag not in flags))
         return Valued(total(self._utility, result), flags, total_matrix(self._utility, result))
 
     def _task(
-        self, metric: Utility, record: CandidateList, distinct: Distinct, kept: IntArray, context: Context
+        self,
+        metric: Utility,
+        record: CandidateList,
+        distinct: Distinct,
+        kept: IntArray,
+        context: Context,
     ) -> Task:
         """The kept texts against the list's pseudo-references."""
         hypotheses = tuple(distinct.texts[i] for i in kept.tolist())
         references, weights, own = self._pseudo_references(record, distinct, kept)
         comparisons = tuple(
-            part.comparison(hypotheses, references or hypotheses, record.source, context.last(part.reads.context))
+            part.comparison(
+                hypotheses,
+                references or hypotheses,
+                record.source,
+                context.last(part.reads.context),
+            )
             for _, part in metric.parts
         )
         return Task(record.id, metric, comparisons, weights, None if self.self_pair else own)
@@ -196,7 +235,9 @@ class MBRDecoder:
         """Distinct pseudo-references (none: the kept candidates), their weights [R], and the self weights [H]."""
         if self.oracle:
             if not record.references:
-                raise InputError("no references", where="references", fix="An oracle decides against references")
+                raise InputError(
+                    "no references", where="references", fix="An oracle decides against references"
+                )
             pool = Distinct([Candidate(text) for text in record.references])
             return pool.texts, pool.pooled(np.ones(len(record.references))), None
         if record.pseudo_references:
@@ -206,7 +247,11 @@ class MBRDecoder:
         weights = self._weighed(record.candidates, "candidates")
         pooled = distinct.pooled(weights)[kept]
         if not pooled.sum() > 0:
-            raise InputError("all weights of the shortlisted candidates are 0", where="candidates", fix="Raise top_k")
+            raise InputError(
+                "all weights of the shortlisted candidates are 0",
+                where="candidates",
+                fix="Raise top_k",
+            )
         return (), pooled, weights[distinct.first][kept]
 
     def _weighed(self, pool: Sequence[Candidate], where: str) -> FloatArray:
@@ -274,11 +319,15 @@ def _named(number: int, given: Any) -> tuple[str, CandidateList | DiscorankError
         return f"list {record.id!r}", record
     except DiscorankError as error:
         identity = given.get("id") if isinstance(given, Mapping) else None
-        return (f"list {identity!r}" if isinstance(identity, str) else f"list number {number}"), error
+        return (
+            f"list {identity!r}" if isinstance(identity, str) else f"list number {number}"
+        ), error
 
 
 def decode(
-    candidates: Sequence[Any] | CandidateList | Mapping[str, Any], utility: MetricLike, **settings: Any
+    candidates: Sequence[Any] | CandidateList | Mapping[str, Any],
+    utility: MetricLike,
+    **settings: Any,
 ) -> Ranking:
     """The decision for one list, with all its places.
 
@@ -296,8 +345,14 @@ def decode(
     if isinstance(candidates, CandidateList | Mapping):
         return next(decoder.decode([candidates]))
     if isinstance(candidates, str | Document) or not isinstance(candidates, Sequence):
-        raise InputError(f"found {excerpt(candidates)}", where="candidates", fix="Give a list of texts")
-    given = {"candidates": candidates, **data, "source": [data["source"]] if "source" in data else []}
+        raise InputError(
+            f"found {excerpt(candidates)}", where="candidates", fix="Give a list of texts"
+        )
+    given = {
+        "candidates": candidates,
+        **data,
+        "source": [data["source"]] if "source" in data else [],
+    }
     for name, texts in given.items():
         for i, text in enumerate(texts if isinstance(texts, list | tuple) else ()):
             if isinstance(text, list | tuple):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..metrics.errors import InputError, excerpt, unknown
-from ..metrics.reps import FloatArray
+from ..metrics.representations import FloatArray
 from .choice import finite
 from .lists import Candidate, CandidateList
 
@@ -74,7 +74,9 @@ class Prior:
     documents: int
     inputs: str
 
-    def weights(self, systems: Sequence[str], strength: float, where: str = "candidates") -> FloatArray:
+    def weights(
+        self, systems: Sequence[str], strength: float, where: str = "candidates"
+    ) -> FloatArray:
         """The weights [N] of texts of some systems, 1 for the best of them.
 
         Raises:
@@ -89,9 +91,13 @@ class Prior:
         if not strength:
             return np.ones(len(gaps))
         with np.errstate(over="ignore"):  # what is infinitely worse weighs nothing
-            return np.exp(-strength * (gaps / self.sigma if self.sigma else np.where(gaps > 0, np.inf, 0.0)))
+            return np.exp(
+                -strength * (gaps / self.sigma if self.sigma else np.where(gaps > 0, np.inf, 0.0))
+            )
 
-    def of_candidates(self, candidates: Sequence[Candidate], strength: float, where: str) -> FloatArray:
+    def of_candidates(
+        self, candidates: Sequence[Candidate], strength: float, where: str
+    ) -> FloatArray:
         """The weights [N] of candidates by their field ``system``.
 
         Raises:
@@ -103,7 +109,9 @@ class Prior:
             if not isinstance(name, str):
                 found = excerpt(name) if "system" in candidate.fields else "nothing"
                 fix = "A prior goes by the system of every candidate"
-                raise InputError(f"found {found}, expected a name", where=f"{where}[{i}].system", fix=fix)
+                raise InputError(
+                    f"found {found}, expected a name", where=f"{where}[{i}].system", fix=fix
+                )
             names.append(name)
         return self.weights(names, strength, where)
 
@@ -117,11 +125,15 @@ class Prior:
         pseudo_references = self._written(record.pseudo_references, strength, "pseudo_references")
         return replace(record, candidates=candidates, pseudo_references=pseudo_references)
 
-    def _written(self, pool: Sequence[Candidate], strength: float, where: str) -> tuple[Candidate, ...]:
+    def _written(
+        self, pool: Sequence[Candidate], strength: float, where: str
+    ) -> tuple[Candidate, ...]:
         weights = self.of_candidates(pool, strength, where).tolist()
         for i, candidate in enumerate(pool):
             if FIELD in candidate.fields:
-                raise InputError("is there already", where=f"{where}[{i}].{FIELD}", fix="Leave it or --prior out")
+                raise InputError(
+                    "is there already", where=f"{where}[{i}].{FIELD}", fix="Leave it or --prior out"
+                )
         pairs = zip(pool, weights, strict=True)
         return tuple(replace(one, fields={**one.fields, FIELD: weight}) for one, weight in pairs)
 
@@ -132,8 +144,17 @@ class Prior:
 
     def as_json(self) -> dict[str, Any]:
         """The file's content; `read_prior` is the inverse."""
-        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "systems"}
-        return {"kind": KIND, "format": FORMAT, **own, "systems": {name: asdict(one) for name, one in self.systems}}
+        own = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name != "systems"
+        }
+        return {
+            "kind": KIND,
+            "format": FORMAT,
+            **own,
+            "systems": {name: asdict(one) for name, one in self.systems},
+        }
 
 
 def load_prior(spec: Prior | str | Path | None) -> Prior | None:
@@ -158,7 +179,11 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
 def check_strength(prior: object, strength: float) -> None:
     """Raises InputError for a strength, other than the default, without a prior."""
     if prior is None and strength != STRENGTH:
-        raise InputError(f"{strength:g} without a prior", where="prior_strength", fix="Give --prior, or leave it out")
+        raise InputError(
+            f"{strength:g} without a prior",
+            where="prior_strength",
+            fix="Give --prior, or leave it out",
+        )
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -177,10 +202,14 @@ def read_prior(data: Any, where: str = "prior") -> Prior:
         InputError: a key is missing or unknown, or a value of the wrong type or out of range; `where` names it.
     """
     if not isinstance(data, Mapping) or data.get("kind") != KIND or data.get("format") != FORMAT:
-        raise InputError(f"found {excerpt(data)}, expected a prior of format {FORMAT}", where=where, fix=_FIX)
+        raise InputError(
+            f"found {excerpt(data)}, expected a prior of format {FORMAT}", where=where, fix=_FIX
+        )
     systems = data.get("systems")
     if not isinstance(systems, Mapping) or not systems:
-        raise InputError(f"found {excerpt(systems)}, expected systems", where=f"{where}: systems", fix=_FIX)
+        raise InputError(
+            f"found {excerpt(systems)}, expected systems", where=f"{where}: systems", fix=_FIX
+        )
     values = {key: value for key, value in data.items() if key not in ("kind", "format", "systems")}
     checked = _checked(Prior, {"systems": None, **values}, where)
     read = [
@@ -199,8 +228,13 @@ def _checked(kind: Any, given: Any, where: str) -> dict[str, Any]:
     names = [field.name for field in fields(kind)]
     if not isinstance(given, Mapping) or set(given) != set(names):
         found = sorted(set(names) ^ set(given)) if isinstance(given, Mapping) else excerpt(given)
-        raise InputError(f"missing or unknown: {found}", where=where, fix=f"Keys: {', '.join(names)}")
-    return {name: given[name] if name == "systems" else _value(name, given[name], f"{where}.{name}") for name in names}
+        raise InputError(
+            f"missing or unknown: {found}", where=where, fix=f"Keys: {', '.join(names)}"
+        )
+    return {
+        name: given[name] if name == "systems" else _value(name, given[name], f"{where}.{name}")
+        for name in names
+    }
 
 
 def _value(name: str, value: Any, where: str) -> Any:
@@ -212,5 +246,7 @@ def _value(name: str, value: Any, where: str) -> Any:
     if value is None and name == "effect":
         return None
     if number is None or (name not in _ANY_SIGN and number < 0) or (name in _COUNTS and number % 1):
-        raise InputError(f"found {excerpt(value)}, expected a number in its range", where=where, fix=_FIX)
+        raise InputError(
+            f"found {excerpt(value)}, expected a number in its range", where=where, fix=_FIX
+        )
     return int(number) if name in _COUNTS else number

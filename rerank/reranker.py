@@ -16,14 +16,23 @@ from pydantic import Field, PlainValidator
 from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.mixture import Mix, Utility
 from ..metrics.registry import load_metric, names
-from ..metrics.reps import FloatArray
-from ..metrics.settings import settings
-from ..metrics.texts import Context
+from ..metrics.representations import FloatArray
+from ..metrics.spec.checked_settings import settings
+from ..metrics.text.texts import Context
 from .choice import Distinct, Ranking, choose, finite, number_field
-from .engine import Engine, Task
+from .engines.local import Engine, Task
 from .lists import CandidateList
 from .mbr import MBRDecoder, decide_all
-from .scheduler import Accept, Outcome, Program, Scheduler, Strategy, StrategySetting, accept_all, resolve
+from .scheduler import (
+    Accept,
+    Outcome,
+    Program,
+    Scheduler,
+    Strategy,
+    StrategySetting,
+    accept_all,
+    resolve,
+)
 
 PLAIN = ("logprob", "logprob/length", "length")
 EXPECTED = "expected"
@@ -34,15 +43,23 @@ Feature = str | Utility
 
 def _weighted(features: Any) -> tuple[tuple[Feature, float], ...]:
     """Checked (plain name or metric, weight) pairs from a mapping."""
-    if isinstance(features, tuple) and features and all(isinstance(pair, tuple) for pair in features):
+    if (
+        isinstance(features, tuple)
+        and features
+        and all(isinstance(pair, tuple) for pair in features)
+    ):
         features = dict(features)  # as `dataclasses.replace` hands them back
     if not isinstance(features, Mapping) or not features:
-        raise InputError(f"found {excerpt(features)}", where="features", fix='Write {"logprob": 1.0, ...}')
+        raise InputError(
+            f"found {excerpt(features)}", where="features", fix='Write {"logprob": 1.0, ...}'
+        )
     pairs = []
     for given, weight in features.items():
         number = finite(weight)
         if number is None:
-            raise InputError(f"weight {excerpt(weight)}", where=f"feature {given!r}", fix="Give a finite number")
+            raise InputError(
+                f"weight {excerpt(weight)}", where=f"feature {given!r}", fix="Give a finite number"
+            )
         pairs.append((feature_of(given), number))
     return tuple(pairs)
 
@@ -82,7 +99,9 @@ class Reranker:
         decoder: what "expected" is of: its utility, weights, prior, self pair; nothing else of it counts.
     """
 
-    features: Annotated[Mapping[Any, float] | tuple[tuple[Feature, float], ...], PlainValidator(_weighted)]
+    features: Annotated[
+        Mapping[Any, float] | tuple[tuple[Feature, float], ...], PlainValidator(_weighted)
+    ]
     normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
@@ -95,7 +114,9 @@ class Reranker:
             raise InputError(f"{found} alone", where="features", fix=fix)
         if self.decoder is not None and (self.decoder.oracle or self.decoder.shortlist is not None):
             raise InputError(
-                "an oracle or a shortlist", where="decoder", fix="Leave it out: rerank has every candidate"
+                "an oracle or a shortlist",
+                where="decoder",
+                fix="Leave it out: rerank has every candidate",
             )
         resolve(self.strategy, self.width)
 
@@ -145,7 +166,9 @@ class Reranker:
         self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
-        return Scheduler(self.program, engine, self.resolved_strategy, self.width, accept).run(records)
+        return Scheduler(self.program, engine, self.resolved_strategy, self.width, accept).run(
+            records
+        )
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
@@ -170,7 +193,9 @@ class Reranker:
             flags = (*flags, *(flag for flag in result.flags if flag not in flags))
             rows = iter(result.values)
             for metric in metrics:
-                value = sum(weight * part.utility_sign * next(rows) for weight, part in metric.parts)
+                value = sum(
+                    weight * part.utility_sign * next(rows) for weight, part in metric.parts
+                )
                 columns[metric] = np.asarray(value)[distinct.of]
         scores = np.zeros(len(record.candidates))
         for feature, weight in self._features:
@@ -195,11 +220,15 @@ def _plain_feature(name: str, record: CandidateList) -> FloatArray:
         return lengths
     if name.startswith("field:"):
         field = name.removeprefix("field:")
-        found = [number_field(c, field, f"candidates[{i}]") for i, c in enumerate(record.candidates)]
+        found = [
+            number_field(c, field, f"candidates[{i}]") for i, c in enumerate(record.candidates)
+        ]
         return np.array(found)
     for i, candidate in enumerate(record.candidates):
         if candidate.logprob is None:
-            raise InputError("no logprob", where=f"candidates[{i}]", fix=f"Leave the feature {name!r} out")
+            raise InputError(
+                "no logprob", where=f"candidates[{i}]", fix=f"Leave the feature {name!r} out"
+            )
     values = np.array([candidate.logprob for candidate in record.candidates], float)
     return values if name == "logprob" else values / np.maximum(lengths, 1)
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from ..metrics.errors import DiscorankError, InputError
-from ..metrics.texts import NO_CONTEXT, Context, Document, Text
+from ..metrics.text.texts import NO_CONTEXT, Context, Document, Text
 from .choice import Ranking
-from .engine import Engine, Result, Task
+from .engines.local import Engine, Result, Task
 from .lists import CandidateList
 
 WINDOW_RECORDS = 4096
@@ -103,7 +103,13 @@ class Scheduler:
         width: int = 0,
         accept: Accept = accept_all,
     ) -> None:
-        self.decide, self.engine, self.strategy, self.width, self.accept = decide, engine, strategy, width, accept
+        self.decide, self.engine, self.strategy, self.width, self.accept = (
+            decide,
+            engine,
+            strategy,
+            width,
+            accept,
+        )
         self.open: deque[_Job] = deque()
         self.characters = 0
         self.running: dict[int, _Job] = {}
@@ -157,10 +163,18 @@ class Scheduler:
             self._admit(*pair)
 
     def _has_room(self) -> bool:
-        return not self.open or (len(self.open) < WINDOW_RECORDS and self.characters < WINDOW_CHARACTERS)
+        return not self.open or (
+            len(self.open) < WINDOW_RECORDS and self.characters < WINDOW_CHARACTERS
+        )
 
     def _admit(self, tag: Any, given: CandidateList | Decided | DiscorankError) -> None:
-        record = given.record if isinstance(given, Decided) else None if isinstance(given, DiscorankError) else given
+        record = (
+            given.record
+            if isinstance(given, Decided)
+            else None
+            if isinstance(given, DiscorankError)
+            else given
+        )
         if record is None:
             self.broken = True
             if isinstance(given, DiscorankError):
@@ -171,7 +185,12 @@ class Scheduler:
         if isinstance(given, Decided):
             _cut(lane, record, broken)
             chosen = self.strategy != "one-best"
-            self._extend(lane, record, given.text if chosen else record.candidates[0].text, given.failed and chosen)
+            self._extend(
+                lane,
+                record,
+                given.text if chosen else record.candidates[0].text,
+                given.failed and chosen,
+            )
             lane.was_cut &= record.context_only or (given.failed and chosen)
             return
         job = _Job(tag, record, _characters(record), broken)
@@ -190,7 +209,11 @@ class Scheduler:
 
     def _lane_of(self, record: CandidateList) -> _Lane:
         """The lane of the record's document; documents are adjacent, so one is enough."""
-        if self.strategy == "independent" or record.document is None or record.document != self.document:
+        if (
+            self.strategy == "independent"
+            or record.document is None
+            or record.document != self.document
+        ):
             self.document, self.lane = record.document, _Lane()
         return self.lane
 
@@ -285,6 +308,10 @@ def _is_whole(record: CandidateList) -> bool:
 def _cut(lane: _Lane, record: CandidateList, broken: bool) -> None:
     """Empties the lane if the record does not stand right behind the last one, or a broken line came between."""
     known = lane.position is not None and record.position is not None
-    jump = record.position != (lane.position or 0) + 1 if known else broken and lane.context != NO_CONTEXT
+    jump = (
+        record.position != (lane.position or 0) + 1
+        if known
+        else broken and lane.context != NO_CONTEXT
+    )
     if jump:
         lane.context, lane.lent, lane.was_cut = NO_CONTEXT, 0, True

@@ -18,7 +18,7 @@ from ...metrics.registry import MetricLike
 from ...rerank.choice import Ranking
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.mbr import MBRDecoder
-from ..generating import Prompt
+from ..generation.generator import Prompt
 from .task import allow_arguments
 
 SENTENCES_AT_ONCE = 32  # fairseq makes one batch of what it is handed
@@ -70,7 +70,12 @@ def translate(
 
 
 def candidate_lists(
-    hub: Any, texts: Iterable[str | Prompt], num_candidates: int = 16, *, seed: int | None = None, **generation: Any
+    hub: Any,
+    texts: Iterable[str | Prompt],
+    num_candidates: int = 16,
+    *,
+    seed: int | None = None,
+    **generation: Any,
 ) -> Iterator[CandidateList]:
     """The hypotheses for every text, in order, streamed; a text without an id of its own is called ``0``, ``1``, ...
 
@@ -86,16 +91,25 @@ def candidate_lists(
     """
     if num_candidates < 1:
         raise InputError(f"found {num_candidates}, expected at least 1", where="num_candidates")
-    prompts = (given if isinstance(given, Prompt) else Prompt(str(i), given) for i, given in enumerate(texts))
+    prompts = (
+        given if isinstance(given, Prompt) else Prompt(str(i), given)
+        for i, given in enumerate(texts)
+    )
     for number in count():
         batch = list(islice(prompts, SENTENCES_AT_ONCE))
         if not batch:
             return
-        yield from _batch(hub, batch, num_candidates, None if seed is None else seed + number, generation)
+        yield from _batch(
+            hub, batch, num_candidates, None if seed is None else seed + number, generation
+        )
 
 
 def _batch(
-    hub: Any, batch: list[Prompt], num_candidates: int, seed: int | None, generation: Mapping[str, Any]
+    hub: Any,
+    batch: list[Prompt],
+    num_candidates: int,
+    seed: int | None,
+    generation: Mapping[str, Any],
 ) -> Iterator[CandidateList]:
     import torch
 
@@ -106,7 +120,9 @@ def _batch(
         found = hub.generate(tokens, beam=num_candidates, **{"nbest": num_candidates, **generation})
     if len(found) != len(batch):
         raise InputError(
-            f"{len(found)} lists for {len(batch)} texts", where="fairseq", fix="Leave skip_invalid_size_inputs out"
+            f"{len(found)} lists for {len(batch)} texts",
+            where="fairseq",
+            fix="Leave skip_invalid_size_inputs out",
         )
     for prompt, hypotheses in zip(batch, found, strict=True):
         record = prompt.with_candidates([_candidate(hub, hypothesis) for hypothesis in hypotheses])

@@ -16,16 +16,25 @@ from typing import Any, Optional
 
 from ...metrics.errors import InputError
 from ...rerank.lists import Candidate, CandidateList
-from .choosing import Chooser, read_decider
+from .nbest_order import Chooser, read_decider
 
 TASK = "discorank_translation"
 # fairseq does not know X | None
 _TEXT: Any = Optional[str]  # noqa: UP045
 _NUMBER: Any = Optional[int]  # noqa: UP045
 _OPTIONS: Mapping[str, tuple[Any, str]] = {
-    "discorank_utility": (_TEXT, "metric whose expected utility orders the hypotheses, such as chrf"),
-    "discorank_config": (_TEXT, "YAML file with the settings of an MBRDecoder or a Reranker instead"),
-    "discorank_keep": (_NUMBER, "how many distinct hypotheses are kept; all, copies too, if not given"),
+    "discorank_utility": (
+        _TEXT,
+        "metric whose expected utility orders the hypotheses, such as chrf",
+    ),
+    "discorank_config": (
+        _TEXT,
+        "YAML file with the settings of an MBRDecoder or a Reranker instead",
+    ),
+    "discorank_keep": (
+        _NUMBER,
+        "how many distinct hypotheses are kept; all, copies too, if not given",
+    ),
     "discorank_post_process": (_TEXT, "the value of --post-process; none for whole words"),
 }
 
@@ -38,9 +47,16 @@ def register() -> type:
     allow_arguments()
     if TASK in TASK_REGISTRY:
         return TASK_REGISTRY[TASK]  # type: ignore[no-any-return]
-    options = [(name, kind, field(default=None, metadata={"help": about})) for name, (kind, about) in _OPTIONS.items()]
+    options = [
+        (name, kind, field(default=None, metadata={"help": about}))
+        for name, (kind, about) in _OPTIONS.items()
+    ]
     config = make_dataclass("DiscorankTranslationConfig", options, bases=(TranslationConfig,))
-    task = type("DiscorankTranslationTask", (ChoosingTask, TranslationTask), {"__doc__": ChoosingTask.__doc__})
+    task = type(
+        "DiscorankTranslationTask",
+        (ChoosingTask, TranslationTask),
+        {"__doc__": ChoosingTask.__doc__},
+    )
     return register_task(TASK, dataclass=config)(task)  # type: ignore[no-any-return]
 
 
@@ -69,7 +85,9 @@ class ChoosingTask:
         self._decoders = (super().build_bpe(args), self._decoders[1])  # type: ignore[misc]
         return self._decoders[0]
 
-    def inference_step(self, generator: Any, models: Any, sample: Any, *args: Any, **kwargs: Any) -> list[list[Any]]:
+    def inference_step(
+        self, generator: Any, models: Any, sample: Any, *args: Any, **kwargs: Any
+    ) -> list[list[Any]]:
         """The hypotheses of every sentence of a batch, best first.
 
         Raises:
@@ -82,11 +100,16 @@ class ChoosingTask:
             for i, (hypotheses, source) in enumerate(zip(found, self._sources(sample), strict=True))
         ]
         orders = self._chooser.order(lists)
-        return [[hypotheses[i] for i in order] for hypotheses, order in zip(found, orders, strict=True)]
+        return [
+            [hypotheses[i] for i in order] for hypotheses, order in zip(found, orders, strict=True)
+        ]
 
     @cached_property
     def _chooser(self) -> Chooser:
-        return Chooser(read_decider(self.cfg.discorank_utility, self.cfg.discorank_config), self.cfg.discorank_keep)
+        return Chooser(
+            read_decider(self.cfg.discorank_utility, self.cfg.discorank_config),
+            self.cfg.discorank_keep,
+        )
 
     @cached_property
     def _post_process(self) -> str | None:
@@ -119,4 +142,6 @@ class ChoosingTask:
 
 
 def _has_subwords(dictionary: Any) -> bool:
-    return any(symbol.endswith("@@") or symbol.startswith("\u2581") for symbol in dictionary.symbols)
+    return any(
+        symbol.endswith("@@") or symbol.startswith("\u2581") for symbol in dictionary.symbols
+    )

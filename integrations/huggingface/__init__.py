@@ -4,8 +4,14 @@ rankings = huggingface.generate(model, tokenizer, texts, utility="chrf", num_can
 model.generate(**inputs, custom_generate=huggingface.custom_generate(tokenizer, "chrf", num_candidates=16, seed=3))
 """
 
-from .choosing import CustomGenerate, custom_generate, generate
 from .generator import HuggingFaceGenerator
+from .model_choice import CustomGenerate, custom_generate, generate
 from .settings import GenerationSettings
 
-__all__ = ["CustomGenerate", "GenerationSettings", "HuggingFaceGenerator", "custom_generate", "generate"]
+__all__ = [
+    "CustomGenerate",
+    "GenerationSettings",
+    "HuggingFaceGenerator",
+    "custom_generate",
+    "generate",
+]

@@ -19,7 +19,9 @@ def check_model(model: Any, tokenizer: Any) -> None:
         raise InputError(f"a {kind} generates no text", where="model", fix=fix)
     if model.config.is_encoder_decoder and model.generation_config.decoder_start_token_id is None:
         fix = "Set model.generation_config.decoder_start_token_id"
-        raise InputError(f"the {kind} does not know how its output begins", where="generation_config", fix=fix)
+        raise InputError(
+            f"the {kind} does not know how its output begins", where="generation_config", fix=fix
+        )
     if not callable(tokenizer) or not hasattr(tokenizer, "batch_decode"):
         found = type(tokenizer).__name__
         raise InputError(f"found {found}, expected a tokenizer of transformers", where="tokenizer")
@@ -49,7 +51,9 @@ def check_target(tokenizer: Any, config: Any) -> None:
         return
     codes = getattr(tokenizer, "lang_code_to_id", {}).values()
     if config.decoder_start_token_id not in codes:
-        raise InputError("the language to write in is not set", where="target_lang", fix="Give it, such as en_XX")
+        raise InputError(
+            "the language to write in is not set", where="target_lang", fix="Give it, such as en_XX"
+        )
 
 
 def check_config(config: Any) -> None:
@@ -73,8 +77,14 @@ def language_id(tokenizer: Any, code: str, where: str) -> int:
         return int(codes[code])
     found = tokenizer.convert_tokens_to_ids(code)
     if found is None or found == tokenizer.unk_token_id:
-        near = f"Such as {', '.join(sorted(codes)[:5])}" if codes else "See the tokenizer's special tokens"
-        raise InputError(f"the tokenizer does not know the language {code!r}", where=where, fix=near)
+        near = (
+            f"Such as {', '.join(sorted(codes)[:5])}"
+            if codes
+            else "See the tokenizer's special tokens"
+        )
+        raise InputError(
+            f"the tokenizer does not know the language {code!r}", where=where, fix=near
+        )
     return int(found)
 
 
@@ -92,7 +102,9 @@ def new_tokens(model: Any, config: Any, settings: GenerationSettings) -> int:
     if model.config.is_encoder_decoder and most is not None and limit >= most:
         if settings.max_new_tokens is None:
             return most - 1
-        raise InputError(f"found {limit}, the model has {most} positions", where="max_new_tokens", fix="Lower it")
+        raise InputError(
+            f"found {limit}, the model has {most} positions", where="max_new_tokens", fix="Lower it"
+        )
     return int(limit)
 
 
@@ -109,8 +121,12 @@ def check_length(model: Any, tokens: int, max_new_tokens: int) -> None:
     if most is None or needed <= most:
         return
     beside = "" if model.config.is_encoder_decoder else f" and {max_new_tokens} new ones"
-    fix = "Shorten it, set max_input_tokens to cut it" + (", or lower max_new_tokens" if beside else "")
-    raise InputError(f"{tokens} tokens{beside}, the model has {most} positions", where="text", fix=fix)
+    fix = "Shorten it, set max_input_tokens to cut it" + (
+        ", or lower max_new_tokens" if beside else ""
+    )
+    raise InputError(
+        f"{tokens} tokens{beside}, the model has {most} positions", where="text", fix=fix
+    )
 
 
 def check_ids(ids: Sequence[int], tokenizer: Any, generates_on: bool) -> None:
@@ -118,10 +134,18 @@ def check_ids(ids: Sequence[int], tokenizer: Any, generates_on: bool) -> None:
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     words = [token for token in ids if token not in special]
     if not words:
-        raise InputError("there is nothing to read", where="text", fix="Give a text that is not empty")
-    if len(words) > 1 and tokenizer.unk_token_id is not None and set(words) == {tokenizer.unk_token_id}:
+        raise InputError(
+            "there is nothing to read", where="text", fix="Give a text that is not empty"
+        )
+    if (
+        len(words) > 1
+        and tokenizer.unk_token_id is not None
+        and set(words) == {tokenizer.unk_token_id}
+    ):
         fix = "Load the tokenizer with from_pretrained from its folder; is it the model's?"
         raise InputError("the tokenizer knows none of the words", where="text", fix=fix)
     if generates_on and ids[-1] == tokenizer.eos_token_id:
         fix = "Load the tokenizer with add_eos_token=False"
-        raise InputError("the tokenizer ends the prompt, so that nothing can follow", where="text", fix=fix)
+        raise InputError(
+            "the tokenizer ends the prompt, so that nothing can follow", where="text", fix=fix
+        )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...metrics.batches import in_halves
+from ...metrics.execution.batches import in_halves
 from .sampling import CELLS, drawing, uniforms, warpers
 from .settings import Pool
 
@@ -120,7 +120,9 @@ class Decoding:
     def _beams(self, inputs: Sequence[Ids], size: int) -> list[list[list[int]]]:
         config = deepcopy(self.config)
         config.update(num_beams=size, num_return_sequences=size)
-        outputs = self._generated(self._given(inputs, list(range(len(inputs)))), config, self.processors)
+        outputs = self._generated(
+            self._given(inputs, list(range(len(inputs)))), config, self.processors
+        )
         return [outputs[start : start + size] for start in range(0, len(outputs), size)]
 
     def _given(self, inputs: Sequence[Ids], rows: list[int]) -> dict[str, Any]:
@@ -138,7 +140,9 @@ class Decoding:
             states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
             return BaseModelOutput(last_hidden_state=states[rows])
 
-    def _generated(self, given: dict[str, Any], config: Any, processors: list[Any]) -> list[list[int]]:
+    def _generated(
+        self, given: dict[str, Any], config: Any, processors: list[Any]
+    ) -> list[list[int]]:
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
@@ -151,8 +155,13 @@ class Decoding:
                 logits_processor=LogitsProcessorList(processors),
                 stopping_criteria=stopping,
             )
-            lengths = _lengths(found, start, stopping) if self.criteria else [found.shape[1]] * len(found)
-        return [self._cut(row[start:length]) for row, length in zip(found.tolist(), lengths, strict=True)]
+            lengths = (
+                _lengths(found, start, stopping) if self.criteria else [found.shape[1]] * len(found)
+            )
+        return [
+            self._cut(row[start:length])
+            for row, length in zip(found.tolist(), lengths, strict=True)
+        ]
 
     def _cut(self, tokens: list[int]) -> list[int]:
         """The tokens up to and with the first that ends them."""
@@ -163,13 +172,17 @@ class Decoding:
         """Whether an output came to its end before it became too long."""
         return not self.ends or (bool(tokens) and tokens[-1] in self.ends)
 
-    def log_probabilities(self, inputs: Sequence[Ids], outputs: Sequence[Sequence[Ids]]) -> list[list[float]]:
+    def log_probabilities(
+        self, inputs: Sequence[Ids], outputs: Sequence[Sequence[Ids]]
+    ) -> list[list[float]]:
         """Natural log-probability of every output [inputs][outputs] given its input, under the model as it is.
 
         The sum over its tokens, the end included where there is one, without temperature, cut or constraint. A first
         token that the configuration forces is given and does not count.
         """
-        work = list(dict.fromkeys((i, tuple(tokens)) for i, some in enumerate(outputs) for tokens in some))
+        work = list(
+            dict.fromkeys((i, tuple(tokens)) for i, some in enumerate(outputs) for tokens in some)
+        )
         work.sort(key=lambda pair: (len(inputs[pair[0]]), len(pair[1])))
         longest = max((len(tokens) + len(inputs[i]) for i, tokens in work), default=1)
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
@@ -182,20 +195,26 @@ class Decoding:
                 found.update(zip(part, values, strict=True))
         return [[found[i, tuple(tokens)] for tokens in some] for i, some in enumerate(outputs)]
 
-    def _scored(self, inputs: Sequence[Ids], work: Sequence[tuple[int, tuple[int, ...]]]) -> list[float]:
+    def _scored(
+        self, inputs: Sequence[Ids], work: Sequence[tuple[int, tuple[int, ...]]]
+    ) -> list[float]:
         """Log-probabilities of (input, output) pairs, one forward pass."""
         import torch
 
         begin = self.config.decoder_start_token_id
         heads = [[begin] if self.encodes else list(inputs[i]) for i, _ in work]
-        read, mask = self._padded([[*head, *tokens] for head, (_, tokens) in zip(heads, work, strict=True)], left=False)
+        read, mask = self._padded(
+            [[*head, *tokens] for head, (_, tokens) in zip(heads, work, strict=True)], left=False
+        )
         with torch.inference_mode():
             if self.encodes:
                 distinct = list(dict.fromkeys(i for i, _ in work))
                 ids, seen = self._padded([inputs[i] for i in distinct], left=False)
                 rows = [distinct.index(i) for i, _ in work]
                 states = self._encoded(ids, seen, rows)
-                out = self.model(encoder_outputs=states, attention_mask=seen[rows], decoder_input_ids=read)
+                out = self.model(
+                    encoder_outputs=states, attention_mask=seen[rows], decoder_input_ids=read
+                )
             else:
                 out = self.model(input_ids=read, attention_mask=mask)
             logits = out.logits[:, :-1].float()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
 from ...rerank.lists import Candidate
-from ..generating import Generated, Prompt
+from ..generation.generator import Generated, Prompt
 from .checks import (
     check_config,
     check_ids,
@@ -84,10 +84,14 @@ class HuggingFaceGenerator:
             config.eos_token_id = tokenizer.eos_token_id
         self.max_new_tokens = new_tokens(model, config, settings)
         padding = next(
-            i for i in (tokenizer.pad_token_id, config.pad_token_id, tokenizer.eos_token_id, 0) if i is not None
+            i
+            for i in (tokenizer.pad_token_id, config.pad_token_id, tokenizer.eos_token_id, 0)
+            if i is not None
         )
         at_once = settings.sequences_at_once
-        self.decoding = Decoding(model, config, self.max_new_tokens, padding, at_once, processors, criteria)
+        self.decoding = Decoding(
+            model, config, self.max_new_tokens, padding, at_once, processors, criteria
+        )
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -97,7 +101,9 @@ class HuggingFaceGenerator:
     @property
     def prompts_at_once(self) -> int:
         """Some batches, so that texts of one length come together."""
-        return max(1, BATCHES_AHEAD * self.settings.sequences_at_once // self.settings.num_candidates)
+        return max(
+            1, BATCHES_AHEAD * self.settings.sequences_at_once // self.settings.num_candidates
+        )
 
     def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
         """The candidate list of every prompt, or the error that stands for it, in the order of the prompts."""
@@ -127,10 +133,17 @@ class HuggingFaceGenerator:
             tokens = self.decoding.outputs(inputs, pool, self.settings.seed)
             flat = [output for outputs in tokens for output in outputs]
             texts = iter(self.tokenizer.batch_decode(flat, skip_special_tokens=True))
-            logprobs = self.decoding.log_probabilities(inputs, tokens) if self.settings.logprobs else None
+            logprobs = (
+                self.decoding.log_probabilities(inputs, tokens) if self.settings.logprobs else None
+            )
             ended = [[self.decoding.ended(output) for output in outputs] for outputs in tokens]
             found.append(
-                Outputs(tokens, [[next(texts).strip() for _ in outputs] for outputs in tokens], logprobs, ended)
+                Outputs(
+                    tokens,
+                    [[next(texts).strip() for _ in outputs] for outputs in tokens],
+                    logprobs,
+                    ended,
+                )
             )
         return found
 
@@ -143,7 +156,9 @@ class HuggingFaceGenerator:
             if isinstance(given, DiscorankError):
                 yield given
                 continue
-            record = prompt if not given[1] else prompt.with_extra({"truncated_input_tokens": given[1]})
+            record = (
+                prompt if not given[1] else prompt.with_extra({"truncated_input_tokens": given[1]})
+            )
             yield record.with_candidates(*(pool.candidates(at) for pool in pools))
             at += 1
 
@@ -156,7 +171,9 @@ class HuggingFaceGenerator:
     def _tokens(self, text: str, **options: Any) -> list[int]:
         if self.settings.chat:
             said = [{"role": "user", "content": text}]
-            text = self.tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False)
+            text = self.tokenizer.apply_chat_template(
+                said, add_generation_prompt=True, tokenize=False
+            )
             options["add_special_tokens"] = False  # the template wrote them
         before = getattr(self.tokenizer, "src_lang", None)
         try:
@@ -171,6 +188,8 @@ class HuggingFaceGenerator:
         """The first tokens of a text, with the special ones around them."""
         if self.settings.chat:
             raise InputError(
-                f"more than {most} tokens in a chat", where="text", fix="Shorten it: a template is not cut"
+                f"more than {most} tokens in a chat",
+                where="text",
+                fix="Shorten it: a template is not cut",
             )
         return self._tokens(text, truncation=True, max_length=most)

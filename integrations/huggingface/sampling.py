@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...metrics.errors import InputError
-from ...metrics.reps import FloatArray
+from ...metrics.representations import FloatArray
 
 Method = Literal["epsilon", "nucleus", "typical", "ancestral", "beam"]
 CUTOFFS: dict[str, float | None] = {
@@ -85,6 +85,8 @@ def drawn(scores: Any, u: Any) -> Any:
     for part, chance in zip(scores.split(rows), u.split(rows), strict=True):
         mass = part.double().softmax(dim=1).cumsum(dim=1)
         total = mass[:, -1:]
-        wanted = torch.minimum(chance[:, None] * total, torch.nextafter(total, torch.zeros_like(total)))
+        wanted = torch.minimum(
+            chance[:, None] * total, torch.nextafter(total, torch.zeros_like(total))
+        )
         found.append(torch.searchsorted(mass, wanted, right=True)[:, 0])
     return torch.cat(found)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from ...metrics.errors import InputError
-from ...metrics.settings import settings
+from ...metrics.spec.checked_settings import settings
 from .sampling import Method, cutoff_of
 
 
@@ -65,11 +65,17 @@ class GenerationSettings:
     sequences_at_once: Annotated[int, Field(ge=1)] = field(default=64, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.num_references and (self.reference_sampling or self.reference_cutoff or self.reference_temperature):
-            raise InputError("no pseudo-references are generated", where="num_references", fix="Say how many")
+        if not self.num_references and (
+            self.reference_sampling or self.reference_cutoff or self.reference_temperature
+        ):
+            raise InputError(
+                "no pseudo-references are generated", where="num_references", fix="Say how many"
+            )
         for pool in self.pools:
             if pool.method == "beam" and pool.temperature != 1:
-                raise InputError("a beam has no temperature", where="temperature", fix="Leave it out")
+                raise InputError(
+                    "a beam has no temperature", where="temperature", fix="Leave it out"
+                )
 
     @property
     def pools(self) -> tuple[Pool, ...]:

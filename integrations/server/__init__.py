@@ -3,8 +3,8 @@
 rankings = server.generate("http://localhost:8000/v1", texts, utility="chrf", model="m", num_candidates=16)
 """
 
-from .choosing import generate
 from .generator import ServerGenerator
+from .server_choice import generate
 from .settings import Connection, ServerSettings
 
 __all__ = ["Connection", "ServerGenerator", "ServerSettings", "generate"]

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from ...metrics.errors import InputError, ResourceError
-from ..strictjson import parse_json
+from ..files.strict_json import parse_json
 from .settings import Connection
 
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -81,7 +81,12 @@ class Client:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         """Drops what is under way."""
         for future in list(self._open):
             future.cancel()
@@ -92,7 +97,9 @@ class Client:
 
     async def _end(self) -> None:
         """Waits until all that was cancelled has ended."""
-        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+        await asyncio.gather(
+            *asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True
+        )
         await self._http.aclose()
 
     def post(self, path: str, body: Mapping[str, Any]) -> Future[Any]:
@@ -116,8 +123,13 @@ class Client:
         try:
             content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         except ValueError as error:  # NaN, or half of a surrogate pair
-            raise InputError(f"a request that cannot be written as JSON ({error})", where="server") from None
-        url, attempts = f"{self._connection.base_url.rstrip('/')}/{path}", self._connection.retries + 1
+            raise InputError(
+                f"a request that cannot be written as JSON ({error})", where="server"
+            ) from None
+        url, attempts = (
+            f"{self._connection.base_url.rstrip('/')}/{path}",
+            self._connection.retries + 1,
+        )
         retrying = AsyncRetrying(
             stop=stop_after_attempt(attempts),
             wait=self._wait_seconds,
@@ -129,8 +141,12 @@ class Client:
         except _PassingError as error:
             found = f"{error.found}, {attempts} times" if attempts > 1 else error.found
             if error.reached:
-                raise ExhaustedError(found, where="server", fix="Raise retries, or lower connections") from None
-            raise ResourceError(found, where="server", fix="Start it, then run the same command again") from None
+                raise ExhaustedError(
+                    found, where="server", fix="Raise retries, or lower connections"
+                ) from None
+            raise ResourceError(
+                found, where="server", fix="Start it, then run the same command again"
+            ) from None
 
     def _wait_seconds(self, state: Any) -> float:
         from tenacity import wait_exponential, wait_random
@@ -139,7 +155,9 @@ class Client:
         if named is not None:
             return float(min(named, LONGEST_WAIT_SECONDS))
         first = self._connection.backoff_seconds
-        growing = wait_exponential(multiplier=first, max=LONGEST_WAIT_SECONDS) + wait_random(0, first)
+        growing = wait_exponential(multiplier=first, max=LONGEST_WAIT_SECONDS) + wait_random(
+            0, first
+        )
         return min(float(growing(state)), LONGEST_WAIT_SECONDS)
 
     async def _attempt(self, url: str, content: bytes) -> Any:
@@ -153,16 +171,22 @@ class Client:
         except TimeoutError:
             raise _PassingError(f"no reply within {seconds:g} seconds") from None
         except httpx2.ConnectError as error:
-            raise _PassingError(self._shown(f"cannot be reached ({error})"), reached=False) from None
+            raise _PassingError(
+                self._shown(f"cannot be reached ({error})"), reached=False
+            ) from None
         except (httpx2.TransportError, httpx2.DecodingError) as error:
-            raise _PassingError(self._shown(f"the connection broke ({type(error).__name__}: {error})")) from None
+            raise _PassingError(
+                self._shown(f"the connection broke ({type(error).__name__}: {error})")
+            ) from None
         except httpx2.InvalidURL as error:
             raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
         self._check(status, headers, reply)
         try:
             value = parse_json(reply)
         except (InputError, UnicodeDecodeError, RecursionError):
-            raise _PassingError(f"a reply that is no JSON: {self._shown(_text(reply))[:300]}") from None
+            raise _PassingError(
+                f"a reply that is no JSON: {self._shown(_text(reply))[:300]}"
+            ) from None
         if isinstance(value, dict) and value.get("error"):
             raise _PassingError(f"a reply with an error: {self._shown(_message(reply))[:300]}")
         return value
@@ -201,7 +225,9 @@ def _message(reply: bytes) -> str:
     except (InputError, UnicodeDecodeError, RecursionError):
         return _text(reply)
     while isinstance(value, dict):
-        value = next((value[key] for key in ("error", "message", "detail") if key in value), str(value))
+        value = next(
+            (value[key] for key in ("error", "message", "detail") if key in value), str(value)
+        )
     return str(value)
 
 

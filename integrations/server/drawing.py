@@ -14,7 +14,7 @@ from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError
 from ...rerank.lists import Candidate
-from ..generating import Generated, Prompt
+from ..generation.generator import Generated, Prompt
 from .settings import Pool, ServerSettings
 
 EMPTY_REPLIES = 3  # replies without any text, after which a pool is given up
@@ -69,7 +69,9 @@ class Drawing:
         """The choices of a reply to a request for n; those beyond n, which nobody asked for, are left."""
         self.asked -= n
         texts = [choice for choice in choices[:n] if isinstance(choice, Candidate)]
-        self.error = next((choice for choice in choices if isinstance(choice, InputError)), self.error)
+        self.error = next(
+            (choice for choice in choices if isinstance(choice, InputError)), self.error
+        )
         self.found[call] = texts
         self.empty = 0 if texts else self.empty + 1
         self.given_up = self.given_up or self.empty >= EMPTY_REPLIES
@@ -119,4 +121,6 @@ def outcome(prompt: Prompt, drawings: Sequence[Drawing]) -> Generated:
             more[f"missing_{drawing.pool.name}"] = drawing.missing
             more["missing_because"] = str(drawing.error)
     pools = [drawing.candidates() for drawing in drawings]
-    return prompt.with_extra(more).with_candidates(*pools) if more else prompt.with_candidates(*pools)
+    return (
+        prompt.with_extra(more).with_candidates(*pools) if more else prompt.with_candidates(*pools)
+    )

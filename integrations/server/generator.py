@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
-from ..generating import Generated, Prompt
+from ..generation.generator import Generated, Prompt
 from .client import Client, ExhaustedError, RefusedError, UnusableError
 from .drawing import Drawing, outcome
 from .replies import candidates_in
@@ -76,7 +76,12 @@ class ServerGenerator:
         under_way: dict[Future[Any], Request] = {}
         while True:
             while len(jobs) < self.prompts_at_once and (prompt := next(prompts, None)) is not None:
-                jobs.append(_Job(prompt, [Drawing(prompt, pool, self.settings) for pool in self.settings.pools]))
+                jobs.append(
+                    _Job(
+                        prompt,
+                        [Drawing(prompt, pool, self.settings) for pool in self.settings.pools],
+                    )
+                )
                 self._ask(jobs[-1], client, under_way)
             if not jobs:
                 return
@@ -91,7 +96,9 @@ class ServerGenerator:
             found = outcome(job.prompt, job.drawings)
             if isinstance(found, ExhaustedError):
                 fix = f"{found.fix}, and run the same command again; if this prompt alone fails, leave it out"
-                raise ExhaustedError(found.found, where=f"prompt {job.prompt.id!r}: server", fix=fix)
+                raise ExhaustedError(
+                    found.found, where=f"prompt {job.prompt.id!r}: server", fix=fix
+                )
             yield found
 
     def _ask(self, job: _Job, client: Client, under_way: dict[Future[Any], Request]) -> None:

@@ -33,7 +33,9 @@ def _candidate(choice: Any, chat: bool) -> Candidate | InputError:
     if not isinstance(text, str):
         return InputError(f"a choice without a text in {key}", where="server")
     cut = choice.get("finish_reason") == "length"
-    return Candidate(text, _total(_part(choice, "logprobs")), {"unfinished": True} if cut else NOTHING)
+    return Candidate(
+        text, _total(_part(choice, "logprobs")), {"unfinished": True} if cut else NOTHING
+    )
 
 
 def _part(choice: Any, key: str) -> Any:

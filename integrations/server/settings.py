@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from ...metrics.errors import InputError
-from ...metrics.settings import settings
-from ..strictjson import parse_json
+from ...metrics.spec.checked_settings import settings
+from ..files.strict_json import parse_json
 
 _OURS = frozenset({"model", "prompt", "messages", "n", "seed", "stream", "logprobs"}) | {
     *("temperature", "top_p", "max_tokens"),
@@ -62,12 +62,20 @@ class ServerSettings:
     request: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.num_references and (self.reference_temperature is not None or self.reference_top_p is not None):
-            raise InputError("no pseudo-references are generated", where="num_references", fix="Say how many")
+        if not self.num_references and (
+            self.reference_temperature is not None or self.reference_top_p is not None
+        ):
+            raise InputError(
+                "no pseudo-references are generated", where="num_references", fix="Say how many"
+            )
         if self.system is not None and not self.chat:
-            raise InputError("only a chat has one", where="system", fix="Set chat, or put it into the prompt")
+            raise InputError(
+                "only a chat has one", where="system", fix="Set chat, or put it into the prompt"
+            )
         if taken := _OURS & self.further.keys():
-            raise InputError("is a key that has a setting of its own", where=f"request.{min(taken)}")
+            raise InputError(
+                "is a key that has a setting of its own", where=f"request.{min(taken)}"
+            )
 
     @property
     def further(self) -> Mapping[str, Any]:
@@ -88,7 +96,9 @@ class ServerSettings:
         first = Pool("candidates", self.num_candidates, self.temperature, self.top_p)
         if not self.num_references:
             return (first,)
-        temperature = self.temperature if self.reference_temperature is None else self.reference_temperature
+        temperature = (
+            self.temperature if self.reference_temperature is None else self.reference_temperature
+        )
         top_p = self.top_p if self.reference_top_p is None else self.reference_top_p
         return (first, Pool("pseudo_references", self.num_references, temperature, top_p))
 
@@ -128,15 +138,25 @@ class Connection:
     backoff_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.5
 
     def __post_init__(self) -> None:
-        where, fix = "base_url", "Such as http://localhost:8000/v1; a key comes from the variable in key_variable"
+        where, fix = (
+            "base_url",
+            "Such as http://localhost:8000/v1; a key comes from the variable in key_variable",
+        )
         try:
             parts = urlsplit(self.base_url)
-            fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+            fine = (
+                parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+            )
         except ValueError:
             fine = False
         if not fine:
             raise InputError("is no http address", where=where, fix=fix)
-        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        if (
+            parts.username is not None
+            or parts.password is not None
+            or parts.query
+            or parts.fragment
+        ):
             raise InputError("holds more than scheme, host, port and path", where=where, fix=fix)
 
     def key(self) -> str | None:
@@ -149,8 +169,16 @@ class Connection:
             return None
         found = os.environ.get(self.key_variable, "")
         if not found:
-            raise InputError(f"{self.key_variable} is not set", where="key_variable", fix="Export it before running")
+            raise InputError(
+                f"{self.key_variable} is not set",
+                where="key_variable",
+                fix="Export it before running",
+            )
         if not all("!" <= letter <= "~" for letter in found):
             fix = "Is there a line break or a space in it?"
-            raise InputError(f"{self.key_variable} holds a character that no key has", where="key_variable", fix=fix)
+            raise InputError(
+                f"{self.key_variable} holds a character that no key has",
+                where="key_variable",
+                fix=fix,
+            )
         return found

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..reps import FloatArray, IntArray, Ragged
+from ..representations import FloatArray, IntArray, Ragged
 
 PLACES = 1 << 19  # matching places of the pairs aligned together
 MOST_PLACES = 1 << 23  # of one pair
@@ -62,7 +62,9 @@ class _Index:
         row = np.repeat(np.arange(len(stems)), stems.lengths)
         keys = row * self.top + stems.values
         self.place = np.argsort(keys, kind="stable")  # of the words, by row and stem
-        self.keys, self.first, self.counts = np.unique(keys[self.place], return_index=True, return_counts=True)
+        self.keys, self.first, self.counts = np.unique(
+            keys[self.place], return_index=True, return_counts=True
+        )
 
     def find(self, row: IntArray, stem: IntArray) -> tuple[IntArray, IntArray]:
         """Where in `place` the words of a stem in a row begin, and how many there are."""
@@ -80,10 +82,16 @@ def _tiles(index: _Index, stems: Ragged, h: IntArray, r: IntArray) -> Iterator[I
     while start < len(h):
         some = np.arange(start, min(start + step, len(h)))
         pair, at = _positions(stems, h[some])
-        counts = np.bincount(pair, index.find(r[some][pair], stems.values[at])[1], len(some)).astype(np.int64)
+        counts = np.bincount(
+            pair, index.find(r[some][pair], stems.values[at])[1], len(some)
+        ).astype(np.int64)
         if counts.max(initial=0) > MOST_PLACES:
             fix = "Give its sentences as a Document, or leave it out"
-            raise InputError(f"{counts.max()} pairs of equal words", where="a text of few different words", fix=fix)
+            raise InputError(
+                f"{counts.max()} pairs of equal words",
+                where="a text of few different words",
+                fix=fix,
+            )
         kept = np.flatnonzero(counts)
         tile = counts[kept].cumsum() // PLACES
         yield from (some[kept[tile == number]] for number in np.unique(tile).tolist())
@@ -94,7 +102,9 @@ def _positions(texts: Ragged, rows: IntArray) -> tuple[IntArray, IntArray]:
     """Number of the row and place in `texts.values` of every word of some rows."""
     lengths = texts.lengths[rows]
     pair = np.repeat(np.arange(len(rows)), lengths)
-    return pair, np.arange(len(pair)) + np.repeat(texts.offsets[rows] - lengths.cumsum() + lengths, lengths)
+    return pair, np.arange(len(pair)) + np.repeat(
+        texts.offsets[rows] - lengths.cumsum() + lengths, lengths
+    )
 
 
 class _Places(NamedTuple):
@@ -107,7 +117,9 @@ class _Places(NamedTuple):
     j: IntArray
 
 
-def _aligned(words: Ragged, index: _Index, h: IntArray, r: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _aligned(
+    words: Ragged, index: _Index, h: IntArray, r: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Equal words, equal stems and chunks of some pairs."""
     pair, at = _positions(words, h)
     first, counts = index.find(r[pair], index.stems.values[at])
@@ -123,7 +135,9 @@ def _aligned(words: Ragged, index: _Index, h: IntArray, r: IntArray) -> tuple[Fl
     pair, i, j, equal = pair[taken], i[taken], j[taken], equal[taken]
     follows = np.zeros(len(pair), np.bool_)
     follows[1:] = (pair[1:] == pair[:-1]) & (i[1:] == i[:-1] + 1) & (j[1:] == j[:-1] + 1)
-    same, all_, chunks = (np.bincount(pair[which], minlength=len(h)) for which in (equal, slice(None), ~follows))
+    same, all_, chunks = (
+        np.bincount(pair[which], minlength=len(h)) for which in (equal, slice(None), ~follows)
+    )
     return same.astype(float), (all_ - same).astype(float), chunks.astype(float)
 
 

@@ -17,12 +17,12 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
-from ..reps import Block, FloatArray, IntArray, Reps, by_block, cell_rows
-from ..settings import settings
-from ..texts import Item
+from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_rows
+from ..spec.checked_settings import settings
+from ..text.texts import Item
 from .ngrams import matches
 from .tokenizers import sacrebleu_tokenizer, tokenizer_for
-from .words import numbered, packed, unpacked
+from .word_columns import numbered, packed, unpacked
 
 SMOOTH_VALUES = {"none": 0.0, "floor": 0.1, "add-k": 1.0, "exp": 0.0}  # sacrebleu's defaults
 STEP = 1 << 13  # cells worked on at once, so that buffers stay in cache
@@ -106,7 +106,9 @@ class BLEUScorer(Scorer):
         """BLEU [H] of every block, clipped over all its references together."""
         values = []
         for block in blocks:
-            rows = np.array([self._counts(reps, int(h), block.references) for h in block.hypotheses]).T
+            rows = np.array(
+                [self._counts(reps, int(h), block.references) for h in block.hypotheses]
+            ).T
             values.append(self._from_statistics(rows, self.metric.effective_order))
         return values
 
@@ -116,7 +118,9 @@ class BLEUScorer(Scorer):
 
     def aggregate(self, statistics: FloatArray) -> float:
         """Corpus BLEU of the summed statistics, every order counting."""
-        return float(self._from_statistics(statistics.sum(axis=0)[:, None], effective_order=False)[0])
+        return float(
+            self._from_statistics(statistics.sum(axis=0)[:, None], effective_order=False)[0]
+        )
 
     def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
         """Corpus BLEU [b] of b summed statistics."""
@@ -139,10 +143,17 @@ class BLEUScorer(Scorer):
     def _from_statistics(self, rows: FloatArray, effective_order: bool) -> FloatArray:
         """BLEU [cells] of statistics [2 + 2 N, cells]."""
         order = self.metric.max_ngram_order
-        return self._bleu([*rows[2 : 2 + order]], [*rows[2 + order :]], rows[0], rows[1], effective_order)
+        return self._bleu(
+            [*rows[2 : 2 + order]], [*rows[2 + order :]], rows[0], rows[1], effective_order
+        )
 
     def _bleu(
-        self, correct: Columns, total: Columns, length: FloatArray, closest: FloatArray, effective: bool
+        self,
+        correct: Columns,
+        total: Columns,
+        length: FloatArray,
+        closest: FloatArray,
+        effective: bool,
     ) -> FloatArray:
         """The formula above, elementwise; `correct` and `total` have one array per order."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -159,7 +170,9 @@ class BLEUScorer(Scorer):
             precision = np.where(missed, self._smoothed(halvings), 100 * hits) / possible
             with np.errstate(divide="ignore"):
                 logs = logs + np.where(
-                    going & (precision > 0), np.log(precision), NO_PRECISION * (going | (not effective))
+                    going & (precision > 0),
+                    np.log(precision),
+                    NO_PRECISION * (going | (not effective)),
                 )
             orders = orders + going
         n_orders = np.maximum(orders, 1) if effective else len(correct)
@@ -174,4 +187,6 @@ class BLEUScorer(Scorer):
 
 
 def _ngrams(words: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
-    return Counter(tuple(words[i : i + n]) for n in range(1, order + 1) for i in range(len(words) - n + 1))
+    return Counter(
+        tuple(words[i : i + n]) for n in range(1, order + 1) for i in range(len(words) - n + 1)
+    )

@@ -16,11 +16,11 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
-from ..reps import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
-from ..settings import settings
-from ..texts import Item
+from ..representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ..spec.checked_settings import settings
+from ..text.texts import Item
 from .ngrams import matches
-from .words import numbered, packed
+from .word_columns import numbered, packed
 
 STEP = 1 << 13  # cells worked on at once, so that buffers stay in cache
 PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
@@ -45,7 +45,9 @@ class ChrF(Metric):
     whitespace: bool = False
     name: ClassVar[str] = "chrf"
     info: ClassVar[Info] = Info(
-        summary="character n-gram F-score (sacrebleu); chrf++ adds words", paper="Popović 2015, 2017", bounds=(0, 100)
+        summary="character n-gram F-score (sacrebleu); chrf++ adds words",
+        paper="Popović 2015, 2017",
+        bounds=(0, 100),
     )
 
     def load(self) -> ChrFScorer:
@@ -74,7 +76,9 @@ class ChrFScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """chrF [H, R] of every block."""
-        precision, recall, orders = (np.zeros(sum(block.cells for block in blocks)) for _ in range(3))
+        precision, recall, orders = (
+            np.zeros(sum(block.cells for block in blocks)) for _ in range(3)
+        )
         for level in self._levels(reps, blocks):
             level.add(precision, recall, orders)
         return by_block(self._f(precision, recall, orders), blocks)
@@ -84,7 +88,9 @@ class ChrFScorer(Scorer):
         values = np.concatenate([u.ravel() for u in self.compare(reps, blocks)])
         starts = np.cumsum([0, *(len(block.references) for block in blocks)]).tolist()
         best = [start + int(values[start:end].argmax()) for start, end in pairwise(starts)]
-        return np.concatenate([level.statistics(best) for level in self._levels(reps, blocks)], axis=1)
+        return np.concatenate(
+            [level.statistics(best) for level in self._levels(reps, blocks)], axis=1
+        )
 
     def aggregate(self, statistics: FloatArray) -> float:
         """chrF of the summed statistics."""
@@ -103,7 +109,9 @@ class ChrFScorer(Scorer):
         if self.metric.word_order:
             yield _Level(*numbered(reps, blocks), self.metric.word_order)
 
-    def _f(self, precision: FloatArray, recall: FloatArray, orders: FloatArray | IntArray) -> FloatArray:
+    def _f(
+        self, precision: FloatArray, recall: FloatArray, orders: FloatArray | IntArray
+    ) -> FloatArray:
         """The formula above from sums over some orders, elementwise: the same operations for any number of cells."""
         orders = np.maximum(orders, 1)
         p, r = precision / orders, recall / orders

@@ -22,12 +22,12 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
-from ..reps import Block, FloatArray, IntArray, Reps, by_block, cell_rows
-from ..settings import settings
-from ..texts import Item
+from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_rows
+from ..spec.checked_settings import settings
+from ..text.texts import Item
 from .alignment import align
 from .tokenizers import porter_stemmer, sacrebleu_tokenizer, tokenizer_for
-from .words import numbered, packed
+from .word_columns import numbered, packed
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -92,7 +92,10 @@ class METEORScorer(Scorer):
         tokens = [self.tokenizer(text).split() for text in lowered]
         columns, counts = packed(tokens)
         if self.stem:
-            stems = {word: self.stem(word) or word for word in {word for words in tokens for word in words}}
+            stems = {
+                word: self.stem(word) or word
+                for word in {word for words in tokens for word in words}
+            }
             tokens = [[stems[word] for word in words] for words in tokens]
         return Reps({**columns, "stems": packed(tokens)[0]["words"]}), counts
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..reps import Array, Block, FloatArray, IntArray, Ragged
-from .clipped import DEPTH, DEPTH_BITS, BoolArray, Lists, clipped_matches
+from ..representations import Array, Block, FloatArray, IntArray, Ragged
+from .clipped_matches import DEPTH, DEPTH_BITS, BoolArray, Lists, clipped_matches
 
 KEY_BITS = 63
 
@@ -41,7 +41,10 @@ def matches(symbols: Ragged, blocks: Sequence[Block], order: int) -> Iterator[Fl
         return
     cells = np.repeat(shapes, [len(b.hypotheses) * len(b.references) for b in blocks])
     where = [np.flatnonzero(cells == kind) for kind in kinds]
-    members = [_lists([b for b, shape in zip(blocks, shapes, strict=True) if shape == kind]) for kind in kinds]
+    members = [
+        _lists([b for b, shape in zip(blocks, shapes, strict=True) if shape == kind])
+        for kind in kinds
+    ]
     for found in zip(*(_matches(symbols, lists, order) for lists in members), strict=True):
         total = np.empty(len(cells))
         for at, values in zip(where, found, strict=True):
@@ -77,7 +80,10 @@ def _matches(symbols: Ragged, lists: Lists, order: int) -> Iterator[FloatArray]:
     line = _positions(symbols, lists, order)
     existing, own = lists.existing, _own_lengths(symbols, lists)
     diagonal = np.arange(lists.high)
-    at, prefix = np.arange(len(line.about)), (line.about >> lists.bits + DEPTH_BITS).astype(np.int64)
+    at, prefix = (
+        np.arange(len(line.about)),
+        (line.about >> lists.bits + DEPTH_BITS).astype(np.int64),
+    )
     done = 0
     while done < order:
         free = KEY_BITS - line.bits - int(prefix.max(initial=0)).bit_length()
@@ -104,7 +110,9 @@ def _own_lengths(symbols: Ragged, lists: Lists) -> IntArray | None:
     if lists.high < lists.height:
         return None
     lengths = np.zeros((len(lists.hypotheses), lists.high), np.int64)
-    lengths[lists.slot >> lists.bits, lists.slot & (1 << lists.bits) - 1] = symbols.lengths[lists.rows]
+    lengths[lists.slot >> lists.bits, lists.slot & (1 << lists.bits) - 1] = symbols.lengths[
+        lists.rows
+    ]
     return lengths
 
 
@@ -138,7 +146,9 @@ def dense(values: Array) -> tuple[IntArray, int]:
     return inverse + 1, len(unique)
 
 
-def _sorted(line: Positions, at: IntArray, prefix: IntArray, done: int, depth: int) -> tuple[Array, IntArray]:
+def _sorted(
+    line: Positions, at: IntArray, prefix: IntArray, done: int, depth: int
+) -> tuple[Array, IntArray]:
     """Words of the positions `at`, sorted by prefix and the `depth` symbols after the first `done`; their keys."""
     total = len(line.about)
     key = line.symbol[done : done + total].copy()

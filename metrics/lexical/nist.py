@@ -22,15 +22,15 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
-from ..digests import DIGITS, MARK, check_file, path_of
 from ..errors import InputError
-from ..reps import Block, FloatArray, IntArray, Ragged, Reps
-from ..settings import settings
-from ..texts import Document, Item, Text
-from .information import Information
+from ..representations import Block, FloatArray, IntArray, Ragged, Reps
+from ..spec.checked_settings import settings
+from ..spec.digests import DIGITS, MARK, check_file, path_of
+from ..text.texts import Document, Item, Text
+from .ngram_information import Information
 from .tokenizers import sacrebleu_tokenizer, tokenizer_for
-from .weighted import weighted_matches
-from .words import localised, numbered, packed, unpacked
+from .weighted_matches import weighted_matches
+from .word_columns import localised, numbered, packed, unpacked
 
 FITTED = f"fitted{MARK}"
 BETA = log(0.5) / log(1.5) ** 2
@@ -75,7 +75,9 @@ class NIST(Metric):
             return self
         split = _Splitter(self)
         words = [split(sentence) for text in texts for sentence in _sentences(text)]
-        digest = sha256("\n".join(sorted(map(" ".join, words))).encode("utf-8", "surrogatepass")).hexdigest()
+        digest = sha256(
+            "\n".join(sorted(map(" ".join, words))).encode("utf-8", "surrogatepass")
+        ).hexdigest()
         fitted = replace(self, information=FITTED + digest[:DIGITS])
         fitted.__dict__["counted"] = Information.of(words, self.order)
         return fitted
@@ -106,7 +108,9 @@ class NIST(Metric):
             with open(path, encoding="utf-8") as lines:
                 return Information.of(map(_Splitter(self), lines), self.order)
         except UnicodeDecodeError as error:
-            raise InputError(f"is not UTF-8: {error}", where=path, fix="Name a text file, one text per line") from None
+            raise InputError(
+                f"is not UTF-8: {error}", where=path, fix="Name a text file, one text per line"
+            ) from None
 
 
 def _sentences(text: Text) -> Iterable[str]:
@@ -117,7 +121,10 @@ class _Splitter:
     """Words of a text."""
 
     def __init__(self, metric: NIST) -> None:
-        self.tokenizer, self.lowercase = sacrebleu_tokenizer(metric.tokenize, metric.name), metric.lowercase
+        self.tokenizer, self.lowercase = (
+            sacrebleu_tokenizer(metric.tokenize, metric.name),
+            metric.lowercase,
+        )
 
     def __call__(self, text: str) -> list[str]:
         text = text.rstrip()
@@ -147,12 +154,19 @@ class NISTScorer(Scorer):
         for block in local:
             of_h, of_r = lengths[block.hypotheses][:, None], lengths[block.references][None, :]
             shared = weighted_matches(words, information, block)
-            found.append(_nist(list(shared), [np.maximum(of_h - n, 0) for n in range(self.order)], of_h, of_r))
+            found.append(
+                _nist(
+                    list(shared), [np.maximum(of_h - n, 0) for n in range(self.order)], of_h, of_r
+                )
+            )
         return found
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """NIST [H] of every block, clipped over all its references together."""
-        rows = [np.array([self._counts(reps, int(h), b.references) for h in b.hypotheses]).T for b in blocks]
+        rows = [
+            np.array([self._counts(reps, int(h), b.references) for h in b.hypotheses]).T
+            for b in blocks
+        ]
         return [self._from_statistics(some) for some in rows]
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
@@ -195,9 +209,13 @@ def _ngrams(words: Sequence[str], n: int) -> Iterable[tuple[str, ...]]:
     return (tuple(words[i : i + n]) for i in range(len(words) - n + 1))
 
 
-def _nist(shared: Sequence[FloatArray], ngrams: Sequence[FloatArray], of_h: FloatArray, of_r: FloatArray) -> FloatArray:
+def _nist(
+    shared: Sequence[FloatArray], ngrams: Sequence[FloatArray], of_h: FloatArray, of_r: FloatArray
+) -> FloatArray:
     """The formula above, elementwise; `shared` (in steps of 1 / UNIT) and `ngrams` have one array per order."""
-    total = sum((s / (UNIT * np.maximum(n, 1)) for s, n in zip(shared, ngrams, strict=True)), np.zeros(1))
+    total = sum(
+        (s / (UNIT * np.maximum(n, 1)) for s, n in zip(shared, ngrams, strict=True)), np.zeros(1)
+    )
     ratio = np.minimum(of_h / np.maximum(of_r, 1), 1)
     penalty = np.exp(BETA * np.log(np.maximum(ratio, 1e-300)) ** 2)
     return np.asarray(total * penalty)

@@ -21,12 +21,12 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
-from ..reps import Block, FloatArray, IntArray, Reps, turned
-from ..settings import settings
-from ..texts import Item
+from ..representations import Block, FloatArray, IntArray, Reps, turned
+from ..spec.checked_settings import settings
+from ..text.texts import Item
 from .subsequences import longest_common, weighted_common
 from .tokenizers import porter_stemmer
-from .words import numbered, packed
+from .word_columns import numbered, packed
 
 SINGLE = (  # ideographs and kana
     r"\u3005\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
@@ -52,7 +52,10 @@ class RougeL(Metric):
     stemmer: bool = False
     name: ClassVar[str] = "rouge-l"
     info: ClassVar[Info] = Info(
-        summary="longest common subsequence of words, F1", paper="Lin 2004", bounds=(0, 1), symmetric=True
+        summary="longest common subsequence of words, F1",
+        paper="Lin 2004",
+        bounds=(0, 1),
+        symmetric=True,
     )
 
     def load(self) -> RougeScorer:
@@ -79,7 +82,10 @@ class RougeW(Metric):
     stemmer: bool = False
     name: ClassVar[str] = "rouge-w"
     info: ClassVar[Info] = Info(
-        summary="weighted longest common subsequence of words, F1", paper="Lin 2004", bounds=(0, 1), symmetric=True
+        summary="weighted longest common subsequence of words, F1",
+        paper="Lin 2004",
+        bounds=(0, 1),
+        symmetric=True,
     )
 
     def load(self) -> RougeScorer:
@@ -94,7 +100,9 @@ class RougeW(Metric):
 class RougeScorer(Scorer):
     """Represents a text by its words; `weight` is ROUGE-W's, or None for ROUGE-L."""
 
-    def __init__(self, info: Info, tokenizer: Tokenizer, stemmer: bool, weight: float | None) -> None:
+    def __init__(
+        self, info: Info, tokenizer: Tokenizer, stemmer: bool, weight: float | None
+    ) -> None:
         self.info, self.weight = info, weight
         self.split = _unicode_words if tokenizer == "unicode" else re.compile("[a-z0-9]+").findall
         self.stem = porter_stemmer("rouge") if stemmer else None
@@ -103,8 +111,12 @@ class RougeScorer(Scorer):
         """Words as the tokenizer splits them, and their number."""
         tokens = [self.split(str(item.text).lower()) for item in items]
         if self.stem:
-            stems = {word: self.stem(word) for words in tokens for word in words if len(word) > STEMMED}
-            tokens = [[stem for word in words if (stem := stems.get(word, word))] for words in tokens]
+            stems = {
+                word: self.stem(word) for words in tokens for word in words if len(word) > STEMMED
+            }
+            tokens = [
+                [stem for word in words if (stem := stems.get(word, word))] for words in tokens
+            ]
         columns, counts = packed(tokens)
         return Reps(columns), counts
 
@@ -121,7 +133,10 @@ class RougeScorer(Scorer):
         found: list[FloatArray] = []
         for same in again:
             found.append(found[-1].T if same else next(new))
-        return [_f(x, lengths[b.hypotheses][:, None], lengths[b.references]) for x, b in zip(found, local, strict=True)]
+        return [
+            _f(x, lengths[b.hypotheses][:, None], lengths[b.references])
+            for x, b in zip(found, local, strict=True)
+        ]
 
 
 def _f(x: FloatArray, of_h: FloatArray, of_r: FloatArray) -> FloatArray:
@@ -139,5 +154,7 @@ def _unicode_words(text: str) -> list[str]:
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """What stands alone, and a word; either takes the combining marks that follow."""
-    marks = "".join(chr(i) for i in range(LAST_MARK + 1) if unicodedata.category(chr(i)).startswith("M"))
+    marks = "".join(
+        chr(i) for i in range(LAST_MARK + 1) if unicodedata.category(chr(i)).startswith("M")
+    )
     return re.compile(f"[{SINGLE}][{marks}]*"), re.compile(rf"\w[\w{marks}]*")

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..reps import Array, Block, FloatArray, IntArray, Ragged
-from .words import equal_texts, word_columns
+from ..representations import Array, Block, FloatArray, IntArray, Ragged
+from .word_columns import equal_texts, word_columns
 
 CELLS = 1 << 16  # words of the longer texts of the pairs compared together
 PLACE_BYTES = 1 << 24  # of the places made at a time
@@ -28,7 +28,10 @@ def longest_common(words: Ragged, block: Block) -> FloatArray:
     lengths = words.lengths[block.hypotheses]
     starts = np.concatenate(([0], (lengths // 8 + 1).cumsum()))  # bytes; at least one bit is free
     places = _places(texts, starts, 2 if block.square else 1)
-    ones = sum(((1 << n) - 1) << 8 * start for n, start in zip(lengths.tolist(), starts.tolist(), strict=False))
+    ones = sum(
+        ((1 << n) - 1) << 8 * start
+        for n, start in zip(lengths.tolist(), starts.tolist(), strict=False)
+    )
     found = np.zeros((len(texts), len(block.references)))
     for column, row in enumerate(block.references):
         last = column if block.square else len(texts)
@@ -47,7 +50,9 @@ def longest_common(words: Ragged, block: Block) -> FloatArray:
 def _places(texts: Sequence[Array], starts: IntArray, least: int) -> dict[int, int]:
     """For every word with `least` places or more an integer with a bit at each; text i starts at byte `starts[i]`."""
     values = np.concatenate(texts)
-    places = np.concatenate([np.arange(8 * at, 8 * at + len(text)) for text, at in zip(texts, starts, strict=False)])
+    places = np.concatenate(
+        [np.arange(8 * at, 8 * at + len(text)) for text, at in zip(texts, starts, strict=False)]
+    )
     unique, inverse, times = np.unique(values, return_inverse=True, return_counts=True)
     number = np.flatnonzero(times >= least)
     size = int(starts[-1])
@@ -59,7 +64,9 @@ def _places(texts: Sequence[Array], starts: IntArray, least: int) -> dict[int, i
         row = row[inverse]
         bits = np.zeros(len(some) * size, np.uint8)
         here = places[row >= 0]
-        np.bitwise_or.at(bits, row[row >= 0] * size + (here >> 3), (1 << (here & 7)).astype(np.uint8))
+        np.bitwise_or.at(
+            bits, row[row >= 0] * size + (here >> 3), (1 << (here & 7)).astype(np.uint8)
+        )
         raw = bits.tobytes()
         for at, word in enumerate(unique[some].tolist()):
             found[word] = int.from_bytes(raw[at * size : (at + 1) * size], "little")
@@ -110,7 +117,9 @@ def _wlcs_roots(words: Ragged, h: IntArray, r: IntArray, weight: float) -> Float
         some = order[start : start + max(1, CELLS // int(m[order[start]]))]
         sides = word_columns(words, h[some], -1), word_columns(words, r[some], -2)[::-1]
         wlcs = _wlcs(*sides, n[some], m[some], gains)
-        roots[some] = np.minimum([value ** (1 / weight) for value in wlcs.tolist()], n[some])  # rounding aside
+        roots[some] = np.minimum(
+            [value ** (1 / weight) for value in wlcs.tolist()], n[some]
+        )  # rounding aside
         start += len(some)
     return roots
 
@@ -122,7 +131,9 @@ def _wlcs(h: Array, r: Array, n: IntArray, m: IntArray, gains: FloatArray) -> Fl
     """
     (tall, count), wide = h.shape, len(r)
     c = np.zeros((3, tall + 1, count))
-    run = np.zeros((3, tall + 1, count), np.int16 if tall < 1 << 15 else np.int32)  # matches in a row up to a cell
+    run = np.zeros(
+        (3, tall + 1, count), np.int16 if tall < 1 << 15 else np.int32
+    )  # matches in a row up to a cell
     found = np.zeros(count)
     ends = n + m
     order = np.argsort(ends)

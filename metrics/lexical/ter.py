@@ -19,12 +19,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..base import Info, Metric, Scorer
-from ..reps import Block, FloatArray, IntArray, Reps, by_block, cell_rows
-from ..settings import settings
-from ..texts import Item
+from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_rows
+from ..spec.checked_settings import settings
+from ..text.texts import Item
 from .ngrams import matches
 from .tercom import Pairs, fewest_edits
-from .words import equal_texts, numbered, packed
+from .word_columns import equal_texts, numbered, packed
 
 CELLS = 1 << 20  # table cells of the pairs searched together
 
@@ -74,7 +74,9 @@ class TERScorer(Scorer):
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words as the tokenizer splits them, and their number."""
-        columns, counts = packed([self.tokenizer(str(item.text).rstrip()).split() for item in items])
+        columns, counts = packed(
+            [self.tokenizer(str(item.text).rstrip()).split() for item in items]
+        )
         return Reps(columns), counts
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
@@ -114,7 +116,9 @@ def _edits(reps: Reps, blocks: Sequence[Block]) -> Iterator[tuple[FloatArray, Fl
     common = next(matches(words, local, 1)).astype(np.int64)  # [cells]
     text = equal_texts(words)
     h, r = cell_rows(local)
-    _, first, inverse = np.unique(text[h] * len(text) + text[r], return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(
+        text[h] * len(text) + text[r], return_index=True, return_inverse=True
+    )
     h, r, common = h[first], r[first], common[first]
     differ = text[h] != text[r]
     edits = np.where(differ, np.maximum(words.lengths[h], words.lengths[r]) - common, 0)

@@ -10,8 +10,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ..reps import Array, IntArray, Ragged
-from .words import word_columns
+from ..representations import Array, IntArray, Ragged
+from .word_columns import word_columns
 
 BEAM, SHIFT_WORDS, SHIFT_DISTANCE, TRIED_SHIFTS = 25, 10, 50, 1000  # Tercom's limits
 NEVER = -100  # score of a cell outside the beam; within it no score is negative
@@ -73,7 +73,11 @@ def _table(pairs: Pairs, keep: bool) -> tuple[IntArray, Array]:
     score = np.zeros(count, np.int64)
     windows = _windows(pairs, longest)
     for d in range(1, longest + 1):
-        now, before, twice = table[d if keep else d % 3], table[(d - 1) % len(table)], table[(d - 2) % len(table)]
+        now, before, twice = (
+            table[d if keep else d % 3],
+            table[(d - 1) % len(table)],
+            table[(d - 2) % len(table)],
+        )
         first, last = windows[d]
         a, b = max(first, 1), min(last, d - 1)
         same = pairs.h[a - 1 : b] == pairs.r[wide - d + a : wide - d + b + 1]
@@ -190,7 +194,9 @@ class _Shifts(NamedTuple):
         return _Shifts(*(column[kept] for column in self))
 
 
-def _best_shift(pairs: Pairs, alignment: _Alignment, distance: IntArray, tried: IntArray) -> tuple[IntArray, Array]:
+def _best_shift(
+    pairs: Pairs, alignment: _Alignment, distance: IntArray, tried: IntArray
+) -> tuple[IntArray, Array]:
     """What the best shift of every pair gains [pairs], and the words after it; `tried` counts on.
 
     Of equal gains the longest block, then its earliest start, then its earliest target wins. A pair that has tried
@@ -223,7 +229,9 @@ def _shifts(pairs: Pairs, alignment: _Alignment, tried: IntArray) -> _Shifts:
     some = (wrong_h[s + length, p] > wrong_h[s, p]) & (wrong_r[t + length, p] > wrong_r[t, p])
     some &= (before[t + 1, p] <= s) | (before[t + 1, p] > s + length)
     s, t, p, length = s[some], t[some], p[some], length[some]
-    enough = tried + np.bincount(p, minlength=len(tried)) >= TRIED_SHIFTS  # each gives one target or more
+    enough = (
+        tried + np.bincount(p, minlength=len(tried)) >= TRIED_SHIFTS
+    )  # each gives one target or more
     tried[enough] = TRIED_SHIFTS
     entry, offset = _counted(np.where(enough[p], 0, length + 1))
     s, t, p, length = s[entry], t[entry], p[entry], length[entry]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from .representations import Labelled
+from .labelled_trees import Labelled
 
 
 class Node(NamedTuple):

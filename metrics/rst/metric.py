@@ -24,15 +24,15 @@ import numpy as np
 from pydantic import Field
 
 from ..base import Info, Metric, Scorer
-from ..digests import check_file
 from ..errors import InputError
-from ..reps import Block, FloatArray, IntArray, Ragged, Reps
-from ..settings import settings
-from ..texts import Item
-from .gram import kernels
-from .representations import REPRESENTATIONS, Lexical, Reading, represent
-from .sources import ParserName, TreeFile, TreeSource
+from ..representations import Block, FloatArray, IntArray, Ragged, Reps
+from ..spec.checked_settings import settings
+from ..spec.digests import check_file
+from ..text.texts import Item
+from .kernel_matrix import kernels
+from .labelled_trees import REPRESENTATIONS, Lexical, Reading, represent
 from .subtrees import COLUMNS, columns
+from .tree_sources import ParserName, TreeFile, TreeSource
 from .trees import shown
 
 MOST_NODES = 1000  # K of a tree of n nodes is below n^2 2^n: up to here no kernel overflows
@@ -70,7 +70,11 @@ class TreeKernel(Metric):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, check_file(getattr(self, name)))
         if self.weights is not None and self.parser != "english":
-            raise InputError(f"weights beside parser={self.parser!r}", where=self.name, fix="Leave one of them out")
+            raise InputError(
+                f"weights beside parser={self.parser!r}",
+                where=self.name,
+                fix="Leave one of them out",
+            )
 
     @property
     @abstractmethod
@@ -129,8 +133,14 @@ class DRLex(TreeKernel):
         """DR-LEX or a variant of it."""
         if self.ignore == "tree":
             return ("words",)
-        nuc, rel = self.ignore not in ("nuclearity", "both"), self.ignore not in ("relations", "both")
-        leaf_nuc, leaf_rel = self.words in ("nuclearity", "both"), self.words in ("relation", "both")
+        nuc, rel = (
+            self.ignore not in ("nuclearity", "both"),
+            self.ignore not in ("relations", "both"),
+        )
+        leaf_nuc, leaf_rel = (
+            self.words in ("nuclearity", "both"),
+            self.words in ("relation", "both"),
+        )
         return (Lexical(nuc, rel, leaf_nuc, leaf_rel),)
 
 
@@ -144,7 +154,9 @@ class DiscoTKLight(TreeKernel):
     @property
     def representations(self) -> tuple[Representation, ...]:
         """All five."""
-        return tuple(REPRESENTATIONS[name] for name in ("DR", "DR-LEX", "DR-LEX1.1", "DR-LEX2", "DR-LEX2.1"))
+        return tuple(
+            REPRESENTATIONS[name] for name in ("DR", "DR-LEX", "DR-LEX1.1", "DR-LEX2", "DR-LEX2.1")
+        )
 
 
 class TreeKernelScorer(Scorer):
@@ -152,7 +164,9 @@ class TreeKernelScorer(Scorer):
 
     def __init__(self, metric: TreeKernel) -> None:
         self.info, self.metric = metric.info, metric
-        self.reading = Reading(metric.lowercase, metric.binarize is not None, metric.relations == "coarse")
+        self.reading = Reading(
+            metric.lowercase, metric.binarize is not None, metric.relations == "coarse"
+        )
         file = TreeFile(metric.trees) if metric.trees else None
         self.source = TreeSource(file, metric.parser, metric.weights)
 
@@ -163,7 +177,9 @@ class TreeKernelScorer(Scorer):
             InputError: a text has no tree, or its tree is broken or has other words.
         """
         trees = [self.source.tree(item.text) for item in items]
-        lines = [np.frombuffer(shown(tree).encode("utf-8", "surrogatepass"), np.uint8) for tree in trees]
+        lines = [
+            np.frombuffer(shown(tree).encode("utf-8", "surrogatepass"), np.uint8) for tree in trees
+        ]
         found: dict[str, Ragged | IntArray] = {"shown": Ragged.of_rows(lines)}
         lengths = np.zeros(len(items), np.int64)
         for i, how in enumerate(self.metric.representations):
@@ -195,9 +211,13 @@ class TreeKernelScorer(Scorer):
 
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The discourse trees of a pair."""
-        rows = {"hypothesis": block.hypotheses[[hypothesis]], "reference": block.references[[reference]]}
+        rows = {
+            "hypothesis": block.hypotheses[[hypothesis]],
+            "reference": block.references[[reference]],
+        }
         return {
-            f"{side} tree": bytes(reps["shown"][row].values).decode("utf-8", "replace") for side, row in rows.items()
+            f"{side} tree": bytes(reps["shown"][row].values).decode("utf-8", "replace")
+            for side, row in rows.items()
         }
 
     def _normalised(self, reps: Reps, i: int, blocks: Sequence[Block]) -> list[FloatArray]:
@@ -210,7 +230,9 @@ class TreeKernelScorer(Scorer):
         for n, b in enumerate(blocks):
             large = big[b.hypotheses][:, None] | big[b.references]
             if large.any():
-                k = kernels(own, [b], decay, log=True)[0] - (half[b.hypotheses][:, None] + half[b.references])
+                k = kernels(own, [b], decay, log=True)[0] - (
+                    half[b.hypotheses][:, None] + half[b.references]
+                )
                 found[n] = np.where(large, np.minimum(np.exp(k), 1), found[n])
         return found
 

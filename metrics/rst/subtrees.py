@@ -15,9 +15,9 @@ from itertools import count
 
 import numpy as np
 
-from ..reps import IntArray, Ragged
+from ..representations import IntArray, Ragged
 from .kernel import nodes
-from .representations import Labelled
+from .labelled_trees import Labelled
 
 COLUMNS = ("sub", "prod", "count", "height", "arity", "kids")
 TERMINAL = bytes(8)
@@ -77,7 +77,9 @@ def _row(tree: Labelled, digests: Digests) -> dict[str, list[int]]:
             row["sub"].append(int.from_bytes(sub, "little"))
             row["prod"].append(int.from_bytes(production, "little"))
             row["count"].append(1)
-            row["height"].append(1 + max((row["height"][kid] for kid in kids if kid >= 0), default=0))
+            row["height"].append(
+                1 + max((row["height"][kid] for kid in kids if kid >= 0), default=0)
+            )
             row["arity"].append(len(kids))
             row["kids"] += kids
         places.append(entry_of[sub])

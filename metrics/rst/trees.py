@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import InputError, excerpt
-from ..texts import MOST_LEVELS, RSTTree
+from ..text.texts import MOST_LEVELS, RSTTree
 
 Tree = RSTTree | tuple[str, ...]
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -72,17 +72,27 @@ def check_tree(tree: Any, where: str = "rst") -> Tree:
         if isinstance(node, tuple) and all(isinstance(word, str) for word in node):
             continue
         if not isinstance(node, RSTTree):
-            raise InputError(f"found {excerpt(node)}", where=place, fix="A leaf is a tuple of words")
+            raise InputError(
+                f"found {excerpt(node)}", where=place, fix="A leaf is a tuple of words"
+            )
         if depth >= MOST_LEVELS:
-            raise InputError(f"more than {MOST_LEVELS} levels", where=where, fix="Give a tree of fewer levels")
+            raise InputError(
+                f"more than {MOST_LEVELS} levels", where=where, fix="Give a tree of fewer levels"
+            )
         _check_node(node, place)
-        stack += [(child, f"{place}.children[{i}]", depth + 1) for i, child in enumerate(node.children)]
+        stack += [
+            (child, f"{place}.children[{i}]", depth + 1) for i, child in enumerate(node.children)
+        ]
     return tree  # type: ignore[no-any-return]
 
 
 def _check_node(node: RSTTree, where: str) -> None:
     if len(node.children) < 2:
-        raise InputError(f"{len(node.children)} children", where=where, fix="A node has two or more; a leaf is words")
+        raise InputError(
+            f"{len(node.children)} children",
+            where=where,
+            fix="A node has two or more; a leaf is words",
+        )
     if len(node.nuc) != len(node.children) or not {"N"} <= set(node.nuc) <= {"N", "S"}:
         found = f"nuc={excerpt(node.nuc)} over {len(node.children)} children"
         raise InputError(found, where=where, fix="One letter N or S per child, at least one N")
@@ -93,7 +103,10 @@ def check_words(tree: Tree, text: str, where: str = "rst") -> None:
     own, wanted = letters_of(tree), letters(text)
     if own == wanted:
         return
-    at = next((i for i, (a, b) in enumerate(zip(own, wanted, strict=False)) if a != b), min(len(own), len(wanted)))
+    at = next(
+        (i for i, (a, b) in enumerate(zip(own, wanted, strict=False)) if a != b),
+        min(len(own), len(wanted)),
+    )
     raise InputError(
         f"the tree reads {own[at : at + 20]!r} where the text reads {wanted[at : at + 20]!r}",
         where=f"{where}, character {at + 1} without spaces",

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..neural.encoder import device_of
-from ..texts import Item
-from .model import SEScore2Model, read_model, reader_of, save_converted
-from .network import load_head, make_network, set_dropout
+from ..neural.models.encoder import device_of
+from ..text.texts import Item
+from .regression_network import load_head, make_network, set_dropout
 from .rescaling import Bounds, bounds
+from .saved_models import SEScore2Model, read_model, reader_of, save_converted
 
 DROPOUT = 0.1  # of the released training
 
@@ -46,6 +46,8 @@ def bounds_of(model: SEScore2Model, texts: Sequence[str], device: str | None = N
     load_head(network, model.head_state)
     set_dropout(network, DROPOUT)
     network.to(device_of(device))
-    read = reader_of(model.folder, model.encoder, model.max_tokens).read([Item(text) for text in texts])
+    read = reader_of(model.folder, model.encoder, model.max_tokens).read(
+        [Item(text) for text in texts]
+    )
     padding = model.encoder.config.pad_token_id or 0
     return bounds(network, read["ids"], np.arange(len(texts)), padding, np.random.default_rng(0))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from .words import Words, bare
+from .spaced_words import Words, bare
 
 INSERT, DELETE, REPLACE, MATCH = range(4)
 MAX_OPERATIONS = 6  # of one edit that is used

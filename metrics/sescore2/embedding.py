@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..batches import in_batches
-from ..neural import files
-from ..neural.encoder import Encoder, pretrained, tokenizer_of
-from ..neural.mixing import Mixer
-from ..neural.reading import Frame, Reader
-from ..reps import IntArray
-from ..texts import Item
+from ..execution.batches import in_batches
+from ..neural.comet.pooling import Mixer
+from ..neural.models import model_files as files
+from ..neural.models.context_tokens import Frame, Reader
+from ..neural.models.encoder import Encoder, pretrained, tokenizer_of
+from ..representations import IntArray
+from ..text.texts import Item
 from .neighbours import Floats, unit
 
 
@@ -28,12 +28,16 @@ class SentenceEncoder:
         ModelLoadError: it is not there, or no encoder.
     """
 
-    def __init__(self, model: str, device: str | None = None, batch_tokens: int | None = None) -> None:
+    def __init__(
+        self, model: str, device: str | None = None, batch_tokens: int | None = None
+    ) -> None:
         folder = files.locate(model)
         tokenizer = tokenizer_of(folder)
         self.encoder = Encoder(pretrained(folder), device, "float32")
         self.encoder.batch_tokens = batch_tokens or self.encoder.batch_tokens
-        self.reader = Reader(tokenizer, Frame.of(tokenizer), min(512, self.encoder.max_tokens), "oldest-context")
+        self.reader = Reader(
+            tokenizer, Frame.of(tokenizer), min(512, self.encoder.max_tokens), "oldest-context"
+        )
         self.mixer = Mixer(None, None, False, "avg")
 
     def __call__(self, texts: Sequence[str]) -> Floats:

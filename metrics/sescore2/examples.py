@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..reps import FloatArray, IntArray
+from ..representations import FloatArray, IntArray
 
 SAME, STRANGE = 0.0, -50.0
 FEWEST = 20  # references that can tell one model from another
@@ -35,7 +35,9 @@ class Examples(NamedTuple):
     scores: FloatArray  # [n]
 
     @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Any]], chosen: Container[int] | None = None) -> Examples:
+    def of(
+        cls, rows: Iterable[Mapping[str, Any]], chosen: Container[int] | None = None
+    ) -> Examples:
         """The rows of `labelling.label`, those with the chosen numbers alone where some are.
 
         Raises:
@@ -46,10 +48,14 @@ class Examples(NamedTuple):
         for place, row in enumerate(rows):
             if chosen is not None and place not in chosen:
                 continue
-            h, r = (number.setdefault(row[name], len(number)) for name in ("hypothesis", "reference"))
+            h, r = (
+                number.setdefault(row[name], len(number)) for name in ("hypothesis", "reference")
+            )
             found.append((h, r, float(row["score"])))
         if not found:
-            raise InputError("no synthetic pair", where="examples", fix="Give more texts, or a smaller margin")
+            raise InputError(
+                "no synthetic pair", where="examples", fix="Give more texts, or a smaller margin"
+            )
         hypotheses, references, scores = zip(*found, strict=True)
         return cls(list(number), np.array(hypotheses), np.array(references), np.array(scores))
 
@@ -73,7 +79,9 @@ class Examples(NamedTuple):
             self.texts,
             np.concatenate((self.hypotheses, same, other[differ])),
             np.concatenate((self.references, same, one[differ])),
-            np.concatenate((self.scores, np.full(len(same), SAME), np.full(int(differ.sum()), STRANGE))),
+            np.concatenate(
+                (self.scores, np.full(len(same), SAME), np.full(int(differ.sum()), STRANGE))
+            ),
         )
 
     def batches(self, size: int, lengths: IntArray, seed: int, number: int) -> list[IntArray]:
@@ -89,4 +97,6 @@ class Examples(NamedTuple):
         return [found[i] for i in random.permutation(len(found))]
 
     def _take(self, chosen: Any) -> Examples:
-        return Examples(self.texts, self.hypotheses[chosen], self.references[chosen], self.scores[chosen])
+        return Examples(
+            self.texts, self.hypotheses[chosen], self.references[chosen], self.scores[chosen]
+        )

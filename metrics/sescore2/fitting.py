@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..neural import files
-from .model import check_free, stage_of
-from .stages import Stage, finished, opened
-from .training import Predict, Run, Told, Training, lasting
+from ..neural.models import model_files as files
+from .job_stages import Stage, finished, opened
+from .regression_training import Predict, Run, Told, Training, lasting
+from .saved_models import check_free, stage_of
 
 
 def fit(
@@ -43,7 +43,12 @@ def fit(
     check_free(out)
     pairs = finished(work / before)
     encoder = files.digest(files.locate(how.backbone))
-    identity = {"before": pairs.digest, "encoder": encoder, "validation": validation, **lasting(how)}
+    identity = {
+        "before": pairs.digest,
+        "encoder": encoder,
+        "validation": validation,
+        **lasting(how),
+    }
     with opened(work / folder, identity) as stage:
         if not stage.complete or stage_of(out) != stage.digest:
             run = Run(stage, pairs, how, device, validate, on_progress)

@@ -7,14 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..neural import files
+from ..neural.models import model_files as files
 from .edits import Edit, applied
-from .masked import MaskedLM
+from .job_stages import OnProgress, Stage, finished, opened
+from .masked_model import MaskedLM
 from .severity import Judge, Severity
-from .stages import OnProgress, Stage, finished, opened
+from .spaced_words import Words, joined, word_splitter
 from .stopwords import identity_of, stop_words
 from .synthesis import SHARD, quiet
-from .words import Words, joined, word_splitter
 
 Row = Mapping[str, Any]
 
@@ -34,7 +34,12 @@ def label(
     """
     texts, made = finished(work / "texts"), finished(work / before)
     words = made.settings["words"]
-    identity = {"before": made.digest, "words": words, **asdict(how), "stop_words": identity_of(how.stop_words)}
+    identity = {
+        "before": made.digest,
+        "words": words,
+        **asdict(how),
+        "stop_words": identity_of(how.stop_words),
+    }
     if how.mlm:
         identity["mlm"] = files.digest(files.locate(how.mlm))
     with opened(work / folder, identity) as stage:
@@ -57,7 +62,10 @@ def labelled(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     mistakes: list[tuple[Words, Edit, str]] = []
     for row in rows:
         anchor = tuple(row["words"])
-        mistakes += [(anchor, Edit(s, e, tuple(words)), row.get("source", "")) for s, e, words in row["edits"]]
+        mistakes += [
+            (anchor, Edit(s, e, tuple(words)), row.get("source", ""))
+            for s, e, words in row["edits"]
+        ]
     scores = iter(zip(mistakes, judge.scores(mistakes), strict=True))
     for row in rows:
         anchor = tuple(row["words"])

@@ -14,16 +14,16 @@ from typing import ClassVar, Self
 
 from ..base import Info, Scorer
 from ..errors import ModelLoadError
-from ..neural import files
-from ..neural.encoder import Encoder
-from ..neural.estimator import Head
-from ..neural.mixing import Mixer
-from ..neural.model import CheckpointMetric
-from ..neural.regression import RegressionScorer
-from ..reps import Block, FloatArray, Reps
-from ..settings import settings
-from .model import read_model, reader_of
+from ..neural.comet.head import Head
+from ..neural.comet.pooling import Mixer
+from ..neural.comet.regression import RegressionScorer
+from ..neural.models import model_files as files
+from ..neural.models.encoder import Encoder
+from ..neural.models.settings import CheckpointMetric
+from ..representations import Block, FloatArray, Reps
+from ..spec.checked_settings import settings
 from .rescaling import rescaled
+from .saved_models import read_model, reader_of
 
 RELEASED = ("de", "en", "es", "ja", "zh")
 
@@ -52,7 +52,11 @@ class SEScore2(CheckpointMetric):
     def for_language(self, lang: str) -> Self:
         """The released model of a language where none is set."""
         code = lang.lower().partition("-")[0]
-        return self.with_defaults(model=f"xu1998hz/sescore2_{code}_pretrained") if code in RELEASED else self
+        return (
+            self.with_defaults(model=f"xu1998hz/sescore2_{code}_pretrained")
+            if code in RELEASED
+            else self
+        )
 
     def load(self) -> Scorer:
         """The model, its head prepared for all pairs."""
@@ -61,14 +65,20 @@ class SEScore2(CheckpointMetric):
         model = read_model(path, self.encoder_path)
         encoder = Encoder(model.encoder, self.device, self.dtype)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
-        reader = reader_of(model.folder, model.encoder, self.max_tokens or model.max_tokens, self.truncates)
-        layers = [(weight.to(encoder.device), bias.to(encoder.device)) for weight, bias in model.layers]
+        reader = reader_of(
+            model.folder, model.encoder, self.max_tokens or model.max_tokens, self.truncates
+        )
+        layers = [
+            (weight.to(encoder.device), bias.to(encoder.device)) for weight, bias in model.layers
+        ]
         head = Head(layers, encoder.torch.Tensor.tanh_, None)
         bounds = None
         if self.rescale:
             if model.low is None or model.high is None or not model.high > model.low:
                 fix = "Leave rescale out, or convert the checkpoint with texts: discorank train sescore2 --help"
-                raise ModelLoadError("the model holds no bounds to rescale by", where=str(path), fix=fix)
+                raise ModelLoadError(
+                    "the model holds no bounds to rescale by", where=str(path), fix=fix
+                )
             bounds = model.low, model.high
         scorer = SEScore2Scorer(self, reader, encoder, Mixer(None, None, False, "avg"), head)
         scorer.bounds = bounds

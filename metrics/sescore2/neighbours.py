@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..reps import Array, FloatArray, IntArray
+from ..representations import Array, FloatArray, IntArray
 
 Floats = NDArray[np.float32]
 NEIGHBOUR = np.dtype([("id", "<i4"), ("cosine", "<f4")])
@@ -31,7 +31,9 @@ def unit(vectors: Floats) -> Floats:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not (np.isfinite(norms).all() and (norms > 0).all()):
         bad = int(np.flatnonzero(~(np.isfinite(norms) & (norms > 0))[:, 0])[0])
-        raise InputError("its vector is zero or not finite", where=f"text {bad}", fix="Leave the text out")
+        raise InputError(
+            "its vector is zero or not finite", where=f"text {bad}", fix="Leave the text out"
+        )
     return np.ascontiguousarray(vectors / norms, np.float32)
 
 
@@ -50,13 +52,23 @@ class Search:
     """
 
     def __init__(
-        self, vectors: Floats, texts: Sequence[str], k: int, *, count_self: bool = False, device: Any = "cpu"
+        self,
+        vectors: Floats,
+        texts: Sequence[str],
+        k: int,
+        *,
+        count_self: bool = False,
+        device: Any = "cpu",
     ) -> None:
         import torch
 
         self.torch, self.vectors, self.k = torch, vectors, min(k, len(vectors) - (not count_self))
         if self.k < 1:
-            raise InputError(f"{len(vectors)} texts", where="neighbours", fix="Give more texts: neighbours are others")
+            raise InputError(
+                f"{len(vectors)} texts",
+                where="neighbours",
+                fix="Give more texts: neighbours are others",
+            )
         self.equals = {} if count_self else _equals(texts)
         self.index: Any = _faiss_index(vectors) if len(vectors) >= FAISS_FROM else None
         self.known: Any = None if self.index is not None else torch.from_numpy(vectors).to(device)
@@ -67,7 +79,9 @@ class Search:
         parts: list[Array] = [np.empty((0, self.k), NEIGHBOUR)]
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
-            cosines, ids = self._flat(part, self.k) if self.index is None else self._faiss(part, self.k)
+            cosines, ids = (
+                self._flat(part, self.k) if self.index is None else self._faiss(part, self.k)
+            )
             found: Array = np.empty(cosines.shape, NEIGHBOUR)
             found["cosine"], found["id"] = cosines, np.where(np.isfinite(cosines), ids, -1)
             parts.append(found)

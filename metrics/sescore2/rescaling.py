@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..reps import FloatArray, IntArray, Ragged
-from .network import batch_of, head_scores, pooled
+from ..representations import FloatArray, IntArray, Ragged
+from .regression_network import batch_of, head_scores, pooled
 
 Bounds = tuple[float, float] | tuple[None, None]
 SPAN = 50.0
@@ -57,7 +57,10 @@ def bounds(
     low, high = [], []
     with torch.no_grad():
         for start in range(0, len(chosen), 32):
-            one, other = (batch_of(ids, part[start : start + 32], padding, device) for part in (chosen, others))
+            one, other = (
+                batch_of(ids, part[start : start + 32], padding, device)
+                for part in (chosen, others)
+            )
             network["encoder"].train(views)
             first, second = (pooled(network["encoder"], *one) for _ in range(2))
             high += head_scores(network["estimator"], first, second).tolist()

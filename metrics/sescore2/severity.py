@@ -21,11 +21,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ..errors import InputError
-from ..settings import settings
+from ..spec.checked_settings import settings
 from .edits import Edit, applied
-from .masked import MaskedLM, Masking
+from .masked_model import MaskedLM, Masking
+from .spaced_words import Words, bare, is_punctuation
 from .stopwords import key
-from .words import Words, bare, is_punctuation
 
 MAJOR, MINOR, PUNCTUATION = -5.0, -1.0, -0.1
 GAMMA = {"paper": 0.1, "code": 0.5}
@@ -73,7 +73,11 @@ class Judge:
     """
 
     def __init__(
-        self, how: Severity, stops: frozenset[str], texts: Iterable[Words] = (), model: MaskedLM | None = None
+        self,
+        how: Severity,
+        stops: frozenset[str],
+        texts: Iterable[Words] = (),
+        model: MaskedLM | None = None,
     ) -> None:
         self.how, self.stops, self.model = how, stops, model
         self.idf = inverse_frequencies(texts) if how.severity == "paper" else {}

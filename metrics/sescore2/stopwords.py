@@ -11,7 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from ..errors import InputError
-from .words import Words, bare, is_punctuation
+from .spaced_words import Words, bare, is_punctuation
 
 _ENGLISH = """
     a about above after again against all also although am among an and any are around as at be because been before
@@ -41,14 +41,24 @@ def stop_words(name: str, texts: Iterable[Words]) -> frozenset[str]:
     kind, _, number = name.partition(":")
     if kind == "frequent":
         if not number.isdecimal():
-            raise InputError(f"found {name!r}", where="stop_words", fix="Write frequent:100, with a number of words")
-        counts = Counter(word for words in texts for word in {key(word) for word in words if not is_punctuation(word)})
+            raise InputError(
+                f"found {name!r}",
+                where="stop_words",
+                fix="Write frequent:100, with a number of words",
+            )
+        counts = Counter(
+            word
+            for words in texts
+            for word in {key(word) for word in words if not is_punctuation(word)}
+        )
         return frozenset(word for word, _ in counts.most_common(int(number)))
     try:
         lines = Path(name).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         fix = "Write en, frequent:100, or a file with a word per line"
-        raise InputError(f"cannot be read: {error}", where=f"stop_words {name!r}", fix=fix) from error
+        raise InputError(
+            f"cannot be read: {error}", where=f"stop_words {name!r}", fix=fix
+        ) from error
     return frozenset(line.strip().lower() for line in lines if line.strip())
 
 
@@ -61,7 +71,9 @@ def identity_of(name: str) -> str:
     found = stop_words(name, ())
     if name.startswith("frequent:"):
         return name
-    return blake2b("\n".join(sorted(found)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return blake2b(
+        "\n".join(sorted(found)).encode("utf-8", "surrogatepass"), digest_size=16
+    ).hexdigest()
 
 
 def key(word: str) -> str:

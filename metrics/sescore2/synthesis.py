@@ -17,15 +17,15 @@ import numpy as np
 from pydantic import Field
 
 from ..errors import InputError
-from ..neural.encoder import device_of
-from ..reps import Array, FloatArray, IntArray
-from ..settings import settings
+from ..neural.models.encoder import device_of
+from ..representations import Array, FloatArray, IntArray
+from ..spec.checked_settings import settings
+from .edit_sampling import Operations, mined, random_edits, sampled
 from .edits import Edit, applied, edits_between
 from .embedding import SentenceEncoder, digest_of
+from .job_stages import OnProgress, Stage, finished, opened
 from .neighbours import Search, margins, means
-from .sampling import Operations, mined, random_edits, sampled
-from .stages import OnProgress, Stage, finished, opened
-from .words import Words, joined, word_splitter
+from .spaced_words import Words, joined, word_splitter
 
 SHARD = 1024  # texts
 Row = Mapping[str, Any]
@@ -71,7 +71,9 @@ def quiet(done: int) -> None:
     """Shows nothing."""
 
 
-def write_texts(work: Path, pairs: Iterable[Pair], how: Synthesis, on_progress: OnProgress = quiet) -> Stage:
+def write_texts(
+    work: Path, pairs: Iterable[Pair], how: Synthesis, on_progress: OnProgress = quiet
+) -> Stage:
     """Keeps the distinct texts of a usable length, with their sources if there are any.
 
     Args:
@@ -100,7 +102,9 @@ def write_texts(work: Path, pairs: Iterable[Pair], how: Synthesis, on_progress: 
             kept[text] = {"text": text} | ({"source": source} if source else {})
     rows = list(kept.values())
     if len(rows) < 2:
-        raise InputError(f"{len(rows)} usable texts of {counts['read']}", where="texts", fix="Give more texts")
+        raise InputError(
+            f"{len(rows)} usable texts of {counts['read']}", where="texts", fix="Give more texts"
+        )
     identity = {"input": digest.hexdigest(), **_some(how, "words", "min_words", "max_words")}
     with opened(work / "texts", identity) as stage:
         if not stage.complete:
@@ -110,7 +114,9 @@ def write_texts(work: Path, pairs: Iterable[Pair], how: Synthesis, on_progress: 
         return stage
 
 
-def embed(work: Path, how: Synthesis, device: str | None = None, on_progress: OnProgress = quiet) -> Stage:
+def embed(
+    work: Path, how: Synthesis, device: str | None = None, on_progress: OnProgress = quiet
+) -> Stage:
     """Makes the vectors of all texts."""
     texts = finished(work / "texts")
     identity = {"before": texts.digest, "encoder": digest_of(how.encoder)}
@@ -124,7 +130,9 @@ def embed(work: Path, how: Synthesis, device: str | None = None, on_progress: On
         return stage
 
 
-def search(work: Path, how: Synthesis, device: str | None = None, on_progress: OnProgress = quiet) -> Stage:
+def search(
+    work: Path, how: Synthesis, device: str | None = None, on_progress: OnProgress = quiet
+) -> Stage:
     """Finds the nearest neighbours of all texts."""
     texts, before = finished(work / "texts"), finished(work / "embed")
     with opened(work / "search", {"before": before.digest, **_some(how, "neighbours")}) as stage:
@@ -158,7 +166,9 @@ def mine(work: Path, how: Synthesis, on_progress: OnProgress = quiet) -> Stage:
             start += len(found)
             on_progress(start)
         kept = [len(row["neighbours"]) for row in stage.rows()]
-        stage.finish({"anchors": len(kept), "without neighbour": kept.count(0), "neighbours": sum(kept)})
+        stage.finish(
+            {"anchors": len(kept), "without neighbour": kept.count(0), "neighbours": sum(kept)}
+        )
         return stage
 
 
@@ -169,11 +179,15 @@ def _kept(found: Array, anchors: IntArray, every: FloatArray, how: Synthesis) ->
     rows: list[Row] = []
     for i, anchor in enumerate(anchors.tolist()):
         best = sorted(np.flatnonzero(good[i]).tolist(), key=lambda place: -margin[i, place])
-        rows.append({"anchor": anchor, "neighbours": [int(found["id"][i, place]) for place in best]})
+        rows.append(
+            {"anchor": anchor, "neighbours": [int(found["id"][i, place]) for place in best]}
+        )
     return rows
 
 
-def perturb(work: Path, how: Synthesis, on_progress: OnProgress = quiet, folder: str = "perturb") -> Stage:
+def perturb(
+    work: Path, how: Synthesis, on_progress: OnProgress = quiet, folder: str = "perturb"
+) -> Stage:
     """Gives the anchors mistakes.
 
     Rows: "anchor" (its number), "words" of the anchor, "edits" [[start, end, words], ...], disjoint and sorted, and
@@ -191,7 +205,9 @@ def perturb(work: Path, how: Synthesis, on_progress: OnProgress = quiet, folder:
             on_progress(SHARD * (i + 1))
         made = [row["anchor"] for row in stage.rows()]
         anchors = (before.counts or {})["anchors"]
-        stage.finish({"synthetic texts": len(made), "anchors without a mistake": anchors - len(set(made))})
+        stage.finish(
+            {"synthetic texts": len(made), "anchors without a mistake": anchors - len(set(made))}
+        )
         return stage
 
 
@@ -223,7 +239,11 @@ class _Maker:
         if self.how.edits == "random":
             proposals = random_edits(len(words), self.vocabulary, random)
         else:
-            proposals = [] if other is None else mined(edits_between(words, self.split(self.texts[other]["text"])))
+            proposals = (
+                []
+                if other is None
+                else mined(edits_between(words, self.split(self.texts[other]["text"])))
+            )
         return sampled(proposals, len(words), random, self.how.drops, self.how.operations)
 
 

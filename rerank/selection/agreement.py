@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.errors import InputError
-from ...metrics.reps import FloatArray, IntArray
-from ..statistics import TIE, Agreement, kendall, pearson, spearman, tau_b
-from .testing import Verdicts
+from ...metrics.representations import FloatArray, IntArray
+from .significance import Verdicts
+from .statistics import TIE, Agreement, kendall, pearson, spearman, tau_b
 
 
 class SystemAgreement(NamedTuple):
@@ -51,7 +51,10 @@ def system_agreement(
 ) -> SystemAgreement:
     """Agreement over the same systems in the same order; signs are -1 where lower is better."""
     x, y = metric_sign * with_ties(metric.scores), human_sign * with_ties(human.scores)
-    first, second = (_one_sided(verdicts, sign) for verdicts, sign in ((metric, metric_sign), (human, human_sign)))
+    first, second = (
+        _one_sided(verdicts, sign)
+        for verdicts, sign in ((metric, metric_sign), (human, human_sign))
+    )
     soft = 1 - float(np.abs(first - second).mean()) if len(first) else None
     return SystemAgreement(
         pearson(x.tolist(), y.tolist()),
@@ -84,7 +87,9 @@ def with_ties(values: FloatArray) -> FloatArray:
 def _one_sided(verdicts: Verdicts, sign: float) -> FloatArray:
     """p that a is no better than b, of every pair; the distribution under exchange is symmetric."""
     halves = [(pair.p / 2, sign * pair.difference) for pair in verdicts.pairs]
-    return np.array([half if better > 0 else 1 - half if better < 0 else 0.5 for half, better in halves])
+    return np.array(
+        [half if better > 0 else 1 - half if better < 0 else 0.5 for half, better in halves]
+    )
 
 
 def pairwise_accuracy(x: FloatArray, y: FloatArray) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .agreement import SegmentAgreement, SystemAgreement
 from .choosers import ChooserComparison
-from .comparing import SystemComparison
+from .comparison import SystemComparison
 
 _COUNTS = frozenset({"systems", "segments"})  # added up
 _OWN = frozenset({"epsilon"})  # mean nothing beside another metric's scale
@@ -40,7 +40,9 @@ def mean_agreements(several: Sequence[SystemComparison]) -> list[MeanAgreement]:
     found: dict[tuple[str, str], list[tuple[SystemAgreement, SegmentAgreement]]] = {}
     for comparison in several:
         for one in comparison.meta:
-            for scored, systems, segments in zip(comparison.scored, one.systems, one.segments, strict=True):
+            for scored, systems, segments in zip(
+                comparison.scored, one.systems, one.segments, strict=True
+            ):
                 found.setdefault((scored.name, one.human.name), []).append((systems, segments))
     return [
         MeanAgreement(
@@ -71,10 +73,14 @@ def mean_choices(several: Sequence[ChooserComparison]) -> list[MeanChoice]:
     for comparison in several:
         for one in comparison.judged:
             columns = (one.regrets(), one.gains("best single system"), one.gains("random system"))
-            for name, *gains, reached in zip(one.names, *columns, one.reached.tolist(), strict=True):
+            for name, *gains, reached in zip(
+                one.names, *columns, one.reached.tolist(), strict=True
+            ):
                 row = (*(gain.gain for gain in gains), reached)
                 found.setdefault((name, one.dimension), []).append(row)
     return [
-        MeanChoice(*key, len(rows), *(sum(column) / len(rows) for column in zip(*rows, strict=True)))
+        MeanChoice(
+            *key, len(rows), *(sum(column) / len(rows) for column in zip(*rows, strict=True))
+        )
         for key, rows in found.items()
     ]

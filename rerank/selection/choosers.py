@@ -17,19 +17,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...metrics.cache import Cache
 from ...metrics.errors import InputError
+from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
-from ...metrics.reps import FloatArray, IntArray
-from ...metrics.texts import Text
+from ...metrics.representations import FloatArray, IntArray
+from ...metrics.text.texts import Text
 from ..choice import Distinct
 from ..lists import CandidateList
 from ..mbr import Decider
-from ..statistics import DRAWS
-from .choosing import Choices, Chosen, bases, chosen_by, chosen_outputs
-from .scores import MeanOfRated, Part, Scored, human_scored, score_systems
-from .testing import Correction, Verdicts, corrected, judge
-from .units import blocks, segments_of_unit, unit_name
+from .resampling_units import blocks, segments_of_unit, unit_name
+from .significance import Correction, Verdicts, corrected, judge
+from .statistics import DRAWS
+from .system_choices import Choices, Chosen, bases, chosen_by, chosen_outputs
+from .system_scores import MeanOfRated, Part, Scored, human_scored, score_systems
 
 BASELINES = ("best single system", "random system", "oracle")
 CLOSE = 1e-9  # scores this close are equal
@@ -87,7 +87,10 @@ class Judged(NamedTuple):
     def regrets(self) -> list[Gain]:
         """How much better than every chooser the oracle is."""
         gains = self.gains("oracle")
-        return [one._replace(gain=-one.gain + 0.0, low=-one.high + 0.0, high=-one.low + 0.0) for one in gains]
+        return [
+            one._replace(gain=-one.gain + 0.0, low=-one.high + 0.0, high=-one.low + 0.0)
+            for one in gains
+        ]
 
 
 class ChooserComparison(NamedTuple):
@@ -146,10 +149,14 @@ def compare_choosers(
     if not names:
         raise InputError("no choosers", where="choosers", fix="Give at least one")
     if twice := [name for i, name in enumerate(names) if name in (*names[:i], *BASELINES)]:
-        raise InputError(f"there are two of the name {twice[0]!r:.80}", where="choosers", fix="Rename one")
+        raise InputError(
+            f"there are two of the name {twice[0]!r:.80}", where="choosers", fix="Rename one"
+        )
     for one in decided:
         if len(one.texts) != len(given.lists):
-            found = f"{one.name!r:.80} chose {len(one.texts)} texts, there are {len(given.lists)} lists"
+            found = (
+                f"{one.name!r:.80} chose {len(one.texts)} texts, there are {len(given.lists)} lists"
+            )
             raise InputError(found, where="choosers", fix="Choose one text from every list")
     size = segments_of_unit(unit)
     made = [chosen_by(name, decider, given, cache, deciding) for name, decider in deciders.items()]
@@ -162,7 +169,11 @@ def compare_choosers(
     for dimension, lower in human:
         table = _Table(given, chosen, dimension, lower)
         scored = table.scored(None if given.whole else size)
-        alone = replace(scored, systems=tuple(names), parts=tuple(_first(part, len(names)) for part in scored.parts))
+        alone = replace(
+            scored,
+            systems=tuple(names),
+            parts=tuple(_first(part, len(names)) for part in scored.parts),
+        )
         judged.append(table.judged(tested(scored, "none"), tested(alone, correction)))
     outputs = chosen_outputs(given, chosen) if metrics else []
     by_metric = tuple(score_systems(metric, outputs, cache) for metric in metrics)
@@ -178,15 +189,23 @@ def _first(part: Part, n: int) -> Part:
 class _Table:
     """The human scores of all candidates and of what was chosen, where they count."""
 
-    def __init__(self, given: Choices, chosen: Sequence[Chosen], dimension: str, lower: bool) -> None:
+    def __init__(
+        self, given: Choices, chosen: Sequence[Chosen], dimension: str, lower: bool
+    ) -> None:
         self._given, self._dimension, self._lower = given, dimension, lower
         self._names = tuple(one.name for one in chosen)
         sums, rows = _of_candidates(given, dimension, lower)
-        places = np.array([list(map(_place, given.lists, one.texts)) for one in chosen])  # [C, lists]
+        places = np.array(
+            [list(map(_place, given.lists, one.texts)) for one in chosen]
+        )  # [C, lists]
         self._unscored: IntArray = ((rows > 0) & (places < 0)).sum(axis=1)
         self._counted = (rows > 0) & (places >= 0).all(axis=0)
         if not self._counted.any():
-            raise InputError(self._nothing(int((rows > 0).sum())), where=f"human.{dimension}", fix="Judge more of them")
+            raise InputError(
+                self._nothing(int((rows > 0).sum())),
+                where=f"human.{dimension}",
+                fix="Judge more of them",
+            )
         self._sums, self._rows = sums[self._counted], rows[self._counted]  # [n, S], [n]
         self._chosen = self._sums[np.arange(len(self._sums)), places[:, self._counted]]  # [C, n]
         sign = -1.0 if lower else 1.0
@@ -203,14 +222,20 @@ class _Table:
 
     def scored(self, size: int | None) -> Scored:
         """Choosers and baselines as systems, drawn by blocks of `size` segments or by document."""
-        values = np.stack([*self._chosen, self._sums[:, self._best], self._sums.mean(axis=1), self._oracle])
+        values = np.stack(
+            [*self._chosen, self._sums[:, self._best], self._sums.mean(axis=1), self._oracle]
+        )
         rows = np.stack((values, np.broadcast_to(self._rows, values.shape)), axis=2)
-        lists = [1 if self._given.whole else document.segments for document in self._given.documents]
+        lists = [
+            1 if self._given.whole else document.segments for document in self._given.documents
+        ]
         owner = np.repeat(np.arange(len(lists)), lists) if size is None else blocks(lists, size)
         _, owner = np.unique(owner[self._counted], return_inverse=True)
         part = Part(1.0, MeanOfRated(), rows, owner)
         unit = "document" if size is None else unit_name(size)
-        return Scored(self._dimension, not self._lower, (*self._names, *BASELINES), (part,), unit=unit)
+        return Scored(
+            self._dimension, not self._lower, (*self._names, *BASELINES), (part,), unit=unit
+        )
 
     def judged(self, verdicts: Verdicts, between: Verdicts) -> Judged:
         """What came of it."""
@@ -218,7 +243,17 @@ class _Table:
         best = self._given.systems[self._best]
         counts = int(self._counted.sum()), len(self._counted)
         higher = not self._lower
-        return Judged(self._dimension, higher, self._names, best, verdicts, between, reached, *counts, self._unscored)
+        return Judged(
+            self._dimension,
+            higher,
+            self._names,
+            best,
+            verdicts,
+            between,
+            reached,
+            *counts,
+            self._unscored,
+        )
 
 
 def _of_candidates(given: Choices, dimension: str, lower: bool) -> tuple[FloatArray, FloatArray]:

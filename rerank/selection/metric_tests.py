@@ -20,8 +20,8 @@ from typing import Literal
 import numpy as np
 
 from ...metrics.errors import InputError, unknown
-from ...metrics.reps import FloatArray, IntArray
-from ..statistics import assignments, pearson, scipy_stats
+from ...metrics.representations import FloatArray, IntArray
+from .statistics import assignments, pearson, scipy_stats
 
 DRAWS = 1000
 CLOSE = 1e-9  # standardised scores this close are equal
@@ -78,7 +78,9 @@ def perm_both_segments(
     """
     if not first.shape == second.shape == human.shape:
         found = f"scores {first.shape} and {second.shape}, people's {human.shape}"
-        raise InputError(found, where="perm_both_segments", fix="Give the same systems and segments")
+        raise InputError(
+            found, where="perm_both_segments", fix="Give the same systems and segments"
+        )
     if not (first.size and np.ptp(first) and np.ptp(second)):
         return None
     x, y = ((scores - scores.mean()) / scores.std() for scores in (first, second))
@@ -100,13 +102,18 @@ class _Order:
 
     def __init__(self, human: FloatArray) -> None:
         self._pairs = list(combinations(range(len(human)), 2))
-        self._signs: list[IntArray] = [np.nan_to_num(np.sign(human[a] - human[b])).astype(int) for a, b in self._pairs]
+        self._signs: list[IntArray] = [
+            np.nan_to_num(np.sign(human[a] - human[b])).astype(int) for a, b in self._pairs
+        ]
         self._known = [~np.isnan(human[a] - human[b]) for a, b in self._pairs]
         self._ranked = sum((sign != 0).astype(int) for sign in self._signs)
 
     def tau_b(self, scores: FloatArray) -> FloatArray:
         """Tau-b of scores [b, S, n], averaged over segments: [b], nan where no segment has one."""
-        agreed, ranked = np.zeros((len(scores), scores.shape[2])), np.zeros((len(scores), scores.shape[2]))
+        agreed, ranked = (
+            np.zeros((len(scores), scores.shape[2])),
+            np.zeros((len(scores), scores.shape[2])),
+        )
         for (a, b), sign, known in zip(self._pairs, self._signs, self._known, strict=True):
             own = _signs(scores[:, a] - scores[:, b])
             agreed += own * sign
@@ -134,7 +141,9 @@ def _pearsons(rows: FloatArray, human: FloatArray) -> FloatArray:
 def _accuracies(rows: FloatArray, human: FloatArray) -> FloatArray:
     """Pairwise accuracy of every row [b, S]."""
     a, b = np.triu_indices(len(human), 1)
-    return np.asarray((_signs(rows[:, a] - rows[:, b]) == np.sign(human[a] - human[b])).mean(axis=1))
+    return np.asarray(
+        (_signs(rows[:, a] - rows[:, b]) == np.sign(human[a] - human[b])).mean(axis=1)
+    )
 
 
 _STATISTICS = {"pearson": _pearsons, "pairwise_accuracy": _accuracies}
@@ -143,7 +152,10 @@ _STATISTICS = {"pearson": _pearsons, "pairwise_accuracy": _accuracies}
 def williams(first: FloatArray, second: FloatArray, human: FloatArray) -> float | None:
     """p that two metrics' scores of systems [S] correlate equally well with people's [S]; None for S < 4."""
     n = len(human)
-    correlations = [pearson(a.tolist(), b.tolist()) for a, b in ((human, first), (human, second), (first, second))]
+    correlations = [
+        pearson(a.tolist(), b.tolist())
+        for a, b in ((human, first), (human, second), (first, second))
+    ]
     if n < 4 or None in correlations:
         return None
     r12, r13, r23 = (float(r) for r in correlations if r is not None)

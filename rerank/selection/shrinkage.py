@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...metrics.reps import FloatArray, IntArray
+from ...metrics.representations import FloatArray, IntArray
 
 GRID = np.linspace(-20, 30, 2001)  # log t^2 over the mean of v_s
 
@@ -67,7 +67,9 @@ def shrunk(y: FloatArray, document: IntArray) -> Shrunk:
     centred = np.where(known, y - (values.sum(axis=1) / count)[:, None], 0.0)
     systems = y.shape[1]
     laplacian = np.diag(known.sum(axis=0)) - known.T.astype(float) @ (known / count[:, None])
-    inverse = np.linalg.inv(laplacian + 1.0) - 1 / systems**2  # L^+, as L has the kernel (1, ..., 1) alone
+    inverse = (
+        np.linalg.inv(laplacian + 1.0) - 1 / systems**2
+    )  # L^+, as L has the kernel (1, ..., 1) alone
     effects = inverse @ centred.sum(axis=0)
     moved = np.where(known, effects, 0.0)
     rest = np.where(known, centred - effects + (moved.sum(axis=1) / count)[:, None], 0.0)
@@ -96,7 +98,9 @@ def posterior(effects: FloatArray, noise: FloatArray) -> tuple[FloatArray, Float
     return mean * effects, np.sqrt(mean * noise + spread * effects**2), between
 
 
-def _design_effect(rest: FloatArray, document: IntArray, inverse: FloatArray, variance: float) -> float:
+def _design_effect(
+    rest: FloatArray, document: IntArray, inverse: FloatArray, variance: float
+) -> float:
     """d; 1 where one document says nothing of it."""
     number = np.unique(document, return_inverse=True)[1]
     count = int(number.max()) + 1

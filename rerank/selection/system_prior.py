@@ -14,16 +14,18 @@ from typing import Literal
 import numpy as np
 
 from ...metrics.errors import InputError
-from ...metrics.reps import FloatArray, IntArray
+from ...metrics.representations import FloatArray, IntArray
 from ..prior import Prior, SystemPrior
-from .outputs import DocumentOutputs, check_systems
-from .scores import human_scored
+from .document_outputs import DocumentOutputs, check_systems
 from .shrinkage import groups, shrunk
+from .system_scores import human_scored
 
 Root = Literal["auto", "yes", "no"]
 
 
-def estimate_prior(documents: Sequence[DocumentOutputs], dimension: str, lower: bool, root: Root = "auto") -> Prior:
+def estimate_prior(
+    documents: Sequence[DocumentOutputs], dimension: str, lower: bool, root: Root = "auto"
+) -> Prior:
     """The prior of every system of some documents.
 
     Segments where fewer than two systems are judged say nothing of systems and do not count. A system that nobody
@@ -55,7 +57,9 @@ def estimate_prior(documents: Sequence[DocumentOutputs], dimension: str, lower: 
         s = judged.index(name)
         rows = ~np.isnan(y[:, s])
         numbers = float(found.means[s]), float(found.errors[s]), float(found.effects[s])
-        systems.append((name, SystemPrior(*numbers, int(rows.sum()), len(set(document[rows].tolist())))))
+        systems.append(
+            (name, SystemPrior(*numbers, int(rows.sum()), len(set(document[rows].tolist()))))
+        )
     return Prior(
         tuple(systems),
         found.sigma,
@@ -97,7 +101,9 @@ def _check(y: FloatArray, systems: Sequence[str], where: str) -> None:
     group = groups(known.astype(float))
     if apart := np.flatnonzero(group != group[0]).tolist():
         found = f"{systems[apart[0]]!r:.80} is never judged beside {systems[0]!r:.80}, nor through others"
-        raise InputError(found, where=where, fix="Have them judged on the same segments, or leave one out")
+        raise InputError(
+            found, where=where, fix="Have them judged on the same segments, or leave one out"
+        )
     if known.sum() - len(y) - len(systems) + 1 < 1:
         found = f"{int(known.sum())} judgements of {len(y)} segments and {len(systems)} systems"
         raise InputError(found, where=where, fix="Have more segments judged")

@@ -15,35 +15,35 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "Block": ".metrics.reps",
-    "Cache": ".metrics.cache",
-    "LocalEngine": ".rerank.engine",
+    "Block": ".metrics.representations",
+    "Cache": ".metrics.execution.cache",
+    "LocalEngine": ".rerank.engines.local",
     "TruncationWarning": ".metrics.errors",
-    "contrastive_accuracy": ".rerank.contrastive",
+    "contrastive_accuracy": ".rerank.selection.contrastive",
     "Info": ".metrics.base",
-    "Item": ".metrics.texts",
-    "Ragged": ".metrics.reps",
+    "Item": ".metrics.text.texts",
+    "Ragged": ".metrics.representations",
     "Reading": ".metrics.base",
-    "Reps": ".metrics.reps",
-    "settings": ".metrics.settings",
+    "Reps": ".metrics.representations",
+    "settings": ".metrics.spec.checked_settings",
     "CandidateList": ".rerank.lists",
     "Candidate": ".rerank.lists",
-    "Context": ".metrics.texts",
+    "Context": ".metrics.text.texts",
     "DiscorankError": ".metrics.errors",
-    "Document": ".metrics.texts",
+    "Document": ".metrics.text.texts",
     "InputError": ".metrics.errors",
     "MBRDecoder": ".rerank.mbr",
     "Metric": ".metrics.base",
     "MetricError": ".metrics.errors",
     "ModelLoadError": ".metrics.errors",
-    "RSTTree": ".metrics.texts",
+    "RSTTree": ".metrics.text.texts",
     "Ranking": ".rerank.choice",
     "Reranker": ".rerank.reranker",
     "ResumeError": ".metrics.errors",
     "Scorer": ".metrics.base",
     "decode": ".rerank.mbr",
     "load_metric": ".metrics.registry",
-    "read_trees": ".metrics.rst.formats.files",
+    "read_trees": ".metrics.rst.formats.tree_files",
 }
 
 __all__ = [
@@ -80,7 +80,6 @@ __all__ = [
 
 if TYPE_CHECKING:
     from .metrics.base import Info, Metric, Reading, Scorer
-    from .metrics.cache import Cache
     from .metrics.errors import (
         DiscorankError,
         InputError,
@@ -89,17 +88,18 @@ if TYPE_CHECKING:
         ResumeError,
         TruncationWarning,
     )
+    from .metrics.execution.cache import Cache
     from .metrics.registry import load_metric
-    from .metrics.reps import Block, Ragged, Reps
-    from .metrics.rst.formats.files import read_trees
-    from .metrics.settings import settings
-    from .metrics.texts import Context, Document, Item, RSTTree
+    from .metrics.representations import Block, Ragged, Reps
+    from .metrics.rst.formats.tree_files import read_trees
+    from .metrics.spec.checked_settings import settings
+    from .metrics.text.texts import Context, Document, Item, RSTTree
     from .rerank.choice import Ranking
-    from .rerank.contrastive import contrastive_accuracy
-    from .rerank.engine import LocalEngine
+    from .rerank.engines.local import LocalEngine
     from .rerank.lists import Candidate, CandidateList
     from .rerank.mbr import MBRDecoder, decode
     from .rerank.reranker import Reranker
+    from .rerank.selection.contrastive import contrastive_accuracy
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...errors import InputError, excerpt
-from ...texts import RSTTree
+from ...text.texts import RSTTree
 from ..trees import Tree, check_tree, unescaped
 
 _TOKEN = re.compile(r"_!(?P<text>.*?)_!|(?P<mark>[()])|(?P<word>[^\s()]+)", re.DOTALL)
@@ -32,7 +32,9 @@ class _Open:
     text: str | None = None
     attributes: dict[str, _Open] = field(default_factory=dict)
     leaves: list[int] = field(default_factory=list)  # first and last of it, or none yet
-    children: list[tuple[str, str, Tree]] = field(default_factory=list)  # role letter, rel2par, tree
+    children: list[tuple[str, str, Tree]] = field(
+        default_factory=list
+    )  # role letter, rel2par, tree
 
 
 def read_lisp(text: str, where: str = "dis") -> list[Tree]:
@@ -98,14 +100,18 @@ def _close(stack: list[_Open], trees: list[Tree], leaves: _Leaves, where: str) -
         return
     role = _ROLES.get(kind.lower())
     if role is None:
-        raise _error(f"found ({kind} ...), expected Root, Nucleus, Satellite or DUMMY", where, done.place)
+        raise _error(
+            f"found ({kind} ...), expected Root, Nucleus, Satellite or DUMMY", where, done.place
+        )
     relation = done.attributes.get("rel2par")
     name = " ".join(relation.words[1:]) if relation else ""
     tree = _tree(done, where)
     _check_span(done, where)
     if stack:
         stack[-1].children.append((role, name, tree))
-        stack[-1].leaves = [*stack[-1].leaves[:1], *done.leaves[-1:]] if stack[-1].leaves else done.leaves
+        stack[-1].leaves = (
+            [*stack[-1].leaves[:1], *done.leaves[-1:]] if stack[-1].leaves else done.leaves
+        )
     else:
         trees.append(tree)
         leaves.begun = False
@@ -134,7 +140,9 @@ def _tree(done: _Open, where: str) -> Tree:
         return done.children[0][2]
     nuc = "".join(role for role, _, _ in done.children)
     if "N" not in nuc or "R" in nuc:
-        raise _error(f"children {nuc}, expected at least one Nucleus beside Satellites", where, done.place)
+        raise _error(
+            f"children {nuc}, expected at least one Nucleus beside Satellites", where, done.place
+        )
     names = [name for role, name, _ in done.children if name and (role == "S" or "S" not in nuc)]
     named = next((name for name in names if name.lower() != "span"), "")
     if not named:
@@ -143,7 +151,9 @@ def _tree(done: _Open, where: str) -> Tree:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(unescaped(word) for word in re.sub(r"<P>\s*$", "", text.replace('\\"', '"').strip()).split())
+    return tuple(
+        unescaped(word) for word in re.sub(r"<P>\s*$", "", text.replace('\\"', '"').strip()).split()
+    )
 
 
 def write_lisp(tree: Tree) -> str:
@@ -162,7 +172,9 @@ def write_lisp(tree: Tree) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _write(tree: Tree, role: str, rel: str | None, depth: int, leaf: Iterator[int], lines: list[str]) -> None:
+def _write(
+    tree: Tree, role: str, rel: str | None, depth: int, leaf: Iterator[int], lines: list[str]
+) -> None:
     indent, relation = "  " * depth, f" (rel2par {rel})" if rel else ""
     if isinstance(tree, tuple):
         written = " ".join(tree)
@@ -182,4 +194,6 @@ def _write(tree: Tree, role: str, rel: str | None, depth: int, leaf: Iterator[in
 
 
 def _error(found: str, where: str, line: int) -> InputError:
-    return InputError(found, where=f"{where}:{line}", fix="Expected the .dis format of RST-DT, GUM or CODRA")
+    return InputError(
+        found, where=f"{where}:{line}", fix="Expected the .dis format of RST-DT, GUM or CODRA"
+    )

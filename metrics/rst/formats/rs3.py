@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from ...errors import InputError, excerpt
-from ...texts import RSTTree
+from ...text.texts import RSTTree
 from ..trees import Tree
 
 _FIX = "Expected a finished tree in the rs3 format of RSTTool or rstWeb"
@@ -45,7 +45,9 @@ def read_rs3(text: str, where: str = "rs3") -> Tree:
     nodes, multinuclear = _nodes(text, where)
     roots = [name for name, node in nodes.items() if node.parent is None]
     if len(roots) != 1:
-        raise InputError(f"{len(roots)} nodes without a parent, expected one root", where=where, fix=_FIX)
+        raise InputError(
+            f"{len(roots)} nodes without a parent, expected one root", where=where, fix=_FIX
+        )
     reached: set[str] = set()
     found = _built(roots[0], nodes, multinuclear, where, reached)
     if missing := nodes.keys() - reached:
@@ -57,7 +59,9 @@ def read_rs3(text: str, where: str = "rs3") -> Tree:
 def _nodes(text: str, where: str) -> tuple[dict[str, _Node], set[str]]:
     """The nodes by id with their children, and the relations that the header types as multinuclear."""
     body = _xml(text, where)
-    multinuclear = {str(rel.get("name")) for rel in body.iter("rel") if rel.get("type") == "multinuc"}
+    multinuclear = {
+        str(rel.get("name")) for rel in body.iter("rel") if rel.get("type") == "multinuc"
+    }
     nodes: dict[str, _Node] = {}
     for position, element in enumerate(e for e in body.iter() if e.tag in ("segment", "group")):
         name = element.get("id")
@@ -65,11 +69,17 @@ def _nodes(text: str, where: str) -> tuple[dict[str, _Node], set[str]]:
             raise InputError(f"id {name!r} is missing or comes twice", where=where, fix=_FIX)
         kind = "segment" if element.tag == "segment" else element.get("type", "span")
         words = tuple("".join(element.itertext()).split()) if kind == "segment" else ()
-        nodes[name] = _Node(kind, element.get("parent"), element.get("relname", "span"), words, position)
+        nodes[name] = _Node(
+            kind, element.get("parent"), element.get("relname", "span"), words, position
+        )
     for name, node in nodes.items():
         if node.parent is not None:
             if node.parent not in nodes:
-                raise InputError(f"node {name} has the parent {node.parent!r}, which is none", where=where, fix=_FIX)
+                raise InputError(
+                    f"node {name} has the parent {node.parent!r}, which is none",
+                    where=where,
+                    fix=_FIX,
+                )
             nodes[node.parent].children.append(name)
     return nodes, multinuclear
 
@@ -80,14 +90,18 @@ def _xml(text: str, where: str) -> Any:
     end = text.find("</rst>")
     body = text[text.find("<") : end + len("</rst>")] if end >= 0 else text
     if "<!DOCTYPE" in body or "<!ENTITY" in body:
-        raise InputError("a document type or entity", where=where, fix="Take it out: plain rs3 has none")
+        raise InputError(
+            "a document type or entity", where=where, fix="Take it out: plain rs3 has none"
+        )
     try:
         return ElementTree.fromstring(body)  # noqa: S314
     except (ElementTree.ParseError, ValueError) as error:
         raise InputError(f"no XML: {error}", where=where, fix=_FIX) from None
 
 
-def _built(name: str, nodes: dict[str, _Node], multinuclear: set[str], where: str, reached: set[str]) -> _Span:
+def _built(
+    name: str, nodes: dict[str, _Node], multinuclear: set[str], where: str, reached: set[str]
+) -> _Span:
     """The tree below a node, its satellites included."""
     node = nodes[name]
     reached.add(name)
@@ -98,12 +112,16 @@ def _built(name: str, nodes: dict[str, _Node], multinuclear: set[str], where: st
         own = relation == "span" or (node.kind == "multinuc" and relation in multinuclear)
         (nuclei if own else satellites).append(child)
     place = f"{where}: node {name}"
-    core = _core(node, [(c, _built(c, nodes, multinuclear, where, reached)) for c in nuclei], nodes, place)
+    core = _core(
+        node, [(c, _built(c, nodes, multinuclear, where, reached)) for c in nuclei], nodes, place
+    )
     rest = [(nodes[c].relation, _built(c, nodes, multinuclear, where, reached)) for c in satellites]
     return _with_satellites(core, rest, place)
 
 
-def _core(node: _Node, nuclei: list[tuple[str, _Span]], nodes: dict[str, _Node], where: str) -> _Span:
+def _core(
+    node: _Node, nuclei: list[tuple[str, _Span]], nodes: dict[str, _Node], where: str
+) -> _Span:
     if node.kind == "segment":
         if nuclei:
             raise InputError("a segment with a nucleus below it", where=where, fix=_FIX)
@@ -114,7 +132,11 @@ def _core(node: _Node, nuclei: list[tuple[str, _Span]], nodes: dict[str, _Node],
     if len(nuclei) == 1:
         return nuclei[0][1]
     if node.kind != "multinuc":
-        raise InputError(f"{len(nuclei)} nuclei below a group of type {excerpt(node.kind)}", where=where, fix=_FIX)
+        raise InputError(
+            f"{len(nuclei)} nuclei below a group of type {excerpt(node.kind)}",
+            where=where,
+            fix=_FIX,
+        )
     spans = [span for _, span in nuclei]
     for left, right in pairwise(spans):
         _adjacent(left, right, where)
@@ -124,8 +146,12 @@ def _core(node: _Node, nuclei: list[tuple[str, _Span]], nodes: dict[str, _Node],
 
 
 def _with_satellites(core: _Span, satellites: list[tuple[str, _Span]], where: str) -> _Span:
-    left = sorted((pair for pair in satellites if pair[1].last < core.first), key=lambda pair: -pair[1].last)
-    right = sorted((pair for pair in satellites if pair[1].first > core.last), key=lambda pair: pair[1].first)
+    left = sorted(
+        (pair for pair in satellites if pair[1].last < core.first), key=lambda pair: -pair[1].last
+    )
+    right = sorted(
+        (pair for pair in satellites if pair[1].first > core.last), key=lambda pair: pair[1].first
+    )
     if len(left) + len(right) < len(satellites):
         raise InputError("a satellite inside its nucleus", where=where, fix=_FIX)
     for i in range(max(len(left), len(right))):
@@ -140,5 +166,7 @@ def _with_satellites(core: _Span, satellites: list[tuple[str, _Span]], where: st
 
 def _adjacent(left: _Span, right: _Span, where: str) -> None:
     if right.first != left.last + 1:
-        found = f"spans that do not meet: up to segment {left.last + 1}, then from {right.first + 1}"
+        found = (
+            f"spans that do not meet: up to segment {left.last + 1}, then from {right.first + 1}"
+        )
         raise InputError(found, where=where, fix=_FIX)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...errors import InputError, excerpt
-from ...texts import RSTTree
+from ...text.texts import RSTTree
 from ..trees import Tree
 
 _PART = r"(\d+):(Nucleus|Satellite)=([^:,()]+?):(\d+)"
@@ -52,17 +52,27 @@ def _cuts(text: str, where: str) -> Mapping[tuple[int, int], _Cut]:
     for item in _ITEM.finditer(text):
         first, left, left_rel, middle, start, right, right_rel, last = item.groups()
         nuc = left[0] + right[0]
-        if int(start) != int(middle) + 1 or not int(first) <= int(middle) < int(last) or nuc == "SS":
+        if (
+            int(start) != int(middle) + 1
+            or not int(first) <= int(middle) < int(last)
+            or nuc == "SS"
+        ):
             raise InputError(f"found {item.group()}", where=where, fix=_FIX)
         rel = (left_rel if nuc != "NS" else right_rel).partition(";")[0]
         cut = _Cut(int(start) - 1, nuc, rel)
         if found.setdefault((int(first) - 1, int(last) - 1), cut) != cut:
-            raise InputError(f"a second node over EDUs {first} to {last}: {item.group()}", where=where, fix=_FIX)
+            raise InputError(
+                f"a second node over EDUs {first} to {last}: {item.group()}", where=where, fix=_FIX
+            )
     return found
 
 
 def _tree(
-    first: int, last: int, cuts: Mapping[tuple[int, int], _Cut], words: Sequence[tuple[str, ...]], where: str
+    first: int,
+    last: int,
+    cuts: Mapping[tuple[int, int], _Cut],
+    words: Sequence[tuple[str, ...]],
+    where: str,
 ) -> Tree:
     if first == last:
         return words[first]

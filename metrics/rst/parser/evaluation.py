@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ...reps import FloatArray
-from .features import Units
+from ...representations import FloatArray
 from .parser import Cut, Cuts, Parser
+from .parser_features import Units
 from .treebank import Sentence
 
-Counts = dict[str, FloatArray]  # by document: for every measure right, found and gold, [measures, 3]
+Counts = dict[
+    str, FloatArray
+]  # by document: for every measure right, found and gold, [measures, 3]
 MEASURES = ("span", "nuclearity", "relation")
 RESAMPLES = 2000
 
@@ -54,8 +56,13 @@ def parseval(sentences: Iterable[Sentence], guess: Callable[[Sentence], Cuts]) -
     for sentence in sentences:
         if sentence.whole:
             sides = [_constituents(cuts) for cuts in (sentence.cuts, guess(sentence))]
-            views = [[{(span, *(value[i] for i in keep)) for span, *value in side} for side in sides] for keep in _KEEP]
-            found[sentence.document] += [[len(gold & own), len(own), len(gold)] for gold, own in views]
+            views = [
+                [{(span, *(value[i] for i in keep)) for span, *value in side} for side in sides]
+                for keep in _KEEP
+            ]
+            found[sentence.document] += [
+                [len(gold & own), len(own), len(gold)] for gold, own in views
+            ]
     return found
 
 
@@ -82,7 +89,9 @@ def after_commas(sentence: Sentence) -> list[int]:
     return [i + 1 for i, word in enumerate(sentence.words[:-1]) if word == ","]
 
 
-def report(parser: Parser, sentences: Sequence[Sentence], common: tuple[str, str]) -> dict[str, Any]:
+def report(
+    parser: Parser, sentences: Sequence[Sentence], common: tuple[str, str]
+) -> dict[str, Any]:
     """All figures of a parser and of the baselines, `common` being the most frequent label of training."""
 
     def own_cuts(sentence: Sentence) -> Cuts:
@@ -97,5 +106,7 @@ def report(parser: Parser, sentences: Sequence[Sentence], common: tuple[str, str
         "segmentation": interval(boundaries(sentences, lambda s: parser.segment(s.words)[1]))[0],
         "segmentation, behind every comma": interval(boundaries(sentences, after_commas))[0],
         "parseval": dict(zip(MEASURES, parsed, strict=True)),
-        "parseval, right-branching and the most frequent label": dict(zip(MEASURES, plain, strict=True)),
+        "parseval, right-branching and the most frequent label": dict(
+            zip(MEASURES, plain, strict=True)
+        ),
     }

@@ -14,17 +14,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...reps import FloatArray, Ragged
-from ...sentences import sentences
-from ...texts import RSTTree
+from ...representations import FloatArray, Ragged
+from ...text.sentence_splitting import sentences
+from ...text.texts import RSTTree
 from ..tokens import words
 from ..trees import Tree, joined
-from .features import Triple, Units, sentence_numbers, split_numbers
-from .network import Weights
+from .parser_features import Triple, Units, sentence_numbers, split_numbers
+from .parser_network import Weights
 from .weights import Model, load
 
 SHIPPED = Path(__file__).with_name("english.npz")
-MOST_UNITS = 16  # EDUs of a sentence parsed at once; longer ones are cut, as a chart grows with the cube
+MOST_UNITS = (
+    16  # EDUs of a sentence parsed at once; longer ones are cut, as a chart grows with the cube
+)
 MOST_WORDS = 400  # words read at once
 
 
@@ -48,7 +50,9 @@ class Parser:
 
     def document(self, text: str | Sequence[str]) -> Tree:
         """The tree of a text, or of given sentences."""
-        parts = sentences(text) if isinstance(text, str) else [part for part in text if part.strip()]
+        parts = (
+            sentences(text) if isinstance(text, str) else [part for part in text if part.strip()]
+        )
         return joined([self.sentence(part) for part in parts])
 
     def _sentence(self, text: str) -> Tree:
@@ -65,14 +69,21 @@ class Parser:
     def segment(self, found: Sequence[str]) -> tuple[list[str], list[int]]:
         """The tag of every word, and the first word of every EDU."""
         tags, cuts = self.model.encoder.read(sentence_numbers(found))
-        return [self.model.tags[tag] for tag in tags], [0, *(np.flatnonzero(cuts[1:] > 0) + 1).tolist()]
+        return [self.model.tags[tag] for tag in tags], [
+            0,
+            *(np.flatnonzero(cuts[1:] > 0) + 1).tolist(),
+        ]
 
     def _units(self, found: Sequence[str], tags: list[str], starts: list[int]) -> Tree:
         """The tree of up to `MOST_UNITS` EDUs; one more start is where they end."""
         end = starts[MOST_UNITS] if len(starts) > MOST_UNITS else len(found)
         begin, own = starts[0], starts[:MOST_UNITS]
         some = found[begin:end]
-        units = Units([word.lower() for word in some], tags[begin:end], [*(s - begin for s in own), end - begin])
+        units = Units(
+            [word.lower() for word in some],
+            tags[begin:end],
+            [*(s - begin for s in own), end - begin],
+        )
         return tree_of(some, units.starts, self.cuts(units))
 
     def cuts(self, units: Units) -> Cuts:
@@ -89,7 +100,9 @@ def chart(count: int) -> list[Triple]:
     return [Triple(i, k, j) for j in range(count) for i in range(j) for k in range(i, j)]
 
 
-def best_cuts(count: int, triples: Sequence[Triple], scores: Weights, labels: Sequence[tuple[str, str]]) -> Cuts:
+def best_cuts(
+    count: int, triples: Sequence[Triple], scores: Weights, labels: Sequence[tuple[str, str]]
+) -> Cuts:
     """The nodes of the tree of the highest product of split probabilities, from [splits, 1 + labels]."""
     row = {triple: i for i, triple in enumerate(triples)}
     value = np.zeros((count, count))
@@ -97,7 +110,9 @@ def best_cuts(count: int, triples: Sequence[Triple], scores: Weights, labels: Se
     for width in range(1, count):
         for i in range(count - width):
             j = i + width
-            split = _log_softmax(scores[[row[Triple(i, k, j)] for k in range(i, j)], 0].astype(np.float64))
+            split = _log_softmax(
+                scores[[row[Triple(i, k, j)] for k in range(i, j)], 0].astype(np.float64)
+            )
             total = split + value[i, i:j] + value[i + 1 : j + 1, j]
             best = int(total.argmax())
             value[i, j], at[i, j] = total[best], i + best

@@ -17,7 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from ...errors import InputError, excerpt
-from ...textlines import numbered_lines
+from ...text.lines import numbered_lines
 from ..relations import coarse
 from ..trees import split_right
 from .parser import Cut, Cuts
@@ -53,16 +53,29 @@ def read_treebank(path: Path) -> dict[str, list[Sentence]]:
             split = document.get("split") or _drawn(str(document["id"]))
             if split not in found:
                 raise InputError(
-                    f"found the split {split!r}", where=where, fix=f"Expected {', '.join(SPLITS)}, or none"
+                    f"found the split {split!r}",
+                    where=where,
+                    fix=f"Expected {', '.join(SPLITS)}, or none",
                 )
             found[split] += list(_sentences(document, where))
         except InputError:
             raise
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-            raise InputError(f"{type(error).__name__}: {excerpt(str(error))}", where=where, fix=_FIX) from None
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            IndexError,
+            AttributeError,
+            RecursionError,
+        ) as error:
+            raise InputError(
+                f"{type(error).__name__}: {excerpt(str(error))}", where=where, fix=_FIX
+            ) from None
     for split, sentences in found.items():
         if not any(sentence.whole for sentence in sentences):
-            raise InputError(f"no trees of sentences in the split {split!r}", where=str(path), fix=_FIX)
+            raise InputError(
+                f"no trees of sentences in the split {split!r}", where=str(path), fix=_FIX
+            )
     return found
 
 
@@ -74,13 +87,19 @@ def _drawn(name: str) -> str:
 def _sentences(document: Mapping[str, Any], where: str) -> Iterator[Sentence]:
     edus = [edu.split() if isinstance(edu, str) else list(edu) for edu in document["edus"]]
     if len(document["sent"]) != len(edus):
-        raise InputError(f"{len(document['sent'])} sentence numbers for {len(edus)} EDUs", where=where, fix=_FIX)
+        raise InputError(
+            f"{len(document['sent'])} sentence numbers for {len(edus)} EDUs", where=where, fix=_FIX
+        )
     if empty := [i for i, edu in enumerate(edus) if not edu]:
-        raise InputError(f"EDU {empty[0]} has no words", where=where, fix="Leave the EDU and its leaf out")
+        raise InputError(
+            f"EDU {empty[0]} has no words", where=where, fix="Leave the EDU and its leaf out"
+        )
     cuts: Cuts = {}
     first, last = _span(document["tree"], cuts)
     if (first, last) != (0, len(edus) - 1):
-        raise InputError(f"a tree over EDUs {first} to {last} of {len(edus)}", where=where, fix=_FIX)
+        raise InputError(
+            f"a tree over EDUs {first} to {last} of {len(edus)}", where=where, fix=_FIX
+        )
     begin = 0
     for end in range(1, len(edus) + 1):
         if end == len(edus) or document["sent"][end] != document["sent"][begin]:
@@ -109,7 +128,11 @@ def _span(node: Any, cuts: Cuts) -> tuple[int, int]:
         return node, node
     nuc, rel, *rest = node
     spans = [_span(child, cuts) for child in rest if not isinstance(child, str)]
-    if len(nuc) != len(spans) or len(spans) < 2 or any(b[0] != a[1] + 1 for a, b in pairwise(spans)):
+    if (
+        len(nuc) != len(spans)
+        or len(spans) < 2
+        or any(b[0] != a[1] + 1 for a, b in pairwise(spans))
+    ):
         raise ValueError(f"node {nuc} {rel} over {spans}")
     _cut(nuc, coarse(rel), spans, cuts)
     return spans[0][0], spans[-1][1]

@@ -15,9 +15,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from ...errors import ModelLoadError
-from ...reps import Array
-from .features import SPLIT_ROWS, TABLES
-from .network import Encoder, GRULayer, Splitter
+from ...representations import Array
+from .parser_features import SPLIT_ROWS, TABLES
+from .parser_network import Encoder, GRULayer, Splitter
 
 FORMAT = 1
 Arrays = dict[str, Array]
@@ -50,7 +50,8 @@ def unpacked(small: Mapping[str, Array]) -> Arrays:
     """The arrays in float32."""
     names = [name for name in small if not name.endswith(".scale")]
     return {
-        name: small[name].astype(np.float32) * small.get(f"{name}.scale", np.float16(1)).astype(np.float32)
+        name: small[name].astype(np.float32)
+        * small.get(f"{name}.scale", np.float16(1)).astype(np.float32)
         for name in names
     }
 
@@ -64,7 +65,11 @@ def save(out: BinaryIO, arrays: Mapping[str, Array], about: Mapping[str, Any]) -
         for name, array in entries.items():
             data = io.BytesIO()
             np.save(data, array, allow_pickle=False)
-            file.writestr(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), data.getvalue(), zipfile.ZIP_DEFLATED)
+            file.writestr(
+                zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)),
+                data.getvalue(),
+                zipfile.ZIP_DEFLATED,
+            )
 
 
 def load(path: Path) -> Model:
@@ -80,9 +85,19 @@ def load(path: Path) -> Model:
         if about.get("format") != FORMAT:
             raise ValueError(f"format {about.get('format')}, expected {FORMAT}")
         return build(unpacked(small), about)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        zipfile.BadZipFile,
+    ) as error:
         fix = "Train one with: discorank train rst"
-        raise ModelLoadError(f"no weights of the discourse parser: {error}", where=str(path), fix=fix) from error
+        raise ModelLoadError(
+            f"no weights of the discourse parser: {error}", where=str(path), fix=fix
+        ) from error
 
 
 def build(arrays: Mapping[str, Array], about: Mapping[str, Any]) -> Model:
@@ -91,12 +106,19 @@ def build(arrays: Mapping[str, Array], about: Mapping[str, Any]) -> Model:
     Raises:
         ValueError: shapes that do not fit.
     """
-    layers = [GRULayer(*(arrays[f"{name}.{part}"] for part in ("w", "b", "u", "c"))) for name in ("lower", "upper")]
+    layers = [
+        GRULayer(*(arrays[f"{name}.{part}"] for part in ("w", "b", "u", "c")))
+        for name in ("lower", "upper")
+    ]
     tables = tuple(arrays[f"table{i}"] for i in range(len(TABLES)))
-    if [table.shape[1] for table in tables] != list(TABLES) or arrays["table.split"].shape[0] != SPLIT_ROWS:
+    if [table.shape[1] for table in tables] != list(TABLES) or arrays["table.split"].shape[
+        0
+    ] != SPLIT_ROWS:
         raise ValueError("tables of another size")
     rest = [arrays[name] for name in ("tag.w", "tag.b", "cut.w", "cut.b")]
     encoder = Encoder(tables, layers[0], rest[0], rest[1], layers[1], rest[2], rest[3])
-    splitter = Splitter(arrays["table.split"], arrays["split.b"], arrays["split.w"], arrays["split.c"])
+    splitter = Splitter(
+        arrays["table.split"], arrays["split.b"], arrays["split.w"], arrays["split.c"]
+    )
     labels = tuple((str(nuc), str(rel)) for nuc, rel in about["labels"])
     return Model(encoder, splitter, tuple(about["tags"]), labels, about)

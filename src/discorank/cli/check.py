@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ..metrics.settings import settings
-from ..metrics.texts import Document
+from ..metrics.spec.checked_settings import settings
+from ..metrics.text.texts import Document
 from ..rerank.lists import CandidateList
 from .console import Progress, say, table
 from .inputs import InputOptions, metric_in, open_input
@@ -89,7 +89,10 @@ def run(arguments: Sequence[str]) -> int:
     """Checks; returns the exit code."""
     values = OPTIONS.parse(arguments)
     tally, shown = Tally(), 0
-    with open_input(values) as lists, Progress("lists", lists.fraction, values["quiet"]) as progress:
+    with (
+        open_input(values) as lists,
+        Progress("lists", lists.fraction, values["quiet"]) as progress,
+    ):
         for entry in lists:
             if entry.record is not None:
                 tally.add(entry.record)
@@ -115,13 +118,18 @@ def _needs(values: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, An
     """What a utility asks of the input, and how much work it would be."""
     metric = metric_in(values, values["utility"])
     lists, problems = report.get("lists", 0), []
-    distinct, pairs = report.get("distinct", 0) + report.get("pseudo_references", 0), report.get("pairs", 0)
+    distinct, pairs = (
+        report.get("distinct", 0) + report.get("pseudo_references", 0),
+        report.get("pairs", 0),
+    )
     texts = 0
     for _, part in metric.parts:
         in_every_context = part.reads.everywhere and report.get("with_documents", 0)
         texts += pairs if in_every_context else distinct
         if in_every_context:
-            problems.append(f"{part.name} reads every hypothesis in the context of every reference of its document")
+            problems.append(
+                f"{part.name} reads every hypothesis in the context of every reference of its document"
+            )
         if part.info.needs_source and report.get("with_source", 0) < lists:
             problems.append(f"{part.name} needs a source in every list")
         if part.reads.context and report.get("in_documents", 0) < lists:

@@ -10,12 +10,12 @@ from typing import Any
 
 from ..metrics.combination import Combination
 from ..metrics.errors import DiscorankError, InputError
-from ..metrics.settings import settings
-from ..metrics.signature import Call, parse, portable
+from ..metrics.papers import OF_TESTS, bibtex, keys_of
+from ..metrics.spec.checked_settings import settings
+from ..metrics.spec.signature import Call, parse, portable
+from ..tables import escaped
 from .console import say
 from .options import Options
-from .papers import OF_TESTS, bibtex, keys_of
-from .tables import escaped
 
 
 @settings
@@ -44,7 +44,9 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     given = [signature for name in values["metrics"] for signature in signatures_in(name)]
     if not given:
-        raise InputError("no metrics", where="METRICS", fix="Give metrics by name or signature, or a .run.json")
+        raise InputError(
+            "no metrics", where="METRICS", fix="Give metrics by name or signature, or a .run.json"
+        )
     cited: dict[str, tuple[str, ...]] = {}
     for call in (call for signature in given for call in _calls(signature, values["quiet"])):
         keys = keys_of(call.name, call.settings)
@@ -52,7 +54,9 @@ def run(arguments: Sequence[str]) -> int:
             say(f"{call.name}: not one of discorank's metrics; look up its paper", values["quiet"])
         cited[call.name] = tuple(dict.fromkeys((*cited.get(call.name, ()), *(keys or ()))))
     tests = OF_TESTS if values["tests"] else ()
-    sys.stdout.write(f"{_sentence(given, cited, tests)}\n\n{bibtex([k for keys in cited.values() for k in keys])}")
+    sys.stdout.write(
+        f"{_sentence(given, cited, tests)}\n\n{bibtex([k for keys in cited.values() for k in keys])}"
+    )
     sys.stdout.write("\n" + bibtex(tests) if tests else "")
     return 0
 
@@ -71,7 +75,9 @@ def _calls(signature: str, quiet: bool) -> Iterator[Call]:
                     yield from parse(part.signature())
 
 
-def _sentence(signatures: Sequence[str], cited: Mapping[str, Sequence[str]], tests: Sequence[str]) -> str:
+def _sentence(
+    signatures: Sequence[str], cited: Mapping[str, Sequence[str]], tests: Sequence[str]
+) -> str:
     from .. import __version__
 
     metrics = _listed([f"{escaped(name)}{_citation(keys)}" for name, keys in cited.items()])
@@ -105,7 +111,9 @@ def signatures_in(name: str) -> list[str]:
     try:
         data: Any = json.loads(Path(name).read_bytes())
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=name, fix="Give the .run.json of a run") from None
+        raise InputError(
+            f"cannot be read: {error.strerror}", where=name, fix="Give the .run.json of a run"
+        ) from None
     except (ValueError, RecursionError):
         raise InputError("no JSON", where=name, fix="Give the .run.json of a run") from None
     found = data.get("signature") if isinstance(data, Mapping) else None

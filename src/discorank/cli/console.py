@@ -38,7 +38,11 @@ class Progress:
     """
 
     def __init__(
-        self, unit: str, fraction: Callable[[], float | None], quiet: bool, watched: Watched | None = None
+        self,
+        unit: str,
+        fraction: Callable[[], float | None],
+        quiet: bool,
+        watched: Watched | None = None,
     ) -> None:
         from tqdm import tqdm
 
@@ -60,7 +64,9 @@ class Progress:
     def __call__(self, done: int, errors: int = 0) -> None:
         """Shows that `done` are done, of which some are errors."""
         if not self.bar.n:
-            self.bar.initial = self.bar.n = done - 1  # what an earlier run did is not this run's speed
+            self.bar.initial = self.bar.n = (
+                done - 1
+            )  # what an earlier run did is not this run's speed
             if self.watched:
                 self.bar.start_t = time() - self.watched.seconds
         share = self.fraction()
@@ -80,7 +86,10 @@ class Progress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None and self.bar.n:
             self.bar.total = self.bar.n
@@ -129,4 +138,7 @@ def say(text: str, quiet: bool = False) -> None:
 def table(rows: list[list[str]]) -> str:
     """Rows in aligned columns; the first row is the head."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )

@@ -9,13 +9,13 @@ from typing import Annotated, Any, BinaryIO
 
 from pydantic import Field
 
-from ..integrations.entries import Entry
+from ..integrations.files.entries import Entry
 from ..metrics.errors import InputError
-from ..metrics.settings import settings
+from ..metrics.spec.checked_settings import settings
 from ..rerank.lists import write_list
 from ..rerank.prior import STRENGTH, Prior, check_strength, load_prior
-from ..rerank.rows import as_line, error_row
-from ..rerank.runs import stopped
+from ..rerank.runs.rows import as_line, error_row
+from ..rerank.runs.run import stopped
 from .console import Progress, say
 from .inputs import InputOptions, open_input
 from .options import Options
@@ -51,7 +51,9 @@ def run(arguments: Sequence[str]) -> int:
     """Converts; returns the exit code."""
     values = OPTIONS.parse(arguments)
     done = errors = 0
-    check_not_input(values["output"], [values[name] for name in ("input", "sources", "documents", "prior")])
+    check_not_input(
+        values["output"], [values[name] for name in ("input", "sources", "documents", "prior")]
+    )
     prior = load_prior(values["prior"])
     check_strength(prior, values["prior_strength"])
     with (
@@ -79,7 +81,9 @@ def _row(entry: Entry, prior: Prior | None, strength: float) -> bytes | InputErr
     if entry.record is None:
         return entry.error or InputError("nothing was read")
     try:
-        return as_line(write_list(entry.record if prior is None else prior.written(entry.record, strength)))
+        return as_line(
+            write_list(entry.record if prior is None else prior.written(entry.record, strength))
+        )
     except InputError as error:
         return error
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from ..metrics.errors import InputError
-from ..metrics.settings import settings
+from ..metrics.spec.checked_settings import settings
+from ..rerank.engines.saved_matrices import SavedEngine
 from ..rerank.mbr import MBRDecoder
-from ..rerank.runs import RunSettings
-from ..rerank.saved import SavedEngine
+from ..rerank.runs.run import RunSettings
 from .engines import GROUPS, engine_in
 from .inputs import InputOptions, check_model, metric_in
 from .options import Options, build, needed

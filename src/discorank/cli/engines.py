@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ..rerank.engine import Engine, LocalEngine
-from ..rerank.ray_settings import RaySettings
+from ..rerank.engines.local import Engine, LocalEngine
+from ..rerank.engines.ray.settings import RaySettings
 from .inputs import cache_in
 from .options import build_group
 
@@ -21,7 +21,7 @@ def engine_in(values: Mapping[str, Any]) -> Iterator[Engine]:
     if values["engine"] == "local":
         yield LocalEngine(cache)
         return
-    from ..rerank.ray_engine import RayEngine
+    from ..rerank.engines.ray.engine import RayEngine
 
     with RayEngine(build_group(RaySettings, "ray", values), cache) as engine:
         yield engine

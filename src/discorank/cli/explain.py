@@ -10,16 +10,16 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ..integrations.formats import Lists
+from ..integrations.formats.open_lists import Lists
 from ..metrics.base import Metric
 from ..metrics.errors import InputError
-from ..metrics.settings import settings
-from ..metrics.texts import Text
+from ..metrics.spec.checked_settings import settings
+from ..metrics.text.texts import Text
 from ..rerank.choice import Distinct, Ranking
-from ..rerank.engine import LocalEngine
+from ..rerank.engines.local import LocalEngine
 from ..rerank.lists import CandidateList
 from ..rerank.mbr import MBRDecoder
-from ..rerank.rows import as_line
+from ..rerank.runs.rows import as_line
 from .inputs import InputOptions, cache_in, check_model, metric_in, open_input
 from .options import Options, build, needed
 
@@ -62,9 +62,16 @@ def run(arguments: Sequence[str]) -> int:
     decoder = build(MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=True)
     with open_input(values) as lists:
         ids = frozenset(values["id"])
-        records = {r.id: r for r in islice(_wanted(lists, frozenset() if decoder.width else ids), values["limit"])}
+        records = {
+            r.id: r
+            for r in islice(_wanted(lists, frozenset() if decoder.width else ids), values["limit"])
+        }
     if missing := sorted(ids - records.keys()):
-        raise InputError(f"no list {', '.join(missing)}", where=lists.name, fix="Raise --limit, or see the input's ids")
+        raise InputError(
+            f"no list {', '.join(missing)}",
+            where=lists.name,
+            fix="Raise --limit, or see the input's ids",
+        )
     for ranking in decoder.decode(records.values(), LocalEngine(cache_in(values))):
         if ids and ranking.id not in ids:
             continue
@@ -85,7 +92,10 @@ def _wanted(lists: Lists, ids: frozenset[str]) -> Iterator[CandidateList]:
 
 
 def explanation(
-    ranking: Ranking, record: CandidateList, metrics: Sequence[Metric] = (), reasons: int | None = None
+    ranking: Ranking,
+    record: CandidateList,
+    metrics: Sequence[Metric] = (),
+    reasons: int | None = None,
 ) -> dict[str, Any]:
     """The places of a ranking, each with the pseudo-references that agree most with it and what the metrics say of the
     first of these, as JSON data. Metrics that read context say nothing: it is gone with the decoding. With `reasons`,
@@ -102,20 +112,34 @@ def explanation(
             u = ranking.matrix[row]
             order = [int(i) for i in np.argsort(-u, kind="stable") if pool.texts[i] != place.text]
             nearest = [pool.texts[i] for i in order[:NEAREST]]
-            agreeing = [{"text": str(pool.texts[i]), "utility": float(u[i])} for i in order[:NEAREST]]
+            agreeing = [
+                {"text": str(pool.texts[i]), "utility": float(u[i])} for i in order[:NEAREST]
+            ]
         places.append(
-            {"index": place.index, "count": place.count, "utility": place.utility, "text": str(place.text)}
+            {
+                "index": place.index,
+                "count": place.count,
+                "utility": place.utility,
+                "text": str(place.text),
+            }
             | {"agreeing": agreeing, "why": _why(told, place.text, nearest[:1], record.source)}
         )
     source = None if record.source is None else str(record.source)
-    return {"id": ranking.id, "source": source, "candidates": len(record.candidates), "distinct": len(distinct)} | {
+    return {
+        "id": ranking.id,
+        "source": source,
+        "candidates": len(record.candidates),
+        "distinct": len(distinct),
+    } | {
         "gap": ranking.gap,
         "flags": list(ranking.flags),
         "ranking": places,
     }
 
 
-def _why(metrics: Sequence[Metric], text: Text, nearest: Sequence[Text], source: Text | None) -> dict[str, Any]:
+def _why(
+    metrics: Sequence[Metric], text: Text, nearest: Sequence[Text], source: Text | None
+) -> dict[str, Any]:
     """What each metric says of a text against the one that agrees most with it, by its signature."""
     told = {}
     for metric in metrics:
@@ -131,10 +155,15 @@ def _brief(value: Any) -> str:
     if isinstance(value, Mapping):
         parts = [f"{name} {_brief(inner) or '-'}" for name, inner in value.items()]
     elif isinstance(value, list):
-        parts = [f"({_brief(inner)})" if isinstance(inner, list | Mapping) else str(inner) for inner in value]
+        parts = [
+            f"({_brief(inner)})" if isinstance(inner, list | Mapping) else str(inner)
+            for inner in value
+        ]
     else:
         return str(value)
-    return ", ".join(parts[:MOST_SHOWN]) + (f", and {len(parts) - MOST_SHOWN} more" if len(parts) > MOST_SHOWN else "")
+    return ", ".join(parts[:MOST_SHOWN]) + (
+        f", and {len(parts) - MOST_SHOWN} more" if len(parts) > MOST_SHOWN else ""
+    )
 
 
 def _text(found: Mapping[str, Any], decoder: MBRDecoder) -> str:
@@ -144,13 +173,22 @@ def _text(found: Mapping[str, Any], decoder: MBRDecoder) -> str:
         lines.append(f"  source   {found['source']}")
     lines.append(f"  chosen   {chosen['text']}")
     gap = "the only text" if found["gap"] is None else f"{found['gap']:.3g} ahead of the runner-up"
-    lines.append(f"  why      expected {decoder.metrics[-1].signature()} {_number(chosen['utility'])}, {gap}")
+    lines.append(
+        f"  why      expected {decoder.metrics[-1].signature()} {_number(chosen['utility'])}, {gap}"
+    )
     for rank, place in enumerate(found["ranking"], 1):
         times = f" (x{place['count']})" if place["count"] > 1 else ""
-        lines.append(f"  {rank:>4}.    {_number(place['utility'])}  [{place['index']}] {place['text']}{times}")
-        lines += [f"             {_number(other['utility'])}  with {other['text']}" for other in place["agreeing"]]
+        lines.append(
+            f"  {rank:>4}.    {_number(place['utility'])}  [{place['index']}] {place['text']}{times}"
+        )
         lines += [
-            f"             {part}: {_brief(v) or '-'}" for why in place["why"].values() for part, v in why.items()
+            f"             {_number(other['utility'])}  with {other['text']}"
+            for other in place["agreeing"]
+        ]
+        lines += [
+            f"             {part}: {_brief(v) or '-'}"
+            for why in place["why"].values()
+            for part, v in why.items()
         ]
     return "\n".join(lines) + "\n\n"
 

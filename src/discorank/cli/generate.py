@@ -9,23 +9,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..integrations.generating import Generator
-from ..integrations.generation import run_generation
+from ..integrations.files.line_source import LineSource
+from ..integrations.generation.document_turns import Turns
+from ..integrations.generation.generation_run import run_generation
+from ..integrations.generation.generator import Generator
+from ..integrations.generation.prompts import read_prompts
+from ..integrations.generation.template import Template
 from ..integrations.huggingface.settings import GenerationSettings
-from ..integrations.prompts import read_prompts
 from ..integrations.server.settings import Connection
-from ..integrations.source import LineSource
-from ..integrations.template import Template
-from ..integrations.turns import Turns
 from ..metrics.errors import InputError
-from ..metrics.settings import settings
-from ..rerank.engine import LocalEngine
+from ..metrics.spec.checked_settings import settings
+from ..rerank.engines.local import LocalEngine
 from ..rerank.mbr import MBRDecoder
 from .console import Progress, say
 from .inputs import cache_in, check_model, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, check_output, closing_line
-from .server import ServerOptions, server_generator
+from .server_backend import ServerOptions, server_generator
 
 
 @settings
@@ -87,15 +87,24 @@ def run(arguments: Sequence[str]) -> int:
     path = needed(values, "input", "INPUT")
     out = check_output(values["output"], [values["input"]])
     template = Template(values["prompt"])
-    first = None if values["first_prompt"] is None else Template(values["first_prompt"], "first_prompt")
+    first = (
+        None if values["first_prompt"] is None else Template(values["first_prompt"], "first_prompt")
+    )
     _check_used(values)
     decider = _decider(values)
     generator = BACKENDS[values["backend"]](values)
-    turns = Turns(generator, template, first, values["context"], decider, LocalEngine(cache_in(values)))
-    with closing(LineSource(path)) as source, Progress("lists", source.fraction, values["quiet"]) as progress:
+    turns = Turns(
+        generator, template, first, values["context"], decider, LocalEngine(cache_in(values))
+    )
+    with (
+        closing(LineSource(path)) as source,
+        Progress("lists", source.fraction, values["quiet"]) as progress,
+    ):
         about = {"seeds": {"generation": values["seed"]}}
         entries = read_prompts(source, values["input_format"])
-        counts = run_generation(turns, entries, source.name, out, values["max_errors"], progress, about)
+        counts = run_generation(
+            turns, entries, source.name, out, values["max_errors"], progress, about
+        )
     say(closing_line(counts, source.name, out, "inputs", "generated"), values["quiet"])
     return 3 if counts.get("errors") else 0
 
@@ -104,7 +113,11 @@ def _decider(values: Mapping[str, Any]) -> MBRDecoder | None:
     if values["utility"] is None:
         if values["model"] or values["encoder_path"]:
             flag = "--model" if values["model"] else "--encoder-path"
-            raise InputError("is that of a metric", where=flag, fix="Name the model that generates with --generator")
+            raise InputError(
+                "is that of a metric",
+                where=flag,
+                fix="Name the model that generates with --generator",
+            )
         return None
     utility = metric_in(values, values["utility"])
     check_model(values, [utility])
@@ -113,13 +126,15 @@ def _decider(values: Mapping[str, Any]) -> MBRDecoder | None:
 
 def _huggingface(values: Mapping[str, Any]) -> Generator:
     from ..integrations.huggingface import HuggingFaceGenerator
-    from ..integrations.huggingface.loading import load
+    from ..integrations.huggingface.model_loading import load
 
     logprobs = _needs_logprobs(values)
     chosen = build(GenerationSettings, values, logprobs=logprobs)
     name, dtype = needed(values, "generator", "--generator"), values["dtype"] or "float32"
     loaded = load(name, values["revision"], values["device"], dtype)
-    return HuggingFaceGenerator(loaded.model, loaded.tokenizer, chosen, f"sha256:{loaded.digest} {dtype}")
+    return HuggingFaceGenerator(
+        loaded.model, loaded.tokenizer, chosen, f"sha256:{loaded.digest} {dtype}"
+    )
 
 
 def _server(values: Mapping[str, Any]) -> Generator:
@@ -127,12 +142,16 @@ def _server(values: Mapping[str, Any]) -> Generator:
 
 
 def _needs_logprobs(values: Mapping[str, Any]) -> bool:
-    return bool(values["logprobs"] or (values["utility"] is not None and values["weights"] == "logprob"))
+    return bool(
+        values["logprobs"] or (values["utility"] is not None and values["weights"] == "logprob")
+    )
 
 
 def _check_used(values: Mapping[str, Any]) -> None:
     """Raises InputError for an option that has no effect beside the others."""
-    unused = dict.fromkeys(FOREIGN[values["backend"]], f"is no option of the backend {values['backend']}")
+    unused = dict.fromkeys(
+        FOREIGN[values["backend"]], f"is no option of the backend {values['backend']}"
+    )
     if values["utility"] is None:
         unused |= dict.fromkeys(("weights", "self_pair"), "has no effect where no utility chooses")
     for name, found in unused.items():
@@ -144,4 +163,7 @@ FOREIGN = {  # what only the other backend takes
     "huggingface": [field.name for part in (Connection, ServerOptions) for field in fields(part)],
     "server": ["sequences_at_once"],
 }
-BACKENDS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {"huggingface": _huggingface, "server": _server}
+BACKENDS: dict[str, Callable[[Mapping[str, Any]], Generator]] = {
+    "huggingface": _huggingface,
+    "server": _server,
+}

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from hashlib import file_digest
 from typing import Any
 
-from ..integrations.formats import Lists, open_lists
-from ..metrics.cache import Cache
+from ..integrations.formats.open_lists import Lists, open_lists
 from ..metrics.combination import Combination
 from ..metrics.errors import InputError
+from ..metrics.execution.cache import Cache
 from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric
-from ..metrics.settings import settings
+from ..metrics.spec.checked_settings import settings
 from .options import MODEL_OPTIONS, needed
 
 
@@ -76,7 +76,9 @@ def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
         if values[name] and len(takers) != 1:
             found = f"is meant for {', '.join(sorted(takers))}" if takers else "no metric takes it"
             flag = f"--{name.replace('_', '-')}"
-            raise InputError(found, where=flag, fix=f"Name it in each metric: {name}=..., or leave it out")
+            raise InputError(
+                found, where=flag, fix=f"Name it in each metric: {name}=..., or leave it out"
+            )
 
 
 def cache_in(values: Mapping[str, Any]) -> Cache | None:
@@ -89,7 +91,9 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
     names = ("input_format", "num_candidates", "human", "as_systems", "include")
     saved = {"utilities": _digest(values["utilities"])} if values.get("utilities") else {}
     return saved | {
-        name: list(v) if isinstance(v, tuple) else v for name in names if (v := values[name]) not in (None, ())
+        name: list(v) if isinstance(v, tuple) else v
+        for name in names
+        if (v := values[name]) not in (None, ())
     }
 
 

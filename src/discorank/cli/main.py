@@ -45,7 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     signal.signal(signal.SIGTERM, _terminate)
-    sys.path.append("")  # the working directory, behind all else: -u module:Class finds the user's own module there
+    sys.path.append(
+        ""
+    )  # the working directory, behind all else: -u module:Class finds the user's own module there
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -99,10 +101,16 @@ def _failed(error: Exception, debug: bool) -> int:
         print(f"discorank: {error}", file=sys.stderr)
         return error.exit_code
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-        print(f"discorank: {error.strerror}; free some and run the same command again", file=sys.stderr)
+        print(
+            f"discorank: {error.strerror}; free some and run the same command again",
+            file=sys.stderr,
+        )
         return 5
     if isinstance(error, MemoryError):
-        print("discorank: out of memory; run the same command again where there is more", file=sys.stderr)
+        print(
+            "discorank: out of memory; run the same command again where there is more",
+            file=sys.stderr,
+        )
         return 5
     print(
         f"discorank: internal error: {type(error).__name__}: {error}. Please report it with the output of --debug",

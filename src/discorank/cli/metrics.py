@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from ..metrics.registry import metric_class, names
-from ..metrics.settings import settings
+from ..metrics.spec.checked_settings import settings
 from .console import table
 from .options import Options, field_helps
 
@@ -26,7 +26,9 @@ class MetricsOptions:
     metric_name: str | None = None
 
 
-OPTIONS = Options("metrics", "List the metrics, or show one.", [MetricsOptions], positional={"metric_name": "?"})
+OPTIONS = Options(
+    "metrics", "List the metrics, or show one.", [MetricsOptions], positional={"metric_name": "?"}
+)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -42,10 +44,17 @@ def _all() -> str:
         info = metric_class(name).info
         low, high = info.bounds
         needs = [
-            word for word, wanted in (("reference", info.needs_references), ("source", info.needs_source)) if wanted
+            word
+            for word, wanted in (
+                ("reference", info.needs_references),
+                ("source", info.needs_source),
+            )
+            if wanted
         ]
         better = "higher" if info.higher_is_better else "lower"
-        rows.append([name, info.unit, f"{low:g}..{high:g}", better, "+".join(needs) or "-", info.summary])
+        rows.append(
+            [name, info.unit, f"{low:g}..{high:g}", better, "+".join(needs) or "-", info.summary]
+        )
     return table(rows)
 
 
@@ -62,4 +71,6 @@ def _one(name: str) -> str:
         rows.append([field.name, json.dumps(value), helps.get(field.name, str(field.type))])
     doc = inspect.getdoc(inspect.getmodule(cls)) or ""
     about = (inspect.getdoc(cls) or "").partition("Args:")[0].strip()
-    return "\n\n".join(part for part in (name, doc, about, table(rows) if len(rows) > 1 else "") if part)
+    return "\n\n".join(
+        part for part in (name, doc, about, table(rows) if len(rows) > 1 else "") if part
+    )

@@ -13,13 +13,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import Field
 
 from ..metrics.errors import InputError, unknown
-from ..metrics.settings import settings
-from ..metrics.yamlfile import parse_value, read_yaml
+from ..metrics.spec.checked_settings import settings
+from ..metrics.spec.safe_yaml import parse_value, read_yaml
 
 T = TypeVar("T")
 FLAG_NAMES = {"input_format": "from"}  # fields whose option cannot have the field's name
@@ -87,12 +97,16 @@ class Options:
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
         self.positional = dict(positional or {})
-        self.parser = argparse.ArgumentParser(f"discorank {name}", description=about, allow_abbrev=False)
+        self.parser = argparse.ArgumentParser(
+            f"discorank {name}", description=about, allow_abbrev=False
+        )
         for component in self.components:
             helps = field_helps(component)
             hints = get_type_hints(component, include_extras=True)
             for field in fields(component):
-                if field.name not in hidden and field.name not in self.types:  # a shared field is one option
+                if (
+                    field.name not in hidden and field.name not in self.types
+                ):  # a shared field is one option
                     self.types[field.name] = hints[field.name]
                     own = None if field.default is MISSING else field.default
                     self.defaults[field.name] = (defaults or {}).get(field.name, own)
@@ -102,17 +116,28 @@ class Options:
             for field in fields(component):
                 self.types[f"{group}.{field.name}"] = hints[field.name]
                 self.defaults[f"{group}.{field.name}"] = field.default
-        self.parser.add_argument("--config", metavar="FILE", help="YAML file, or the name of a preset, with any option")
-        self.parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any option, as YAML")
-        self.parser.add_argument("--print-config", action="store_true", help="print all options as YAML and stop")
+        self.parser.add_argument(
+            "--config", metavar="FILE", help="YAML file, or the name of a preset, with any option"
+        )
+        self.parser.add_argument(
+            "--set", action="append", default=[], metavar="KEY=VALUE", help="any option, as YAML"
+        )
+        self.parser.add_argument(
+            "--print-config", action="store_true", help="print all options as YAML and stop"
+        )
 
     def _add(self, name: str, about: str, short: str | None) -> None:
         kind = self.types[name]
         default = self.defaults[name]
         shown = "" if default in (None, False, ()) else f" (default {default})"
-        extra: dict[str, Any] = {"default": argparse.SUPPRESS, "help": (about + shown).replace("%", "%%")}
+        extra: dict[str, Any] = {
+            "default": argparse.SUPPRESS,
+            "help": (about + shown).replace("%", "%%"),
+        }
         if name in self.positional:
-            self.parser.add_argument(name, nargs=self.positional[name], metavar=name.upper(), **extra)
+            self.parser.add_argument(
+                name, nargs=self.positional[name], metavar=name.upper(), **extra
+            )
             return
         flags = [f"-{short}"] if short else []
         flags.append("--" + FLAG_NAMES.get(name, name).replace("_", "-"))
@@ -120,7 +145,9 @@ class Options:
         if _plain(kind) is bool:
             self.parser.add_argument(*flags, action=argparse.BooleanOptionalAction, **extra)
         elif get_origin(_plain(kind)) is tuple:
-            self.parser.add_argument(*flags, nargs="+", action="extend", metavar=name.upper(), **extra)
+            self.parser.add_argument(
+                *flags, nargs="+", action="extend", metavar=name.upper(), **extra
+            )
         else:
             self.parser.add_argument(*flags, metavar=_metavar(kind, name), **extra)
 
@@ -136,13 +163,18 @@ class Options:
         values = dict(self.defaults)
         if config:
             values |= self._known(read_yaml(_preset(config)), config)
-        values |= {name: self._typed(name, value) for name, value in given.items() if value not in (None, [])}
+        values |= {
+            name: self._typed(name, value)
+            for name, value in given.items()
+            if value not in (None, [])
+        }
         for pair in pairs:
             name, mark, text = pair.partition("=")
             if not mark:
                 raise InputError(f"found {pair!r}", where="--set", fix="Write key=value")
             values |= self._known(
-                {name.strip(): self._typed(FIELD_NAMES.get(name.strip(), name.strip()), text)}, "--set"
+                {name.strip(): self._typed(FIELD_NAMES.get(name.strip(), name.strip()), text)},
+                "--set",
             )
         values = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         if shown:
@@ -153,7 +185,10 @@ class Options:
     def _print(self, values: Mapping[str, Any]) -> NoReturn:
         import yaml
 
-        plain = {FLAG_NAMES.get(name, name): list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+        plain = {
+            FLAG_NAMES.get(name, name): list(v) if isinstance(v, tuple) else v
+            for name, v in values.items()
+        }
         sys.stdout.write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
         raise SystemExit(0)
 
@@ -162,21 +197,32 @@ class Options:
         for name, value in values.items():
             texts = value if isinstance(value, tuple) else (value,)
             if any("\0" in text for text in texts if isinstance(text, str)):
-                raise InputError("holds a NUL character", where=FLAG_NAMES.get(name, name), fix="Leave it out")
+                raise InputError(
+                    "holds a NUL character", where=FLAG_NAMES.get(name, name), fix="Leave it out"
+                )
         for component in self.components:
             if all(field.default is not MISSING for field in fields(component)):
                 build(component, values)
         for group, component in self.groups.items():
             build_group(component, group, values)
         if values["engine"] not in ("local", *self.groups):
-            raise InputError("only decode and rerank know it", where="--engine ray", fix="Leave it out")
+            raise InputError(
+                "only decode and rerank know it", where="--engine ray", fix="Leave it out"
+            )
 
     def _known(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
         values = self._flat(values)
-        named = {FIELD_NAMES.get(name, name.replace("-", "_")): value for name, value in values.items()}
+        named = {
+            FIELD_NAMES.get(name, name.replace("-", "_")): value for name, value in values.items()
+        }
         for name in named:
             if name not in self.types:
-                raise unknown("option", name, (FLAG_NAMES.get(known, known) for known in self.types), where=where)
+                raise unknown(
+                    "option",
+                    name,
+                    (FLAG_NAMES.get(known, known) for known in self.types),
+                    where=where,
+                )
         return {name: self._typed(name, value) for name, value in named.items()}
 
     def _flat(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,7 +230,9 @@ class Options:
         flat: dict[str, Any] = {}
         for name, value in values.items():
             inner = value if name in self.groups and isinstance(value, dict) else None
-            flat |= {name: value} if inner is None else {f"{name}.{key}": v for key, v in inner.items()}
+            flat |= (
+                {name: value} if inner is None else {f"{name}.{key}": v for key, v in inner.items()}
+            )
         return flat
 
     def _typed(self, name: str, value: Any) -> Any:
@@ -215,19 +263,27 @@ def build(component: type[T], values: Mapping[str, Any], **replaced: Any) -> T:
         InputError: as its constructor.
     """
     known = {field.name for field in fields(component)}  # type: ignore[arg-type]
-    return component(**{**{name: value for name, value in values.items() if name in known}, **replaced})
+    return component(
+        **{**{name: value for name, value in values.items() if name in known}, **replaced}
+    )
 
 
 def build_group(component: type[T], group: str, values: Mapping[str, Any]) -> T:
     """A component from the options with its group's prefix; errors as its constructor."""
-    given = {name.removeprefix(f"{group}."): v for name, v in values.items() if name.startswith(f"{group}.")}
+    given = {
+        name.removeprefix(f"{group}."): v
+        for name, v in values.items()
+        if name.startswith(f"{group}.")
+    }
     return component(**given)
 
 
 def needed(values: Mapping[str, Any], name: str, flag: str) -> Any:
     """The value of an option without a default; InputError if it is missing."""
     if values.get(name) in (None, (), ""):
-        raise InputError("is missing", where=flag, fix=f"Give {flag} on the command line or {name}: in --config")
+        raise InputError(
+            "is missing", where=flag, fix=f"Give {flag} on the command line or {name}: in --config"
+        )
     return values[name]
 
 
@@ -273,4 +329,8 @@ def _alternatives(kind: Any) -> set[Any]:
 
 def _metavar(kind: Any, name: str) -> str:
     plain = _plain(kind)
-    return "{" + ",".join(map(str, get_args(plain))) + "}" if get_origin(plain) is Literal else name.upper()
+    return (
+        "{" + ",".join(map(str, get_args(plain))) + "}"
+        if get_origin(plain) is Literal
+        else name.upper()
+    )

@@ -13,19 +13,19 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..integrations.formats import Lists
+from ..integrations.formats.open_lists import Lists
 from ..metrics.errors import InputError
 from ..metrics.registry import load_metric
-from ..metrics.settings import settings
+from ..metrics.spec.checked_settings import settings
 from ..report.choices import ChosenRun, explained, read_run
 from ..report.extra import plot_package, template_package
 from ..report.page import rendered
-from ..report.words import several
-from ..rerank.engine import LocalEngine
+from ..report.summary_text import several
+from ..rerank.engines.local import LocalEngine
 from ..rerank.lists import CandidateList
 from ..rerank.mbr import MBRDecoder
 from ..rerank.reranker import PLAIN, Reranker
-from ..rerank.selection.folder import FILES, KeptComparison, load
+from ..rerank.selection.comparison_folder import FILES, KeptComparison, load
 from .console import Progress, say
 from .explain import explanation
 from .inputs import InputOptions, adapted, cache_in, open_input
@@ -77,7 +77,10 @@ def run(arguments: Sequence[str]) -> int:
     output = values["output"]
     if output != "-":
         beside = [f"{path}{end}" for path in decided for end in ("", ".run.json", ".errors.jsonl")]
-        check_not_input(output, [*beside, *(f"{path}/{name}" for path in compared for name in FILES), values["input"]])
+        check_not_input(
+            output,
+            [*beside, *(f"{path}/{name}" for path in compared for name in FILES), values["input"]],
+        )
         check_writable(output, "Name a file, or - for stdout")
     comparison = load(compared[0]) if compared else None
     chosen = with_reasons(read_run(decided[0]), values) if decided else None
@@ -132,12 +135,19 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
     signatures = iter([adapted(load_metric(signature), values) for signature in run.signatures])
     try:
         if made["decoder"] == "rerank":
-            features = {_feature(name, signatures): weight for name, weight in made["features"].items()}
-            return Reranker(features, normalize=made["normalize"], nbest=None, strategy=made["strategy"])
+            features = {
+                _feature(name, signatures): weight for name, weight in made["features"].items()
+            }
+            return Reranker(
+                features, normalize=made["normalize"], nbest=None, strategy=made["strategy"]
+            )
         names = ("weights", "temperature", "self_pair", "strategy", "oracle")
         more: dict[str, Any] = {name: made[name] for name in names}
         if made["shortlist"]:
-            more |= {"shortlist": next(signatures), "top_k": int(made["shortlist"].rpartition("top ")[2])}
+            more |= {
+                "shortlist": next(signatures),
+                "top_k": int(made["shortlist"].rpartition("top ")[2]),
+            }
         return MBRDecoder(next(signatures), nbest=None, keep_matrix=True, **more)
     except (KeyError, TypeError, StopIteration, AttributeError) as error:
         raise _unreadable(run, error) from None
@@ -145,7 +155,9 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
 
 def _unreadable(run: ChosenRun, error: Exception) -> InputError:
     where = f"{run.path}.run.json"
-    return InputError(f"cannot be read ({error!r:.80})", where=where, fix="Run decode or rerank again")
+    return InputError(
+        f"cannot be read ({error!r:.80})", where=where, fix="Run decode or rerank again"
+    )
 
 
 def _feature(name: str, metrics: Iterator[Any]) -> Any:
@@ -156,14 +168,21 @@ def _feature(name: str, metrics: Iterator[Any]) -> Any:
 def _reading(run: ChosenRun, values: Mapping[str, Any]) -> dict[str, Any]:
     """How the run read its input."""
     made = run.settings
-    found = {"input_format": made.get("input_format", "jsonl"), "num_candidates": made.get("num_candidates")}
+    found = {
+        "input_format": made.get("input_format", "jsonl"),
+        "num_candidates": made.get("num_candidates"),
+    }
     try:
         found |= {name: tuple(made.get(name, ())) for name in ("human", "as_systems", "include")}
     except TypeError as error:
         raise _unreadable(run, error) from None
     place = values["input"] or run.head.name
     if place in ("-", "stdin"):
-        raise InputError("the run read its lists from stdin", where=run.path, fix="Give them in a file: --input FILE")
+        raise InputError(
+            "the run read its lists from stdin",
+            where=run.path,
+            fix="Give them in a file: --input FILE",
+        )
     if not os.path.exists(place):
         fix = "Give the file that the run read, where it is now: --input FILE"
         raise InputError("is not there", where=place, fix=fix)
@@ -183,4 +202,8 @@ def _same(run: ChosenRun, lists: Lists, limit: int) -> Iterator[CandidateList]:
             yield record
     if count != n or digest.hexdigest() != run.head.input.digest:
         found = f"is not the input that {run.path} was made from"
-        raise InputError(found, where=lists.name, fix="Give that one with --input, and what else the run was given")
+        raise InputError(
+            found,
+            where=lists.name,
+            fix="Give that one with --input, and what else the run was given",
+        )

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..metrics.errors import InputError
-from ..metrics.settings import settings
+from ..metrics.spec.checked_settings import settings
 from ..rerank.mbr import MBRDecoder
 from ..rerank.reranker import EXPECTED, Reranker, feature_of
-from ..rerank.runs import RunSettings
+from ..rerank.runs.run import RunSettings
 from .engines import GROUPS, engine_in
 from .inputs import InputOptions, adapted, check_model, metric_in
 from .options import Options, build, needed
@@ -57,7 +57,9 @@ def _decoder(values: Mapping[str, Any], wanted: bool) -> MBRDecoder | None:
         for name in ("utility", "weights", "temperature", "self_pair", "prior", "prior_strength"):
             if values[name] != OPTIONS.defaults[name]:
                 where = f"--{name.replace('_', '-')}"
-                raise InputError("is for the feature expected", where=where, fix=f"Add -m {EXPECTED}")
+                raise InputError(
+                    "is for the feature expected", where=where, fix=f"Add -m {EXPECTED}"
+                )
         return None
     utility = metric_in(values, needed(values, "utility", "--utility"))
     return build(MBRDecoder, values, utility=utility)

@@ -10,10 +10,10 @@ from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO, cast
 
 from ..metrics.errors import InputError, ResourceError
-from ..metrics.settings import settings
-from ..rerank.engine import Engine
+from ..metrics.spec.checked_settings import settings
+from ..rerank.engines.local import Engine
 from ..rerank.mbr import Decider
-from ..rerank.runs import RunSettings, run_lists
+from ..rerank.runs.run import RunSettings, run_lists
 from .console import Progress, say
 from .inputs import open_input, reading_in
 from .options import build
@@ -39,9 +39,18 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
     check_not_input(values.get("save_utilities"), inputs)
     watch = Watch(engine, quiet)
     try:
-        with open_input(values) as lists, Progress("lists", lists.fraction, quiet, watch) as progress:
-            run, entries, reading = build(RunSettings, values), watch.reading(lists), reading_in(values)
-            counts = run_lists(decider, entries, lists.name, path, engine, run, progress, reading, watch.meter)
+        with (
+            open_input(values) as lists,
+            Progress("lists", lists.fraction, quiet, watch) as progress,
+        ):
+            run, entries, reading = (
+                build(RunSettings, values),
+                watch.reading(lists),
+                reading_in(values),
+            )
+            counts = run_lists(
+                decider, entries, lists.name, path, engine, run, progress, reading, watch.meter
+            )
     except BrokenPipeError:  # whoever reads stdout has enough
         raise
     except BaseException:
@@ -57,19 +66,31 @@ def check_output(output: str | None, inputs: Sequence[str | None]) -> Path | Non
     """The output of a run, None for stdout; raises InputError if it, or what stands beside it, is an input."""
     path = None if output in (None, "-") else Path(str(output))
     if path is not None and path.suffix == ".gz":
-        raise InputError("rows are written plain, so that a run can go on", where="--output", fix="Leave .gz off")
+        raise InputError(
+            "rows are written plain, so that a run can go on", where="--output", fix="Leave .gz off"
+        )
     for side in ("", ".run.json", ".run.json.tmp", ".errors.jsonl", ".lock") if path else ():
         check_not_input(f"{path}{side}", inputs)
     return path
 
 
-def closing_line(counts: Mapping[str, int], name: str, out: Path | None, unit: str, done: str) -> str:
+def closing_line(
+    counts: Mapping[str, int], name: str, out: Path | None, unit: str, done: str
+) -> str:
     """What a run came to; `unit` is what the input holds, `done` what was done to make lists of it."""
     rows, candidates = counts.get("rows", 0), counts.get("candidates", 0)
     if not (rows or counts.get("errors") or counts.get("context_only")):
         return f"{name}: there are no {unit} in it"
-    share = f"{100 * counts.get('duplicates', 0) / candidates:.1f}% duplicates" if candidates else "none"
-    rest = {key: n for key, n in counts.items() if key not in ("rows", "candidates", "duplicates", "errors") and n}
+    share = (
+        f"{100 * counts.get('duplicates', 0) / candidates:.1f}% duplicates"
+        if candidates
+        else "none"
+    )
+    rest = {
+        key: n
+        for key, n in counts.items()
+        if key not in ("rows", "candidates", "duplicates", "errors") and n
+    }
     notes = "".join(f", {n} {key}" for key, n in sorted(rest.items()))
     place = f"in {out}.errors.jsonl" if out else "on stderr"
     errors = f"; {counts['errors']} error records {place}" if counts.get("errors") else ""
@@ -86,8 +107,16 @@ def _umask() -> int:
 def check_not_input(output: str | Path | None, inputs: Iterable[str | None]) -> None:
     """Raises InputError if an output is one of the inputs, under whatever name."""
     for name in inputs:
-        if output and name and os.path.exists(output) and os.path.exists(name) and os.path.samefile(output, name):
-            raise InputError("is an input and an output", where=str(output), fix="Choose another output")
+        if (
+            output
+            and name
+            and os.path.exists(output)
+            and os.path.exists(name)
+            and os.path.samefile(output, name)
+        ):
+            raise InputError(
+                "is an input and an output", where=str(output), fix="Choose another output"
+            )
 
 
 def check_writable(path: str, fix: str = "Name a file") -> None:
@@ -118,7 +147,9 @@ def complete_or_absent(path: str) -> Iterator[BinaryIO]:
         file = NamedTemporaryFile("wb", dir=folder, prefix=f".{name[:100]}.", delete=False)  # noqa: SIM115  closed below
         draft = file.name
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", where=path, fix="Choose another output") from error
+        raise InputError(
+            f"cannot be written: {error.strerror}", where=path, fix="Choose another output"
+        ) from error
     try:
         with file:
             yield cast(BinaryIO, file)

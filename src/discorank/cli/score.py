@@ -12,26 +12,26 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
-from ..integrations.seen import SeenKeys
-from ..integrations.source import LineSource
-from ..integrations.strictjson import parse_json
-from ..metrics import evaluate
+from ..integrations.files.line_source import LineSource
+from ..integrations.files.seen_keys import SeenKeys
+from ..integrations.files.strict_json import parse_json
 from ..metrics.base import Metric
-from ..metrics.cache import Cache
-from ..metrics.documents import lift
 from ..metrics.errors import InputError, excerpt
+from ..metrics.execution import evaluate
+from ..metrics.execution.cache import Cache
+from ..metrics.execution.store import Store
 from ..metrics.mixture import Mix, Utility
-from ..metrics.reps import FloatArray
-from ..metrics.settings import settings
-from ..metrics.store import Store
-from ..metrics.texts import Text
+from ..metrics.representations import FloatArray
+from ..metrics.spec.checked_settings import settings
+from ..metrics.text.by_sentence import lift
+from ..metrics.text.texts import Text
 from ..rerank.lists import plain, read_candidate
-from ..rerank.rows import as_line
+from ..rerank.runs.rows import as_line
 from .console import say, table
-from .contrastive import run_contrastive
 from .inputs import cache_in, check_model, metric_in
 from .options import Options, needed
 from .running import OutputOptions, check_not_input, complete_or_absent
+from .score_contrastive import run_contrastive
 
 BATCH = 4096
 
@@ -89,7 +89,13 @@ def run(arguments: Sequence[str]) -> int:
         return run_contrastive(values)
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
     check_model(values, metrics)
-    files = [values["input"], values["sources"], values["documents"], *values["hypotheses"], *values["references"]]
+    files = [
+        values["input"],
+        values["sources"],
+        values["documents"],
+        *values["hypotheses"],
+        *values["references"],
+    ]
     check_not_input(values["output"], files)
     metrics = [_fitted(metric, values) for metric in metrics]
     stores: dict[Metric, Store] = {}  # of one batch, shared by all systems
@@ -100,13 +106,20 @@ def run(arguments: Sequence[str]) -> int:
         for batch in _batches(segments):
             stores.clear()
             for system in _systems(batch, scored):
-                found = scored.setdefault(system, [_Scores(metric, stores, cache, cuts) for metric in metrics])
+                found = scored.setdefault(
+                    system, [_Scores(metric, stores, cache, cuts) for metric in metrics]
+                )
                 new = [scores.add(batch, system) for scores in found]
                 _write_segments(file, batch, system, found, new)
     if not scored:
-        raise InputError("no segments", where=values["input"] or "--hypotheses", fix="Give at least one line")
+        raise InputError(
+            "no segments", where=values["input"] or "--hypotheses", fix="Give at least one line"
+        )
     for name, n in (+cuts).items():
-        say(f"{name}: {n} segments were too long, and not all of their text or context was read", values["quiet"])
+        say(
+            f"{name}: {n} segments were too long, and not all of their text or context was read",
+            values["quiet"],
+        )
     rows = [scores.row(system) for system, found in scored.items() for scores in found]
     sys.stdout.write(_table(rows) if values["format"] == "text" else "".join(map(_json, rows)))
     return 0
@@ -121,7 +134,9 @@ def _fitted(metric: Utility, values: Mapping[str, Any]) -> Utility:
     if not any(part.unfitted for _, part in metric.parts):
         return metric
     if values["input"] == "-":
-        raise InputError("is read twice to fit a metric", where="INPUT", fix="Give a file instead of -")
+        raise InputError(
+            "is read twice to fit a metric", where="INPUT", fix="Give a file instead of -"
+        )
     return metric.fit([text for segment in _segments(values) for text in segment.references])
 
 
@@ -130,14 +145,20 @@ def _batches(segments: Iterator[Segment]) -> Iterator[list[Segment]]:
     batch: list[Segment] = []
     seen, last = SeenKeys(), None
     for segment in segments:
-        if segment.document is not None and segment.document != last and not seen.add(segment.document):
+        if (
+            segment.document is not None
+            and segment.document != last
+            and not seen.add(segment.document)
+        ):
             raise InputError(
                 f"{segment.document!r} comes back after another document",
                 where=f"{segment.where}: document",
                 fix="The segments of one document are adjacent",
             )
         last = segment.document
-        if len(batch) >= BATCH and (segment.document is None or segment.document != batch[-1].document):
+        if len(batch) >= BATCH and (
+            segment.document is None or segment.document != batch[-1].document
+        ):
             yield batch
             batch = []
         batch.append(segment)
@@ -148,8 +169,16 @@ def _batches(segments: Iterator[Segment]) -> Iterator[list[Segment]]:
 class _Scores:
     """One metric on one system: a score per segment, their mean, and the metric's own corpus score."""
 
-    def __init__(self, metric: Utility, stores: dict[Metric, Store], cache: Cache | None, cuts: Counter[str]) -> None:
-        self.metric, self.name, self.stores, self.cache, self.cuts = metric, metric.signature(), stores, cache, cuts
+    def __init__(
+        self, metric: Utility, stores: dict[Metric, Store], cache: Cache | None, cuts: Counter[str]
+    ) -> None:
+        self.metric, self.name, self.stores, self.cache, self.cuts = (
+            metric,
+            metric.signature(),
+            stores,
+            cache,
+            cuts,
+        )
         self.total, self.segments = 0.0, 0
         self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]
 
@@ -165,7 +194,9 @@ class _Scores:
                 segments = part.segments(hypotheses, references, sources, documents)
                 store = self.stores.setdefault(part, Store(part.scorer, self.cache))
                 own, new = evaluate.scores_and_statistics(part, segments, store)
-                self.cuts[part.name] += sum(store.cut_of(lift(part, one, strict=True)) > 0 for one in segments)
+                self.cuts[part.name] += sum(
+                    store.cut_of(lift(part, one, strict=True)) > 0 for one in segments
+                )
                 rows.append(new)
             except InputError as error:
                 raise _placed(error, batch) from None
@@ -185,7 +216,13 @@ class _Scores:
             terms = zip(self.metric.parts, corpora, strict=True)
             corpus = sum(weight * part.utility_sign * value for (weight, part), value in terms)
         mean = self.total / self.segments
-        return {"system": system, "metric": self.name, "corpus": corpus, "mean": mean, "segments": self.segments}
+        return {
+            "system": system,
+            "metric": self.name,
+            "corpus": corpus,
+            "mean": mean,
+            "segments": self.segments,
+        }
 
 
 def _placed(error: InputError, batch: Sequence[Segment]) -> InputError:
@@ -193,7 +230,9 @@ def _placed(error: InputError, batch: Sequence[Segment]) -> InputError:
     found = re.fullmatch(r"(\w+)\[(\d+)\](.*)", error.where)
     if not found:
         return error
-    return InputError(error.found, where=f"{batch[int(found[2])].where}: {found[1]}{found[3]}", fix=error.fix)
+    return InputError(
+        error.found, where=f"{batch[int(found[2])].where}: {found[1]}{found[3]}", fix=error.fix
+    )
 
 
 def _column(values: Sequence[Any]) -> Sequence[Any] | None:
@@ -207,7 +246,10 @@ def _systems(segments: Sequence[Segment], known: Mapping[str, Any]) -> list[str]
     for segment in segments:
         if set(segment.hypotheses) != set(systems):
             found = ", ".join(sorted(segment.hypotheses))
-            raise InputError(f"found systems {found}; the first line has {', '.join(systems)}", where=segment.where)
+            raise InputError(
+                f"found systems {found}; the first line has {', '.join(systems)}",
+                where=segment.where,
+            )
     return systems
 
 
@@ -223,7 +265,14 @@ def _from_files(values: Mapping[str, Any]) -> Iterator[Segment]:
         source = rest.pop(0) if values["sources"] else None
         document = rest.pop(0) if values["documents"] else None
         references = tuple(lines[len(names) : len(names) + len(values["references"])])
-        yield Segment(f"line {number}", number, dict(zip(names, lines, strict=False)), references, source, document)
+        yield Segment(
+            f"line {number}",
+            number,
+            dict(zip(names, lines, strict=False)),
+            references,
+            source,
+            document,
+        )
 
 
 def _together(columns: Sequence[Iterator[str]], names: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -233,9 +282,17 @@ def _together(columns: Sequence[Iterator[str]], names: Sequence[str]) -> Iterato
         if all(line is None for line in lines):
             return
         if None in lines:
-            longer = number + 1 + sum(1 for _ in columns[next(i for i, line in enumerate(lines) if line is not None)])
+            longer = (
+                number
+                + 1
+                + sum(
+                    1 for _ in columns[next(i for i, line in enumerate(lines) if line is not None)]
+                )
+            )
             raise InputError(
-                f"{number} lines, another file has {longer}", where=names[lines.index(None)], fix="Align the files"
+                f"{number} lines, another file has {longer}",
+                where=names[lines.index(None)],
+                fix="Align the files",
             )
         yield tuple(line for line in lines if line is not None)
 
@@ -255,12 +312,16 @@ def _segment(row: Any, where: str, number: int) -> Segment:
     given = row["hypothesis"]
     named = isinstance(given, Mapping) and "text" not in given
     systems = given if named else {str(row.get("system", "hypothesis")): given}
-    hypotheses = {name: read_candidate(text, f"hypothesis.{name}").text for name, text in systems.items()}
+    hypotheses = {
+        name: read_candidate(text, f"hypothesis.{name}").text for name, text in systems.items()
+    }
     several = row.get("references", [])
     several = [several] if isinstance(several, str) else several
     if not isinstance(several, list):
         raise InputError(f"found {excerpt(several)}, expected an array", where="references")
-    references = tuple(read_candidate(text, f"references[{i}]").text for i, text in enumerate(several))
+    references = tuple(
+        read_candidate(text, f"references[{i}]").text for i, text in enumerate(several)
+    )
     source = row.get("source")
     document = row.get("document")
     if document is not None and not isinstance(document, str):
@@ -280,20 +341,36 @@ def _segment_file(path: str | None) -> Iterator[BinaryIO | None]:
 
 
 def _write_segments(
-    file: BinaryIO | None, batch: Sequence[Segment], system: str, found: Sequence[_Scores], new: Sequence[FloatArray]
+    file: BinaryIO | None,
+    batch: Sequence[Segment],
+    system: str,
+    found: Sequence[_Scores],
+    new: Sequence[FloatArray],
 ) -> None:
     if file is None:
         return
     for i, segment in enumerate(batch):
         scores = {one.name: float(values[i]) for one, values in zip(found, new, strict=True)}
-        row = {"segment": segment.number, "document": segment.document, "system": system, "scores": scores}
+        row = {
+            "segment": segment.number,
+            "document": segment.document,
+            "system": system,
+            "scores": scores,
+        }
         file.write(as_line({**row, "hypothesis": plain(segment.hypotheses[system])}))
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     head = ["system", "metric", "corpus", "mean", "segments"]
     shown = [
-        [str(r["system"]), r["metric"], f"{r['corpus']:.4f}", f"{r['mean']:.4f}", str(r["segments"])] for r in rows
+        [
+            str(r["system"]),
+            r["metric"],
+            f"{r['corpus']:.4f}",
+            f"{r['mean']:.4f}",
+            str(r["segments"]),
+        ]
+        for r in rows
     ]
     return table([head, *shown]) + "\n"
 

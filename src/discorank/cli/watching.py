@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import NamedTuple, TypeVar
 
-from ..metrics.meter import STAGES, Meter, Metered
-from ..rerank.engine import Engine
-from ..rerank.meter import Status, WorkerStatus
+from ..metrics.execution.meter import STAGES, Meter, Metered
+from ..rerank.engines.local import Engine
+from ..rerank.engines.status import Status, WorkerStatus
 from .console import say, table
 
 TABLE_SECONDS = 10.0  # a shorter run of one process gets no table
@@ -56,7 +56,10 @@ class Watch:
         """Says where the time went."""
         status, own = self.engine.status(), self.meter.now
         if status.workers or monotonic() - self.begun >= TABLE_SECONDS:
-            say("\n".join((amounts_line(status), table(time_table(rows_of(status, own))))), self.quiet)
+            say(
+                "\n".join((amounts_line(status), table(time_table(rows_of(status, own))))),
+                self.quiet,
+            )
         self._warn(status)
 
     def _warn(self, status: Status) -> None:
@@ -97,7 +100,10 @@ def amounts_line(status: Status) -> str:
     )
     if not status.workers:
         return line
-    alive, died = sum(worker.alive for worker in status.workers), sum(worker.died for worker in status.workers)
+    alive, died = (
+        sum(worker.alive for worker in status.workers),
+        sum(worker.died for worker in status.workers),
+    )
     return f"{line}; {alive} of {len(status.workers)} actors alive, {died} died, {status.together.busy:.0%} busy"
 
 
@@ -113,7 +119,9 @@ class Row(NamedTuple):
     def of(cls, worker: WorkerStatus) -> Row:
         """The row of a worker; what is of no stage is sending and reading lists."""
         rest = max(0.0, worker.busy_seconds - worker.work.all_seconds)
-        return cls(worker.name, {**worker.work.seconds, "rest": rest}, worker.busy_seconds, worker.busy)
+        return cls(
+            worker.name, {**worker.work.seconds, "rest": rest}, worker.busy_seconds, worker.busy
+        )
 
 
 def rows_of(status: Status, own: Metered) -> list[Row]:
@@ -140,7 +148,9 @@ def rows_of(status: Status, own: Metered) -> list[Row]:
 
 def time_table(rows: Sequence[Row]) -> list[list[str]]:
     """The rows as cells, with a column for every stage that took any time."""
-    stages = [stage for stage in (*STAGES, "wait", "rest") if any(row.stages.get(stage) for row in rows)]
+    stages = [
+        stage for stage in (*STAGES, "wait", "rest") if any(row.stages.get(stage) for row in rows)
+    ]
     shares = any(row.busy is not None for row in rows)
     found = [["seconds", *stages, "all", *(["busy"] * shares)]]
     for row in rows:

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..cli.tables import number
-from ..integrations.source import LineSource
+from ..integrations.files.line_source import LineSource
 from ..metrics.errors import InputError
 from ..rerank.choice import Ranking
 from ..rerank.lists import CandidateList
-from ..rerank.selection.folder import checked
+from ..rerank.selection.comparison_folder import checked
+from ..tables import number
 from .island import rounded
-from .words import several
+from .summary_text import several
 
 MOST_ERRORS = 200  # shown; all are counted
 _FIX = "Give the output of decode or rerank"
@@ -97,7 +97,10 @@ def read_run(path: str | Path) -> ChosenRun:
         InputError: no run file beside it, rows that are no JSON rows, or files that do not fit together.
     """
     head = _head(Path(f"{path}.run.json"))
-    if head.settings.get("format") != "jsonl" or head.settings.get("decoder") not in ("mbr", "rerank"):
+    if head.settings.get("format") != "jsonl" or head.settings.get("decoder") not in (
+        "mbr",
+        "rerank",
+    ):
         fix = "Run decode or rerank with --format jsonl"
         raise InputError("is no run with a row per list", where=str(path), fix=fix)
     found = [checked(ChosenRow, line, f"{path}:{n}", _FIX) for n, line in LineSource(path)]
@@ -119,7 +122,9 @@ def _head(path: Path) -> RunHead:
         raise InputError(f"cannot be read: {error.strerror}", where=str(path), fix=fix) from None
 
 
-def explained(run: ChosenRun, ranking: Ranking, record: CandidateList, why: Mapping[str, Any]) -> dict[str, Any]:
+def explained(
+    run: ChosenRun, ranking: Ranking, record: CandidateList, why: Mapping[str, Any]
+) -> dict[str, Any]:
     """What the page shows of one list: every text once, the places that refer to them, and the reasons.
 
     Args:
@@ -132,7 +137,10 @@ def explained(run: ChosenRun, ranking: Ranking, record: CandidateList, why: Mapp
     places = []
     for place in why["ranking"]:
         candidate = record.candidates[place["index"]]
-        agreeing = [(texts.setdefault(a["text"], len(texts)), rounded(a["utility"])) for a in place["agreeing"]]
+        agreeing = [
+            (texts.setdefault(a["text"], len(texts)), rounded(a["utility"]))
+            for a in place["agreeing"]
+        ]
         beside = {} if candidate.logprob is None else {"logprob": candidate.logprob}
         places.append(
             {
@@ -177,19 +185,29 @@ def as_data(run: ChosenRun) -> dict[str, Any]:
 def story(run: ChosenRun) -> list[str]:
     """The run in sentences."""
     n, counts = len(run.rows), run.counts
-    said = [f"{several(n, 'list was', 'lists were')} decided by {' and '.join(run.signatures) or 'features'}."]
+    said = [
+        f"{several(n, 'list was', 'lists were')} decided by {' and '.join(run.signatures) or 'features'}."
+    ]
     gaps = finite_gaps(run)
     if gaps:
         ahead = f"ahead of the runner-up by {number(median(gaps))}"
-        said.append(f"The winner is {ahead}." if len(gaps) == 1 else f"In the middle list the winner is {ahead}.")
+        said.append(
+            f"The winner is {ahead}."
+            if len(gaps) == 1
+            else f"In the middle list the winner is {ahead}."
+        )
     if even := sum(gap == 0 for gap in gaps):
         said.append(f"{several(even, 'list is a tie', 'lists are ties')}.")
     first = sum(row.index == 0 for row in run.rows.values())
     if n:
-        said.append(f"In {n - first} of {several(n, 'list', 'lists')} another candidate than the first was chosen.")
+        said.append(
+            f"In {n - first} of {several(n, 'list', 'lists')} another candidate than the first was chosen."
+        )
     if counts.get("candidates"):
         share = 100 * counts.get("duplicates", 0) / counts["candidates"]
-        said.append(f"{share:.0f} % of {several(counts['candidates'], 'candidate', 'candidates')} are duplicates.")
+        said.append(
+            f"{share:.0f} % of {several(counts['candidates'], 'candidate', 'candidates')} are duplicates."
+        )
     return said
 
 
@@ -204,14 +222,20 @@ def cautions(run: ChosenRun) -> list[str]:
     if not run.head.complete:
         said.append("The run is not complete: run the same command again to go on.")
     if counts.get("errors"):
-        failed = several(counts["errors"], "list could not be decided and has", "lists could not be decided and have")
+        failed = several(
+            counts["errors"],
+            "list could not be decided and has",
+            "lists could not be decided and have",
+        )
         said.append(f"{failed} no row; see the errors.")
     for name, n in sorted(counts.items()):
         if name.startswith("truncated"):
             said.append(
                 f"In {several(n, 'list', 'lists')} something was too long for a model and not read whole ({name})."
             )
-    other = [one["id"] for one in run.lists if one["chosen"] is not None and _first(one) != one["chosen"]]
+    other = [
+        one["id"] for one in run.lists if one["chosen"] is not None and _first(one) != one["chosen"]
+    ]
     if other:
         said.append(
             f"Computed again, {several(len(other), 'list comes', 'lists come')} out otherwise, such as {other[0]}: "

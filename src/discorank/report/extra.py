@@ -28,4 +28,6 @@ def plot_package() -> Any:
 
 
 def _missing(name: str) -> ModelLoadError:
-    return ModelLoadError(f"a report needs {name}", where="report", fix="Install it: pip install 'discorank[report]'")
+    return ModelLoadError(
+        f"a report needs {name}", where="report", fix="Install it: pip install 'discorank[report]'"
+    )

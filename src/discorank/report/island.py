@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..rerank.selection.folder import KeptComparison, KeptDocument
+from ..rerank.selection.comparison_folder import KeptComparison, KeptDocument
 
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
@@ -34,12 +34,16 @@ def documents(found: KeptComparison, shown: Sequence[str], score: str) -> dict[s
         shown: the systems shown at first.
         score: the metric shown at first.
     """
-    human = [{"name": one.scores.name, "higher": one.scores.higher_is_better} for one in found.human]
+    human = [
+        {"name": one.scores.name, "higher": one.scores.higher_is_better} for one in found.human
+    ]
     return {
         "systems": found.systems,
         "metrics": [{"name": one.name, "higher": one.higher_is_better} for one in found.metrics],
         "human": human,
-        "references": list(dict.fromkeys(name for document in found.documents for name in document.references)),
+        "references": list(
+            dict.fromkeys(name for document in found.documents for name in document.references)
+        ),
         "shown": list(shown),
         "score": score,
         "documents": [_document(document, found) for document in found.documents],
@@ -55,10 +59,16 @@ def _document(document: KeptDocument, found: KeptComparison) -> dict[str, Any]:
         "references": document.references,
         "systems": [document.systems[name] for name in found.systems],
         "scores": [[rounded(x) for x in document.scores[name]] for name in names],
-        "segments": [None if one is None else [[rounded(x) for x in row] for row in one] for one in segments],
-        "human": [_human(document.human.get(one.scores.name, {}), found.systems) for one in found.human],
+        "segments": [
+            None if one is None else [[rounded(x) for x in row] for row in one] for one in segments
+        ],
+        "human": [
+            _human(document.human.get(one.scores.name, {}), found.systems) for one in found.human
+        ],
     }
 
 
-def _human(given: Mapping[str, tuple[float | None, ...] | float], systems: Sequence[str]) -> list[Any]:
+def _human(
+    given: Mapping[str, tuple[float | None, ...] | float], systems: Sequence[str]
+) -> list[Any]:
     return [given.get(system) for system in systems]

@@ -28,7 +28,9 @@ class Box(NamedTuple):
 
     def distance(self, x: float, y: float) -> float:
         """How far a point is from it; 0 inside."""
-        return hypot(max(self.left - x, 0.0, x - self.right), max(self.bottom - y, 0.0, y - self.top))
+        return hypot(
+            max(self.left - x, 0.0, x - self.right), max(self.bottom - y, 0.0, y - self.top)
+        )
 
     @property
     def middle(self) -> tuple[float, float]:
@@ -46,7 +48,9 @@ def size_of(text: str, points: float) -> tuple[float, float]:
     return units * points, 1.15 * points
 
 
-def placed(points: list[tuple[float, float]], sizes: list[tuple[float, float]], frame: Box) -> list[Box]:
+def placed(
+    points: list[tuple[float, float]], sizes: list[tuple[float, float]], frame: Box
+) -> list[Box]:
     """A rectangle for the label of every point, chosen one after the other, the most crowded points first.
 
     Args:
@@ -58,7 +62,9 @@ def placed(points: list[tuple[float, float]], sizes: list[tuple[float, float]], 
     near = [sum(hypot(x - a, y - b) < 40 for a, b in points) for x, y in points]
     found: dict[int, Box] = {}
     for i in sorted(range(len(points)), key=lambda i: -near[i]):
-        choices = [_beside(points[i], sizes[i], *at) for at in product(DISTANCES, range(DIRECTIONS))]
+        choices = [
+            _beside(points[i], sizes[i], *at) for at in product(DISTANCES, range(DIRECTIONS))
+        ]
         taken = [*marks, *found.values()]
         others = [point for j, point in enumerate(points) if j != i]
         costs = [_cost(box, points[i], others, taken, frame) for box in choices]
@@ -66,7 +72,9 @@ def placed(points: list[tuple[float, float]], sizes: list[tuple[float, float]], 
     return [found[i] for i in range(len(points))]
 
 
-def _beside(point: tuple[float, float], size: tuple[float, float], distance: float, direction: int) -> Box:
+def _beside(
+    point: tuple[float, float], size: tuple[float, float], distance: float, direction: int
+) -> Box:
     """A label whose nearest edge stands `distance` away."""
     angle = 2 * pi * direction / DIRECTIONS
     x = point[0] + distance * cos(angle) + cos(angle) * size[0] / 2
@@ -75,7 +83,11 @@ def _beside(point: tuple[float, float], size: tuple[float, float], distance: flo
 
 
 def _cost(
-    box: Box, point: tuple[float, float], others: list[tuple[float, float]], taken: list[Box], frame: Box
+    box: Box,
+    point: tuple[float, float],
+    others: list[tuple[float, float]],
+    taken: list[Box],
+    frame: Box,
 ) -> float:
     """How bad a place is: what it covers, how far it is, and for how many other points it might be taken."""
     outside = (box.right - box.left) * (box.top - box.bottom) - box.overlap(frame)

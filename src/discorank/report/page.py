@@ -12,13 +12,14 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from ..cli.tables import Table
-from ..rerank.selection.folder import KeptComparison, KeptHuman, KeptScores
-from . import plots, tables
+from ..rerank.selection.comparison_folder import KeptComparison, KeptHuman, KeptScores
+from ..tables import Table
+from . import comparison_tables as tables
+from . import plots
 from .choices import ChosenRun, as_data, cautions, counted, finite_gaps, story
 from .extra import template_package
 from .island import as_island, documents
-from .words import Summary, believed, lead, plain, several, summary
+from .summary_text import Summary, believed, lead, plain, several, summary
 
 SCRIPTS = ("words.js", "showing.js", "documents.js", "lists.js")
 MOST_PAIRS = 40  # systems of whose pairs a table is shown; the heat map shows all
@@ -49,7 +50,10 @@ class HumanPart(NamedTuple):
 
 
 def rendered(
-    comparison: KeptComparison | None, chosen: ChosenRun | None, title: str, optimised: Sequence[str] = ()
+    comparison: KeptComparison | None,
+    chosen: ChosenRun | None,
+    title: str,
+    optimised: Sequence[str] = (),
 ) -> str:
     """The whole page.
 
@@ -74,14 +78,20 @@ def rendered(
     environment.globals |= {"of_words": tables.of_words, "several": several}
     mark = package.utils.markupsafe.Markup
     style, script = _asset("page.css"), "\n".join(map(_asset, SCRIPTS))
-    values: dict[str, Any] = {"title": title, "version": version("discorank"), "comparison": None, "chosen": None}
+    values: dict[str, Any] = {
+        "title": title,
+        "version": version("discorank"),
+        "comparison": None,
+        "chosen": None,
+    }
     if comparison is not None:
         flattered = [*optimised, *(chosen.signatures if chosen else ())]
         values["comparison"] = _comparison(comparison, flattered, mark)
     if chosen is not None:
         values["chosen"] = _chosen(chosen, mark)
     policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'"
     )
     template = environment.get_template("page.html")
     return str(template.render(values, policy=policy, style=mark(style), script=mark(script)))
@@ -104,7 +114,9 @@ def _comparison(found: KeptComparison, optimised: Sequence[str], mark: Any) -> d
     return {
         "summary": said,
         "systems": tables.systems(found, first),
-        "metrics": [_metric(found, one, one.name == score, i, mark) for i, one in enumerate(found.metrics)],
+        "metrics": [
+            _metric(found, one, one.name == score, i, mark) for i, one in enumerate(found.metrics)
+        ],
         "human": [_human(found, one, i, mark) for i, one in enumerate(found.human)],
         "choosers": found.choosers,
         "counts": _counts(found),
@@ -121,12 +133,21 @@ def _counts(found: KeptComparison) -> dict[str, int]:
     return {"systems": len(found.systems), "documents": len(found.documents), "segments": segments}
 
 
-def _metric(found: KeptComparison, one: KeptScores, is_open: bool, number: int, mark: Any) -> MetricPart:
+def _metric(
+    found: KeptComparison, one: KeptScores, is_open: bool, number: int, mark: Any
+) -> MetricPart:
     unit, values = plots.unit_values(found, one)
-    shown = [Figure(mark(svg), caption) for svg, caption in _judged_figures(one, found.level, f"metric{number}")]
+    shown = [
+        Figure(mark(svg), caption)
+        for svg, caption in _judged_figures(one, found.level, f"metric{number}")
+    ]
     spread = plots.distributions(one, values, unit, f"metric{number}-spread")
     shown.insert(
-        1, Figure(mark(spread), f"Scores of single {unit}s: the middle half, the median, and the range of 90 %.")
+        1,
+        Figure(
+            mark(spread),
+            f"Scores of single {unit}s: the middle half, the median, and the range of 90 %.",
+        ),
     )
     table = tables.pairs(one, found.level) if 1 < len(one.systems) <= MOST_PAIRS else None
     return MetricPart(one.name, is_open, shown, table)
@@ -148,7 +169,8 @@ def _judged_figures(one: KeptScores, level: float, name: str) -> Iterator[tuple[
 def _human(found: KeptComparison, one: KeptHuman, number: int, mark: Any) -> HumanPart:
     name = f"human{number}"
     shown = [
-        Figure(mark(svg), f"People's scores. {text}") for svg, text in _judged_figures(one.scores, found.level, name)
+        Figure(mark(svg), f"People's scores. {text}")
+        for svg, text in _judged_figures(one.scores, found.level, name)
     ]
     if any(a.systems.get("pairwise_accuracy") is not None for a in one.agreement):
         about = "How often a metric orders two systems as people do."
@@ -157,10 +179,15 @@ def _human(found: KeptComparison, one: KeptHuman, number: int, mark: Any) -> Hum
     for i, metric in enumerate(found.metrics):
         svg = plots.against_people(metric, one, f"{name}-against{i}")
         shown.append(
-            Figure(mark(svg), f"{metric.name} against people; better is right and up; bars are intervals{unnamed}.")
+            Figure(
+                mark(svg),
+                f"{metric.name} against people; better is right and up; bars are intervals{unnamed}.",
+            )
         )
     return HumanPart(
-        one.scores.name, shown, [tables.agreement(one), *([tables.metric_tests(one)] if one.tests else [])]
+        one.scores.name,
+        shown,
+        [tables.agreement(one), *([tables.metric_tests(one)] if one.tests else [])],
     )
 
 
@@ -169,11 +196,17 @@ def _chosen(run: ChosenRun, mark: Any) -> dict[str, Any]:
     figures = []
     if gaps:
         svg = plots.histogram(gaps, "how far the winner is ahead of the runner-up", "gaps")
-        figures.append(Figure(mark(svg), "Near 0 the choice hardly matters, or the utility cannot tell."))
+        figures.append(
+            Figure(mark(svg), "Near 0 the choice hardly matters, or the utility cannot tell.")
+        )
     indices = [float(row.index) for row in run.rows.values()]
     if indices:
-        svg = plots.histogram(indices, "number of the chosen candidate in its list", "indices", whole=True)
-        figures.append(Figure(mark(svg), "Candidates are counted from 0, in the order of the input."))
+        svg = plots.histogram(
+            indices, "number of the chosen candidate in its list", "indices", whole=True
+        )
+        figures.append(
+            Figure(mark(svg), "Candidates are counted from 0, in the order of the input.")
+        )
     return {
         "path": run.path,
         "story": story(run),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rerank.selection.folder import KeptComparison, KeptHuman, KeptScores
+from ..rerank.selection.comparison_folder import KeptComparison, KeptHuman, KeptScores
 from .labels import FAR, Box, placed, size_of
 from .svg import COLOURS, drawing, inline, label
 
@@ -27,13 +27,23 @@ def bars(one: KeptScores, level: float, name: str) -> str:
         for row, s in enumerate(order):
             score, low, high = one.scores[s], one.low[s], one.high[s]
             if low is not None and high is not None:
-                axes.plot([low, high], [row, row], color=COLOURS["span"], linewidth=3.2, solid_capstyle="butt")
+                axes.plot(
+                    [low, high],
+                    [row, row],
+                    color=COLOURS["span"],
+                    linewidth=3.2,
+                    solid_capstyle="butt",
+                )
             if score is not None:
                 axes.plot([score], [row], "o", color=COLOURS["mark"], markersize=4)
             if row and one.clusters[s] != one.clusters[order[row - 1]]:
-                axes.axhline(row - 0.5, color=COLOURS["muted"], linewidth=0.6, linestyle=(0, (3, 2)))
+                axes.axhline(
+                    row - 0.5, color=COLOURS["muted"], linewidth=0.6, linestyle=(0, (3, 2))
+                )
         axes.set_xlabel(_axis(one))
-        about = f"{one.name}: scores of {n} systems with {100 * (1 - level):g} % intervals, best first"
+        about = (
+            f"{one.name}: scores of {n} systems with {100 * (1 - level):g} % intervals, best first"
+        )
         return inline(figure, about)
 
 
@@ -46,9 +56,13 @@ def distributions(one: KeptScores, values: Sequence[Sequence[float]], unit: str,
             if not len(values[s]):
                 continue
             low, first, median, third, high = np.percentile(values[s], [5, 25, 50, 75, 95])
-            axes.plot([low, high], [row, row], color=COLOURS["span"], linewidth=1.2, solid_capstyle="butt")
+            axes.plot(
+                [low, high], [row, row], color=COLOURS["span"], linewidth=1.2, solid_capstyle="butt"
+            )
             axes.barh(row, third - first, left=first, height=0.56, color=COLOURS["soft"])
-            axes.plot([median, median], [row - 0.28, row + 0.28], color=COLOURS["mark"], linewidth=1.6)
+            axes.plot(
+                [median, median], [row - 0.28, row + 0.28], color=COLOURS["mark"], linewidth=1.6
+            )
         axes.set_xlabel(f"{_axis(one)}, by {unit}")
         return inline(figure, f"{one.name}: distribution of the scores of {unit}s, by system")
 
@@ -57,7 +71,12 @@ def heat_map(one: KeptScores, level: float, name: str) -> str:
     """Which system is better than which, by p: the row against the column, best first."""
     order, n = one.order, len(one.systems)
     grades = sorted({*(step for step in LEVELS if step < level), level})[-3:]
-    colours = [*(f"worse{k}" for k in (3, 2, 1)), "neutral", *(f"better{k}" for k in (1, 2, 3)), "own"]
+    colours = [
+        *(f"worse{k}" for k in (3, 2, 1)),
+        "neutral",
+        *(f"better{k}" for k in (1, 2, 3)),
+        "own",
+    ]
     cells = np.full((n, n), 7)
     for i, a in enumerate(order):
         for j, b in enumerate(order):
@@ -69,17 +88,24 @@ def heat_map(one: KeptScores, level: float, name: str) -> str:
             starts = [0, *(np.flatnonzero(np.diff(row)) + 1)]  # of runs of one colour
             runs = [(start - 0.5, end - start) for start, end in pairwise([*starts, n])]
             axes.broken_barh(
-                runs, (i - 0.5, 1), facecolors=[COLOURS[colours[row[j]]] for j in starts], edgecolor="face"
+                runs,
+                (i - 0.5, 1),
+                facecolors=[COLOURS[colours[row[j]]] for j in starts],
+                edgecolor="face",
             )
         for i, j in zip(*np.nonzero((cells != 3) & (cells != 7) & (n <= MOST_SIGNS)), strict=True):
             sign = "+" if cells[i, j] > 3 else "−"
-            axes.text(j, i, sign, ha="center", va="center_baseline", fontsize=7, color=COLOURS["ink"])
+            axes.text(
+                j, i, sign, ha="center", va="center_baseline", fontsize=7, color=COLOURS["ink"]
+            )
         axes.set_xlim(-0.5, n - 0.5)
         axes.set_ylim(n - 0.5, -0.5)
         axes.set_xticks(range(n), [label(one.systems[s]) for s in order], rotation=90)
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
-        return inline(figure, f"{one.name}: significance of every pair of systems, the row against the column")
+        return inline(
+            figure, f"{one.name}: significance of every pair of systems, the row against the column"
+        )
 
 
 def _grade(one: KeptScores, a: int, b: int, grades: Sequence[float]) -> int:
@@ -96,14 +122,26 @@ def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
     judged = human.scores
     at = {system: s for s, system in enumerate(metric.systems)}
     both = [(s, at[system]) for s, system in enumerate(judged.systems)]
-    kept = [(h, m) for h, m in both if judged.scores[h] is not None and metric.scores[m] is not None]
+    kept = [
+        (h, m) for h, m in both if judged.scores[h] is not None and metric.scores[m] is not None
+    ]
     with drawing(name) as package:
         figure = package.figure.Figure((WIDTH_INCHES, 3.5), layout="constrained")
         axes = figure.add_subplot()
         axes.grid(True)
         for h, m in kept:
-            axes.plot([metric.low[m], metric.high[m]], [judged.scores[h]] * 2, color=COLOURS["soft"], linewidth=0.8)
-            axes.plot([metric.scores[m]] * 2, [judged.low[h], judged.high[h]], color=COLOURS["soft"], linewidth=0.8)
+            axes.plot(
+                [metric.low[m], metric.high[m]],
+                [judged.scores[h]] * 2,
+                color=COLOURS["soft"],
+                linewidth=0.8,
+            )
+            axes.plot(
+                [metric.scores[m]] * 2,
+                [judged.low[h], judged.high[h]],
+                color=COLOURS["soft"],
+                linewidth=0.8,
+            )
         xy = [(float(metric.scores[m] or 0), float(judged.scores[h] or 0)) for h, m in kept]
         axes.plot([x for x, _ in xy], [y for _, y in xy], "o", color=COLOURS["mark"], markersize=4)
         axes.set_xlim(*_around([x for x, _ in xy]))  # long intervals may run out of the frame
@@ -116,7 +154,9 @@ def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
             axes.invert_yaxis()
         if len(kept) <= MOST_NAMES:
             _name_points(figure, axes, xy, [label(judged.systems[h], 20) for h, _ in kept])
-        return inline(figure, f"{metric.name} against {judged.name}: {len(kept)} systems, a point each")
+        return inline(
+            figure, f"{metric.name} against {judged.name}: {len(kept)} systems, a point each"
+        )
 
 
 def _around(values: Sequence[float]) -> tuple[float, float]:
@@ -126,7 +166,9 @@ def _around(values: Sequence[float]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _name_points(figure: Any, axes: Any, xy: Sequence[tuple[float, float]], names: Sequence[str]) -> None:
+def _name_points(
+    figure: Any, axes: Any, xy: Sequence[tuple[float, float]], names: Sequence[str]
+) -> None:
     """Labels beside the points, with lines to those that had to go far; measured in points of the finished layout."""
     if not xy:
         return
@@ -135,10 +177,16 @@ def _name_points(figure: Any, axes: Any, xy: Sequence[tuple[float, float]], name
     points = [(float(x), float(y)) for x, y in axes.transData.transform(np.array(xy)) * to_points]
     frame = Box(*(float(edge) * to_points for edge in axes.get_window_extent().extents))
     size = 7.0
-    for point, name, box in zip(points, names, placed(points, [size_of(n, size) for n in names], frame), strict=True):
+    for point, name, box in zip(
+        points, names, placed(points, [size_of(n, size) for n in names], frame), strict=True
+    ):
         offset = (box.middle[0] - point[0], box.middle[1] - point[1])
-        edge = max(abs(offset[0]) - (box.right - box.left) / 2, abs(offset[1]) - (box.top - box.bottom) / 2)
-        line = {"arrowstyle": "-", "color": COLOURS["muted"], "linewidth": 0.5} if edge > FAR else None
+        edge = max(
+            abs(offset[0]) - (box.right - box.left) / 2, abs(offset[1]) - (box.top - box.bottom) / 2
+        )
+        line = (
+            {"arrowstyle": "-", "color": COLOURS["muted"], "linewidth": 0.5} if edge > FAR else None
+        )
         axes.annotate(
             name,
             axes.transData.inverted().transform((point[0] / to_points, point[1] / to_points)),

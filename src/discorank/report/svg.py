@@ -74,7 +74,12 @@ def inline(figure: Any, about: str) -> str:
     written = io.StringIO()
     figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
     root = ElementTree.fromstring(written.getvalue())  # noqa: S314  written one line above
-    used = {name for element in root.iter() for value in element.attrib.values() for name in _REFERENCE.findall(value)}
+    used = {
+        name
+        for element in root.iter()
+        for value in element.attrib.values()
+        for name in _REFERENCE.findall(value)
+    }
     for element in list(root.iter()):
         for child in list(element):
             if child.tag.endswith(("metadata", "style")):

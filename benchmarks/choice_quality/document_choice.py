@@ -1,0 +1,81 @@
+"""What context adds to the choice: MBR with chrF, BERTScore and Doc-BERTScore on real outputs, judged by people.
+
+    python -m benchmarks.choice_quality.document_choice SYSTEMS_FILE ...
+
+Each file has several systems per document and human MQM scores (lower is better) under the key ``mqm``. Every segment
+is decided, as context for the next ones; those whose every system is rated count. Doc-BERTScore decides a document from
+left to right, in the context of what it chose. Intervals are by document bootstrap; a file of fewer than ten documents
+counts blocks of ten segments instead. Seconds are of the whole decoding.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from discorank.integrations.formats.open_lists import open_lists
+from discorank.rerank.lists import CandidateList
+from discorank.rerank.mbr import MBRDecoder
+
+UTILITIES = ("chrf", "bertscore", "doc-bertscore")
+RESAMPLES = 2000
+FEW, BLOCK = 10, 10
+
+
+def groups_of(records: list[CandidateList]) -> list[str]:
+    """What is resampled together: documents, or blocks of segments of one document."""
+    documents = [str(record.document) for record in records]
+    if len(set(documents)) >= FEW:
+        return documents
+    seen: dict[str, int] = {}
+    found = []
+    for document in documents:
+        number = seen[document] = seen.get(document, -1) + 1
+        found.append(f"{document}/{number // BLOCK}")
+    return found
+
+
+def interval(values: np.ndarray[Any, Any], groups: list[str]) -> str:
+    """Mean and 95 % interval."""
+    names, which = np.unique(groups, return_inverse=True)
+    sums, counts = np.bincount(which, values), np.bincount(which)
+    draws = np.random.default_rng(0).integers(len(names), size=(RESAMPLES, len(names)))
+    means = sums[draws].sum(axis=1) / counts[draws].sum(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return f"{values.mean():7.3f}  [{low:7.3f}, {high:7.3f}]"
+
+
+def main(path: str) -> None:
+    with open_lists(path, "systems", human=["mqm:lower"]) as lists:
+        records = [entry.record for entry in lists if entry.record is not None]
+    rated = [
+        i for i, record in enumerate(records) if all("mqm" in c.fields for c in record.candidates)
+    ]
+    mqm = np.array([[float(c.fields["mqm"]) for c in records[i].candidates] for i in rated])
+    groups = groups_of([records[i] for i in rated])
+    documents = len({records[i].document for i in rated})
+    print(
+        f"{Path(path).name}: {len(rated)} of {len(records)} segments, {documents} documents, {mqm.shape[1]} systems"
+    )
+    print(f"  {'random system':32} {interval(mqm.mean(axis=1), groups)}")
+    found = {}
+    for name in UTILITIES:
+        start = perf_counter()
+        picks = [ranking.index for ranking in MBRDecoder(utility=name).decode(records)]
+        seconds = perf_counter() - start
+        found[name] = mqm[np.arange(len(rated)), [picks[i] for i in rated]]
+        print(f"  {'MBR ' + name:32} {interval(found[name], groups)}  {seconds:6.0f} s", flush=True)
+    for a, b in (("bertscore", "chrf"), ("doc-bertscore", "chrf"), ("doc-bertscore", "bertscore")):
+        print(f"  {a + ' - ' + b:32} {interval(found[a] - found[b], groups)}")
+    print(f"  {'oracle':32} {interval(mqm.min(axis=1), groups)}", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    for name in sys.argv[1:]:
+        main(name)

@@ -1,0 +1,163 @@
+"""The table of metrics against people, in Markdown: a panel of means, one for each group of sets, notes, the sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from discorank.metrics.representations import FloatArray
+
+BASE = "chrf"
+
+
+class Agreement(NamedTuple):
+    """A metric against people on one dimension of a set.
+
+    Args:
+        accuracy: pairwise, of systems.
+        pearson: of systems' scores.
+        kendall: tau-b of systems' scores.
+        marks: of accuracy and Pearson: "+" or "-" where the metric is significantly better or worse than chrF.
+    """
+
+    accuracy: float
+    pearson: float
+    kendall: float
+    marks: tuple[str, str] = ("", "")
+
+
+class Facts(NamedTuple):
+    """A set in the table."""
+
+    name: str
+    group: str
+    dimensions: tuple[str, ...]
+    systems: int
+    documents: int
+    segments: int
+    judged: int  # segments with a human score
+    references: tuple[str, ...]
+
+
+Cells = dict[
+    tuple[str, str, str], Agreement | str
+]  # of set, dimension and metric; a text says why there is none
+
+
+def markdown(sets: Sequence[Facts], metrics: Sequence[str], cells: Cells) -> str:
+    """All panels."""
+    groups = list(dict.fromkeys(one.group for one in sets))
+    notes = _Notes()
+    panels = [_means(sets, groups, metrics, cells)]
+    for group in groups:
+        own = [one for one in sets if one.group == group]
+        columns = [(one, dimension) for one in own for dimension in one.dimensions]
+        heads = [
+            one.name if len(one.dimensions) == 1 else f"{one.name}, {dimension}"
+            for one, dimension in columns
+        ]
+        rows = [
+            [
+                f"`{metric}`",
+                *(_cell(cells[one.name, dimension, metric], notes) for one, dimension in columns),
+            ]
+            for metric in metrics
+        ]
+        panels.append(f"### Systems {group}\n\n{_table([group, *heads], rows)}")
+    return "\n\n".join([*panels, *notes.lines(), _table(HEAD, map(_facts, sets))]) + "\n"
+
+
+HEAD = ["set", "systems", "documents", "segments", "judged", "references"]
+
+
+def _facts(one: Facts) -> list[str]:
+    numbers = map(str, (one.systems, one.documents, one.segments, one.judged))
+    return [
+        one.name,
+        *numbers,
+        str(len(one.references)) if len(one.references) > 4 else ", ".join(one.references),
+    ]
+
+
+def _means(
+    sets: Sequence[Facts], groups: Sequence[str], metrics: Sequence[str], cells: Cells
+) -> str:
+    """Means over the sets of every group, and how often a metric is significantly better and worse than chrF."""
+    columns = [(group, [one for one in sets if one.group == group]) for group in groups]
+    columns += [("all sets", list(sets))] if len(groups) > 1 else []
+    heads = [f"{name} ({len(own)})" for name, own in columns]
+    rows = []
+    for metric in metrics:
+        found = [
+            cell for key, cell in cells.items() if key[2] == metric and isinstance(cell, Agreement)
+        ]
+        counts = [
+            f"{sum(c.marks[i] == '+' for c in found)} / {sum(c.marks[i] == '-' for c in found)}"
+            for i in (0, 1)
+        ]
+        counts = [f"{count} of {len(found)}" for count in counts] if metric != BASE else ["", ""]
+        rows.append(
+            [f"`{metric}`", *(_mean_cell(own, metric, cells) for _, own in columns), *counts]
+        )
+    return _table(
+        ["mean over", *heads, "accuracy: better / worse", "Pearson: better / worse"], rows
+    )
+
+
+def _mean_cell(sets: Iterable[Facts], metric: str, cells: Cells) -> str:
+    """The mean over those sets that the metric has; if these are not all, also their number and chrF's on the same."""
+    every = list(sets)
+    own = [
+        one
+        for one in every
+        if all(isinstance(cells[one.name, d, metric], Agreement) for d in one.dimensions)
+    ]
+    if not own:
+        return "-"
+    shown = _numbers(_mean(own, metric, cells))
+    if len(own) == len(every):
+        return shown
+    return f"{shown} ({len(own)} set{'s' * (len(own) > 1)}; `{BASE}` {_numbers(_mean(own, BASE, cells))})"
+
+
+def _mean(sets: Iterable[Facts], metric: str, cells: Cells) -> FloatArray:
+    """The mean over sets of the mean over their dimensions, [3]."""
+    means = []
+    for one in sets:
+        found = [
+            cell[:3]
+            for d in one.dimensions
+            if isinstance(cell := cells[one.name, d, metric], Agreement)
+        ]
+        means.append(np.mean(found, axis=0))
+    return np.asarray(np.mean(means, axis=0))
+
+
+def _numbers(values: Iterable[float], marks: Sequence[str] = ("", "", "")) -> str:
+    return " / ".join(f"{value:.2f}{mark}" for value, mark in zip(values, marks, strict=True))
+
+
+def _cell(cell: Agreement | str, notes: _Notes) -> str:
+    if isinstance(cell, str):
+        return f"- [{notes.number(cell)}]"
+    return _numbers(cell[:3], (*cell.marks, ""))
+
+
+class _Notes:
+    """Reasons for dashes, numbered in order of appearance."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def number(self, reason: str) -> int:
+        return self.numbers.setdefault(reason, len(self.numbers) + 1)
+
+    def lines(self) -> list[str]:
+        found = "\n".join(f"[{number}] {reason}  " for reason, number in self.numbers.items())
+        return [found] if found else []
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))

@@ -1,0 +1,359 @@
+"""What a prior over systems gains when candidates come from several systems and people judged a few documents.
+
+    python -m benchmarks.choice_quality.system_prior FOLDER [CACHE]
+
+FOLDER holds systems files ``mt_mqm_<set>.<pair>.jsonl.gz`` with MQM scores (lower is better); utility matrices are kept
+in CACHE. Only segments whose every system is rated count, and references are hidden. Priors and combinations are
+trained on the other documents (five folds, mean of several draws of folds; sets of three documents: leave one out), as
+``discorank train prior`` and ``train combination`` do it, and the MBR decoder chooses. Printed: mean MQM of what is
+chosen, beside single systems and the oracle; the macro average of the ratio to the system of the least mean root error
+on the same training documents; the strength of the prior chosen on the other sets; and the curve over judged segments.
+Intervals are by document (sets of three documents: by blocks of 10 segments).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+
+from benchmarks.choice_quality.choice_mqm import rated
+from discorank.integrations.files.line_source import LineSource
+from discorank.integrations.formats.human_scores import HumanKey
+from discorank.integrations.formats.systems import SystemsOptions, read_documents
+from discorank.metrics.combination import parts_of
+from discorank.metrics.mixture import Mix, Utility
+from discorank.metrics.registry import load_metric
+from discorank.metrics.representations import FloatArray, IntArray
+from discorank.rerank.choice import Distinct, expected_utility
+from discorank.rerank.engines.local import Result, Task
+from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.prior import STRENGTH, Prior
+from discorank.rerank.selection.document_outputs import DocumentOutputs
+from discorank.rerank.selection.system_prior import estimate_prior
+from discorank.rerank.tuning.combination_training import Tuning, gathered, learn
+from discorank.rerank.tuning.preferences import by_scores
+
+from .combination_mqm import SETS
+
+METRICS = (
+    "chrf",
+    "chrf(beta=1.0)",
+    "chrf++",
+    "bleu",
+    "ter",
+    "rouge-l",
+)  # of the learned combination
+NEURAL = ("bertscore",)  # into English beside them
+LEXICAL = "chrf + 100*rouge-l"
+UTILITIES = {
+    "chrf": "chrf",
+    "+rouge": LEXICAL,
+    "+bertscore": f"{LEXICAL} (+ 250*bertscore into English)",
+    "learned": "combination",
+}
+CURVE = ("chrf", "+rouge", "+bertscore")
+STRENGTHS = (0.0, 2.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0)
+JUDGED = (20, 50, 100)
+DRAWS, CURVE_DRAWS, RESAMPLES = 10, 20, 2000
+FEW, BLOCK = 25, 10  # sets of fewer documents give blocks of so many segments to the curve
+HOW = Tuning(against="candidates", margin=0.5)
+FAIR = "best single, mean root error"
+Values = dict[
+    str, FloatArray
+]  # MQM of what every chooser chose, [segments]; nan where a segment is not tested
+
+
+class Set:
+    """A set whose every candidate is rated, with utility matrices that are computed once.
+
+    An engine of its own: it values lists by these matrices, as `LocalEngine` values them.
+    """
+
+    def __init__(self, name: str, folder: Path, cache: Path | None) -> None:
+        path = str(folder / f"mt_mqm_{name}.jsonl.gz")
+        self.name, self.cache = name, cache
+        self.lists = rated(path)
+        self.place = {record.id: i for i, record in enumerate(self.lists)}
+        self.mqm = np.array(
+            [[float(c.fields["mqm"]) for c in record.candidates] for record in self.lists]
+        )
+        options = SystemsOptions((HumanKey("mqm", lower=True),))
+        self.outputs = list(read_documents(LineSource(path), options))
+        self.documents = np.array([str(record.document) for record in self.lists])
+        self.number = np.unique(self.documents, return_inverse=True)[1]
+        blocks = np.array([f"{document} {i // BLOCK}" for i, document in enumerate(self.documents)])
+        self.blocks = np.unique(blocks, return_inverse=True)[1]
+        self.is_tiny = int(self.number.max()) < 3
+        self.groups = self.blocks if self.is_tiny else self.number  # of the bootstrap
+        self.pairs = [by_scores(mqm.tolist(), HOW.margin, lower=True) for mqm in self.mqm]
+        self.metrics = (*METRICS, *NEURAL) if name.endswith("-en") else METRICS
+        self.matrices: dict[Utility, list[FloatArray]] = {
+            load_metric(spec): self._matrices(spec) for spec in self.metrics
+        }
+        distinct = [Distinct(record.candidates) for record in self.lists]
+        uniform = [d.pooled(np.ones(len(d.of))) for d in distinct]
+        columns = [
+            [
+                expected_utility(u, w)[d.of]
+                for u, w, d in zip(matrices, uniform, distinct, strict=True)
+            ]
+            for matrices in self.matrices.values()
+        ]
+        self.features = [np.stack(own, axis=1) for own in zip(*columns, strict=True)]
+        self.done: list[tuple[int, Result]] = []
+
+    def _matrices(self, spec: str) -> list[FloatArray]:
+        path = self.cache and self.cache / f"{self.name}.{crc32(spec.encode()):08x}.npz"
+        if path and path.exists():
+            with np.load(path) as kept:
+                return [kept[str(i)] for i in range(len(self.lists))]
+        metric = load_metric(spec).for_language(self.name[-2:])
+        found = [r.matrix for r in MBRDecoder(utility=metric, keep_matrix=True).decode(self.lists)]
+        matrices = [u for u in found if u is not None]
+        if path:
+            np.savez(path, **{str(i): u for i, u in enumerate(matrices)})  # type: ignore[arg-type]
+        return matrices
+
+    def load(self, metrics: Sequence[Utility]) -> None:
+        """There is nothing to load."""
+
+    def submit(self, key: int, task: Task) -> None:
+        """Values a list."""
+        known = [self.matrices[part][self.place[task.id]] for _, part in task.metric.parts]
+        self.done.append(
+            (key, Result(np.array([expected_utility(u, task.weights, task.own) for u in known])))
+        )
+
+    def collect(self) -> list[tuple[int, Result]]:
+        """Everything submitted."""
+        done, self.done = self.done, []
+        return done
+
+    def utility(self, name: str) -> str:
+        """What a name of `UTILITIES` stands for here."""
+        if name == "chrf":
+            return name
+        return (
+            f"{LEXICAL} + 250*bertscore"
+            if name == "+bertscore" and len(self.metrics) > len(METRICS)
+            else LEXICAL
+        )
+
+    def prior(self, train: IntArray) -> Prior:
+        """What `discorank train prior` finds in the judgements of some segments."""
+        judged = {self.lists[i].id for i in train.tolist()}
+        return estimate_prior(
+            [only(document, judged) for document in self.outputs], "mqm", lower=True
+        )
+
+    def combination(self, train: IntArray) -> Mix:
+        """What `discorank train combination --against candidates` finds in the judgements of some segments."""
+        rows = train.tolist()
+        documents = [str(self.documents[i]) for i in rows]
+        data = gathered([self.features[i] for i in rows], [self.pairs[i] for i in rows], documents)
+        found = learn(data, HOW)
+        ends = zip(
+            self.metrics,
+            found.weights.tolist(),
+            *(end.tolist() for end in found.scale),
+            strict=True,
+        )
+        return Mix(
+            parts_of(
+                [{"metric": m, "weight": w, "min": a, "max": b} for m, w, a, b in ends], self.name
+            )
+        )
+
+    def chosen(
+        self, test: IntArray, utility: Utility | str, prior: Prior | None, strength: float
+    ) -> FloatArray:
+        """MQM of the candidates that an MBR decoder chooses, [test]."""
+        decoder = MBRDecoder(utility=utility, prior=prior, prior_strength=strength)
+        picks = [r.index for r in decoder.decode((self.lists[i] for i in test.tolist()), self)]  # type: ignore[arg-type]
+        return np.asarray(self.mqm[test, picks])
+
+
+def only(document: DocumentOutputs, judged: set[str]) -> DocumentOutputs:
+    """A document with the judgements of these segments alone."""
+    kept = {
+        name: tuple(s if f"{document.id}:{i}" in judged else None for i, s in enumerate(scores))
+        for name, scores in document.human["mqm"].items()
+        if isinstance(scores, tuple)
+    }
+    return replace(document, human={"mqm": kept})
+
+
+def splits(data: Set, draw: int) -> Iterator[tuple[IntArray, IntArray]]:
+    """(training segments, test segments) of every fold."""
+    names = np.random.default_rng([draw, crc32(data.name.encode())]).permutation(
+        int(data.number.max()) + 1
+    )
+    fold = (names % 5)[data.number]
+    for held in np.unique(fold):
+        yield np.flatnonzero(fold != held), np.flatnonzero(fold == held)
+
+
+def singles(data: Set, train: IntArray, test: IntArray) -> Values:
+    """The system that the training segments would choose."""
+    by = {FAIR: np.sqrt(data.mqm[train]), "best single, mean MQM": data.mqm[train]}
+    return {name: data.mqm[test, int(errors.mean(axis=0).argmin())] for name, errors in by.items()}
+
+
+def crossed(data: Set) -> Values:
+    """MQM of every chooser's choices, [segments], the mean over draws of folds."""
+    draws = 1 if data.is_tiny else DRAWS
+    found: Values = defaultdict(lambda: np.zeros(len(data.lists)))
+    for draw in range(draws):
+        for train, test in splits(data, draw):
+            prior, learned = data.prior(train), data.combination(train)
+            for name, values in singles(data, train, test).items():
+                found[name][test] += values / draws
+            for name in UTILITIES:
+                for strength in STRENGTHS:
+                    utility = learned if name == "learned" else data.utility(name)
+                    found[f"{name} {strength:g}"][test] += (
+                        data.chosen(test, utility, prior, strength) / draws
+                    )
+    found["random"] = data.mqm.mean(axis=1)
+    found["best single, hindsight"] = data.mqm[:, int(data.mqm.mean(axis=0).argmin())]
+    found["oracle"] = data.mqm.min(axis=1)
+    return dict(found)
+
+
+def curve(data: Set, size: int) -> Values:
+    """The same for the fair baseline and prior-weighted MBR after so many judged segments, tested on the others."""
+    units = data.blocks if int(data.number.max()) < FEW else data.number
+    total: Values = defaultdict(lambda: np.zeros(len(data.lists)))
+    times = np.zeros(len(data.lists))
+    for draw in range(CURVE_DRAWS):
+        order = np.random.default_rng([draw, size, crc32(data.name.encode())]).permutation(
+            int(units.max()) + 1
+        )
+        taken = np.concatenate([np.flatnonzero(units == unit) for unit in order])
+        last = units[taken[size - 1]]
+        train, test = np.sort(taken[:size]), np.sort(taken[size:][units[taken[size:]] != last])
+        prior = data.prior(train)
+        times[test] += 1
+        total[FAIR][test] += singles(data, train, test)[FAIR]
+        for name in CURVE:
+            total[f"{name} {STRENGTH:g}"][test] += data.chosen(
+                test, data.utility(name), prior, STRENGTH
+            )
+    return {
+        name: np.divide(sums, times, out=np.full(len(sums), np.nan), where=times > 0)
+        for name, sums in total.items()
+    }
+
+
+def resampled(data: Set, columns: Sequence[FloatArray]) -> FloatArray:
+    """Bootstrap means over documents, [resamples, columns]."""
+    tested = ~np.isnan(columns[0])
+    sums = np.stack(
+        [np.bincount(data.groups[tested], c[tested], data.groups.max() + 1) for c in columns],
+        axis=1,
+    )
+    counts = np.bincount(data.groups[tested], minlength=len(sums))
+    random = np.random.default_rng(crc32(data.name.encode()))
+    draws = random.integers(len(sums), size=(RESAMPLES, len(sums)))
+    return np.asarray(sums[draws].sum(axis=1) / counts[draws].sum(axis=1)[:, None])
+
+
+def macro(sets: Sequence[Set], found: Sequence[Values], name: str, base: str = FAIR) -> str:
+    """The macro average of the ratio to a baseline, less 1, with its interval."""
+    pairs = [(np.nanmean(own[name]), np.nanmean(own[base])) for own in found]
+    draws = [resampled(data, [own[name], own[base]]) for data, own in zip(sets, found, strict=True)]
+    ratios = np.mean([draw[:, 0] / draw[:, 1] for draw in draws], axis=0)
+    low, high = np.quantile(ratios, [0.025, 0.975])
+    return f"{100 * (np.mean([a / b for a, b in pairs]) - 1):+6.1f} % [{100 * (low - 1):+.1f}, {100 * (high - 1):+.1f}]"
+
+
+def differences(sets: Sequence[Set], found: Sequence[Values], name: str) -> str:
+    """The difference to the fair baseline in every set, with intervals."""
+    cells = []
+    for data, own in zip(sets, found, strict=True):
+        draw = resampled(data, [own[name], own[FAIR]])
+        low, high = np.quantile(draw[:, 0] - draw[:, 1], [0.025, 0.975])
+        cells.append(f"{data.name} {np.mean(own[name] - own[FAIR]):+.3f} [{low:+.3f}, {high:+.3f}]")
+    return "; ".join(cells)
+
+
+def left_out(found: Sequence[Values], names: Sequence[str]) -> tuple[list[Values], list[str]]:
+    """Every set with the utility and strength that are best on the others, and these."""
+    tried = [f"{name} {k:g}" for name in names for k in STRENGTHS]
+    ratios = np.array([[own[name].mean() / own[FAIR].mean() for name in tried] for own in found])
+    best = [
+        tried[int(np.delete(ratios, i, axis=0).mean(axis=0).argmin())] for i in range(len(found))
+    ]
+    return [{**own, "chosen": own[name]} for own, name in zip(found, best, strict=True)], best
+
+
+def row(label: str, sets: Sequence[Set], found: Sequence[Values], name: str) -> str:
+    """A line of the table."""
+    cells = "".join(f"{np.nanmean(own[name]):20.3f}" for own in found)
+    return f"{label:64}{cells}   {macro(sets, found, name)}"
+
+
+def show(sets: Sequence[Set], found: Sequence[Values]) -> None:
+    print(f"\nmean MQM of the chosen segments (lower is better); macro average against {FAIR!r}")
+    print(f"{'':64}" + "".join(f"{data.name:>20}" for data in sets))
+    own = {f"MBR {about}": f"{name} 0" for name, about in UTILITIES.items()}
+    own |= {f"prior, {about}": f"{name} {STRENGTH:g}" for name, about in UTILITIES.items()}
+    fixed = ("random", "best single, mean MQM", FAIR, "best single, hindsight")
+    for label, name in {**{name: name for name in fixed}, **own, "oracle": "oracle"}.items():
+        print(row(label, sets, found, name))
+    for label, name in own.items():
+        if not name.endswith(" 0"):
+            print(f"\n{label} less {FAIR}\n  {differences(sets, found, name)}")
+            print(
+                f"  macro against the best single in hindsight {macro(sets, found, name, 'best single, hindsight')}"
+            )
+    print(
+        f"\nmacro average by strength of the prior; strength {STRENGTH:g} and the utilities were found on these sets"
+    )
+    for name in UTILITIES:
+        for strength in STRENGTHS:
+            print(f"  {name:12} {strength:4g} {macro(sets, found, f'{name} {strength:g}')}")
+    print("\nutility and strength that are best on the other sets")
+    for label, names in {
+        **{name: [name] for name in UTILITIES},
+        "any utility": list(UTILITIES),
+    }.items():
+        chosen, best = left_out(found, names)
+        print(row(f"  {label}, left one set out", sets, chosen, "chosen"))
+        print(f"    {', '.join(best)}")
+
+
+def show_curve(sets: Sequence[Set], found: Sequence[Values]) -> None:
+    print("\nby the number of judged segments, tested on the others (all: five folds)")
+    names: dict[str, Callable[[Set], Values]] = {
+        str(n): lambda data, n=n: curve(data, n) for n in JUDGED
+    }  # type: ignore[misc]
+    for label in (*names, "all"):
+        own = [names[label](data) for data in sets] if label in names else found
+        for name in (FAIR, *(f"{utility} {STRENGTH:g}" for utility in CURVE)):
+            print(row(f"{label:>4} {name}", sets, own, name), flush=True)
+
+
+def main(folder: str, cache: str | None = None) -> None:
+    sets = [Set(name, Path(folder), Path(cache) if cache else None) for name in SETS]
+    for data in sets:
+        counts = len(data.lists), int(data.number.max()) + 1, data.mqm.shape[1]
+        print("{}: {} segments, {} documents, {} systems".format(data.name, *counts), flush=True)
+    found = []
+    for data in sets:
+        found.append(crossed(data))
+        print(f"{data.name} done", flush=True)
+    show(sets, found)
+    show_curve(sets, found)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

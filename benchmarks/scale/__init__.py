@@ -1,0 +1,1 @@
+"""What Ray costs and what a large run would take."""

@@ -1,0 +1,1 @@
+"""Seconds and memory against the plain way or a named peer."""

@@ -1,0 +1,1 @@
+"""Models trained for other benchmarks, and what parts of a training are worth."""

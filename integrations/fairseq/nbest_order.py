@@ -1,0 +1,77 @@
+"""Puts n-best lists into the order of a decider: by expected utility, or by a weighted sum of features.
+
+It knows neither fairseq nor tensors: lists go in, indices come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...metrics.errors import InputError
+from ...metrics.spec.safe_yaml import read_yaml
+from ...rerank.choice import Ranking
+from ...rerank.engines.local import Engine, LocalEngine
+from ...rerank.lists import CandidateList
+from ...rerank.mbr import MBRDecoder
+from ...rerank.reranker import Reranker
+
+
+def read_decider(utility: str | None, config: str | None) -> MBRDecoder | Reranker:
+    """The decider that two options name: a utility, or a YAML file with the settings of a decoder or reranker.
+
+    Raises:
+        InputError: not exactly one of them is given, or it cannot be read.
+    """
+    if (utility is None) == (config is None):
+        raise InputError("give one of them", where="--discorank-utility, --discorank-config")
+    settings: dict[str, Any] = {"utility": utility} if config is None else read_yaml(Path(config))
+    return Reranker(**settings) if "features" in settings else MBRDecoder(**settings)
+
+
+class Chooser:
+    """Orders candidates.
+
+    Args:
+        decider: what values them.
+        keep: how many distinct texts are kept of each list; all candidates if not given, copies too.
+
+    Raises:
+        InputError: the decider needs the context of documents, or `keep` is below 1.
+    """
+
+    def __init__(
+        self, decider: MBRDecoder | Reranker, keep: int | None = None, engine: Engine | None = None
+    ) -> None:
+        if decider.width:
+            raise InputError(
+                "a metric with context, but fairseq sorts sentences by length",
+                where="utility",
+                fix="Decode the log: discorank decode LOG --from fairseq --documents FILE",
+            )
+        if keep is not None and keep < 1:
+            raise InputError(f"found {keep}, expected at least 1", where="keep")
+        self._decider = replace(decider, nbest=None)
+        self._engine = engine or LocalEngine()
+        self._keep = keep
+
+    def order(self, lists: Sequence[CandidateList]) -> Iterator[list[int]]:
+        """Of every list, the indices of its candidates, best first; of equal texts the first in the list comes first.
+
+        Raises:
+            DiscorankError: a list that cannot be decided.
+        """
+        for ranking in self._decider.decode(lists, self._engine):
+            if self._keep is not None:
+                yield [place.index for place in ranking.ranking[: self._keep]]
+            else:
+                yield _all(ranking)
+
+
+def _all(ranking: Ranking) -> list[int]:
+    """Every candidate in the order of its text; texts that a shortlist left out come last, in the order given."""
+    place_of = {place.text: i for i, place in enumerate(ranking.ranking)}
+    places = [place_of.get(candidate.text, len(place_of)) for candidate in ranking.candidates]
+    return sorted(range(len(places)), key=places.__getitem__)

@@ -1,0 +1,1 @@
+"""Files as bounded lines and strict JSON, and entries of lists or errors."""

@@ -1,0 +1,1 @@
+"""Formats of candidate lists, systems files and what stands beside them, one module each."""

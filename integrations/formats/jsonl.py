@@ -1,0 +1,105 @@
+"""Candidate lists as JSON lines, one list per line: the native format.
+
+A line that is no list is an error entry; a file whose first line is no JSON object is another format, and is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ...metrics.errors import InputError
+from ...rerank.lists import read_list
+from ..files.entries import Entry, bad, good
+from ..files.line_source import LineSource, without_trailing_blanks
+from ..files.strict_json import parse_json
+
+_FAIRSEQ = re.compile(rb"([STHDPEA]-\d+\t)|(\d{4}-\d\d-\d\d .*\| (INFO|WARNING) \|)|(Namespace\()")
+
+
+def read_jsonl(source: LineSource) -> Iterator[Entry]:
+    """One entry per line, but for empty lines at the end.
+
+    Raises:
+        InputError: the first line that is not empty shows another format.
+    """
+    return read_objects(source, _read_line)
+
+
+def read_objects(
+    source: LineSource, read: Callable[[str, int, bytes], Iterator[Entry]]
+) -> Iterator[Entry]:
+    """The entries that `read` makes of each line (file, number, line); errors as `read_jsonl`."""
+    known = False
+    for number, line in without_trailing_blanks(source):
+        if not line.strip():
+            yield bad(
+                InputError("empty line", fix="Write one object per line"),
+                source.name,
+                number,
+                line + b"\n",
+            )
+            continue
+        if not known:
+            _recognise(source, number, line)
+            known = True
+        yield from read(source.name, number, line)
+
+
+def _read_line(name: str, number: int, line: bytes) -> Iterator[Entry]:
+    raw, data = line + b"\n", None
+    try:
+        data = parse_json(line)
+        entry = good(read_list(data), number, raw)
+    except RecursionError:
+        entry = bad(
+            InputError("nested too deeply", fix="A list is flat"), name, number, raw, identity(data)
+        )
+    except InputError as error:
+        entry = bad(_advised(error, data), name, number, raw, identity(data))
+    yield entry
+
+
+def identity(data: Any) -> str | None:
+    """The id of a record that may be no record."""
+    found = data.get("id") if isinstance(data, Mapping) else None
+    return found if isinstance(found, str) and found else None
+
+
+def _advised(error: InputError, data: Any) -> InputError:
+    """The error, with advice for a file of another format in JSON lines."""
+    if not isinstance(data, Mapping) or "candidates" in data:
+        return error
+    for key, format in (
+        ("systems", "systems"),
+        ("translations", "sockeye"),
+        ("sentence_id", "sockeye"),
+    ):
+        if key in data:
+            fix = f"It looks like a {format} file: use --from {format}"
+            return InputError(error.found, where=error.where, fix=fix)
+    return error
+
+
+def _recognise(source: LineSource, number: int, line: bytes) -> None:
+    """Raises InputError if the first line is that of another format."""
+    start = line.lstrip()
+    if start.startswith(b"{"):
+        if start.rstrip() == b"{":
+            raise source.refusal(
+                number, "found JSON over several lines", "Write one object per line: jq -c ."
+            )
+        return
+    if start.startswith(b"["):
+        found, fix = "a JSON array", "Write one object per line: jq -c '.[]'"
+    elif b"|||" in line:
+        found, fix = "a Moses n-best list", "Use --from moses, or --from marian"
+    elif _FAIRSEQ.match(line):
+        found, fix = "a fairseq log", "Use --from fairseq"
+    else:
+        found, fix = "flat text", "Use --from flat with --num-candidates or --sources"
+    shown = line[:40].decode(errors="ignore")
+    raise source.refusal(
+        number, f"found {found} ({shown!r}), expected a JSON object on each line", fix
+    )

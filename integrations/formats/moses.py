@@ -1,0 +1,34 @@
+"""Moses n-best lists: ``id ||| text ||| features ||| score``, the lines of one id adjacent.
+
+Features are ``LM0= -3.2 TM0= -1 -2`` (also ``LM0=-3.2`` and ``LM0: -3.2``) and become fields of the candidate by their
+names, several values a list, values before any name ``features``; the score becomes ``score``, which is a weighted sum
+and no log-probability; further columns (alignments) become ``columns``. A bad line spoils the list of its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...metrics.errors import InputError
+from ...rerank.lists import NOTHING, Candidate
+from ..files.entries import Entry
+from ..files.line_source import LineSource
+from .nbest_columns import features, finite_number, read_columns
+
+
+def read_moses(source: LineSource) -> Iterator[Entry]:
+    """One entry per run of lines with the same id; errors as `read_columns`."""
+    return read_columns(source, "id ||| text ||| features ||| score", "Moses", 3, _candidate)
+
+
+def _candidate(columns: Sequence[str]) -> Candidate:
+    fields = features(columns[1])
+    if len(columns) > 2:
+        if "score" in fields:
+            raise InputError(
+                "a feature of this name beside the column", where="score", fix="Rename it"
+            )
+        fields["score"] = finite_number(columns[2], "score")
+    if len(columns) > 3:
+        fields["columns"] = list(columns[3:])
+    return Candidate(columns[0], None, fields or NOTHING)

@@ -1,0 +1,1 @@
+"""Generators: prompts in, candidate lists out, documents in turns."""

@@ -1,0 +1,312 @@
+"""Documents sentence by sentence: generate for a sentence, choose, and let the choice be context of the next.
+
+The sentences that stand first in several documents are generated together, then the second ones, and so on. Without a
+decider nothing is chosen, and inputs need no document. It knows neither files nor where candidates come from.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from ...metrics.errors import DiscorankError, InputError
+from ...metrics.text.texts import NO_CONTEXT, Context
+from ...rerank.choice import Ranking
+from ...rerank.engines.local import Engine
+from ...rerank.lists import CandidateList
+from ...rerank.mbr import MBRDecoder
+from ...rerank.scheduler import Program, Scheduler
+from .generator import Generator, Prompt
+from .template import TARGET_CONTEXT, Template
+
+TURNS_AHEAD = 8  # how many times as many inputs are read ahead where documents take turns
+
+
+class Turn(NamedTuple):
+    """What came of one input: its candidates, and which was chosen, where something chooses."""
+
+    record: CandidateList
+    chosen: int | None = None
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What the next sentence of one document reads."""
+
+    document: str | None = None
+    position: int | None = None
+    context: Context = NO_CONTEXT
+    lost: bool = False  # the last sentence came to nothing
+
+    def enter(self, prompt: Prompt, broken: bool) -> bool:
+        """Empties the context if the sentence does not stand right behind the last one; whether it did."""
+        known = self.position is not None and prompt.position is not None
+        jump = prompt.position != (self.position or 0) + 1 if known else broken
+        cut = (jump or self.lost) and (self.lost or self.context != NO_CONTEXT)
+        if cut:
+            self.context = NO_CONTEXT
+        self.lost, self.position = False, prompt.position
+        return cut
+
+    def extend(self, prompt: Prompt, text: str | None, width: int) -> None:
+        """Adds a sentence and what was chosen for it; None if nothing could be."""
+        if text is None:
+            self.lost = True
+        else:
+            source = (*self.context.source, str(prompt.source or prompt.text))
+            self.context = Context(source, (*self.context.target, text)).last(width)
+
+
+@dataclass(slots=True)
+class _Job:
+    """An input that waits for its turn."""
+
+    place: int
+    prompt: Prompt
+    broken: bool  # the line before it could not be read
+    context: Context = NO_CONTEXT
+    flags: tuple[str, ...] = ()
+
+
+class Turns:
+    """Generates for inputs in order, and decides where the prompt wants what was chosen.
+
+    Args:
+        generator: where candidates come from.
+        template: what the model reads of each input.
+        first: the template for an input without preceding sentences; `template` if not given.
+        context: how many preceding sentences the contexts of a template hold.
+        decider: what chooses; needed for ``{target_context}``, and then only.
+        engine: what values the lists.
+
+    Raises:
+        InputError: templates, context and decider do not fit together.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        template: Template,
+        first: Template | None = None,
+        context: int = 0,
+        decider: MBRDecoder | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        self.generator, self.template, self.first = generator, template, first or template
+        self.context, self.decider, self.engine = context, decider, engine
+        self.lane, self.broken = _Lane(), False
+        self._check()
+
+    def _check(self) -> None:
+        reads = self.template.reads_context
+        if self.first.reads_context and self.first is not self.template:
+            raise InputError(
+                "reads context, where there is none",
+                where="first_prompt",
+                fix="Take its context out",
+            )
+        if reads and not self.context:
+            raise InputError(
+                "the prompt reads context, but none is kept",
+                where="context",
+                fix="Say how many sentences",
+            )
+        if self.context and not reads:
+            fix = "Put {source_context} or {target_context} into it, or leave context out"
+            raise InputError("the prompt reads no context", where="prompt", fix=fix)
+        chosen = TARGET_CONTEXT in self.template.fields
+        if chosen and self.decider is None:
+            fix = "Give a utility that chooses among the candidates"
+            raise InputError("the prompt reads what was chosen", where="utility", fix=fix)
+        if self.decider is not None and not chosen:
+            fix = "Leave it out and decode the candidate lists afterwards, or put {target_context} into the prompt"
+            raise InputError("the prompt does not read what was chosen", where="utility", fix=fix)
+        if self.decider is not None and self.engine is None:
+            raise InputError(
+                "is missing", where="engine", fix="Give the engine that values the lists"
+            )
+
+    @property
+    def width(self) -> int:
+        """How many preceding sentences are kept."""
+        return max(self.context, 0 if self.decider is None else self.decider.width)
+
+    @property
+    def at_once(self) -> int:
+        """How many inputs should be handed together."""
+        return self.generator.prompts_at_once * (TURNS_AHEAD if self.decider else 1)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that the outcomes depend on."""
+        return {
+            **self.generator.identity,
+            "prompt": self.template.text,
+            "first_prompt": self.first.text,
+            "context": self.context,
+            "decider": None if self.decider is None else self.decider.identity,
+        }
+
+    def outcomes(
+        self, inputs: Sequence[Prompt | DiscorankError]
+    ) -> Iterator[Turn | DiscorankError]:
+        """What came of every input, in order, each as soon as it is there; the next call goes on where this one ended.
+
+        An error among the inputs stands for one that could not be read, and is its own outcome.
+
+        Raises:
+            DiscorankError: nothing more can be generated; what was finished before has come out.
+        """
+        return _in_order(self._numbered(inputs))
+
+    def _numbered(
+        self, inputs: Sequence[Prompt | DiscorankError]
+    ) -> Iterator[tuple[int, Turn | DiscorankError]]:
+        """Place and outcome of every input, in the order in which they come."""
+        yield from (
+            (place, given)
+            for place, given in enumerate(inputs)
+            if isinstance(given, DiscorankError)
+        )
+        lanes = self._lanes(inputs)
+        while any(waiting for _, waiting in lanes):
+            wave = [(lane, job) for lane, waiting in lanes for job in self._ready(lane, waiting)]
+            for (lane, job), outcome in zip(
+                wave, self._wave([job for _, job in wave]), strict=True
+            ):
+                if self.decider is not None:
+                    lane.extend(job.prompt, _text_of(outcome), self.width)
+                yield job.place, outcome
+
+    def _lanes(self, inputs: Sequence[Prompt | DiscorankError]) -> list[tuple[_Lane, deque[_Job]]]:
+        """The inputs of every document, in order."""
+        lanes: list[tuple[_Lane, deque[_Job]]] = []
+        for place, given in enumerate(inputs):
+            if isinstance(given, DiscorankError):
+                self.broken = True
+                continue
+            lane = self._lane_of(given)
+            if not lanes or lanes[-1][0] is not lane:
+                lanes.append((lane, deque()))
+            lanes[-1][1].append(_Job(place, given, self.broken))
+            self.broken = False
+        return lanes
+
+    def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
+        """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
+        if prompt is None:
+            self.broken = True
+            return
+        lane = self._lane_of(prompt)
+        lane.enter(prompt, self.broken)
+        lane.extend(prompt, "" if self.decider is None else chosen, self.width)
+        self.broken = False
+
+    def _lane_of(self, prompt: Prompt) -> _Lane:
+        """The lane of the prompt's document; documents are adjacent, so one is enough."""
+        if prompt.document is None or prompt.document != self.lane.document:
+            self.lane = _Lane(prompt.document)
+        return self.lane
+
+    def _ready(self, lane: _Lane, waiting: deque[_Job]) -> Iterator[_Job]:
+        """The next of a lane, or all where none has to wait for a choice, with their contexts."""
+        while waiting:
+            job = waiting.popleft()
+            job.flags = ("context-cut",) * lane.enter(job.prompt, job.broken)
+            job.context = lane.context
+            yield job
+            if self.decider is not None:
+                return
+            lane.extend(job.prompt, "", self.width)
+
+    def _wave(self, jobs: Sequence[_Job]) -> Iterator[Turn | DiscorankError]:
+        """Generates for inputs that do not wait for one another, and decides; what came before an error comes out."""
+        if self.decider is None:
+            yield from self._made(jobs)
+            return
+        made: list[Turn | DiscorankError] = []
+        stopped: BaseException | None = None
+        try:
+            for outcome in self._made(jobs):
+                made.append(outcome)
+        except (DiscorankError, KeyboardInterrupt) as error:
+            stopped = error
+        lists = [
+            (turn.record, job.context)
+            for turn, job in zip(made, jobs, strict=False)
+            if isinstance(turn, Turn)
+        ]
+        chosen = iter(self._decided(lists))
+        for turn in made:
+            if isinstance(turn, DiscorankError):
+                yield turn
+                continue
+            ranking = next(chosen)
+            yield (
+                ranking
+                if isinstance(ranking, DiscorankError)
+                else turn._replace(chosen=ranking.index)
+            )
+        if stopped is not None:
+            raise stopped
+
+    def _made(self, jobs: Sequence[_Job]) -> Iterator[Turn | DiscorankError]:
+        """What was generated for every input, in order, as it comes."""
+        filled = [self._filled(job) for job in jobs]
+        made = iter(
+            self.generator.generate([prompt for prompt in filled if isinstance(prompt, Prompt)])
+        )
+        for job, prompt in zip(jobs, filled, strict=True):
+            outcome = next(made) if isinstance(prompt, Prompt) else prompt
+            yield outcome if isinstance(outcome, DiscorankError) else Turn(outcome, None, job.flags)
+
+    def _filled(self, job: _Job) -> Prompt | DiscorankError:
+        prompt, template = job.prompt, self.template if job.context.source else self.first
+        if self.width and prompt.document is None:
+            fix = "Name the document of every input, or set context=0"
+            return InputError(
+                "no document, but the prompt reads context", where="document", fix=fix
+            )
+        try:
+            text = template.filled(prompt.text, job.context.last(self.context), prompt.extra)
+        except DiscorankError as error:
+            return error
+        return replace(prompt, text=text)
+
+    def _decided(
+        self, lists: Sequence[tuple[CandidateList, Context]]
+    ) -> list[Ranking | DiscorankError]:
+        """The decision of every list in its context."""
+        decider, engine = self.decider, self.engine
+        if decider is None or engine is None:
+            return []
+        contexts = {id(record): context for record, context in lists}
+
+        def decide(record: CandidateList, _: Context, flags: tuple[str, ...]) -> Program:
+            return decider.program(record, contexts[id(record)].last(decider.width), flags)
+
+        outcomes = Scheduler(decide, engine).run((None, record) for record, _ in lists)
+        return [outcome for _, outcome in outcomes if outcome is not None]
+
+
+def _in_order(
+    numbered: Iterable[tuple[int, Turn | DiscorankError]],
+) -> Iterator[Turn | DiscorankError]:
+    """Outcomes by place, each as soon as all before it are there."""
+    waiting: dict[int, Turn | DiscorankError] = {}
+    at = 0
+    for place, outcome in numbered:
+        waiting[place] = outcome
+        while at in waiting:
+            yield waiting.pop(at)
+            at += 1
+
+
+def _text_of(outcome: Turn | DiscorankError) -> str | None:
+    """What was chosen, if anything was."""
+    if isinstance(outcome, DiscorankError) or outcome.chosen is None:
+        return None
+    return str(outcome.record.candidates[outcome.chosen].text)

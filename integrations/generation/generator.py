@@ -1,0 +1,79 @@
+"""What every generator of candidates is: prompts in, candidate lists out, in order.
+
+A generator is a Hugging Face model, a server, or anything else with these three members. It knows neither files, nor
+how a choice is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from ...metrics.errors import DiscorankError
+from ...metrics.text.texts import Text
+from ...rerank.lists import NOTHING, Candidate, CandidateList
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One input of a generator.
+
+    Args:
+        id: its name, unique in a run.
+        text: what the model reads.
+        source: the source that its candidate list carries, where it is another text than the prompt or none.
+        document, position: as in a candidate list.
+        references: human references, passed on.
+        extra: other keys, passed on.
+    """
+
+    id: str
+    text: str
+    source: Text | None = None
+    document: str | None = None
+    position: int | None = None
+    references: tuple[Text, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def with_extra(self, more: Mapping[str, Any]) -> Prompt:
+        """The prompt with further keys."""
+        return replace(self, extra={**self.extra, **more})
+
+    def with_candidates(
+        self, candidates: Sequence[Candidate], pseudo_references: Sequence[Candidate] = ()
+    ) -> CandidateList:
+        """The candidate list of this prompt."""
+        return CandidateList(
+            self.id,
+            tuple(candidates),
+            self.source,
+            self.document,
+            self.position,
+            tuple(pseudo_references),
+            self.references,
+            False,
+            self.extra,
+        )
+
+
+Generated = CandidateList | DiscorankError
+
+
+class Generator(Protocol):
+    """Where candidates come from."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The settings that candidates depend on, as JSON values; no key, device or address of a machine."""
+
+    @property
+    def prompts_at_once(self) -> int:
+        """How many prompts it wants to be handed together, such as a few batches or all its connections."""
+
+    def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
+        """The candidate list of every prompt, or the error that stands for it, in the order of the prompts.
+
+        Raises:
+            DiscorankError: nothing can be generated at all: a setting that cannot work, a server that is gone.
+        """

@@ -1,0 +1,74 @@
+"""What a model reads of an input: a text with the fields ``{source}``, ``{source_context}`` and ``{target_context}``.
+
+The contexts are the preceding sentences of the document, joined: its sources, and what was chosen for them. Any other
+field is a key of the input that holds a text. ``{{`` and ``}}`` are braces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from string import Formatter
+from typing import Any
+
+from ...metrics.errors import InputError, excerpt
+from ...metrics.text.texts import Context
+
+SOURCE, SOURCE_CONTEXT, TARGET_CONTEXT = "source", "source_context", "target_context"
+
+
+class Template:
+    """A template.
+
+    Args:
+        text: its text.
+        where: what it is called in errors.
+
+    Raises:
+        InputError: braces that do not match, or more than a name between them.
+    """
+
+    def __init__(self, text: str, where: str = "prompt") -> None:
+        self.text, self.where = text, where
+        try:
+            parts = list(Formatter().parse(text))
+        except ValueError as error:
+            raise InputError(f"{error}", where=where, fix="Write {{ and }} for braces") from error
+        for _, name, form, conversion in parts:
+            if name is not None and (not name.isidentifier() or form or conversion):
+                fix = "Such as {source}, {target_context}, {key_of_the_input}"
+                raise InputError(f"found {{{name}}}, expected a plain name", where=where, fix=fix)
+        self.parts = [(literal, name) for literal, name, _, _ in parts]
+        self.fields = frozenset(name for _, name in self.parts if name is not None)
+
+    @property
+    def reads_context(self) -> bool:
+        """Whether it has a field for preceding sentences."""
+        return not self.fields.isdisjoint((SOURCE_CONTEXT, TARGET_CONTEXT))
+
+    def filled(
+        self, source: str, context: Context, extra: Mapping[str, Any], separator: str = " "
+    ) -> str:
+        """The prompt of an input.
+
+        Raises:
+            InputError: a field that the input does not have, or that holds no text.
+        """
+        known = {
+            SOURCE: source,
+            SOURCE_CONTEXT: separator.join(context.source),
+            TARGET_CONTEXT: separator.join(context.target),
+        }
+        return "".join(
+            literal + ("" if name is None else self._value(name, known, extra))
+            for literal, name in self.parts
+        )
+
+    def _value(self, name: str, known: Mapping[str, str], extra: Mapping[str, Any]) -> str:
+        value = known.get(name, extra.get(name))
+        if isinstance(value, str):
+            return value
+        found = "nothing" if value is None else excerpt(value)
+        fix = f"Give every input the key {name}, or take {{{name}}} out"
+        raise InputError(
+            f"found {found}, expected a text for {{{name}}}", where=self.where, fix=fix
+        )

@@ -1,0 +1,57 @@
+"""Loads a model that generates and its tokenizer from a folder or the hub, and names them with a digest."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from ...metrics.errors import ModelLoadError, unknown
+from ...metrics.neural.models import model_files as files
+from ...metrics.neural.models.encoder import LOCAL, DType, device_of, pretrained, tokenizer_of
+
+
+class Loaded(NamedTuple):
+    """A model, its tokenizer, and the digest of all their files."""
+
+    model: Any
+    tokenizer: Any
+    digest: str
+
+
+def load(
+    name: str, revision: str | None = None, device: str | None = None, dtype: str = "float32"
+) -> Loaded:
+    """The model of a folder or of a name on the hub, ready to generate; no code of it is run.
+
+    Raises:
+        ModelLoadError: it is not here and cannot be fetched, or is no model that generates.
+        InputError: there is no such device.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    if dtype not in get_args(DType):
+        raise unknown("dtype", dtype, get_args(DType))
+    folder = files.locate(name, revision)
+    try:
+        config = AutoConfig.from_pretrained(folder, **LOCAL)
+    except Exception as error:  # many kinds
+        said = " ".join(str(error).split())[:200]
+        raise ModelLoadError(
+            f"no model of transformers ({said})", where=name, fix="Give the model's folder"
+        ) from error
+    kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    model = (
+        pretrained(folder, kind.__name__).to(device_of(device), getattr(torch, dtype)).train(False)
+    )
+    return Loaded(model, tokenizer_of(folder), _digest(folder))
+
+
+def _digest(folder: Path) -> str:
+    """The digest of the model, and of the files that matter where it generates."""
+    found = sha256(files.digest(folder).encode())
+    for name in files.GENERATION_FILES:
+        if (folder / name).is_file():
+            found.update((folder / name).read_bytes())
+    return found.hexdigest()[: files.DIGITS]

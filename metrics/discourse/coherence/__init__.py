@@ -1,0 +1,1 @@
+"""DiscoScore and its baselines: foci, entities, sentence graphs and cohesion."""

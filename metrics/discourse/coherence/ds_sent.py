@@ -1,0 +1,182 @@
+"""DS-SENT (Zhao et al. 2023, Eq. 3): the cosine of two texts' sentence graphs.
+
+    S_i = mean of the token vectors of sentence i,   X = (I + A) S,   x_i <- x_i / ||x_i||
+    g = [min_i x_i ; mean_i x_i ; max_i x_i ; sum_i x_i]
+    DS-SENT(h, r) = cos(g_h, g_r)
+
+A is A_u or, ``weighted``, A_w of the sentences' foci (see `grid`). Rows of X have length one, as in the released code.
+At most 1, higher is better, symmetric. A text without foci has A = 0; one without sentences scores 1 with its like and
+0 with others. The sum makes g depend on how many sentences there are.
+
+``compat="reference"`` keeps what the released code does with a reference of one sentence: its score is the mean of
+cos(x_i^h, x_1^r), and it counts twice among several references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...base import Info
+from ...representations import Array, Block, FloatArray, Ragged, Reps
+from ...spec.checked_settings import settings
+from .focus_grid import Grid, adjacency, conn
+from .focus_scorer import FocusModelMetric, FocusScorer, packed, products, row_of, unpacked
+from .token_vectors import states_of
+
+
+@settings
+class DSSent(FocusModelMetric):
+    """Cosine of sentence graphs.
+
+    Args:
+        weighted: how many foci two sentences share counts, not only whether.
+    """
+
+    weighted: bool = False
+    name: ClassVar[str] = "ds-sent"
+    info: ClassVar[Info] = Info(
+        summary="cosine of the sentence graphs of two texts",
+        paper="Zhao et al. 2023 (DiscoScore)",
+        unit="document",
+        bounds=(-1, 1),
+        symmetric=True,
+        several="mean",
+        bucketed=True,
+    )
+
+    def cosine(self) -> float:
+        """The threshold in force; the released code has another."""
+        return 0.5 if self.threshold is None and self.compat else super().cosine()
+
+    def load(self) -> DSSentScorer:
+        """The encoder and the finder of foci."""
+        return DSSentScorer(self, placed=False)
+
+
+class DSSentScorer(FocusScorer):
+    """Represents a text by the vector of its sentence graph."""
+
+    metric: DSSent
+
+    def represent(self, prepared: Reps) -> Reps:
+        """Columns "graph" [rows, 4 d] of length one, "mean" and "first" [rows, d] of the x_i, "sentences" [rows]; and
+        the grid, ragged: "names" and, per occurrence, "key" and "at".
+        """
+        rows: list[FloatArray] = []
+        grids: list[tuple[list[str], Array]] = []
+        for row, states in enumerate(states_of(self.encoder, prepared)):
+            names, key, _ = self.focus_vectors(prepared, row, states)
+            at = row_of(prepared["at"], row)
+            grid = grid_of_occurrences(names, key, at)
+            n = int(row_of(prepared["sentences"], row)[0])
+            x = self._sentences(states, row_of(prepared["sentence"], row), grid, n)
+            rows.append(
+                np.concatenate([_graph_vector(x), _means(x), x[0] if n else np.zeros(x.shape[1])])
+            )
+            grids.append((names, key))
+        d = self.encoder.config.hidden_size
+        found = np.array(rows)
+        return Reps(
+            {
+                "graph": found[:, : 4 * d],
+                "mean": found[:, 4 * d : 5 * d],
+                "first": found[:, 5 * d :],
+                "sentences": prepared["sentences"].values,
+                "names": Ragged.of_rows([packed(names) for names, _ in grids]),
+                "key": Ragged.of_rows([key for _, key in grids]),
+                "at": prepared["at"],
+            }
+        )
+
+    def _sentences(self, states: Array, sentence: Array, grid: Grid, n: int) -> FloatArray:
+        """The rows x_i, [n, d]."""
+        means = np.zeros((n, states.shape[1]))
+        own = (sentence >= 0) & (sentence < n)
+        np.add.at(means, sentence[own], states[own].astype(np.float64))
+        means /= np.maximum(np.bincount(sentence[own], minlength=n), 1)[:, None]
+        x = means + np.einsum("ij,jd->id", adjacency(grid, n, self.metric.weighted), means)
+        return _units(x)
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Cosines of every pair, [H, R]."""
+        return [self._cosines(reps, block) for block in blocks]
+
+    def _cosines(self, reps: Reps, block: Block) -> FloatArray:
+        h, r = block.hypotheses, block.references
+        n_h, n_r = reps["sentences"][h][:, None], reps["sentences"][r][None, :]
+        found = np.clip(products(reps["graph"][h], reps["graph"][r]), -1, 1)
+        if self.metric.compat:
+            single = products(reps["mean"][h], reps["first"][r])
+            found = np.where((n_r == 1) & (n_h > 0), single, found)
+        return np.where((n_h == 0) & (n_r == 0), 1.0, found)
+
+    def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """The mean over references, or the largest, [H]."""
+        values = self.compare(reps, blocks)
+        if self.metric.several == "max":
+            return [u.max(axis=1) for u in values]
+        return [
+            _mean(u, self._weights(reps, block)) for u, block in zip(values, blocks, strict=True)
+        ]
+
+    def _weights(self, reps: Reps, block: Block) -> FloatArray:
+        """How often each reference counts."""
+        once = np.ones(len(block.references))
+        return once + (reps["sentences"][block.references] == 1) if self.metric.compat else once
+
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+        """The sentence graphs of both sides: "edges", [sentence, later sentence, foci they share], and CONN."""
+        sides = {
+            "hypothesis": block.hypotheses[hypothesis],
+            "reference": block.references[reference],
+        }
+        return {name: self._graph(reps, int(row)) for name, row in sides.items()}
+
+    def _graph(self, reps: Reps, row: int) -> dict[str, Any]:
+        names, key, at = (
+            unpacked(row_of(reps["names"], row)),
+            row_of(reps["key"], row),
+            row_of(reps["at"], row),
+        )
+        grid = grid_of_occurrences(names, key, at)
+        n = int(reps["sentences"][row])
+        graph = adjacency(grid, n, self.metric.weighted)
+        edges = [
+            [int(i), int(j), sorted(name for name, places in grid.items() if {i, j} <= set(places))]
+            for i, j in np.argwhere(graph > 0)
+        ]
+        return {"sentences": n, "conn": conn(graph), "edges": edges}
+
+
+def grid_of_occurrences(names: Sequence[str], key: Array, at: Array) -> dict[str, list[int]]:
+    """The grid of occurrences of names in sentences."""
+    found: dict[str, list[int]] = {name: [] for name in names}
+    for number, sentence in zip(key.tolist(), at.tolist(), strict=True):
+        found[names[number]].append(sentence)
+    return found
+
+
+def _graph_vector(x: FloatArray) -> FloatArray:
+    """g / ||g|| of rows [n, d]; zeros without rows."""
+    if not len(x):
+        return np.zeros(4 * x.shape[1])
+    return np.asarray(
+        _units(np.concatenate([x.min(axis=0), _means(x), x.max(axis=0), x.sum(axis=0)])[None])[0]
+    )
+
+
+def _means(x: FloatArray) -> FloatArray:
+    return np.asarray(x.sum(axis=0) / max(1, len(x)))
+
+
+def _units(x: FloatArray) -> FloatArray:
+    """Rows of length one; those of length 0 stay."""
+    length = np.sqrt((x * x).sum(axis=1, keepdims=True))
+    return np.asarray(x / np.where(length > 0, length, 1))
+
+
+def _mean(values: FloatArray, weights: FloatArray) -> FloatArray:
+    return np.asarray((values * weights).sum(axis=1) / weights.sum())

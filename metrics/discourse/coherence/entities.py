@@ -1,0 +1,93 @@
+"""Entities: the nouns of one text that mean about the same (Zhao et al. 2023).
+
+Nouns are nodes; two are joined if the cosine of their vectors is above a threshold; an entity is a connected component.
+With word vectors from a file its name is its members, sorted and joined by "-"; with the vectors of an encoder, which
+differ from text to text, it is the member with the longest vector, so that texts may share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...errors import InputError, excerpt
+from ...representations import Array
+from ...text.lines import numbered_lines
+
+
+def components(vectors: Array, threshold: float) -> list[list[int]]:
+    """Connected components of rows [n, d] whose cosines exceed a threshold, each in order, by their first row."""
+    norms = np.linalg.norm(vectors, axis=1)
+    units = vectors / np.where(norms > 0, norms, 1)[:, None]
+    near = (
+        np.einsum("id,jd->ij", units, units) > threshold
+    )  # not `@`, whose last bit depends on the number of rows
+    left = set(range(len(vectors)))
+    found = []
+    while left:
+        start = min(left)
+        left.remove(start)
+        members, edge = [start], [start]
+        while edge:
+            next_to = left & set(np.flatnonzero(near[edge.pop()]).tolist())
+            left -= next_to
+            members += next_to
+            edge += next_to
+        found.append(sorted(members))
+    return found
+
+
+def named_by_members(
+    keys: Sequence[str], vectors: Mapping[str, Array], threshold: float
+) -> dict[str, str]:
+    """The entity of every key by word vectors; keys without a vector stand for themselves."""
+    known = sorted(key for key in keys if key in vectors)
+    if not known:
+        return {key: key for key in keys}
+    groups = components(np.array([vectors[key] for key in known], np.float64), threshold)
+    names = {known[i]: "-".join(known[j] for j in group) for group in groups for i in group}
+    return {key: names.get(key, key) for key in keys}
+
+
+def named_by_longest(keys: Sequence[str], vectors: Array, threshold: float) -> dict[str, str]:
+    """The entity of every key by vectors [keys, d] of the text's own; of equally long ones the first key names it."""
+    norms = np.linalg.norm(vectors, axis=1)
+    names = {}
+    for group in components(np.asarray(vectors, np.float64), threshold):
+        name = keys[min(group, key=lambda i: (-norms[i], keys[i]))]
+        names.update({keys[i]: name for i in group})
+    return names
+
+
+def read_vectors(path: str) -> dict[str, Array]:
+    """Word vectors, float32 [d] by word in small letters, from the text format of word2vec.
+
+    Of equal words the last counts. The first line may hold the number of words and of dimensions. ``.gz`` and
+    ``.bz2`` are unpacked.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not a word and d numbers.
+    """
+    found: dict[str, Array] = {}
+    size = 0
+    for number, line in numbered_lines(path, "Name a UTF-8 text of word vectors"):
+        parts = line.split()
+        if number == 1 and len(parts) == 2 and parts[0].isdigit() and parts[1].isdigit():
+            size = int(parts[1])
+            continue
+        size = size or len(parts) - 1
+        word, *values = line.rsplit(maxsplit=size)  # a word may hold spaces
+        try:
+            vector = np.array(values, np.float32)
+        except ValueError:
+            vector = np.empty(0, np.float32)
+        if not size or len(vector) != size or not np.isfinite(vector).all():
+            fix = f"Each line is a word and {size or 'its'} numbers, separated by spaces"
+            raise InputError(
+                f"found {excerpt(line.strip())}", where=f"{path}, line {number}", fix=fix
+            )
+        found[word.strip().lower()] = vector
+    if not found:
+        raise InputError("no vectors", where=path, fix="Each line is a word and its numbers")
+    return found

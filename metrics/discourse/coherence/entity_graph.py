@@ -1,0 +1,167 @@
+"""EntityGraph (Guinaudeau and Strube 2013) and LexicalGraph (Mesgar and Strube 2016), as Zhao et al. 2023 use them.
+
+    value = sum(A) / n       the mean out-degree of the graph of n sentences
+
+A is A_u, or A_w if ``weighted`` (see `grid`). Sentences are joined by a noun that they share in `entity-graph`, and in
+`lexical-graph` by nouns that mean about the same (see `entities`). Both read the hypothesis alone; 0 for a text of one
+sentence, without nouns or without sentences. At most 1/2 + ... + 1/n for A_u: it grows with the length of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ...base import Info, Scorer
+from ...representations import Block, FloatArray, IntArray, Ragged, Reps
+from ...spec.checked_settings import settings
+from ...text.texts import Item
+from .ds_sent import grid_of_occurrences
+from .entities import named_by_members, read_vectors
+from .foci import FocusMetric, FocusReader
+from .focus_grid import Grid, adjacency, grid_of, merged
+from .focus_scorer import FocusModelMetric, FocusScorer, packed, row_of, unpacked
+from .token_vectors import states_of
+
+
+@settings
+class EntityGraph(FocusMetric):
+    """Mean out-degree of the graph of sentences that share nouns.
+
+    Args:
+        weighted: how many nouns two sentences share counts, not only whether.
+    """
+
+    weighted: bool = False
+    name: ClassVar[str] = "entity-graph"
+    info: ClassVar[Info] = Info(
+        summary="how near sentences that share nouns are",
+        paper="Guinaudeau and Strube 2013, as in Zhao et al. 2023",
+        unit="document",
+        needs_references=False,
+        bounds=(0, inf),
+    )
+
+    def load(self) -> EntityGraphScorer:
+        """The finder of nouns."""
+        return EntityGraphScorer(self)
+
+
+@settings
+class LexicalGraph(FocusModelMetric):
+    """Mean out-degree of the graph of sentences that hold similar nouns.
+
+    Args:
+        weighted: how many groups of similar nouns two sentences share counts, not only whether.
+    """
+
+    focus: Literal["entity"] = "entity"
+    weighted: bool = False
+    default_threshold: ClassVar[float] = 0.7
+    name: ClassVar[str] = "lexical-graph"
+    info: ClassVar[Info] = Info(
+        summary="how near sentences of similar nouns are",
+        paper="Mesgar and Strube 2016, as in Zhao et al. 2023",
+        unit="document",
+        needs_references=False,
+        bounds=(0, inf),
+        bucketed=True,
+    )
+
+    @property
+    def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Settings that name files: word vectors need no model."""
+        return ("vectors",) if self.vectors else ("model",)
+
+    def load(self) -> EntityGraphScorer | LexicalGraphScorer:
+        """The finder of nouns, and word vectors or the encoder."""
+        if not self.vectors:
+            return LexicalGraphScorer(self, placed=True)
+        self.check_files()
+        return EntityGraphScorer(self, read_vectors(self.vectors), self.cosine())
+
+
+class EntityGraphScorer(Scorer):
+    """Represents a text by its value and by the graph itself."""
+
+    def __init__(
+        self,
+        metric: EntityGraph | LexicalGraph,
+        vectors: Mapping[str, Any] | None = None,
+        cosine: float = 1,
+    ) -> None:
+        self.info, self.metric, self.vectors, self.cosine = metric.info, metric, vectors, cosine
+        self.foci = FocusReader(metric)
+        self.identity = f"{metric.signature()} {metric.info.version} {self.foci.identity}"
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Columns "value" [rows] and the "edges" as `_edges` describes them; lengths in sentences."""
+        grids, lengths = [], []
+        for item in items:
+            foci = self.foci.read(item.text)
+            grid = grid_of([noun.key for noun in found] for found in foci.found)
+            if self.vectors is not None:
+                grid = merged(grid, named_by_members(list(grid), self.vectors, self.cosine))
+            grids.append(grid)
+            lengths.append(len(foci.sentences))
+        return _represented(grids, lengths, self.metric.weighted), np.array(lengths, np.int64)
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values of every hypothesis, [H, 1]."""
+        return [reps["value"][block.hypotheses][:, None] for block in blocks]
+
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+        """The graph of the hypothesis: foci that come back, with their sentences."""
+        return _described(reps, block, hypothesis)
+
+
+class LexicalGraphScorer(FocusScorer):
+    """Represents a text by its value, from the vectors that its nouns have in it."""
+
+    metric: LexicalGraph
+
+    def represent(self, prepared: Reps) -> Reps:
+        """As `EntityGraphScorer.prepare`."""
+        grids = []
+        for row, states in enumerate(states_of(self.encoder, prepared)):
+            names, key, _ = self.focus_vectors(prepared, row, states)
+            grids.append(grid_of_occurrences(names, key, row_of(prepared["at"], row)))
+        return _represented(grids, prepared["sentences"].values.tolist(), self.metric.weighted)
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values of every hypothesis, [H, 1]."""
+        return [reps["value"][block.hypotheses][:, None] for block in blocks]
+
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+        """The graph of the hypothesis: foci that come back, with their sentences."""
+        return _described(reps, block, hypothesis)
+
+
+def _represented(grids: Sequence[Grid], sentences: Sequence[int], weighted: bool) -> Reps:
+    """The values, and under "shared" each focus of several sentences with these."""
+    value = [
+        float(adjacency(g, n, weighted).sum()) / max(1, n)
+        for g, n in zip(grids, sentences, strict=True)
+    ]
+    shared = [
+        {name: sorted(set(places)) for name, places in g.items() if len(set(places)) > 1}
+        for g in grids
+    ]
+    lines = [
+        [f"{name}\t{' '.join(map(str, places))}" for name, places in one.items()] for one in shared
+    ]
+    return Reps(
+        {
+            "value": np.array(value, np.float64),
+            "shared": Ragged.of_rows([packed(one) for one in lines]),
+        }
+    )
+
+
+def _described(reps: Reps, block: Block, hypothesis: int) -> dict[str, Any]:
+    lines = unpacked(row_of(reps["shared"], int(block.hypotheses[hypothesis])))
+    parts = [line.rpartition("\t") for line in lines]
+    return {"shared": {name: [int(place) for place in places.split()] for name, _, places in parts}}

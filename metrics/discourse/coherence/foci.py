@@ -1,0 +1,140 @@
+"""The foci of a text: what its sentences are about, where.
+
+They are the annotations of a `Document` where it has some, else the nouns of its sentences. `foci_of_reference` follows
+the released code of DiscoScore, which looks for the lemmas among the words between spaces: an inflected noun is no
+focus, nor one with a comma glued to it, and a word that is a lemma somewhere is a focus everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self
+
+from ...base import Metric
+from ...errors import InputError, excerpt
+from ...spec.checked_settings import settings
+from ...spec.user_functions import identity, name_of
+from ...text.sentence_splitting import splitter
+from ...text.texts import Document, Text
+from .nouns import HANTA, Noun, Nouns, check_name
+
+_WORD = re.compile(r"\S+")
+
+
+@settings
+class FocusMetric(Metric):
+    """A metric of the foci of texts.
+
+    Args:
+        nouns: who finds the nouns: hanta:en, hanta:de or hanta:nl, spacy:MODEL, your own module:function, or none where
+            all texts bring their foci.
+        sentences: who splits plain texts: rule, pysbd:LANGUAGE, or your own module:function. In Python either may be
+            the function itself.
+    """
+
+    nouns: str | Callable[[list[str]], Sequence[str | None]] = "hanta:en"
+    sentences: str | Callable[[str], Sequence[str]] = "rule"
+
+    def __post_init__(self) -> None:
+        for name in ("nouns", "sentences"):
+            object.__setattr__(self, name, name_of(getattr(self, name), name))
+
+    def for_language(self, lang: str) -> Self:
+        """HanTa's model of the language where no finder is set, or none."""
+        code = lang.lower().partition("-")[0]
+        return self.with_defaults(nouns=f"hanta:{code}" if code in HANTA else "none")
+
+
+class Foci(NamedTuple):
+    """The sentences of a text, and the occurrences of foci in each; spans are (-1, -1) where they are not known."""
+
+    sentences: Sequence[str]
+    found: Sequence[Sequence[Noun]]
+
+
+class FocusReader:
+    """Finds the foci of texts.
+
+    Args:
+        metric: the settings; the finder of nouns is loaded when a text without annotations comes.
+
+    Raises:
+        InputError: there is no such finder or splitter.
+    """
+
+    def __init__(self, metric: FocusMetric) -> None:
+        self.finder, sentences = str(metric.nouns), str(metric.sentences)
+        check_name(self.finder)
+        self.split = splitter(sentences)
+        self.identity = f"{identity(self.finder)} {identity(sentences)}"  # of what it finds
+        self.nouns: Nouns | None = None
+
+    def read(self, text: Text) -> Foci:
+        """The foci of a text.
+
+        Raises:
+            InputError: the span of an annotation is not in its sentence, or there are neither annotations nor finder.
+            ModelLoadError: the finder of nouns is missing.
+        """
+        if isinstance(text, Document) and text.foci is not None:
+            found = [_annotated(i, s, text.foci[i]) for i, s in enumerate(text.sentences)]
+            return Foci(list(map(plain, text.sentences)), found)
+        sentences = [
+            plain(s) for s in (text.sentences if isinstance(text, Document) else self.split(text))
+        ]
+        if self.nouns is None:
+            self.nouns = Nouns(self.finder)
+        return Foci(sentences, [self.nouns.of(sentence) for sentence in sentences])
+
+
+def plain(text: str) -> str:
+    """The text with halves of surrogate pairs replaced, letter by letter."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _annotated(
+    i: int, sentence: str, foci: Sequence[tuple[str] | tuple[str, int, int]]
+) -> list[Noun]:
+    found = []
+    for focus in foci:
+        key, start, end = focus if len(focus) == 3 else (focus[0], -1, -1)
+        if len(focus) == 3 and not (start < end <= len(sentence) and sentence[start:end].strip()):
+            where = f"foci[{i}]"
+            fix = "A span is (key, start, end) with start < end, in code points of the sentence, and has letters"
+            raise InputError(
+                f"({key!r}, {start}, {end}) in {excerpt(sentence)}", where=where, fix=fix
+            )
+        found.append(Noun(key.lower(), start, end))
+    return found
+
+
+def check_spans(foci: Foci) -> None:
+    """Raises InputError if any focus has no place."""
+    for i, found in enumerate(foci.found):
+        for noun in found:
+            if noun.start < 0:
+                fix = "Give (key, start, end): where it stands decides which vectors are its own"
+                raise InputError(f"the focus {noun.key!r} has no span", where=f"foci[{i}]", fix=fix)
+
+
+def foci_of_reference(foci: Foci) -> Foci:
+    """The foci as the released code finds them: words between spaces that are a key, or a member of their entity."""
+    keys = {noun.key for found in foci.found for noun in found}
+    return Foci(
+        foci.sentences,
+        [_words(s, keys, f) for s, f in zip(foci.sentences, foci.found, strict=True)],
+    )
+
+
+def _words(sentence: str, keys: set[str], found: Sequence[Noun]) -> list[Noun]:
+    by_span = {(noun.start, noun.end): noun.key for noun in found}
+    words = []
+    for word in _WORD.finditer(sentence):
+        surface = word[0].lower()
+        annotated = by_span.get(word.span(), "")
+        if f"-{surface}-" in f"-{annotated}-":
+            words.append(Noun(annotated, *word.span()))
+        elif surface in keys:
+            words.append(Noun(surface, *word.span()))
+    return words

@@ -1,0 +1,232 @@
+"""What the metrics of foci and token vectors share: their settings, and texts read as tokens and foci."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ...base import Scorer
+from ...errors import InputError, ModelLoadError
+from ...neural.models import model_files as files
+from ...neural.models.encoder import Encoder, pretrained, tokenizer_of
+from ...neural.models.settings import ModelMetric
+from ...representations import Array, FloatArray, IntArray, Ragged, Reps
+from ...spec.checked_settings import settings
+from ...text.texts import Item, Text
+from .entities import named_by_longest, named_by_members, read_vectors
+from .foci import Foci, FocusMetric, FocusReader, check_spans, foci_of_reference
+from .token_vectors import TokenReader, lowered
+
+LAYERS_OF_REFERENCE = 8  # the released code uses the first eight layers of any encoder
+
+
+@settings
+class FocusModelMetric(ModelMetric, FocusMetric):
+    """A metric of foci and of the token vectors of an encoder.
+
+    Args:
+        layer: which layer's vectors. Default: the eighth, or the last of a smaller encoder, as in the released code.
+        lowercase: read the text in small letters. Nouns are found and sentences split before.
+        focus: noun, or entity: nouns that mean about the same are one focus.
+        vectors: for entities, a file of word vectors in the text format of word2vec; if not given, a text's nouns are
+            compared by their own vectors in it.
+        threshold: the cosine above which two nouns are one entity. Default: 0.8, for lexical-graph 0.7; for ds-sent
+            under compat 0.5.
+        several: several references: the mean over them, or the best (max).
+    """
+
+    default_model: ClassVar[str] = "minilm"
+    layer: int | None = None
+    lowercase: bool = True
+    focus: Literal["noun", "entity"] = "noun"
+    vectors: str | None = None
+    threshold: Annotated[float, Field(ge=-1, le=1)] | None = None
+    several: Literal["mean", "max"] = "mean"
+    default_threshold: ClassVar[float] = 0.8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        FocusMetric.__post_init__(self)
+        if self.focus == "noun" and (self.vectors or self.threshold is not None):
+            fix = 'Set focus="entity", or leave vectors and threshold out'
+            raise InputError(
+                "vectors and threshold make entities of nouns", where=self.name, fix=fix
+            )
+        if self.focus == "entity" and self.compat and not self.vectors:
+            fix = "Set vectors=FILE: the released code has entities by word vectors alone"
+            raise InputError("no word vectors", where=f"{self.name}: compat", fix=fix)
+
+    @property
+    def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Settings that name files."""
+        return "model", *(["vectors"] if self.vectors else [])
+
+    def _digest(self, name: str) -> str:
+        path = self.named(name)
+        if name == "vectors" and not Path(path).is_file():
+            raise InputError(
+                "found no file there", where=f"vectors {path!r}", fix="Name a file on this machine"
+            )
+        return super()._digest(name)
+
+    def cosine(self) -> float:
+        """The threshold in force."""
+        return self.default_threshold if self.threshold is None else self.threshold
+
+    def encoder(self) -> tuple[TokenReader, Encoder]:
+        """The encoder up to its layer, and what reads for it.
+
+        Raises:
+            ModelLoadError: its files are missing, broken or have changed, or its tokenizer knows no spans.
+        """
+        self.check_files()
+        folder = files.locate(self.named("model"), self.revision)
+        tokenizer, model = tokenizer_of(folder), pretrained(folder)
+        if not tokenizer.is_fast:
+            fix = "Give an encoder with a fast tokenizer (tokenizer.json)"
+            raise ModelLoadError(
+                "its tokenizer does not know where tokens stand", where=str(folder), fix=fix
+            )
+        if self.compat:
+            _cased(tokenizer)
+        layer = (
+            min(LAYERS_OF_REFERENCE, model.config.num_hidden_layers)
+            if self.layer is None
+            else self.layer
+        )
+        encoder = Encoder(model, self.device, self.dtype, layer)
+        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
+        limits = (self.max_tokens or 1 << 30, int(tokenizer.model_max_length), encoder.max_tokens)
+        return TokenReader(tokenizer, min(limits)), encoder
+
+
+def _cased(tokenizer: Any) -> None:
+    """Makes the tokenizer of a BERT keep capitals and accents, as the released code has it."""
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    if type(normalizer).__name__ == "BertNormalizer":
+        normalizer.lowercase = normalizer.strip_accents = False
+
+
+class FocusScorer(Scorer):
+    """Reads texts as tokens and foci, for metrics that represent them.
+
+    Args:
+        metric: the settings.
+        placed: whether every focus must have a place in its sentence.
+    """
+
+    def __init__(self, metric: FocusModelMetric, placed: bool) -> None:
+        self.info, self.metric = metric.info, metric
+        self.foci = FocusReader(metric)
+        self.reader, self.encoder = metric.encoder()
+        self.batch_tokens = self.encoder.batch_tokens
+        self.identity = f"{metric.identity(self.encoder.device)} {self.foci.identity}"
+        self.by_word = (
+            read_vectors(metric.vectors) if metric.focus == "entity" and metric.vectors else None
+        )
+        self.by_context = metric.focus == "entity" and not metric.vectors
+        self.placed = placed or self.by_context
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Columns "ids", "windows", "sentence" of tokens (see `Tokens`), "sentences", how many; of the foci "names",
+        and of their occurrences "key" (place in the names), "at" (sentence) and "token" (the last; -1 if none).
+        """
+        rows = [self._read(item.text) for item in items]
+        columns = (
+            {name: Ragged.of_rows([row[name] for row in rows]) for name in rows[0]} if rows else {}
+        )
+        return Reps({**columns}), columns["ids"].lengths if rows else np.empty(0, np.int64)
+
+    def _read(self, text: Text) -> Mapping[str, Array]:
+        foci = self.foci_of(text)
+        names = sorted({noun.key for found in foci.found for noun in found}, key=key_id)
+        place = {name: i for i, name in enumerate(names)}
+        low = [lowered(s) if self.metric.lowercase else s for s in foci.sentences]
+        tokens = self.reader.read(low)
+        places = [
+            (place[noun.key], i, tokens.last_of(i, noun))
+            for i, found in enumerate(foci.found)
+            for noun in found
+        ]
+        occurrences = np.array(places, np.int64).reshape(-1, 3)
+        return {
+            "ids": tokens.ids,
+            "windows": tokens.windows,
+            "sentence": tokens.sentence,
+            "sentences": np.array([len(low)], np.int64),
+            "names": packed(names),
+            **{name: occurrences[:, i] for i, name in enumerate(("key", "at", "token"))},
+        }
+
+    def foci_of(self, text: Text) -> Foci:
+        """The foci of a text, under the names of their entities where word vectors tell these."""
+        foci = self.foci.read(text)
+        if self.placed and self.metric.compat:
+            foci = foci_of_reference(foci)
+        elif self.placed:
+            check_spans(foci)
+        if self.by_word is None:
+            return foci
+        keys = sorted({noun.key for found in foci.found for noun in found})
+        names = named_by_members(keys, self.by_word, self.metric.cosine())
+        return Foci(
+            foci.sentences,
+            [[noun._replace(key=names[noun.key]) for noun in found] for found in foci.found],
+        )
+
+    def focus_vectors(
+        self, prepared: Reps, row: int, states: Array
+    ) -> tuple[list[str], IntArray, FloatArray]:
+        """The foci of a row: their names, the number of each occurrence's [occurrences], and the sums of the unit
+        vectors at the last token of every occurrence, [foci, d].
+        """
+        names = unpacked(row_of(prepared["names"], row))
+        key, token = row_of(prepared["key"], row), row_of(prepared["token"], row)
+        table = np.zeros((len(names), states.shape[1]))
+        vectors = states[token[token >= 0]].astype(np.float64)
+        units = vectors / (np.sqrt((vectors * vectors).sum(axis=1, keepdims=True)) + 1e-30)
+        np.add.at(table, key[token >= 0], units)
+        if not self.by_context:
+            return names, key, table
+        merged = named_by_longest(names, table, self.metric.cosine())
+        entities = sorted(set(merged.values()), key=key_id)
+        number = {name: i for i, name in enumerate(entities)}
+        of = np.array([number[merged[name]] for name in names], np.int64)
+        found = np.zeros((len(entities), states.shape[1]))
+        np.add.at(found, of, table)
+        return entities, of[key] if len(of) else key, found
+
+
+def key_id(name: str) -> int:
+    """A number of 63 bits that stands for a focus in every process."""
+    return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()) >> 1
+
+
+def packed(names: Sequence[str]) -> Array:
+    """Names as bytes, uint8."""
+    return np.frombuffer(json.dumps(list(names)).encode(), np.uint8)
+
+
+def unpacked(names: Array) -> list[str]:
+    """The inverse of `packed`."""
+    found: list[str] = json.loads(names.tobytes())
+    return found
+
+
+def row_of(column: Ragged, row: int) -> Array:
+    """The values of one row."""
+    return column.values[column.offsets[row] : column.offsets[row + 1]]
+
+
+def products(a: Array, b: Array) -> FloatArray:
+    """Inner products of rows, float64 [n, m]; none depends on the other rows, as both are padded to multiples of 16."""
+    if not len(a) or not len(b):
+        return np.zeros((len(a), len(b)))
+    high, wide = (np.concatenate([x, np.repeat(x[:1], -len(x) % 16, axis=0)]) for x in (a, b))
+    return np.asarray(high @ wide.T)[: len(a), : len(b)]

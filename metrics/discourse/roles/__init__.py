@@ -1,0 +1,1 @@
+"""Discourse roles of sentences: where they come from, and PDD and role match over them."""

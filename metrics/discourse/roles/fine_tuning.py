@@ -1,0 +1,106 @@
+"""Fine-tuning of an encoder to label sentences, each read alone, as in the PDD paper; the result is a transformers
+model for sequence classification, weights as safetensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import ModelLoadError
+from ...neural.models import model_files as files
+from ...neural.models.context_tokens import Frame, Reader
+from ...neural.models.encoder import LOCAL, device_of, quietly, tokenizer_of
+from ...representations import Ragged
+from .labelled_documents import Labelled, read_sentences
+
+if TYPE_CHECKING:
+    from .role_training import RoleTraining
+
+WARMUP, DECAY, LONGEST_GRADIENT = 0.1, 0.01, 1.0
+
+
+def fine_tuned(
+    how: RoleTraining,
+    names: Sequence[str],
+    documents: Sequence[Labelled],
+    out: Path,
+    device: str | None,
+    say: Callable[[str], None],
+) -> None:
+    """Trains an encoder with a new head by AdamW on the cross entropy of the roles, and saves it to `out`.
+
+    Raises:
+        ModelLoadError: the folder is no encoder that transformers gives a head for sequence classification.
+    """
+    import torch
+    from transformers import get_linear_schedule_with_warmup
+
+    torch.manual_seed(how.seed)
+    folder = files.locate(how.encoder)
+    model, tokenizer, where = _with_new_head(folder, names), tokenizer_of(folder), device_of(device)
+    limit = min(how.max_tokens or 1 << 30, int(tokenizer.model_max_length))
+    reader = Reader(tokenizer, Frame.of(tokenizer), limit, "oldest-context")
+    ids, _ = read_sentences(reader, documents)
+    roles = np.concatenate([document.roles for document in documents])
+    model.to(where).train(True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=how.learning_rate, weight_decay=DECAY)
+    steps = how.epochs * -(-len(roles) // how.batch_sentences)
+    linear: Any = get_linear_schedule_with_warmup
+    schedule = linear(optimizer, int(WARMUP * steps), steps)
+    random = np.random.default_rng(how.seed)
+    for epoch in range(1, how.epochs + 1):
+        order, total = random.permutation(len(roles)), 0.0
+        for start in range(0, len(order), how.batch_sentences):
+            rows = order[start : start + how.batch_sentences]
+            loss = model(
+                **_padded(ids[rows], model, where), labels=torch.from_numpy(roles[rows]).to(where)
+            ).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), LONGEST_GRADIENT)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+            total += float(loss.detach()) * len(rows)
+        say(f"epoch {epoch} of {how.epochs}: mean loss {total / len(order):.4f}")
+    with quietly():
+        model.to("cpu").save_pretrained(out)
+        tokenizer.save_pretrained(out)
+
+
+def _with_new_head(folder: Path, names: Sequence[str]) -> Any:
+    from transformers import AutoModelForSequenceClassification
+
+    labels = dict(enumerate(names))
+    try:
+        with quietly():
+            return AutoModelForSequenceClassification.from_pretrained(
+                folder,
+                **LOCAL,
+                dtype="float32",
+                num_labels=len(names),
+                id2label=labels,
+                label2id={name: i for i, name in labels.items()},
+            )
+    except Exception as error:  # configuration or weights: many kinds
+        said = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
+        raise ModelLoadError(
+            said, where=str(folder), fix="Give an encoder such as minilm"
+        ) from error
+
+
+def _padded(ids: Ragged, model: Any, device: Any) -> dict[str, Any]:
+    """Sequences as one matrix with the mask of what is text."""
+    import torch
+
+    longest = int(ids.lengths.max())
+    mask = np.arange(longest) < ids.lengths[:, None]
+    tokens = np.full(mask.shape, model.config.pad_token_id or 0)
+    tokens[mask] = ids.values
+    return {
+        "input_ids": torch.from_numpy(tokens).to(device),
+        "attention_mask": torch.from_numpy(mask.astype(np.int64)).to(device),
+    }

@@ -1,0 +1,129 @@
+"""Documents whose sentences have discourse roles, for training a classifier and for judging one.
+
+A line of the JSONL is a document: ``sentences`` and ``roles``, one name or number each; ``id``; ``split``, "train",
+"dev" (trained on too) or "test". Without any test document every fifth, by a hash of the ids, is one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError, excerpt
+from ...logistic import folds
+from ...representations import IntArray, Ragged
+from ...text.lines import numbered_lines
+from ...text.texts import Document, Item
+from .schemas import Schema
+
+SPLITS = {
+    "train": False,
+    "dev": False,
+    "validation": False,
+    "test": True,
+}  # whether it is tested on
+RESAMPLES = 1000
+_FIX = 'A line is {"sentences": ["...", ...], "roles": ["...", ...], "id": "...", "split": "train"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A document: its sentences and the numbers of their roles, [sentences]."""
+
+    id: str
+    sentences: tuple[str, ...]
+    roles: IntArray
+    split: str | None = None
+
+
+def read_labelled(path: Path, schema: Schema) -> tuple[list[Labelled], list[Labelled]]:
+    """Documents to train on, and to test on; plain or gzip.
+
+    Raises:
+        InputError: the file cannot be read, a line is not of the form, a role is unknown, or documents are too few.
+    """
+    found = [
+        _document(f"{path}:{number}", line, schema) for number, line in numbered_lines(path, _FIX)
+    ]
+    if not any(document.split for document in found):
+        held = folds([document.id for document in found]) == 0
+        tested = held.tolist()
+    else:
+        tested = [SPLITS[document.split or "train"] for document in found]
+    train = [document for document, held in zip(found, tested, strict=True) if not held]
+    test = [document for document, held in zip(found, tested, strict=True) if held]
+    if not train or not test:
+        counts = f"{len(train)} documents to train on and {len(test)} to test on"
+        raise InputError(counts, where=str(path), fix="Give both, or leave split out of all lines")
+    return train, test
+
+
+def _document(where: str, line: str, schema: Schema) -> Labelled:
+    try:
+        plain: Any = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{type(error).__name__}: {excerpt(str(error))}", where=where, fix=_FIX
+        ) from None
+    if not isinstance(plain, dict) or "sentences" not in plain or not plain.get("roles"):
+        raise InputError(f"found {excerpt(plain)}", where=where, fix=_FIX)
+    split = plain.get("split")
+    if split is not None and split not in SPLITS:
+        raise InputError(
+            f"found the split {excerpt(split)}", where=where, fix=f"Expected {', '.join(SPLITS)}"
+        )
+    try:
+        document = Document(plain["sentences"], roles=plain["roles"])
+        roles = schema.numbers(document.roles or ())
+    except InputError as error:
+        raise error.inside(where) from None
+    return Labelled(str(plain.get("id", where)), tuple(document.sentences), roles, split)
+
+
+def read_sentences(reader: Any, documents: Sequence[Labelled]) -> tuple[Ragged, IntArray]:
+    """Token ids of all sentences, and how many sentences each document has."""
+    ids = reader.read(
+        [Item(sentence) for document in documents for sentence in document.sentences]
+    )["ids"]
+    return ids, np.array([len(document.sentences) for document in documents])
+
+
+def figures(
+    documents: Sequence[Labelled], found: IntArray, names: Sequence[str], majority: int
+) -> dict[str, Any]:
+    """Accuracy with its 95 % interval by document, macro F1 over the roles that occur, and the accuracy of one
+    role for all, in percent.
+
+    Args:
+        documents: tested on.
+        found: the labels of all their sentences, [sentences].
+        names: of the roles.
+        majority: the most frequent role of the training documents.
+    """
+    gold = np.concatenate([document.roles for document in documents])
+    lengths = np.array([len(document.roles) for document in documents])
+    right = np.bincount(np.repeat(np.arange(len(lengths)), lengths), gold == found, len(lengths))
+    draws = np.random.default_rng(0).integers(len(lengths), size=(RESAMPLES, len(lengths)))
+    low, high = np.quantile(right[draws].sum(axis=1) / lengths[draws].sum(axis=1), [0.025, 0.975])
+    occurring = np.union1d(gold, found).tolist()
+    by_role = {names[k]: _f1(gold == k, found == k) for k in occurring}
+    return {
+        "documents": len(lengths),
+        "sentences": int(lengths.sum()),
+        "accuracy": 100 * float((gold == found).mean()),
+        "low": 100 * float(low),
+        "high": 100 * float(high),
+        "macro_f1": float(np.mean(list(by_role.values()))),
+        "majority": 100 * float((gold == majority).mean()),
+        "f1": by_role,
+    }
+
+
+def _f1(gold: Any, found: Any) -> float:
+    """F1 of one role, in percent."""
+    return 200 * float((gold & found).sum()) / int(gold.sum() + found.sum())

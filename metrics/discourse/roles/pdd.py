@@ -1,0 +1,217 @@
+"""Positional discourse divergence (PDD; Liu et al. 2024): how role densities differ, bin by bin of the document.
+
+    PDD(h || r) = 1/N sum_n sum_k (p_r[n,k] + eps) (ln(p_r[n,k] + eps) - ln(p_h[n,k] + eps))         (Eq. 1)
+
+p[n,k]: the share of role k among the sentences of bin n; N = min(bins, |h|, |r|). A distance from 0 (the same
+densities) to B = ln((1 + eps) / eps), not symmetric, natural logarithm. A text without any sentence that has a role is
+at the distance B from every other and from itself, so that as a utility it is never rewarded. Several references are
+pooled into one density, as whole sets are by `corpus`; N is then that of the longest member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import log
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ...base import Info
+from ...errors import InputError
+from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ...spec.checked_settings import settings
+from .densities import TERMS, Densities, counts, in_parts
+from .role_sources import RoleMetric, RoleScorer
+
+
+@settings
+class PDD(RoleMetric):
+    """Divergence of role densities in positional bins.
+
+    Args:
+        bins: N, the number of positional bins.
+        eps: added to every density, above 0; the paper gives none, its code has this.
+        clamp: shorter texts have fewer bins, as in the authors' code; false makes a text of no more sentences than
+            bins an error, as in the paper.
+        scale: "paper" is Eq. 1; "renormalise" makes densities sum to 1 again after eps was added; "unit" divides by B,
+            for values from 0 to 1.
+    """
+
+    bins: Annotated[int, Field(ge=1, le=1000)] = 8
+    eps: Annotated[float, Field(gt=0)] = 1e-8
+    clamp: bool = True
+    scale: Literal["paper", "renormalise", "unit"] = "paper"
+    name: ClassVar[str] = "pdd"
+    info: ClassVar[Info] = Info(
+        summary="divergence of discourse role densities by position",
+        paper="Liu et al. 2024",
+        unit="document",
+        higher_is_better=False,
+        bounds=(0, float("inf")),
+        several="own",
+        linear=True,
+        bucketed=True,
+    )
+
+    def load(self) -> PDDScorer:
+        """The scorer, with the classifier if there is one."""
+        self.check_files()
+        return PDDScorer(self)
+
+
+class PDDScorer(RoleScorer):
+    """Represents a text by the roles of its sentences."""
+
+    def __init__(self, metric: PDD) -> None:
+        super().__init__(metric)
+        self.bins, self.eps, self.clamp = metric.bins, metric.eps, metric.clamp
+        bound = log((1 + self.eps) / self.eps)
+        factors = {
+            "paper": 1.0,
+            "renormalise": 1 / (1 + self.schema.kept * self.eps),
+            "unit": 1 / bound,
+        }
+        self.factor, self.worst = factors[metric.scale], bound
+
+    def represent(self, prepared: Reps) -> Reps:
+        """The roles of every text.
+
+        Raises:
+            InputError: a text has no more sentences than there are bins, unless `clamp`.
+        """
+        found = super().represent(prepared)
+        shortest = int(found["roles"].lengths.min(initial=self.bins + 1))
+        if not self.clamp and shortest <= self.bins:
+            fix = "With clamp=false a text has more sentences than bins: set fewer bins, or clamp=true"
+            raise InputError(
+                f"a text of {shortest} sentences for {self.bins} bins", where="pdd", fix=fix
+            )
+        return found
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Distances [H, R] of every block."""
+        h, r = cell_rows(blocks)
+        rows, group = np.unique(r, return_inverse=True)
+        alone = Ragged.of_lengths(rows, np.ones(len(rows), np.int64))
+        return by_block(self._values(reps["roles"], h, alone, group), blocks)
+
+    def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Distances [H] of every block, its references pooled."""
+        sizes = [len(block.hypotheses) for block in blocks]
+        h = np.concatenate([block.hypotheses for block in blocks])
+        groups = Ragged.of_rows([block.references for block in blocks])
+        values = self._values(reps["roles"], h, groups, np.repeat(np.arange(len(blocks)), sizes))
+        return np.split(values, np.cumsum(sizes)[:-1])
+
+    def _values(self, roles: Ragged, h: IntArray, groups: Ragged, group: IntArray) -> FloatArray:
+        """Distances [pairs] of rows h [pairs] from groups of rows, the numbers of which are `group` [pairs]."""
+        longest = np.maximum.reduceat(roles.lengths[groups.values], groups.offsets[:-1])
+        bins = np.minimum(self.bins, np.minimum(roles.lengths[h], longest[group]))
+        values = np.full(len(h), self.worst)
+        roles, size = _compact(roles)
+        for n in np.unique(bins[bins > 0]).tolist():
+            pairs = np.flatnonzero(bins == n)
+            rows, at_h = np.unique(h[pairs], return_inverse=True)
+            used, at_r = np.unique(group[pairs], return_inverse=True)
+            members = groups[used]
+            owner = np.repeat(np.arange(len(used)), members.lengths)
+            own = counts(roles[rows], n, size)
+            pooled = counts(roles[members.values], n, size, owner)
+            densities = Densities.of(np.concatenate((own, pooled)), self.eps)
+            values[pairs] = densities.divergences(at_h, at_r + len(rows))
+        return values * self.factor
+
+    def expected(
+        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
+    ) -> list[FloatArray]:
+        """Mean distances [H] of every block, from its mean reference density: exact, in time linear in H + R."""
+        return [self._expected(reps["roles"], b, w) for b, w in zip(blocks, weights, strict=True)]
+
+    def _expected(self, roles: Ragged, block: Block, weights: FloatArray) -> FloatArray:
+        roles, size = _compact(roles)
+        total, used = np.zeros((2, len(block.hypotheses)))
+        for n, h, r in self._rectangles(roles.lengths, block):
+            rows = np.concatenate((block.hypotheses[h], block.references[r]))
+            densities = Densities.of(counts(roles[rows], n, size), self.eps)
+            at = np.arange(len(rows))
+            total[h] += densities.expected(at[: len(h)], at[len(h) :], weights[r])
+            used[h] += weights[r].sum()
+        return np.asarray((total + (weights.sum() - used) * self.worst) * self.factor)
+
+    def _rectangles(
+        self, lengths: IntArray, block: Block
+    ) -> Iterator[tuple[int, IntArray, IntArray]]:
+        """Every pair of texts that have sentences once: (N, hypotheses, references) of the pairs with N bins."""
+        h, r = (
+            np.minimum(lengths[rows], self.bins) for rows in (block.hypotheses, block.references)
+        )
+        for n in np.unique(np.minimum(np.append(h, r), min(h.max(), r.max()))).tolist():
+            for rows, columns in ((h >= n, r == n), (h == n, r > n)):
+                if n and rows.any() and columns.any():
+                    yield n, np.flatnonzero(rows), np.flatnonzero(columns)
+
+    def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
+        """Per block: whether a text of either side has n sentences or more, and the counts of either side in n bins.
+
+        Both for every n up to `bins`, so that sums of rows tell N and the pooled counts of any set of blocks.
+        """
+        roles = reps["roles"]
+        groups = [
+            Ragged.of_rows([getattr(block, side) for block in blocks])
+            for side in ("hypotheses", "references")
+        ]
+        longest = [
+            np.maximum.reduceat(roles.lengths[g.values], g.offsets[:-1])[:, None] for g in groups
+        ]
+        columns: list[FloatArray] = [
+            (length >= np.arange(1, self.bins + 1)).astype(float) for length in longest
+        ]
+        for n in range(1, self.bins + 1):
+            for g in groups:
+                owner = np.repeat(np.arange(len(blocks)), g.lengths)
+                columns.append(
+                    counts(roles[g.values], n, self.schema.size, owner).reshape(len(blocks), -1)
+                )
+        return np.concatenate(columns, axis=1)
+
+    def aggregate(self, statistics: FloatArray) -> float:
+        """PDD of the set of hypotheses from the set of references: counts are pooled, then normalised."""
+        return float(self.aggregate_sums(statistics.sum(axis=0, keepdims=True), np.ones(1))[0])
+
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
+        """PDD [b] of b sets of hypotheses from sets of references."""
+        bins = (sums[:, : 2 * self.bins].reshape(-1, 2, self.bins) > 0).all(axis=1).sum(axis=1)
+        values = np.full(len(sums), self.worst)
+        for n in np.unique(bins[bins > 0]).tolist():
+            start, width = 2 * self.bins + n * (n - 1) * self.schema.size, 2 * n * self.schema.size
+            sets = np.flatnonzero(bins == n)
+            for part in in_parts(np.full(len(sets), width), TERMS):
+                pooled = sums[sets[part], start : start + width].reshape(-1, n, self.schema.size)
+                densities = Densities.of(pooled[:, :, pooled.any(axis=(0, 1))], self.eps)
+                h = np.arange(0, len(pooled), 2)
+                values[sets[part]] = densities.divergences(h, h + 1)
+        return values * self.factor
+
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+        """The number of bins, and the role bins that differ, with the shares of the role in either text."""
+        rows = np.array([block.hypotheses[hypothesis], block.references[reference]])
+        n = int(min(self.bins, *reps["roles"].lengths[rows]))
+        found = counts(reps["roles"][rows], max(1, n), self.schema.size)
+        h, r = found / np.maximum(found.sum(axis=2, keepdims=True), 1)
+        differing = [
+            {
+                "bin": int(b) + 1,
+                "role": self.schema.name(int(k)),
+                "hypothesis": float(h[b, k]),
+                "reference": float(r[b, k]),
+            }
+            for b, k in np.argwhere(h != r)
+        ]
+        return {"bins": n, "role bins that differ": differing}
+
+
+def _compact(roles: Ragged) -> tuple[Ragged, int]:
+    """Roles numbered anew without gaps, in the same order, and how many there are: others would change no value."""
+    kinds, number = np.unique(roles.values, return_inverse=True)
+    return Ragged(number, roles.offsets), len(kinds)

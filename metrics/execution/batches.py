@@ -1,0 +1,60 @@
+"""Batches of similar length under a budget, and half the work where memory runs out, on a GPU or here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from ..representations import IntArray
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+def in_batches(
+    lengths: IntArray, budget: int, run: Callable[[IntArray], B]
+) -> tuple[list[B], IntArray]:
+    """What `run` makes of batches of rows of at most `budget` summed length (one row may be longer), shortest first.
+
+    Returns the results, and where each row stands in them, one result after the other, [rows].
+    """
+    order = np.argsort(lengths, kind="stable")
+    ends = lengths[order].cumsum()
+    found: list[B] = []
+    start = 0
+    while start < len(order):
+        before = int(ends[start] - lengths[order[start]])
+        stop = max(start + 1, int(np.searchsorted(ends, before + budget, "right")))
+        found += in_halves(lambda rows: [run(np.asarray(rows))], order[start:stop].tolist())
+        start = stop
+    return found, np.argsort(order, kind="stable")
+
+
+def in_halves(run: Callable[[Sequence[A]], Sequence[B]], work: Sequence[A]) -> list[B]:
+    """What `run` makes of all the work, of each half of it if that is too much at once, and so on down to one piece."""
+    try:
+        return list(run(work))
+    except (MemoryError, RuntimeError) as error:
+        if len(work) < 2 or not is_out_of_memory(error):
+            raise
+    _release()
+    middle = len(work) // 2
+    return in_halves(run, work[:middle]) + in_halves(run, work[middle:])
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out; torch has a class for GPUs and a message for CPUs."""
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "can't allocate memory" in str(error)
+    )
+
+
+def _release() -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,90 @@
+"""What the work on some lists took: texts, tokens, pairs, and seconds by stage. It changes no value."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+
+STAGES = (
+    "read",
+    "prepare",
+    "represent",
+    "cache",
+    "compare",
+    "choose",
+    "write",
+)  # in the order of the work
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """Amounts of work; two add up.
+
+    Args:
+        texts: distinct texts prepared and represented.
+        cached_texts: distinct texts whose representations came from the cache.
+        tokens: summed lengths of `texts` as the metric measures them: tokens for a model, else words or characters.
+        pairs: distinct pairs of a list that were compared (or lie under a linear form), texts where there is no
+            reference.
+        seconds: by stage; see `STAGES`.
+    """
+
+    texts: int = 0
+    cached_texts: int = 0
+    tokens: int = 0
+    pairs: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def __add__(self, other: Metered) -> Metered:
+        names = (*self.seconds, *(name for name in other.seconds if name not in self.seconds))
+        seconds = {
+            name: self.seconds.get(name, 0.0) + other.seconds.get(name, 0.0) for name in names
+        }
+        return Metered(
+            self.texts + other.texts,
+            self.cached_texts + other.cached_texts,
+            self.tokens + other.tokens,
+            self.pairs + other.pairs,
+            seconds,
+        )
+
+    @property
+    def all_seconds(self) -> float:
+        """Seconds of all stages."""
+        return sum(self.seconds.values())
+
+
+class Meter:
+    """What a process counts its work into."""
+
+    def __init__(self) -> None:
+        self.amounts: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    def count(self, **amounts: int) -> None:
+        """Adds to the amounts of `Metered`."""
+        self.amounts.update(amounts)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Adds the seconds of a block of code to a stage, whatever ends it; stages do not lie within one another."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += perf_counter() - start
+
+    @property
+    def now(self) -> Metered:
+        """What came since the last take."""
+        return Metered(**self.amounts, seconds=dict(self.seconds))
+
+    def take(self) -> Metered:
+        """What came since the last take; it is counted from nothing again."""
+        found = self.now
+        self.amounts.clear()
+        self.seconds.clear()
+        return found

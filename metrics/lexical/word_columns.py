@@ -1,0 +1,82 @@
+"""Tokenised texts as columns, and their words as numbers where they are compared.
+
+Words are kept as UTF-8 text, not as numbers of some growing vocabulary, so that a representation means the same in
+every process; the numbers are made per call of `numbered`. It knows neither n-grams nor scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count, pairwise
+
+import numpy as np
+
+from ..representations import Array, Block, IntArray, Ragged, Reps
+
+
+def packed(tokens: Sequence[Sequence[str]]) -> tuple[dict[str, Ragged | IntArray], IntArray]:
+    """Columns ``words`` (UTF-8, each word followed by a space) and ``count`` of tokenised texts, and the counts [n].
+
+    Tokens hold no white space.
+    """
+    rows = [
+        "".join(f"{word} " for word in words).encode("utf-8", "surrogatepass") for words in tokens
+    ]
+    values = np.frombuffer(b"".join(rows), np.uint8)
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    counts = np.fromiter(map(len, tokens), np.int64, len(tokens))
+    return {"words": Ragged.of_lengths(values, lengths), "count": counts}, counts
+
+
+def unpacked(reps: Reps, rows: IntArray) -> list[list[str]]:
+    """The tokens of the given rows."""
+    words = _words(reps, rows)
+    ends = reps["count"][rows].cumsum()
+    return [words[end - n : end] for end, n in zip(ends, reps["count"][rows], strict=True)]
+
+
+def numbered(reps: Reps, blocks: Sequence[Block]) -> tuple[Ragged, list[Block]]:
+    """The words of all rows of some blocks as numbers, and the blocks over these rows.
+
+    Equal words have equal numbers within the call.
+    """
+    rows, local = localised(blocks)
+    words = _words(reps, rows)
+    number = dict(zip(dict.fromkeys(words), count()))
+    values = np.fromiter(map(number.__getitem__, words), np.int64, len(words))
+    return Ragged.of_lengths(values, reps["count"][rows]), local
+
+
+def localised(blocks: Sequence[Block]) -> tuple[IntArray, list[Block]]:
+    """All rows of some blocks one after the other, and the same blocks counting from these rows."""
+    parts, local, start = [], [], 0
+    for block in blocks:
+        middle = start + len(block.hypotheses)
+        hypotheses = references = np.arange(start, middle)
+        parts.append(block.hypotheses)
+        if not block.square:
+            references = np.arange(middle, middle + len(block.references))
+            parts.append(block.references)
+        local.append(Block(hypotheses, references))
+        start = int(references[-1]) + 1 if len(references) else middle
+    return np.concatenate(parts), local
+
+
+def equal_texts(words: Ragged) -> IntArray:
+    """A number per row, equal for rows of equal words, [rows]."""
+    number: dict[bytes, int] = {}
+    rows = (words.values[start:end].tobytes() for start, end in pairwise(words.offsets.tolist()))
+    return np.array([number.setdefault(row, len(number)) for row in rows], np.int64)
+
+
+def word_columns(words: Ragged, rows: IntArray, filler: int) -> Array:
+    """Some rows, none empty, as columns of equal height, [height, rows]; what is missing is `filler`."""
+    lengths = words.lengths[rows]
+    place = np.arange(lengths.max())[:, None]
+    at = words.offsets[rows] + np.minimum(place, lengths - 1)
+    dtype = np.int16 if len(words.values) < 1 << 15 else np.int32
+    return np.where(place < lengths, words.values[at], filler).astype(dtype)
+
+
+def _words(reps: Reps, rows: IntArray) -> list[str]:
+    return bytes(reps["words"][rows].values).decode("utf-8", "surrogatepass").split()

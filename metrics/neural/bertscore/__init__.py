@@ -1,0 +1,1 @@
+"""BERTScore: greedy matching of token vectors."""

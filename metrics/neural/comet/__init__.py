@@ -1,0 +1,1 @@
+"""COMET: regression and unified models, their checkpoints and their head."""

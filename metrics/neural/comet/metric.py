@@ -1,0 +1,197 @@
+"""COMET (Rei et al. 2020) and Doc-COMET (Vernikos et al. 2022): a trained head over pooled sentence vectors.
+
+    comet     ff([h, r, h*r, |h-r|, h*s, |h-s|])      regression checkpoints (wmt20-comet-da, wmt22-comet-da, ...)
+    comet-qe  ff([h, s, h*s, |h-s|])                  reference-free checkpoints (wmt20-comet-qe-da, ...)
+
+With ``context=k`` each text is encoded after the k sentences before it and pooled over its own tokens: sources after
+sources; hypotheses and references after references (``comet``), hypotheses after hypotheses (``comet-qe``). Unified
+checkpoints (UniTE, CometKiwi) read texts side by side instead, without context:
+
+    comet-qe  ff(E_0(mt src)),     comet  the mean of ff(E_0(.)) over (mt src), (mt ref), (mt src ref)
+
+Unbounded, about 0 to 1 for most checkpoints, higher is better, not symmetric; an empty text is scored like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from ...base import Info, Reading, Scorer
+from ...errors import ModelLoadError
+from ...spec.checked_settings import settings
+from ..models import model_files as files
+from ..models.context_tokens import Frame, Reader
+from ..models.encoder import Encoder, from_state, tokenizer_of
+from ..models.settings import CheckpointMetric
+from .checkpoint import CometCheckpoint, read_checkpoint
+from .head import Head
+from .pooling import Mixer, sparsemax
+from .regression import RegressionScorer
+from .unified import UnifiedScorer
+
+OLD_LIMIT, LIMIT = 2, 4  # positions that COMET 1 and COMET 2 leave free
+
+
+class CometMetric(CheckpointMetric):
+    """What both metrics share: loading a checkpoint."""
+
+    reference_free: ClassVar[bool]
+
+    def load(self) -> Scorer:
+        """The checkpoint, with its encoder's configuration and tokenizer."""
+        self.check_files()
+        checkpoint = read_checkpoint(files.locate(self.named("model"), self.revision))
+        folder = self._encoder_folder(checkpoint)
+        self._check(checkpoint)
+        model = from_state(folder, checkpoint.encoder)
+        depth, width = model.config.num_hidden_layers, model.config.hidden_size
+        checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
+        layer = None if checkpoint.layer == "mix" else checkpoint.layer
+        encoder = Encoder(model, self.device, self.dtype, layer)
+        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
+        tokenizer = tokenizer_of(folder)
+        limit = min(self.max_tokens or 1 << 30, encoder.max_tokens + OLD_LIMIT - LIMIT)
+        reader = Reader(tokenizer, Frame.of(tokenizer), limit, self.truncates)
+        parts = (
+            reader,
+            encoder,
+            mixer_of(checkpoint, encoder.device),
+            head_of(checkpoint, encoder.device),
+        )
+        scorer: Scorer
+        if checkpoint.kind == "unified_metric":
+            segments = ("mt", "src") if self.reference_free else checkpoint.input_segments
+            scorer = UnifiedScorer(self, *parts, segments)
+        else:
+            scorer = RegressionScorer(self, *parts)
+        scorer.identity += f" {files.digest(folder, weights=False)}"  # an encoder that is not named is in no signature
+        return scorer
+
+    def _encoder_folder(self, checkpoint: CometCheckpoint) -> Path:
+        """Where configuration and tokenizer of the encoder are."""
+        try:
+            return files.locate(self.encoder_path or checkpoint.pretrained_model, weights=False)
+        except ModelLoadError as error:
+            fix = "Name its folder, configuration and tokenizer are enough: --encoder-path, encoder_path=..."
+            raise ModelLoadError(
+                error.found, where=f"encoder of {checkpoint.path}: {error.where}", fix=fix
+            ) from error
+
+    def _check(self, checkpoint: CometCheckpoint) -> None:
+        """Raises ModelLoadError if this checkpoint is for the other metric, or cannot read context."""
+        free = {
+            "regression_metric": False,
+            "referenceless_regression_metric": True,
+            "unified_metric": "ref" not in checkpoint.input_segments or self.reference_free,
+        }[checkpoint.kind]
+        if free != self.reference_free:
+            other = "comet-qe" if free else "comet"
+            raise ModelLoadError(
+                f"a {checkpoint.kind} reads {'no' if free else 'a'} reference",
+                where=f"{self.name}: {checkpoint.path}",
+                fix=f"Use it as {other}(model=...)",
+            )
+        if (
+            checkpoint.kind == "unified_metric"
+            and "src" not in checkpoint.input_segments
+            and self.reference_free
+        ):
+            raise ModelLoadError(
+                "it reads no source", where=str(checkpoint.path), fix="Use it as comet(model=...)"
+            )
+        if self.context and (checkpoint.kind == "unified_metric" or checkpoint.pool == "max"):
+            what = "unified metric" if checkpoint.kind == "unified_metric" else "max-pooling model"
+            raise ModelLoadError(
+                f"context is not defined for a {what}",
+                where=str(checkpoint.path),
+                fix="Set context=0, or use another",
+            )
+
+
+@settings
+class Comet(CometMetric):
+    """A checkpoint that reads source, hypothesis and reference.
+
+    Args:
+        model: a COMET folder, its .ckpt file, or a name on the hub.
+        encoder_path: folder or hub name with the encoder's configuration and tokenizer; the checkpoint names one.
+        context_from: whose target context a hypothesis is read in; if not given, the reference's in `score`, and its
+            own in whole documents that are compared pairwise.
+    """
+
+    default_model: ClassVar[str] = "Unbabel/wmt22-comet-da"
+    encoder_path: str | None = None
+    context_from: Literal["reference", "hypothesis"] | None = None
+    reference_free: ClassVar[bool] = False
+    name: ClassVar[str] = "comet"
+    info: ClassVar[Info] = Info(
+        summary="trained regression over sentence vectors of source, hypothesis and reference",
+        paper="Rei et al. 2020; with context Vernikos et al. 2022",
+        needs_source=True,
+        several="mean",
+        bucketed=True,
+    )
+
+    @property
+    def reads(self) -> Reading:
+        """Context sentences, and whose."""
+        return Reading(
+            self.context, self.context_from or "reference", self.context_from == "reference"
+        )
+
+
+@settings
+class CometQE(CometMetric):
+    """A checkpoint that reads source and hypothesis.
+
+    Args:
+        model: a COMET folder, its .ckpt file, or a name on the hub.
+        encoder_path: folder or hub name with the encoder's configuration and tokenizer; the checkpoint names one.
+    """
+
+    default_model: ClassVar[str] = "Unbabel/wmt20-comet-qe-da"
+    encoder_path: str | None = None
+    reference_free: ClassVar[bool] = True
+    name: ClassVar[str] = "comet-qe"
+    info: ClassVar[Info] = Info(
+        summary="trained regression over sentence vectors of source and hypothesis",
+        paper="Rei et al. 2020; with context Vernikos et al. 2022",
+        needs_source=True,
+        needs_references=False,
+        bucketed=True,
+    )
+
+    @property
+    def reads(self) -> Reading:
+        """Context sentences; hypotheses after hypotheses."""
+        return Reading(self.context, "hypothesis")
+
+
+def mixer_of(checkpoint: CometCheckpoint, device: Any) -> Mixer:
+    """How a checkpoint makes vectors of hidden states."""
+    if checkpoint.layer != "mix" or checkpoint.scalars is None or checkpoint.gamma is None:
+        return Mixer(None, None, False, checkpoint.pool)
+    scalars, gamma = checkpoint.scalars.float().to(device), checkpoint.gamma.float().to(device)
+    shares = (
+        sparsemax(scalars) if checkpoint.layer_transformation == "sparsemax" else scalars.softmax(0)
+    )
+    return Mixer(shares, gamma, checkpoint.layer_norm, checkpoint.pool)
+
+
+def head_of(checkpoint: CometCheckpoint, device: Any) -> Head:
+    """The estimator of a checkpoint."""
+    layers = [
+        (weight.float().to(device), bias.float().to(device))
+        for weight, bias in checkpoint.estimator
+    ]
+    final = activation(checkpoint.final_activation) if checkpoint.final_activation else None
+    return Head(layers, activation(checkpoint.activation), final)
+
+
+def activation(name: str) -> Callable[[Any], Any]:
+    """An activation of torch by its name, in place where it is the usual one."""
+    import torch
+
+    return torch.Tensor.tanh_ if name == "Tanh" else getattr(torch.nn, name)()

@@ -1,0 +1,1 @@
+"""Prism and BARTScore: how likely a model finds one text given another."""

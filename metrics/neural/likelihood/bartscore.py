@@ -1,0 +1,101 @@
+"""BARTScore (Yuan et al. 2021): how likely BART finds a text given another.
+
+    g(y | x) = 1/n sum_{t=1..n} log p(y_t | y_<t, x)
+
+over all n tokens of y, those that begin and end it counted, as in the released code.
+
+    bartscore               precision g(h | r), recall g(r | h), or f, the mean of both; f is symmetric
+    bartscore-faithfulness  g(h | s) given the source; reference-free, linear in the number of hypotheses
+
+At most 0, higher is better; an empty text is scored by the tokens that begin and end it. There is no context.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ...base import Info
+from ...errors import InputError
+from ...representations import Reps
+from ...spec.checked_settings import settings
+from ..models.context_tokens import Frame
+from ..models.settings import ContextModelMetric
+from .likelihood_scorer import FAITHFUL, HYPOTHESIS, REFERENCE, Extent, LikelihoodScorer, Way, load
+
+WAYS: dict[str, tuple[Way, ...]] = {
+    "f": (HYPOTHESIS, REFERENCE),
+    "precision": (HYPOTHESIS,),
+    "recall": (REFERENCE,),
+}
+
+
+class BARTMetric(ContextModelMetric):
+    """What both metrics share."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.context:
+            raise InputError(
+                f"{self.name} is not defined with context", where="context", fix="Leave it at 0"
+            )
+
+
+@settings
+class BARTScore(BARTMetric):
+    """Hypothesis and reference, one given the other.
+
+    Args:
+        model: a folder or a name on the hub; BART, best trained on a task near the texts.
+        direction: precision, recall or f (see above).
+        agg: several references: the mean over them, or the best (max).
+    """
+
+    default_model: ClassVar[str] = "facebook/bart-large-cnn"
+    direction: Literal["f", "precision", "recall"] = "f"
+    agg: Literal["mean", "max"] = "mean"
+    name: ClassVar[str] = "bartscore"
+    info: ClassVar[Info] = Info(
+        summary="likelihood of the text given the reference, of the reference given the text, or both",
+        paper="Yuan et al. 2021",
+        bounds=(-inf, 0.0),
+        symmetric=True,
+        several="mean",
+        bucketed=True,
+    )
+
+    def load(self) -> LikelihoodScorer:
+        """The model."""
+        return LikelihoodScorer(self, load(self, Frame.of), _extent, WAYS[self.direction], self.agg)
+
+
+@settings
+class BARTScoreFaithfulness(BARTMetric):
+    """The hypothesis given its source.
+
+    Args:
+        model: a folder or a name on the hub; BART, best trained on a task near the texts.
+    """
+
+    default_model: ClassVar[str] = "facebook/bart-large-cnn"
+    name: ClassVar[str] = "bartscore-faithfulness"
+    info: ClassVar[Info] = Info(
+        summary="likelihood of the text given its source",
+        paper="Yuan et al. 2021",
+        needs_source=True,
+        needs_references=False,
+        bounds=(-inf, 0.0),
+        bucketed=True,
+    )
+
+    def load(self) -> LikelihoodScorer:
+        """The model."""
+        return LikelihoodScorer(self, load(self, Frame.of), _extent, (FAITHFUL,))
+
+
+def _extent(read: Reps) -> Extent:
+    """Every label."""
+    length = read["ids"].lengths
+    return Extent(np.zeros_like(length), length)

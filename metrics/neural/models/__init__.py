@@ -1,0 +1,1 @@
+"""Encoders and decoders shared by the neural metrics: files, texts as tokens, attention, checkpoints."""

@@ -1,0 +1,292 @@
+"""A text encoder: hidden states of token sequences, whatever else is in their batch.
+
+Encoders of the BERT family run packed (see `packed`); any other on sequences of one length, on a CPU one at a time,
+padded to a multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit on a
+CPU. It knows nothing of texts or metrics; torch and transformers are imported when one is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from inspect import signature
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ...errors import InputError, ModelLoadError
+from ...representations import IntArray, Ragged
+from .packed_attention import ROWS, slabs_of, use, within
+
+DType = Literal["float32", "bfloat16", "float16"]
+PACKED = {
+    "bert",
+    "camembert",
+    "electra",
+    "roberta",
+    "xlm-roberta",
+}  # `model_type` of a configuration
+LOCAL: dict[str, Any] = {
+    "local_files_only": True,
+    "trust_remote_code": False,
+}  # nothing is fetched, no code is run
+CPU_TOKENS, GPU_TOKENS = 1024, 1 << 15  # of one batch
+
+
+class Encoder:
+    """A transformer encoder without its pooler.
+
+    Args:
+        model: a transformers model in evaluation mode.
+        device: where it runs.
+        dtype: in which precision.
+        layer: the last layer that is wanted, 0 the embeddings; all if not given.
+    """
+
+    def __init__(
+        self, model: Any, device: str | None, dtype: DType, layer: int | None = None
+    ) -> None:
+        import torch
+
+        self.torch = torch
+        self.config = model.config
+        layers = model.config.num_hidden_layers
+        if layer is not None and not 0 <= layer <= layers:
+            raise InputError(f"layer {layer} of an encoder with {layers} layers", where="layer")
+        self.layer = layers if layer is None else layer
+        self.packed = model.config.model_type in PACKED
+        if self.packed:
+            model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
+            use(model)
+        self.device = device_of(device)
+        self.model = model.to(self.device, getattr(torch, dtype)).train(False)
+        self.batch_tokens = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest sequence it has positions for."""
+        return longest_input(self.model)
+
+    def states(self, ids: Ragged, all_layers: bool = False) -> Iterator[tuple[IntArray, list[Any]]]:
+        """Rows of one length at a time, and their hidden states [rows, length, d] in float32 or better.
+
+        The states are those of the wanted layer, or of the embeddings and every layer up to it.
+        """
+        order = np.argsort(ids.lengths, kind="stable")
+        forward = self._packed if self.packed else self._plain
+        with self.torch.inference_mode():
+            for rows, states in forward(ids, order):
+                yield rows, [x.float() for x in (states if all_layers else states[-1:])]
+
+    def _packed(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
+        lengths = ids.lengths[order]
+        tokens = ids[order].values
+        position = (
+            np.arange(len(tokens))
+            - np.repeat(lengths.cumsum() - lengths, lengths)
+            + first_position(self.model)
+        )
+        spare = -len(tokens) % ROWS
+        slabs = slabs_of(lengths.tolist())
+        out = self.model(
+            input_ids=self._row(np.pad(tokens, (0, spare), mode="edge")),
+            position_ids=self._row(np.pad(position, (0, spare), mode="edge")),
+            output_hidden_states=True,
+            packing=within(slabs),
+        )
+        at = 0
+        for slab in slabs:
+            yield (
+                order[at : at + slab.sequences],
+                [slab.rows(x[0]) for x in out.hidden_states[: self.layer + 1]],
+            )
+            at += slab.sequences
+
+    def _plain(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
+        for slab in slabs_of(ids.lengths[order].tolist()):
+            same, order = order[: slab.sequences], order[slab.sequences :]
+            step = 1 if self.device.type == "cpu" else slab.sequences
+            for start in range(0, slab.sequences, step):
+                rows = same[start : start + step]
+                tokens = self.torch.from_numpy(ids[rows].values.reshape(len(rows), -1)).to(
+                    self.device
+                )
+                spare = (0, min(-slab.length % ROWS, max(0, self.max_tokens - slab.length)))
+                out = self.model(
+                    input_ids=self.torch.nn.functional.pad(
+                        tokens, spare, value=self.config.pad_token_id or 0
+                    ),
+                    attention_mask=self.torch.nn.functional.pad(
+                        self.torch.ones_like(tokens), spare
+                    ),
+                    output_hidden_states=True,
+                )
+                yield rows, [x[:, : slab.length] for x in out.hidden_states[: self.layer + 1]]
+
+    def _row(self, values: IntArray) -> Any:
+        return self.torch.from_numpy(values)[None].to(self.device)
+
+
+def longest_input(model: Any) -> int:
+    """The tokens of the longest sequence that a model has positions for."""
+    return int(getattr(model.config, "max_position_embeddings", 1 << 30)) - first_position(model)
+
+
+def first_position(model: Any) -> int:
+    """The position of the first token: RoBERTa and its kin count from behind that of padding."""
+    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    return 0 if padding is None else int(padding) + 1
+
+
+def device_of(name: str | None) -> Any:
+    """The device of a name: the first GPU if there is one, else the CPU, where none is given.
+
+    Raises:
+        InputError: there is no such device.
+    """
+    import torch
+
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"{str(error).splitlines()[0]}", where=f"device {name!r}", fix="Such as cpu or cuda:0"
+        ) from error
+    return device
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without the progress bars and reports of transformers."""
+    from transformers.utils import logging as transformers_logging
+
+    logging: Any = transformers_logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
+    """A transformers model with every weight of its folder.
+
+    Raises:
+        ModelLoadError: the folder is no model, or lacks weights.
+    """
+    try:
+        empty = _empty(folder, kind)
+        with quietly():
+            model, about = type(empty).from_pretrained(
+                folder, **LOCAL, output_loading_info=True, dtype="float32", **_without_pooler(empty)
+            )
+    except Exception as error:  # configuration, weights or tokenizer: many kinds
+        raise _unreadable(folder, error) from error
+    missing = sorted(about["missing_keys"])
+    if missing or about["mismatched_keys"]:
+        found = (
+            f"{len(missing)} weights are missing ({', '.join(missing[:3])})"
+            if missing
+            else "weights of other shapes"
+        )
+        raise ModelLoadError(found, where=str(folder), fix="Give the folder of the whole model")
+    return model
+
+
+def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
+    """An encoder with the configuration of a folder and the weights of a checkpoint, every one of them.
+
+    Raises:
+        ModelLoadError: the folder has no configuration, or the weights are not those of such an encoder.
+    """
+    try:
+        model = _empty(folder, "AutoModel")
+    except Exception as error:
+        raise _unreadable(folder, error) from error
+    own = {
+        name: value.shape
+        for name, value in model.state_dict().items()
+        if not name.startswith("pooler.")
+    }
+    wrong = sorted(name for name in own.keys() & state.keys() if own[name] != state[name].shape)
+    found = [
+        f"{len(names)} {what} ({', '.join(names[:3])})"
+        for names, what in (
+            (sorted(own.keys() - state.keys()), "weights are missing"),
+            (sorted(state.keys() - own.keys()), "weights have no place"),
+            (
+                [
+                    f"{name}: {tuple(state[name].shape)} against {tuple(own[name])}"
+                    for name in wrong
+                ],
+                "shapes differ",
+            ),
+        )
+        if names
+    ]
+    if found:
+        raise ModelLoadError(
+            f"the checkpoint is not of this encoder: {'; '.join(found)}",
+            where=str(folder),
+            fix="encoder_path must be the encoder that the checkpoint was trained from",
+        )
+    with quietly():
+        return type(model).from_pretrained(
+            None,
+            config=model.config,
+            state_dict=dict(state),
+            dtype="float32",
+            **_without_pooler(model),
+        )
+
+
+def _empty(folder: Path, kind: str) -> Any:
+    """A model of a folder's configuration without weights: its class, names and shapes."""
+    import torch
+    import transformers
+
+    if not (folder / "config.json").is_file():
+        raise InputError("there is no config.json in it")
+    config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
+    with torch.device("meta"):
+        model = getattr(transformers, kind).from_config(config, trust_remote_code=False)
+    if kind == "AutoModel" and config.is_encoder_decoder:
+        raise InputError(f"{config.model_type} is an encoder-decoder, expected an encoder")
+    return model
+
+
+def _without_pooler(model: Any) -> dict[str, bool]:
+    """The argument that leaves out the pooler, which no metric reads, where a class has one."""
+    return (
+        {"add_pooling_layer": False}
+        if "add_pooling_layer" in signature(type(model).__init__).parameters
+        else {}
+    )
+
+
+def tokenizer_of(folder: Path) -> Any:
+    """The tokenizer of a folder; raises ModelLoadError."""
+    from transformers import AutoTokenizer
+
+    try:
+        if not folder.is_dir():
+            raise InputError("it is no folder")
+        with quietly():
+            return AutoTokenizer.from_pretrained(folder, **LOCAL)
+    except Exception as error:
+        raise _unreadable(folder, error) from error
+
+
+def _unreadable(folder: Path, error: Exception) -> ModelLoadError:
+    said = str(error).strip().splitlines() or [""]
+    found = said[0] if isinstance(error, InputError) else f"{type(error).__name__}: {said[0][:200]}"
+    return ModelLoadError(
+        found, where=str(folder), fix="Is this the folder of a transformers model?"
+    )

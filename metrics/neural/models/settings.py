@@ -1,0 +1,142 @@
+"""What all metrics with a model share: the settings that name the model and say how it is run.
+
+A signature names a model with a digest of its files; a metric made from one checks that the files are still the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from ...base import Metric, Reading
+from ...errors import ModelLoadError
+from ...spec.checked_settings import settings
+from . import model_files as files
+from .context_tokens import Truncation
+from .encoder import DType
+
+
+@settings
+class ModelMetric(Metric):
+    """A metric that runs a model.
+
+    Args:
+        model: a folder, a name on the hub, or minilm.
+        revision: which revision on the hub.
+        max_tokens: the longest sequence read, in tokens; the model's own limit if not given.
+        compat: "reference" computes what the released code computes, where paper and code disagree.
+        dtype: precision of the model.
+        device: where it runs; the first GPU if there is one, else the CPU. No part of the signature.
+        batch_tokens: tokens in one batch, chosen by device if not given. No part of the signature.
+    """
+
+    model: str | None = None
+    revision: str | None = None
+    max_tokens: Annotated[int, Field(ge=8)] | None = None
+    compat: Literal["reference"] | None = None
+    dtype: DType = "float32"
+    device: str | None = field(default=None, compare=False)
+    batch_tokens: Annotated[int, Field(ge=1)] | None = field(default=None, compare=False)
+    default_model: ClassVar[str | None] = ""
+    file_settings: ClassVar[tuple[str, ...]] = ("model",)  # settings that name files
+
+    def __post_init__(self) -> None:
+        if self.model is None:
+            object.__setattr__(self, "model", self.default_model)
+            self.__dict__["defaulted"] = ("model",)
+        for name in self.file_settings:
+            plain, wanted = files.split(getattr(self, name) or "")
+            if wanted:
+                object.__setattr__(self, name, plain)
+                files.check(name, plain, wanted, self._digest(name))
+
+    def with_defaults(self, **values: Any) -> Self:
+        """As every metric; a model counts as set where it was named, be it the default one."""
+        model = values.pop("model", None)
+        found = super().with_defaults(**values)
+        if "model" not in self.__dict__.get("defaulted", ()):
+            return found
+        if model:
+            return replace(found, model=model)
+        found.__dict__["defaulted"] = self.__dict__["defaulted"]
+        return found
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """Digest of the files that each setting names, as they were when it was first asked for."""
+        return {name: self._digest(name) for name in self.file_settings if self.named(name)}
+
+    @property
+    def stamped(self) -> dict[str, str]:
+        """Settings that name files, with their digests."""
+        return {
+            name: f"{self.named(name)}{files.MARK}{digest}" for name, digest in self.digests.items()
+        }
+
+    def identity(self, device: Any) -> str:
+        """All that a representation depends on beside its text: signature, score version, kind of device, libraries."""
+        from importlib.metadata import version
+
+        versions = [version(package) for package in ("torch", "transformers", "tokenizers")]
+        return " ".join([self.signature(), str(self.info.version), device.type, *versions])
+
+    def named(self, name: str) -> str:
+        """The files that a setting names, its default resolved."""
+        return getattr(self, name) or ""
+
+    def _digest(self, name: str) -> str:
+        return files.digest(
+            files.locate(self.named(name), self.revision if name == "model" else None)
+        )
+
+    def check_files(self) -> None:
+        """Raises ModelLoadError if files have changed since the metric was made, here or in another process."""
+        for name, digest in self.digests.items():
+            if (found := self._digest(name)) != digest:
+                raise ModelLoadError(
+                    f"the files have changed: digest {found}, expected {digest}",
+                    where=f"{name} {self.named(name)!r}",
+                )
+
+
+@settings
+class ContextModelMetric(ModelMetric):
+    """A metric whose model reads sentences after those before them.
+
+    Args:
+        context: how many preceding sentences are read with each sentence.
+        truncation: what gives way in texts that are too long: oldest-context, or the right end as in the released code
+            (reference). Default: oldest-context, reference under compat.
+    """
+
+    context: Annotated[int, Field(ge=0)] = 0
+    truncation: Truncation | None = None
+
+    @property
+    def reads(self) -> Reading:
+        """Context sentences; a hypothesis is read after those of the reference."""
+        return Reading(self.context, "reference")
+
+    @property
+    def truncates(self) -> Truncation:
+        """The truncation in force."""
+        return self.truncation or ("reference" if self.compat else "oldest-context")
+
+
+class CheckpointMetric(ContextModelMetric):
+    """A metric whose checkpoint may come without its encoder's configuration and tokenizer."""
+
+    encoder_path: str | None
+
+    @property
+    def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Settings that name files; the encoder that a checkpoint names itself goes without saying."""
+        return ("model", "encoder_path") if self.encoder_path else ("model",)
+
+    def _digest(self, name: str) -> str:
+        if name == "model":
+            return super()._digest(name)
+        return files.digest(files.locate(self.named(name), weights=False), weights=False)

@@ -1,0 +1,86 @@
+"""The parser's networks at run time, in numpy: an ensemble of two-layer bidirectional GRUs, and a bag of features.
+
+Encoder: tables -> GRU -> tag logits -> [states, softmax of them] -> GRU -> boundary logit; the mean over its members.
+GRU (Cho et al. 2014, in torch's form), per direction:
+    r, z = sigmoid(x W + b + h U + c)     n = tanh(x W_n + b_n + r (h U_n + c_n))     h' = (1 - z) n + z h
+Splits: logits = relu(sum of the features' rows + b) W + c. Every sentence is computed alone, so that its tree is the
+same in any company.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...representations import IntArray, Ragged
+
+Weights = NDArray[np.float32]
+
+
+class GRULayer(NamedTuple):
+    """One layer of all members in both directions; M members, D inputs, H units."""
+
+    w: Weights  # [M, 2, D, 3H]
+    b: Weights  # [M, 2, 1, 3H]
+    u: Weights  # [M, 2, H, 3H]
+    c: Weights  # [M, 2, 1, 3H]
+
+    def states(self, x: Weights) -> Weights:
+        """States [M, T, 2H] from inputs [M, T, D]."""
+        given = np.matmul(np.stack([x, x[:, ::-1]], axis=1), self.w) + self.b  # [M, 2, T, 3H]
+        units = self.u.shape[2]
+        h = np.zeros((*self.u.shape[:2], 1, units), np.float32)
+        found = np.empty((*given.shape[:3], units), np.float32)
+        for t in range(x.shape[1]):
+            now, own = given[:, :, t : t + 1], np.matmul(h, self.u) + self.c
+            gates = _sigmoid(now[..., : 2 * units] + own[..., : 2 * units])
+            r, z = gates[..., :units], gates[..., units:]
+            n = np.tanh(now[..., 2 * units :] + r * own[..., 2 * units :])
+            h = n + z * (h - n)
+            found[:, :, t] = h[:, :, 0]
+        return np.concatenate([found[:, 0], found[:, 1, ::-1]], axis=2)
+
+
+class Encoder(NamedTuple):
+    """Tagger and segmenter of all members."""
+
+    tables: tuple[Weights, ...]  # each [M, rows, width]
+    lower: GRULayer
+    tag_w: Weights  # [M, 2H, tags]
+    tag_b: Weights  # [M, 1, tags]
+    upper: GRULayer
+    cut_w: Weights  # [M, 2H, 1]
+    cut_b: Weights  # [M, 1, 1]
+
+    def read(self, numbers: IntArray) -> tuple[IntArray, Weights]:
+        """The tag of every word, [T], and the logit that an EDU begins there, [T], from [tables, T]."""
+        x = np.concatenate(
+            [table[:, rows] for table, rows in zip(self.tables, numbers, strict=True)], axis=2
+        )
+        states = self.lower.states(x)
+        tags = np.matmul(states, self.tag_w) + self.tag_b
+        shares = np.exp(tags - tags.max(axis=2, keepdims=True))
+        shares /= shares.sum(axis=2, keepdims=True)
+        above = self.upper.states(np.concatenate([states, shares], axis=2))
+        cuts = np.matmul(above, self.cut_w) + self.cut_b
+        return tags.mean(axis=0).argmax(axis=1), cuts.mean(axis=0)[:, 0]
+
+
+class Splitter(NamedTuple):
+    """Scores of splits: all members side by side, so that one product averages them."""
+
+    table: Weights  # [rows, M D]
+    b: Weights  # [M D]
+    w: Weights  # [M D, 1 + labels]
+    c: Weights  # [1 + labels]
+
+    def scores(self, rows: Ragged) -> Weights:
+        """Logit of every split and of its labels, [splits, 1 + labels]."""
+        summed = np.add.reduceat(self.table[rows.values], rows.offsets[:-1], axis=0)
+        return np.asarray(np.maximum(summed + self.b, 0) @ self.w + self.c)
+
+
+def _sigmoid(x: Weights) -> Weights:
+    return np.asarray(0.5 * np.tanh(0.5 * x) + 0.5)

@@ -1,0 +1,109 @@
+"""Where the discourse tree of a text comes from: the text itself, a file of trees, or the parser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from ..errors import InputError, excerpt
+from ..spec.digests import MARK, path_of
+from ..text.texts import Document, Text
+from .formats.tree_files import read_trees
+from .trees import Tree, check_tree, check_words, joined, letters, letters_of
+
+
+class TreeFile:
+    """Trees found by the words they stand over.
+
+    Raises:
+        InputError: as `read_trees`, or two trees over the same words differ.
+    """
+
+    def __init__(self, spec: str) -> None:
+        self.path = path_of(spec)
+        self.trees: dict[str, Tree] = {}
+        for i, tree in enumerate(read_trees(self.path), 1):
+            key = letters_of(tree)
+            if self.trees.setdefault(key, tree) != tree:
+                found = f"a second tree over {excerpt(key)}"
+                raise InputError(
+                    found, where=f"{self.path}, tree {i}", fix="Give one tree per text"
+                )
+
+    def tree(self, text: str) -> Tree | None:
+        """The tree of a text, or None."""
+        return self.trees.get(letters(text))
+
+
+class Parses(Protocol):
+    """A discourse parser."""
+
+    def document(self, text: str | Sequence[str]) -> Tree:
+        """The tree of a text, or of given sentences."""
+
+
+ParserName = Literal["english", "isanlp", "none"]
+
+
+def _parser(name: ParserName, weights: str | None) -> Parses | None:
+    if name == "english":
+        from .parser.parser import loaded
+
+        return loaded(*weights.split(MARK)) if weights else loaded()
+    if name == "isanlp":
+        from .isanlp_parsers import isanlp
+
+        return isanlp()
+    return None
+
+
+class TreeSource:
+    """The tree of any text."""
+
+    def __init__(
+        self, file: TreeFile | None, parser: ParserName, weights: str | None = None
+    ) -> None:
+        self.file, self.parser, self.weights = file, parser, weights
+
+    def tree(self, text: Text) -> Tree:
+        """Its own tree, else that of the file, else the parser's; sentences are joined.
+
+        Raises:
+            InputError: there is none, or it is broken, or its words are not the text's.
+            ModelLoadError: the parser is not there.
+        """
+        own = text.rst if isinstance(text, Document) else None
+        if own is not None:
+            where = f"rst of {excerpt(str(text))}"
+            tree = check_tree(own, where)
+            check_words(tree, str(text), where)
+            return tree
+        if self.file is not None:
+            return _in_file(self.file, text)
+        if not str(text).strip():
+            return ()
+        parser = _parser(self.parser, self.weights)
+        if parser is None:
+            fix = 'Give Document(rst=...) or a file trees=..., or parser="english" for English'
+            raise InputError(f"no tree for {excerpt(str(text))}", where="rst", fix=fix)
+        return parser.document(list(text.sentences) if isinstance(text, Document) else str(text))
+
+
+def _in_file(file: TreeFile, text: Text) -> Tree:
+    """The tree of the whole text, or those of its sentences joined."""
+    if not str(text).strip():
+        return ()
+    whole = file.tree(str(text))
+    if whole is not None:
+        return whole
+    parts = (
+        [file.tree(sentence) for sentence in text.sentences]
+        if isinstance(text, Document)
+        else [None]
+    )
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        raise InputError(
+            f"no tree for {excerpt(str(text))}", where=file.path, fix="Add a tree of its words"
+        )
+    return joined(known)

@@ -1,0 +1,86 @@
+"""How a component's settings are declared: a frozen dataclass, checked by pydantic, with errors in our own words.
+
+Command line, YAML and Python all end in the constructor of such a class, so a setting is checked in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import wraps
+from typing import Any, TypeVar, dataclass_transform
+
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
+
+from ..errors import InputError, unknown
+
+_CONFIG = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(Field,))
+def settings(cls: type[T]) -> type[T]:
+    """Makes a class of annotated fields a frozen, hashable, checked dataclass.
+
+    Raises (from the constructor):
+        InputError: a value of the wrong type or out of range, or an unknown key (with its nearest match).
+    """
+    made: Any = checked_dataclass(frozen=True, config=_CONFIG)(cls)
+    plain_init = made.__init__
+
+    @wraps(plain_init)
+    def __init__(self: object, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        try:
+            plain_init(self, *args, **kwargs)
+        except ValidationError as error:
+            raise _in_our_words(made, error) from None
+
+    made.__init__ = __init__
+    return made  # type: ignore[no-any-return]
+
+
+def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
+    """An instance from a mapping as it comes out of YAML or JSON (lists stand for tuples).
+
+    Raises:
+        InputError: as the constructor, with `where` in front.
+    """
+    plain = {str(k): tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    try:
+        return cls(**plain)
+    except InputError as error:
+        raise (error.inside(where) if where else error) from None
+
+
+def changed(instance: object) -> dict[str, Any]:
+    """The settings of `instance` that differ from their defaults, in the order of declaration.
+
+    Fields that do not take part in comparisons (a device, a batch size) change no value and are left out.
+    """
+    pairs = ((f, getattr(instance, f.name)) for f in fields(instance))  # type: ignore[arg-type]
+    return {f.name: value for f, value in pairs if f.init and f.compare and value != f.default}
+
+
+def _in_our_words(cls: Any, error: ValidationError) -> InputError:
+    problems = error.errors(include_url=False)
+    names = [f.name for f in fields(cls) if f.init]
+    for problem in problems:
+        cause = problem.get("ctx", {}).get("error")
+        if isinstance(cause, InputError):
+            return cause
+        if problem["type"] in ("unexpected_keyword_argument", "unexpected_positional_argument"):
+            return unknown("setting", str(problem["loc"][-1]), names, where=_label(cls))
+    missing = [str(p["loc"][-1]) for p in problems if p["type"] == "missing" and p["loc"]]
+    if missing:
+        return InputError(
+            f"{', '.join(missing)} missing", where=_label(cls), fix=f"Settings: {', '.join(names)}"
+        )
+    found = "; ".join(
+        f"{'.'.join(map(str, p['loc']))} = {p.get('input')!r:.80}: {p['msg']}" for p in problems
+    )
+    return InputError(found, where=_label(cls), fix=f"Settings: {', '.join(names) or 'none'}")
+
+
+def _label(cls: Any) -> str:
+    return str(getattr(cls, "name", None) or cls.__name__)

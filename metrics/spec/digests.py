@@ -1,0 +1,36 @@
+"""Files that settings name, with a digest of their content: ``path@sha256:0123456789abcdef``."""
+
+from __future__ import annotations
+
+from hashlib import file_digest
+
+from ..errors import InputError
+
+MARK = "@sha256:"
+DIGITS = 16
+
+
+def check_file(spec: str) -> str:
+    """``path@sha256:...`` of a file given as its path, or with a digest that must be its own.
+
+    Raises:
+        InputError: the file cannot be read, or is another than the digest says.
+    """
+    path, _, wanted = spec.partition(MARK)
+    try:
+        with open(path, "rb") as file:
+            found = file_digest(file, "sha256").hexdigest()[:DIGITS]
+    except OSError as error:
+        raise InputError(
+            f"cannot be read: {error.strerror}", where=path, fix="Name a file that is there"
+        ) from None
+    if wanted and wanted != found:
+        raise InputError(
+            f"digest {found}, expected {wanted}", where=path, fix="It is not the file that was used"
+        )
+    return f"{path}{MARK}{found}"
+
+
+def path_of(spec: str) -> str:
+    """The path without the digest."""
+    return spec.partition(MARK)[0]

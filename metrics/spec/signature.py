@@ -1,0 +1,147 @@
+"""Metrics as text: ``chrf``, ``bleu(tokenize="zh")``, ``chrf + 0.5*bleu``.
+
+    mix  = [weight "*"] call { ("+" | "-") [weight "*"] call }
+    call = name [ "(" [ setting "=" JSON value { "," setting "=" JSON value } ] ")" ]
+
+A signature is written in this form, read back to an equal metric, and is what ``-u`` and ``-m`` take. Names may hold
+``-``, so a minus between two metrics needs spaces around it. Nothing is ever evaluated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..errors import InputError
+from .checked_settings import changed
+
+_NAME = re.compile(r"[A-Za-z_][\w.:<>-]*(?:\+\+)?")
+_KEY = re.compile(r"[A-Za-z_]\w*")
+_WEIGHT = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)\s*\*\s*")
+_SPACE = re.compile(r"\s*")
+_JSON = json.JSONDecoder()
+
+
+class Call(NamedTuple):
+    """One term of a parsed signature."""
+
+    weight: float
+    name: str
+    settings: Mapping[str, Any]
+
+
+def write(metric: Any, stamped: Mapping[str, str]) -> str:
+    """The signature of a plain metric: its name, the settings that differ from the defaults, and the `stamped` ones.
+
+    A class from outside discorank is named by where it is found, as its name may be another's too.
+    """
+    kind = type(metric)
+    ours = kind.__module__.startswith(f"{__name__.partition('.')[0]}.")
+    return call(
+        metric.name if ours else f"{kind.__module__}:{kind.__qualname__}",
+        {**changed(metric), **stamped},
+    )
+
+
+def portable(text: str) -> str:
+    """A signature in which files stand by their digests alone, wherever they are.
+
+    >>> portable('comet(model="models/wmt22@sha256:0123456789abcdef")')
+    'comet(model="@sha256:0123456789abcdef")'
+    """
+    return re.sub(r'"[^"]*(@sha256:[0-9a-f]+")', r'"\1', text)
+
+
+def call(name: str, settings: Mapping[str, Any]) -> str:
+    """A name and its settings as one term.
+
+    >>> call("bleu", {"tokenize": "zh"})
+    'bleu(tokenize="zh")'
+    """
+    values = (f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items())
+    inner = ",".join(values)
+    return f"{name}({inner})" if inner else name
+
+
+def parse(text: str) -> list[Call]:
+    """The terms of a signature.
+
+    >>> parse('chrf + 0.5*bleu(tokenize="zh")')[1]
+    Call(weight=0.5, name='bleu', settings={'tokenize': 'zh'})
+
+    Raises:
+        InputError: the text is not of the form above; the error shows the place.
+    """
+    return _Parser(text).mix()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def mix(self) -> list[Call]:
+        sign = -1.0 if self.skip("-") else 1.0
+        terms = [self.term(sign)]
+        while self.at < len(self.text):
+            if self.skip("+"):
+                terms.append(self.term(-1.0 if self.skip("-") else 1.0))
+            elif self.skip("-"):
+                terms.append(self.term(-1.0))
+            else:
+                raise self.error("expected + or the end")
+        return terms
+
+    def term(self, sign: float) -> Call:
+        weight = self.match(_WEIGHT)
+        name = self.match(_NAME)
+        if not name:
+            raise self.error("expected the name of a metric")
+        number = float(weight.partition("*")[0].strip()) if weight else 1.0
+        return Call(sign * number, name, self.settings() if self.skip("(") else {})
+
+    def settings(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self.skip(")"):
+            return found
+        while True:
+            key = self.match(_KEY)
+            if not key or not self.skip("="):
+                raise self.error("expected setting=value")
+            if key in found:
+                raise self.error(f"{key} is given twice")
+            found[key] = self.value()
+            if self.skip(")"):
+                return found
+            if not self.skip(","):
+                raise self.error("expected , or )")
+
+    def value(self) -> Any:
+        try:
+            value, self.at = _JSON.raw_decode(self.text, self.at)
+        except (ValueError, RecursionError):
+            raise self.error(
+                'expected a JSON value: 3, 0.5, true, null, "text" or [1, 2]'
+            ) from None
+        self.match(_SPACE)
+        return value
+
+    def match(self, pattern: re.Pattern[str]) -> str:
+        """The text that matches here, and steps over it and the space behind it."""
+        found = pattern.match(self.text, self.at)
+        if not found:
+            return ""
+        self.at = _SPACE.match(self.text, found.end()).end()  # type: ignore[union-attr]
+        return found.group()
+
+    def skip(self, mark: str) -> bool:
+        self.match(_SPACE)
+        return bool(self.match(re.compile(re.escape(mark))))
+
+    def error(self, problem: str) -> InputError:
+        return InputError(
+            f"{problem}, found {self.text[self.at : self.at + 20]!r} at character {self.at + 1} of {self.text[:200]!r}",
+            where="signature",
+            fix='Examples: chrf, bleu(tokenize="zh"), chrf + 0.5*bleu',
+        )

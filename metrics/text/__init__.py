@@ -1,0 +1,1 @@
+"""Texts and documents, sentence by sentence; splitting them; bounded reading of text lines."""

@@ -1,0 +1,93 @@
+"""How a metric of segments reads whole documents: sentence by sentence where they align, else as joined text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ..errors import InputError
+from .texts import Comparison, Document, Item
+
+if TYPE_CHECKING:
+    from ..base import Metric, Reading
+
+
+def lift(metric: Metric, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:
+    """The comparisons whose mean is the value of this one: itself, or one per sentence of its documents.
+
+    A segment metric reads documents sentence by sentence where all have equally many sentences, each in the context of
+    its own document (if `strict` and the metric says so, hypotheses in that of the first reference). Where they have
+    not, it reads their joined text, or raises if `strict`.
+
+    Raises:
+        InputError: sentence counts differ and `strict` is set.
+    """
+    if metric.info.unit == "document" or not (counts := _sentence_counts(comparison)):
+        return [comparison]
+    if len(counts) == 1 and (n := min(counts)) > 0:
+        return [_aligned_sentence(metric.reads, comparison, at, lend=strict) for at in range(n)]
+    if strict:
+        found = ", ".join("a plain text" if n < 0 else f"{n} sentences" for n in sorted(counts))
+        raise InputError(
+            f"{metric.name} reads documents sentence by sentence, found {found}",
+            where="documents",
+            fix="Align the sentences, or join each document into one text",
+        )
+    return [_mapped(comparison, lambda item: item._replace(text=str(item.text)))]
+
+
+def is_joined(metric: Metric, comparison: Comparison) -> bool:
+    """Whether documents of unequal sentence counts are compared as joined text."""
+    return metric.info.unit == "segment" and len(_sentence_counts(comparison)) > 1
+
+
+def _sentence_counts(comparison: Comparison) -> set[int]:
+    """The different sentence counts of the texts, -1 for a plain text; empty if all are plain."""
+    items = comparison.hypotheses
+    if comparison.references is not comparison.hypotheses:
+        items += comparison.references
+    if comparison.source is not None:
+        items += (comparison.source,)
+    if all(type(item.text) is str for item in items):
+        return set()
+    return {len(item.text.sentences) if isinstance(item.text, Document) else -1 for item in items}
+
+
+def _mapped(comparison: Comparison, read: Callable[[Item], Item]) -> Comparison:
+    rows = tuple(map(read, comparison.hypotheses))
+    square = comparison.references is comparison.hypotheses
+    columns = rows if square else tuple(map(read, comparison.references))
+    return Comparison(rows, columns, None if comparison.source is None else read(comparison.source))
+
+
+def _aligned_sentence(reads: Reading, comparison: Comparison, at: int, lend: bool) -> Comparison:
+    """The comparison of one sentence of every text."""
+    found = _mapped(comparison, partial(_sentence, at=at, k=reads.context))
+    if not (lend and reads.context and reads.context_from == "reference" and found.references):
+        return found
+    lent = found.references[0].context
+    return replace(
+        found, hypotheses=tuple(item._replace(context=lent) for item in found.hypotheses)
+    )
+
+
+def _sentence(item: Item, at: int, k: int) -> Item:
+    sentences = item.text.sentences if isinstance(item.text, Document) else (item.text,)
+    before = (*item.context, *sentences[:at])
+    return Item(sentences[at], before[-k:] if k else (), item.side)
+
+
+def columns_of(metric: Metric, comparison: Comparison) -> list[list[Comparison]]:
+    """What is compared for a matrix, column by column: comparisons whose mean it is; mostly one for all columns.
+
+    A metric that reads documents in every context has a column, and so H representations, for each reference.
+    """
+    if (
+        not (metric.reads.everywhere and comparison.references)
+        or len(_sentence_counts(comparison)) != 1
+    ):
+        return [lift(metric, comparison)]
+    alone = (replace(comparison, references=(reference,)) for reference in comparison.references)
+    return [lift(metric, column, strict=True) for column in alone]

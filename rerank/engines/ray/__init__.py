@@ -1,0 +1,1 @@
+"""The engine over Ray: actors, blocks of lists, stages of large lists, faults."""

@@ -1,0 +1,256 @@
+"""The engine over Ray: blocks of lists go to actors that hold the loaded metrics, and come back in any order.
+
+What an actor computes is what the local engine computes, so the outputs are the same bytes. A list that is large, or
+every list if there are actors that only compare, goes through stages (see `Group`). An actor that dies or is silent is
+replaced, and its steps are sent again; of a step that two actors have, what comes first counts. Ray's own restarts and
+retries are off: they would send a whole block again for ever, and hang where there is no room for an actor.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Sequence
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+from ....metrics.errors import DiscorankError, ModelLoadError, ResourceError
+from ....metrics.execution.cache import Cache
+from ....metrics.execution.meter import Metered
+from ....metrics.mixture import Utility
+from ..local import Result, Task
+from ..status import Status, WorkerMeter
+from .actors import Actor, stolen_by
+from .blocks import Kind
+from .cluster import Cluster, reason, uninterrupted
+from .settings import RaySettings
+from .work import DEPTH, Work
+from .worker import Done, Loaded
+
+STORE_SHARE = 0.3  # of Ray's object store that lists may fill before another is begun
+LOOK_SECONDS = 1.0  # how often time limits are looked at
+BOTH: tuple[Kind, ...] = ("model", "compare")
+FIX = "The same command goes on from here, with any engine"
+
+
+class RayEngine:
+    """Actors in a cluster or on this machine; a context manager, which stops what it started.
+
+    Args:
+        settings: the cluster and the workers.
+        cache: keeps representations of models; its folder is opened on every node.
+    """
+
+    def __init__(self, settings: RaySettings | None = None, cache: Cache | None = None) -> None:
+        self.settings = settings or RaySettings()
+        self.cache = None if cache is None else (os.path.abspath(cache.folder), cache.max_bytes)
+        self.cluster = Cluster(self.settings)
+        self.ray: Any = self.cluster.ray
+        self.work = Work(self.ray, self.settings)
+        self.actors: list[Actor] = []
+        self.deaths: Counter[str] = (
+            Counter()
+        )  # in the place of each actor, since something was finished
+        self.last_alive: dict[Kind, float] = {}  # when there was a loaded actor
+        self.begun = monotonic()  # when the first actor was loaded
+        self.waited_seconds = 0.0  # for actors
+
+    def load(self, metrics: Sequence[Utility]) -> None:
+        """Starts the actors if need be and waits until the first has loaded the metrics.
+
+        Raises:
+            ModelLoadError: a metric cannot be loaded where an actor runs.
+            ResourceError: no cluster, or no actor within `start_seconds`.
+        """
+        for part in (part for metric in metrics for _, part in metric.parts):
+            if part not in self.work.numbers:
+                self.work.numbers[part] = len(self.work.metrics)
+                self.work.metrics.append(part)
+        if not self.actors:
+            self.cluster.join()
+            self._start()
+        for actor in self.actors:
+            actor.meter = WorkerMeter(actor.meter.name)
+            if actor.given < len(self.work.metrics):
+                actor.load(self.work.metrics)
+            elif actor.loaded:
+                actor.meter.loaded()
+        self.last_alive = dict.fromkeys(BOTH, monotonic())
+        while not any(actor.loaded and "model" in actor.kinds for actor in self.actors):
+            self._wait()
+        self.begun, self.waited_seconds = monotonic(), 0.0
+
+    def submit(self, key: int, task: Task) -> None:
+        """Takes a list."""
+        self.work.add(key, task)
+
+    def collect(self) -> list[tuple[int, Result | DiscorankError]]:
+        """Waits for a block and returns all that is done.
+
+        Raises:
+            ResourceError: no actor for `start_seconds`, or more than `restarts` deaths of one in a row.
+        """
+        while not self.work.results and self.work.keys:
+            self._send()
+            self._wait()
+        self._send()
+        return self.work.taken()
+
+    def forget(self, keys: Collection[int]) -> None:
+        """Lets go of lists that nobody waits for any more; what actors have of them changes nothing."""
+        self.work.forget(keys)
+
+    def status(self) -> Status:
+        """The work that the actors have done, and how long this process waited for them."""
+        workers = tuple(
+            actor.meter.status(actor.since if actor.calls else None) for actor in self.actors
+        )
+        work = sum((worker.work for worker in workers), Metered())
+        return Status(work, monotonic() - self.begun, self.waited_seconds, workers)
+
+    def close(self) -> None:
+        """Stops the actors, and Ray if it was started here."""
+        with uninterrupted():
+            if self.ray.is_initialized():
+                for actor in self.actors:
+                    self.ray.kill(actor.handle)
+            self.actors = []
+            self.deaths.clear()
+            self.work = Work(self.ray, self.settings)
+            self.cluster.leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _start(self) -> None:
+        """Starts the actors."""
+        models, comparing = self.cluster.actors(), self.settings.compare_actors
+        kinds = ("model",) if comparing else BOTH
+        self.actors = [self._new(WorkerMeter(f"actor {i}"), kinds) for i in range(1, models + 1)]
+        names = (f"comparing actor {i}" for i in range(1, comparing + 1))
+        self.actors += [self._new(WorkerMeter(name), ("compare",)) for name in names]
+        self.work.models, self.work.comparing = models, comparing or models
+        self.work.store_bytes = STORE_SHARE * self.ray.cluster_resources().get(
+            "object_store_memory", 0
+        )
+
+    def _new(self, meter: WorkerMeter, kinds: tuple[Kind, ...]) -> Actor:
+        actor = Actor(self.cluster.worker("model" not in kinds, self.cache), meter, kinds)
+        actor.load(self.work.metrics)
+        return actor
+
+    def _send(self) -> None:
+        """Gives every loaded actor its steps, one each before any gets a second; who gets none takes over another's."""
+        for depth in range(DEPTH):
+            for actor in self.actors:
+                if actor.loaded and len(actor.calls) == depth and actor.has_room(self.work.rates):
+                    step = self.work.next(actor.kinds, bool(actor.calls))
+                    if step is not None:
+                        actor.call(step)
+        for actor in self.actors:
+            if (
+                actor.loaded
+                and not actor.calls
+                and (call := stolen_by(actor, self.actors)) is not None
+            ):
+                self.ray.cancel(call.outcome)
+                actor.call(call.step)
+
+    def _wait(self) -> None:
+        """Waits until something is ready, a little while at most, and takes all that is."""
+        names = [name for actor in self.actors for name in actor.awaited()]
+        start = monotonic()
+        self.ray.wait(names, num_returns=1, timeout=LOOK_SECONDS)
+        self.waited_seconds += monotonic() - start
+        ready = set(self.ray.wait(names, num_returns=len(names), timeout=0)[0])
+        for i, actor in enumerate(self.actors):
+            try:
+                self._take(actor, ready)
+            except self.ray.exceptions.RayError as error:
+                self.actors[i] = self._replaced(actor, error)
+        self._check_time()
+
+    def _take(self, actor: Actor, ready: set[Any]) -> None:
+        """Takes what an actor has ready; raises Ray's error if it died."""
+        if actor.loading in ready:
+            self._loaded(self.ray.get(actor.loading), actor)
+        if actor.pulse in ready:
+            self.ray.get(actor.pulse)
+            actor.answers()
+        while actor.calls and actor.calls[0].outcome in ready:
+            try:
+                done: Done = self.ray.get(actor.calls[0].outcome)
+            except self.ray.exceptions.TaskCancelledError:  # another actor took it over
+                self.work.back(actor.finished().step)
+            except self.ray.exceptions.RayError as error:
+                if not self._is_lost(error):
+                    raise
+                self.work.lost(actor.finished().step)
+            else:
+                call = actor.finished()
+                actor.meter.add(done.work, done.seconds)
+                self.deaths.clear()
+                self.work.finished(call.step, call.value, done)
+
+    def _loaded(self, loaded: Loaded, actor: Actor) -> None:
+        if loaded.error is not None:
+            self.close()
+            raise loaded.error
+        self.work.pairwise = loaded.pairwise
+        actor.loading = None
+        actor.meter.loaded()
+
+    def _is_lost(self, error: Exception) -> bool:
+        """Whether an error says that what a step reads is gone, not that the actor failed."""
+        lost = self.ray.exceptions.ObjectLostError
+        return isinstance(error, lost) or isinstance(getattr(error, "cause", None), lost)
+
+    def _replaced(self, actor: Actor, error: Exception) -> Actor:
+        """A new actor in the place of one that failed; its steps wait again, the one at work list by list."""
+        self.ray.kill(actor.handle)
+        if isinstance(error, self.ray.exceptions.RayTaskError) and actor.loading is not None:
+            self.close()
+            raise ModelLoadError(reason(error), where="a worker of the Ray engine") from error
+        if actor.loaded:
+            self.last_alive |= dict.fromkeys(actor.kinds, monotonic())
+        actor.meter.lost()
+        self.deaths[actor.meter.name] += (
+            1  # each actor by itself, as many die at once with their node
+        )
+        if (deaths := self.deaths[actor.meter.name]) > self.settings.restarts:
+            found = (
+                f"{deaths} workers in a row died with nothing finished; the last: {reason(error)}"
+            )
+            raise ResourceError(found, where="engine ray", fix=FIX)
+        first, *others = actor.orphans() or [None]
+        for step in reversed(others):
+            if step is not None:
+                self.work.back(step)
+        if first is not None and self.work.blame(first, error):
+            self.deaths.clear()
+        return self._new(actor.meter, actor.kinds)
+
+    def _check_time(self) -> None:
+        """Kills actors that take too long or are silent; raises ResourceError if there was none for too long."""
+        now, wanted = monotonic(), self.settings
+        for actor in self.actors:
+            if actor.is_silent(wanted.heartbeat_seconds) or actor.works_longer_than(
+                wanted.block_seconds
+            ):
+                self.ray.kill(actor.handle)
+                actor.since = actor.asked = now
+        for kind in BOTH:
+            if any(actor.loaded and kind in actor.kinds for actor in self.actors):
+                self.last_alive[kind] = now
+            elif now - self.last_alive[kind] > wanted.start_seconds:
+                found = f"no worker for {wanted.start_seconds:g} s: {self.cluster.shortage()}"
+                raise ResourceError(found, where="engine ray", fix=FIX)

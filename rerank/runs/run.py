@@ -1,0 +1,355 @@
+"""A run: candidate lists in, one row per list out, resumable by the same command.
+
+Rows in = rows out + error rows + context-only rows. It knows neither file formats nor metrics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from platform import python_version
+from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
+
+from pydantic import Field
+
+from ...metrics.errors import DiscorankError, InputError
+from ...metrics.execution.meter import Meter
+from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.signature import portable
+from ...metrics.text.texts import Document, Text
+from ..engines.local import Engine
+from ..engines.saved_matrices import header, matrix_row
+from ..lists import NOTHING, CandidateList
+from ..mbr import Decider
+from ..scheduler import Decided, Outcome, accept_all
+from .resumable import Checkpoint, Measured, Stream
+from .rows import error_row, json_row, text_row
+
+PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
+
+
+T = TypeVar("T")
+Written = tuple[
+    dict[str, bytes], dict[str, int]
+]  # what an entry adds to every output, and to the counts
+
+
+class Place(Protocol):
+    """Where an entry stands in the input."""
+
+    @property
+    def line(self) -> int: ...  # noqa: D102
+    @property
+    def raw(self) -> bytes: ...  # noqa: D102
+    @property
+    def id(self) -> str | None: ...  # noqa: D102
+
+
+class Entry(Place, Protocol):
+    """What a reader yields for one list: the record, or the error that stands for it."""
+
+    @property
+    def record(self) -> CandidateList | None: ...  # noqa: D102
+    @property
+    def error(self) -> InputError | None: ...  # noqa: D102
+
+
+class StoppedByErrorsError(DiscorankError):
+    """More error records than allowed; the run can be resumed after mending the input."""
+
+    exit_code = 3
+
+
+@settings
+class RunSettings:
+    """How a run writes.
+
+    Args:
+        format: JSON rows or the chosen texts alone.
+        max_errors: how many error records a run may write before it stops.
+        save_utilities: where utility matrices are written, if anywhere.
+    """
+
+    format: Literal["jsonl", "text"] = "jsonl"
+    max_errors: Annotated[int, Field(ge=0)] = 0
+    save_utilities: str | None = None
+
+
+def run_lists(
+    decider: Decider,
+    entries: Iterable[Entry],
+    name: str,
+    out: Path | None,
+    engine: Engine,
+    run: RunSettings,
+    on_progress: Callable[[int, int], None] = lambda done, errors: None,
+    reading: Mapping[str, Any] = NOTHING,
+    meter: Meter | None = None,
+) -> Mapping[str, int]:
+    """Decides all lists into `out`, going on where an earlier run of the same settings stopped; returns the counts.
+
+    Args:
+        decider: an MBRDecoder or a Reranker.
+        entries: what a reader yields, in order.
+        name: the input's name for messages.
+        out: where rows go; ``OUT.run.json`` and, if needed, ``OUT.errors.jsonl`` stand beside it. None: to stdout, with
+            error records on stderr and nothing to resume.
+        engine: what values the lists.
+        run: how the run writes.
+        on_progress: called with the number of entries done and of error records.
+        reading: how the input is read, where that makes other lists of the same bytes.
+        meter: counts the seconds of reading ("read") and writing ("write").
+
+    Raises:
+        ResumeError: the run standing at `out` has other settings or another input.
+        StoppedByErrorsError: more than `max_errors` error records.
+        InputError: the input is refused whole.
+    """
+    engine.load(decider.metrics)
+    checkpoint = _outputs(decider, name, out, run, reading)
+    meter = meter or Meter()
+    source = _metered(entries, meter)
+    try:
+        replayed = _skipped(decider, source, name, checkpoint, run.format)
+        accept = accept_all if run.format == "jsonl" else text_row
+        outcomes = decider.outcomes(_records(replayed, source), engine, accept)
+        with completing(checkpoint, lambda: _measured(engine, meter)):
+            write_outcomes(
+                outcomes,
+                lambda outcome: _writes(outcome, run, checkpoint, decider),
+                name,
+                checkpoint,
+                run.max_errors,
+                on_progress,
+                meter,
+            )
+    finally:
+        checkpoint.close()
+    return checkpoint.state.counts
+
+
+def _outputs(
+    decider: Decider, name: str, out: Path | None, run: RunSettings, reading: Mapping[str, Any]
+) -> Checkpoint | Stream:
+    if out is None and run.save_utilities:
+        raise InputError(
+            "nothing to resume on stdout",
+            where="save_utilities",
+            fix="Write the rows to a file too",
+        )
+    more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
+    about: dict[str, Any] = {"name": name, "signature": _signature(decider), "seeds": {}}
+    return outputs(out, {**_identity(decider, run), **reading}, about, more)
+
+
+def outputs(
+    out: Path | None,
+    identity: Mapping[str, Any],
+    about: Mapping[str, Any],
+    more: Mapping[str, Path] = NOTHING,
+) -> Checkpoint | Stream:
+    """The outputs of a run: rows at `out`, error records beside it and `more`; or stdout and stderr without `out`.
+
+    Raises:
+        InputError, ResumeError: as `Checkpoint`.
+    """
+    if out is None:
+        return Stream()
+    sinks = {"rows": out, "errors": Path(f"{out}.errors.jsonl"), **more}
+    return Checkpoint(out, sinks, identity, {**about, "versions": _versions()})
+
+
+def _metered(entries: Iterable[Entry], meter: Meter) -> Iterator[Entry]:
+    source = iter(entries)
+    while True:
+        with meter.stage("read"):
+            entry = next(source, None)
+        if entry is None:
+            return
+        yield entry
+
+
+def _measured(engine: Engine, meter: Meter) -> Measured:
+    status = engine.status()
+    return Measured(status.work + meter.now, status.workers)
+
+
+@contextmanager
+def completing(
+    checkpoint: Checkpoint | Stream, measured: Callable[[], Measured] = Measured
+) -> Iterator[None]:
+    """Opens the outputs; what was written is kept whatever happens, and complete at the end of the block."""
+    checkpoint.begin(measured)
+    try:
+        yield
+    except BaseException:
+        checkpoint.save()
+        raise
+    checkpoint.save(complete=True)
+
+
+def write_outcomes(
+    outcomes: Iterable[tuple[Place, T]],
+    written: Callable[[T], Written],
+    name: str,
+    checkpoint: Checkpoint | Stream,
+    max_errors: int,
+    on_progress: Callable[[int, int], None],
+    meter: Meter | None = None,
+) -> None:
+    """Writes what every entry yields, in input order.
+
+    Args:
+        outcomes: entries, each with what came of it.
+        written: what an outcome adds to the outputs and to the counts; raises the error that it ended in.
+        name: the input's name, for error records.
+        checkpoint: the outputs.
+        max_errors: how many error records a run may write.
+        on_progress: called with the number of entries done and of error records.
+        meter: counts the seconds of writing.
+
+    Raises:
+        StoppedByErrorsError: one error record more.
+    """
+    meter = meter or Meter()
+    for entry, outcome in outcomes:
+        with meter.stage("write"):
+            try:
+                writes, counts = written(outcome)
+            except DiscorankError as error:
+                error = _placed(error, entry, name)
+                row = error_row(error, name, entry.line, entry.id)
+                if checkpoint.state.counts.get("errors", 0) >= max_errors:
+                    checkpoint.leave("errors", row)
+                    raise stopped(error, entry, name) from error
+                writes, counts = {"errors": row}, {"errors": 1}
+            checkpoint.commit(entry.raw, writes, counts)
+        on_progress(checkpoint.state.entries, checkpoint.state.counts.get("errors", 0))
+
+
+def stopped(error: DiscorankError, entry: Place, name: str) -> StoppedByErrorsError:
+    """What ends a run at one error record more than it may have."""
+    return StoppedByErrorsError(
+        f"stopped at an error record: {_placed(error, entry, name)}",
+        where=f"{name}:{entry.line}",
+        fix="Mend it and run again, or allow more with --max-errors",
+    )
+
+
+def _placed(error: DiscorankError, entry: Place, name: str) -> DiscorankError:
+    """The error without the file and line that its record says beside it."""
+    prefix = f"{name}:{entry.line}"
+    where = error.where.removeprefix(prefix).removeprefix(": ")
+    return type(error)(error.found, where=where, fix=error.fix)
+
+
+def _writes(
+    outcome: Outcome, run: RunSettings, checkpoint: Checkpoint | Stream, decider: Decider
+) -> Written:
+    """What an entry adds to every output and to the counts; raises the error that it ended in."""
+    if isinstance(outcome, DiscorankError):
+        raise outcome
+    if outcome is None:
+        return {}, {"context_only": 1}
+    writes = {"rows": json_row(outcome) if run.format == "jsonl" else text_row(outcome)}
+    if run.save_utilities:
+        first = (
+            b"" if checkpoint.state.sizes.get("utilities") else header(decider.identity["utility"])
+        )
+        writes["utilities"] = first + matrix_row(outcome)
+    distinct = len({candidate.text for candidate in outcome.candidates})
+    counts = {
+        "rows": 1,
+        "candidates": len(outcome.candidates),
+        "duplicates": len(outcome.candidates) - distinct,
+    }
+    return writes, counts | dict.fromkeys(outcome.flags, 1)
+
+
+def _records(replayed: Iterable[Any], entries: Iterator[Entry]) -> Iterator[tuple[Any, Any]]:
+    for record in replayed:
+        yield None, record
+    for entry in entries:
+        yield entry, entry.record if entry.record is not None else entry.error
+
+
+def _skipped(
+    decider: Decider,
+    entries: Iterator[Entry],
+    name: str,
+    checkpoint: Checkpoint | Stream,
+    form: str,
+) -> list[Decided]:
+    """Reads over what an earlier run has done; returns its last document's choices where they are context."""
+    chain = decider.width > 0 and checkpoint.resumed
+    texts = _chosen(checkpoint, form) if chain else iter(())
+    failed = _failed_lines(checkpoint) if chain else set()
+    document: list[Decided] = []
+    name_of: str | None = None
+    for entry in islice(entries, checkpoint.state.entries):
+        checkpoint.skip(entry.raw)
+        record = entry.record
+        if not chain or record is None:
+            document += [Decided(None)] * (chain and document[-1:] != [Decided(None)])
+            continue
+        if record.document != name_of or record.document is None:
+            document, name_of = (
+                document[-1:] if document and document[-1].record is None else [],
+                record.document,
+            )
+        lost = (entry.line, entry.id) in failed
+        text = record.candidates[0].text if lost or record.context_only else next(texts)
+        document.append(Decided(record, text, lost))
+    checkpoint.check_input(name)
+    return document
+
+
+def _chosen(checkpoint: Checkpoint | Stream, form: str) -> Iterator[Text]:
+    """The texts that the earlier run chose, in order."""
+    with open(checkpoint.out, encoding="utf-8", newline="\n") as lines:
+        for line in lines:
+            text = json.loads(line)["text"] if form == "jsonl" else line.rstrip("\n")
+            yield Document(tuple(text)) if isinstance(text, list) else text
+
+
+def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]]:
+    """Line and id of the error records of the earlier run."""
+    path = checkpoint.sinks["errors"]
+    if not path.exists():
+        return set()
+    with open(path, encoding="utf-8") as lines:
+        return {(row["line"], row["id"]) for row in map(json.loads, lines)}
+
+
+def _identity(decider: Decider, run: RunSettings) -> dict[str, Any]:
+    versions = {
+        part.signature(): part.info.version
+        for metric in decider.metrics
+        for _, part in metric.parts
+    }
+    saved = {"save_utilities": True} if run.save_utilities else {}
+    found = {**decider.identity, "score_versions": versions, "format": run.format, **saved}
+    return cast("dict[str, Any]", _portable(found))
+
+
+def _portable(value: Any) -> Any:
+    """The value with files named by their digests alone: a model may be moved."""
+    if isinstance(value, dict):
+        return {_portable(key): _portable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_portable(inner) for inner in value]
+    return portable(value) if isinstance(value, str) else value
+
+
+def _signature(decider: Decider) -> str | list[str]:
+    """The signature of every metric, or the only one."""
+    found = [metric.signature() for metric in decider.metrics]
+    return found[0] if len(found) == 1 else found
+
+
+def _versions() -> dict[str, str]:
+    return {"python": python_version(), **{package: version(package) for package in PACKAGES}}

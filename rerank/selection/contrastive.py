@@ -1,0 +1,324 @@
+"""Contrastive accuracy: how often a metric ranks the correct translation above all contrastive ones.
+
+    accuracy = |{i : u(correct_i) > u(contrastive_ij) for all j}| / n      (Vernikos et al. 2022, section 4.2)
+u is the utility, higher is better; from 0 to 100 %. Utilities within 1e-9 (relative) are equal, and an equal one is not
+a first place but a tie, counted apart; so is a contrastive translation with the very text of the correct one, which
+nothing can rank lower. NaN counts as the lowest value. Meant for reference-free metrics: against a human reference the
+task is easy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from math import inf, sqrt
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...metrics.errors import DiscorankError, InputError, excerpt
+from ...metrics.mixture import Utility
+from ...metrics.registry import MetricLike, load_metric
+from ...metrics.representations import FloatArray
+from ...metrics.text.texts import Context
+from ..choice import TIE
+from ..engines.local import Engine, LocalEngine, Result, Task
+from ..mbr import total
+
+CHUNK_ITEMS = 512  # handed to the engine together
+CHUNK_CHARACTERS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastiveItem:
+    """A correct translation among wrong ones that only the context may tell from it.
+
+    Args:
+        id: its name.
+        correct: the correct translation.
+        contrastive: the wrong ones, at least one.
+        source: the sentence translated.
+        context_source, context_target: the sentences before it, oldest first, and their translations.
+        phenomenon: what the translations differ in.
+        distance: how many sentences back the antecedent stands, None where it is not known.
+        reference: a human translation, for metrics that compare with one; it shares `context_target`.
+
+    Raises:
+        InputError: something of the wrong type, or no contrastive translation.
+    """
+
+    id: str
+    correct: str
+    contrastive: Sequence[str]
+    source: str | None = None
+    context_source: Sequence[str] = ()
+    context_target: Sequence[str] = ()
+    phenomenon: str | None = None
+    distance: int | None = None
+    reference: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not self.id:
+            raise InputError(f"found {_shown(self.id)}, expected a non-empty string", where="id")
+        for name in ("correct", "source", "phenomenon", "reference"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and (value is not None or name == "correct"):
+                raise InputError(f"found {_shown(value)}, expected a string", where=name)
+        for name in ("contrastive", "context_source", "context_target"):
+            object.__setattr__(self, name, _texts(getattr(self, name), name))
+        if not self.contrastive:
+            raise InputError(
+                "found none, expected at least one text",
+                where="contrastive",
+                fix="Leave the item out",
+            )
+        if self.distance is not None and (type(self.distance) is not int or self.distance < 0):
+            raise InputError(
+                f"found {_shown(self.distance)}, expected a number of sentences",
+                where="distance",
+                fix="Write 0, 1, 2, ..., or null where it is not known",
+            )
+
+
+_REQUIRED = ("id", "correct", "contrastive", "context_source", "context_target")
+
+
+def read_item(data: Any) -> ContrastiveItem:
+    """An item from its JSON form; other keys are ignored.
+
+    Raises:
+        InputError: something is missing or of the wrong type; `where` names the key.
+    """
+    if isinstance(data, ContrastiveItem):
+        return data
+    form = f"An item is an object with {', '.join(_REQUIRED)}"
+    if not isinstance(data, Mapping):
+        raise InputError(f"found {_shown(data)}, expected an object", fix=form)
+    for key in _REQUIRED:
+        if key not in data:
+            advice = (
+                "Write [] where no sentence stands before" if key.startswith("context") else form
+            )
+            raise InputError("found nothing, expected it in every item", where=key, fix=advice)
+    return ContrastiveItem(
+        **{f.name: data[f.name] for f in fields(ContrastiveItem) if f.name in data}
+    )
+
+
+class Verdict(NamedTuple):
+    """Where the correct translation of an item came.
+
+    `utilities` [1 + contrastive] begin with its own; `rank` is one more than the number of contrastive translations
+    that are better or equal, `ties` the number of equal ones.
+    """
+
+    utilities: FloatArray
+    rank: int
+    ties: int
+    flags: tuple[str, ...] = ()  # texts that were too long, as in a ranking
+
+    @classmethod
+    def of(cls, utilities: FloatArray, flags: tuple[str, ...] = ()) -> Verdict:
+        """The verdict on utilities, the correct translation's first.
+
+        >>> Verdict.of(np.array([0.5, 0.7, 0.5, 0.1]))[1:]
+        (3, 1, ())
+        """
+        values = np.where(np.isnan(utilities), -inf, utilities)
+        correct, others = values[0], values[1:]
+        best = np.maximum(correct, others)
+        equal = np.minimum(correct, others) >= best - np.where(np.isinf(best), 0.0, TIE * abs(best))
+        return cls(utilities, 1 + int((equal | (others > correct)).sum()), int(equal.sum()), flags)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the correct translation is better than all others."""
+        return self.rank == 1
+
+    @property
+    def shares_first(self) -> bool:
+        """Whether none is better than the correct translation but some are equal."""
+        return self.ties > 0 and self.rank == 1 + self.ties
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Counts of some items: all, those with the correct translation first, those where it shares the first place."""
+
+    n: int
+    correct: int
+    ties: int
+
+    @property
+    def percent(self) -> float:
+        """The share with the correct translation first."""
+        return 100 * self.correct / self.n
+
+    def interval_percent(self, level: float = 0.95) -> tuple[float, float]:
+        """The Wilson score interval of `percent` (Wilson 1927), for items that are independent.
+
+        >>> [round(bound, 2) for bound in Accuracy(10, 8, 0).interval_percent()]
+        [49.02, 94.33]
+        """
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        share, more = self.correct / self.n, z * z / self.n
+        half = sqrt(share * (1 - share) * more + more * more / 4)
+        low, high = ((share + more / 2 + side * half) / (1 + more) for side in (-1, 1))
+        return 100 * max(0.0, low), 100 * min(1.0, high)
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastiveAccuracy:
+    """Accuracies of one metric; those of each phenomenon, and of each distance, together count every item once.
+
+    Items without a phenomenon or distance stand under None, last.
+    """
+
+    overall: Accuracy
+    phenomenon: Mapping[str | None, Accuracy]
+    distance: Mapping[int | None, Accuracy]
+
+
+class Tally:
+    """Counts the verdicts of one metric."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[Any, list[int]]] = {
+            "overall": {},
+            "phenomenon": {},
+            "distance": {},
+        }
+
+    def add(self, item: ContrastiveItem, verdict: Verdict) -> None:
+        """Counts one item."""
+        found = (1, int(verdict.is_first), int(verdict.shares_first))
+        for name, counts in self._counts.items():
+            row = counts.setdefault(getattr(item, name, None), [0, 0, 0])
+            row[:] = [old + new for old, new in zip(row, found, strict=True)]
+
+    def accuracy(self) -> ContrastiveAccuracy:
+        """What was counted.
+
+        Raises:
+            InputError: nothing was.
+        """
+        if not self._counts["overall"]:
+            raise InputError("no items, expected at least one", where="contrastive items")
+        overall, phenomenon, distance = (
+            {
+                value: Accuracy(*counts[value])
+                for value in sorted(counts, key=lambda value: (value is None, value))
+            }
+            for counts in self._counts.values()
+        )
+        return ContrastiveAccuracy(overall[None], phenomenon, distance)
+
+
+def contrastive_accuracy(
+    metric: MetricLike,
+    items: Iterable[ContrastiveItem | Mapping[str, Any]],
+    engine: Engine | None = None,
+) -> ContrastiveAccuracy:
+    """How often a metric ranks the correct translation first, by phenomenon and by distance.
+
+    Args:
+        metric: a metric, its name or signature, or a function u(h, r).
+        items: items or their JSON form, streamed.
+        engine: where the metric runs; this process if not given.
+
+    Raises:
+        InputError: no items, one that cannot be read, or one that lacks the source or reference that the metric needs.
+        MetricError: the metric failed on an item.
+    """
+    tally = Tally()
+    for item, (verdict,) in verdicts([load_metric(metric)], _read(items), engine):
+        tally.add(item, verdict)
+    return tally.accuracy()
+
+
+def verdicts(
+    metrics: Sequence[Utility], items: Iterable[ContrastiveItem], engine: Engine | None = None
+) -> Iterator[tuple[ContrastiveItem, tuple[Verdict, ...]]]:
+    """Every item, in order, with the verdict of each metric; errors as `contrastive_accuracy`."""
+    engine = engine or LocalEngine()
+    engine.load(metrics)
+    for chunk in _chunks(items):
+        tasks = [_task(metric, item) for item in chunk for metric in metrics]
+        for key, task in enumerate(tasks):
+            engine.submit(key, task)
+        results: dict[int, Result | DiscorankError] = {}
+        while len(results) < len(tasks):
+            results.update(engine.collect())
+        found = iter([_verdict(task, results[key]) for key, task in enumerate(tasks)])
+        for item in chunk:
+            yield item, tuple(next(found) for _ in metrics)
+
+
+def _task(metric: Utility, item: ContrastiveItem) -> Task:
+    """All translations of an item against its reference, if it has one, in its context."""
+    texts = (item.correct, *item.contrastive)
+    references = () if item.reference is None else (item.reference,)
+    context = Context(item.context_source, item.context_target)
+    for _, part in metric.parts:
+        if part.info.needs_references and not references:
+            raise InputError(
+                f"is missing, and {part.name} compares with it",
+                where=f"{_place(item.id)}: reference",
+                fix='Take a reference-free metric such as comet-qe, or give every item a "reference"',
+            )
+    try:
+        comparisons = tuple(
+            part.comparison(texts, references, item.source, context) for _, part in metric.parts
+        )
+    except InputError as error:
+        raise error.inside(_place(item.id)) from None
+    return Task(
+        item.id, metric, comparisons, np.ones(1), keep_matrix=True
+    )  # no linear form for a single column
+
+
+def _verdict(task: Task, result: Result | DiscorankError) -> Verdict:
+    if isinstance(result, DiscorankError):
+        raise result.inside(_place(task.id))
+    return Verdict.of(total(task.metric, result), result.flags)
+
+
+def _chunks(items: Iterable[ContrastiveItem]) -> Iterator[list[ContrastiveItem]]:
+    """Some hundred items at a time, fewer if they are long."""
+    chunk: list[ContrastiveItem] = []
+    characters = 0
+    for item in items:
+        chunk.append(item)
+        texts = (item.correct, *item.contrastive, *item.context_source, *item.context_target)
+        characters += sum(map(len, texts))
+        if len(chunk) >= CHUNK_ITEMS or characters >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
+
+
+def _read(items: Iterable[Any]) -> Iterator[ContrastiveItem]:
+    for number, data in enumerate(items, 1):
+        try:
+            yield read_item(data)
+        except InputError as error:
+            raise error.inside(f"item number {number}") from None
+
+
+def _texts(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise InputError(f"found {_shown(value)}, expected an array of strings", where=where)
+    for i, text in enumerate(value):
+        if not isinstance(text, str):
+            raise InputError(f"found {_shown(text)}, expected a string", where=f"{where}[{i}]")
+    return tuple(value)
+
+
+def _place(identity: str) -> str:
+    return f"item {identity!r:.80}"
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else excerpt(value)

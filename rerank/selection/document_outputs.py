@@ -1,0 +1,90 @@
+"""What several systems made of one document, with what people think of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...metrics.errors import InputError, unknown
+from ...metrics.text.texts import Document, Text
+
+Judgements = tuple[float | None, ...] | float  # per segment, or one for the whole document
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentOutputs:
+    """A document: its source, every system's text and every reference, each a tuple of aligned segments.
+
+    A document that is one whole text (`whole`) has one segment. `human` holds dimension -> system or reference ->
+    scores.
+    """
+
+    id: str
+    whole: bool
+    source: tuple[str, ...] | None
+    systems: Mapping[str, tuple[str, ...]]
+    references: Mapping[str, tuple[str, ...]]
+    human: Mapping[str, Mapping[str, Judgements]]
+
+    @property
+    def segments(self) -> int:
+        """How many segments there are."""
+        return len(next(iter(self.systems.values())))
+
+    @property
+    def where(self) -> str:
+        """How errors name it."""
+        return f"document {self.id!r:.80}"
+
+    def units(self, texts: tuple[str, ...], as_document: bool) -> list[Text]:
+        """The texts a metric reads: one `Document` (or the whole text) if `as_document`, else every segment."""
+        return [Document(texts)] if as_document and not self.whole else list(texts)
+
+
+def check_systems(documents: Sequence[DocumentOutputs]) -> tuple[str, ...]:
+    """The systems, in the order of the first document, which every document must have.
+
+    Raises:
+        InputError: no documents, or other systems in one of them.
+    """
+    if not documents:
+        raise InputError("no documents", where="systems", fix="Give at least one")
+    systems = tuple(documents[0].systems)
+    for document in documents:
+        place = f"{document.where}: systems"
+        if missing := [name for name in systems if name not in document.systems]:
+            fix = f"{documents[0].where} has it; give all systems the same documents"
+            raise InputError(f"no text of system {missing[0]!r:.80}", where=place, fix=fix)
+        if more := [name for name in document.systems if name not in systems]:
+            fix = f"{documents[0].where} has none of it; give all systems the same documents"
+            raise InputError(f"found the system {more[0]!r:.80}", where=place, fix=fix)
+    return systems
+
+
+def with_references(
+    documents: Sequence[DocumentOutputs], names: Sequence[str]
+) -> list[DocumentOutputs]:
+    """The documents with these references only.
+
+    Raises:
+        InputError: a document has no reference of a name.
+    """
+    kept = []
+    for document in documents:
+        for name in names:
+            if name not in document.references:
+                raise unknown(
+                    "reference", name, document.references, where=f"{document.where}: references"
+                )
+        chosen = {name: document.references[name] for name in names}
+        kept.append(
+            DocumentOutputs(
+                document.id,
+                document.whole,
+                document.source,
+                document.systems,
+                chosen,
+                document.human,
+            )
+        )
+    return kept

@@ -1,0 +1,227 @@
+"""How well a metric agrees with people: Kendall's tau as WMT counts it, win ratios, correlations, a randomisation test.
+
+With C and D pairs that people rank and the metric ranks alike or the other way round, and T that the metric ties
+(pairs that people tie never count):
+    wmt12 = (C - D - T) / (C + D + T)     wmt13 = (C - D) / (C + D)     wmt14 = (C - D) / (C + D + T)
+Scores within 1e-12 (relative) are tied. Two metrics are compared by approximate randomisation (Yeh 2000): for every
+segment their counts change places with probability 1/2; p is the share of draws whose difference of tau is as large.
+scipy is used where it has the number (extra `statistics`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ...metrics.errors import InputError, ModelLoadError, unknown
+from ...metrics.representations import FloatArray, IntArray
+
+Variant = Literal["wmt12", "wmt13", "wmt14"]
+VARIANTS = ("wmt12", "wmt13", "wmt14")
+TIE = 1e-12  # relative
+DRAWS = 10_000
+STEP = 1 << 22  # cells of a matrix of draws held at once
+
+
+class Agreement(NamedTuple):
+    """Counts of human preferences: agreed, contradicted, tied by the metric; and human ties, which never count."""
+
+    concordant: int
+    discordant: int
+    metric_ties: int
+    human_ties: int = 0
+
+
+def agreement(
+    verdicts: Iterable[str], first: Sequence[float], second: Sequence[float]
+) -> Agreement:
+    """The counts of pairs: people's verdict ``>`` (the first is better), ``<`` or ``=``, and both scores of the metric.
+
+    Raises:
+        InputError: lengths differ, or a verdict is none.
+    """
+    given = list(verdicts)
+    if not len(given) == len(first) == len(second):
+        found = f"{len(given)} verdicts, {len(first)} and {len(second)} scores"
+        raise InputError(found, where="agreement", fix="Give two scores per verdict")
+    if odd := set(given) - {"<", ">", "="}:
+        raise InputError(
+            f"found the verdict {min(odd)!r}", where="agreement", fix="Expected <, > or ="
+        )
+    human = np.array([{"<": -1, "=": 0, ">": 1}[verdict] for verdict in given])
+    a, b = np.asarray(first, float), np.asarray(second, float)
+    tied = np.abs(a - b) <= TIE * np.maximum(np.abs(a), np.abs(b))
+    own = np.where(tied, 0, np.sign(a - b))
+    ranked = human != 0
+    return Agreement(
+        int((ranked & (own == human)).sum()),
+        int((ranked & (own == -human)).sum()),
+        int((ranked & (own == 0)).sum()),
+        int((~ranked).sum()),
+    )
+
+
+def kendall(counts: Agreement, variant: Variant = "wmt14") -> float | None:
+    """Tau, None where no pair counts.
+
+    >>> kendall(Agreement(3, 1, 6), "wmt12"), kendall(Agreement(3, 1, 6), "wmt14")
+    (-0.4, 0.2)
+    """
+    tau = float(_taus(np.array([counts[:3]], float), variant)[0])
+    return None if np.isnan(tau) else tau
+
+
+def _taus(counts: FloatArray, variant: str) -> FloatArray:
+    """Tau of rows of (C, D, T), nan where no pair counts."""
+    if variant not in VARIANTS:
+        raise unknown("variant", variant, VARIANTS, where="kendall")
+    c, d, t = counts.T
+    below = c + d + (0 if variant == "wmt13" else t)
+    above = c - d - (t if variant == "wmt12" else 0)
+    return np.asarray(np.divide(above, below, out=np.full(len(counts), np.nan), where=below > 0))
+
+
+def win_ratios(judgements: Iterable[tuple[str, str, str]]) -> dict[str, float | None]:
+    """Wins / (wins + losses) of every system over all pairwise judgements (a, b, verdict), ties ignored (WMT12).
+
+    >>> win_ratios([("A", "B", ">"), ("A", "B", "="), ("B", "A", ">"), ("C", "A", ">")])
+    {'A': 0.3333333333333333, 'B': 0.5, 'C': 1.0}
+
+    Raises:
+        InputError: a verdict is none of <, > and =.
+    """
+    wins: Counter[str] = Counter()
+    losses: Counter[str] = Counter()
+    names: dict[str, None] = {}
+    for a, b, verdict in judgements:
+        names |= {a: None, b: None}
+        if verdict not in ("<", ">", "="):
+            raise InputError(
+                f"found the verdict {verdict!r}", where="win_ratios", fix="Expected <, > or ="
+            )
+        if verdict != "=":
+            better, worse = (a, b) if verdict == ">" else (b, a)
+            wins[better] += 1
+            losses[worse] += 1
+    return {name: wins[name] / n if (n := wins[name] + losses[name]) else None for name in names}
+
+
+def pearson(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Pearson's correlation; None for fewer than two points or where one side does not vary."""
+    return _correlation("pearsonr", x, y)
+
+
+def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Spearman's rank correlation, equal values at their mean rank; None as `pearson`."""
+    return _correlation("spearmanr", x, y)
+
+
+def tau_b(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Kendall's tau-b of all pairs of points, ties on either side counted; None as `pearson`."""
+    return _correlation("kendalltau", x, y)
+
+
+def _correlation(name: str, x: Sequence[float], y: Sequence[float]) -> float | None:
+    if len(x) != len(y):
+        raise InputError(
+            f"{len(x)} and {len(y)} values", where="correlation", fix="Give pairs of values"
+        )
+    if len(x) < 2 or len(set(x)) < 2 or len(set(y)) < 2:
+        return None
+    return float(getattr(scipy_stats(), name)(x, y).statistic)
+
+
+def scipy_stats() -> Any:
+    """scipy.stats.
+
+    Raises:
+        ModelLoadError: scipy is not installed.
+    """
+    try:
+        from scipy import stats  # type: ignore[import-untyped]
+    except ImportError:
+        fix = "Install it: pip install 'discorank[statistics]'"
+        raise ModelLoadError("correlations need scipy", where="statistics", fix=fix) from None
+    return stats
+
+
+class Comparison(NamedTuple):
+    """Two metrics over the same segments."""
+
+    first: float
+    second: float
+    p: float  # two-sided
+
+
+def randomisation(
+    first: Sequence[Agreement],
+    second: Sequence[Agreement],
+    variant: Variant = "wmt14",
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Comparison:
+    """Whether two metrics' taus over the same segments differ: both taus and p.
+
+    All assignments are enumerated where there are no more of them than `draws`; else p = (1 + as large) / (1 + draws).
+
+    Raises:
+        InputError: the segments differ in number, or no pair counts.
+    """
+    if len(first) != len(second):
+        raise InputError(
+            f"{len(first)} and {len(second)} segments",
+            where="randomisation",
+            fix="Give the same segments",
+        )
+    a, b = (
+        np.array([counts[:3] for counts in side], float).reshape(-1, 3) for side in (first, second)
+    )
+    totals = np.stack([a.sum(axis=0), b.sum(axis=0)])
+    taus = _taus(totals, variant)
+    if np.isnan(taus).any():
+        raise InputError(
+            "no pair that people rank", where="randomisation", fix="Give human preferences"
+        )
+    observed, difference = abs(taus[0] - taus[1]) - 1e-12, b - a
+    count, exact, masks = assignments(len(a), draws, seed)
+    large = 0
+    for swapped in masks:
+        moved = swapped @ difference
+        gap = np.abs(_taus(totals[0] + moved, variant) - _taus(totals[1] - moved, variant))
+        large += int((~(gap < observed)).sum())
+    return Comparison(
+        float(taus[0]), float(taus[1]), large / count if exact else (1 + large) / (1 + count)
+    )
+
+
+def assignments(
+    units: int, draws: int, seed: int | Sequence[int]
+) -> tuple[int, bool, Iterator[IntArray]]:
+    """How many assignments of 0 and 1 to units, whether they are all there are, and they [some, units].
+
+    All 2^units are enumerated where they are no more than `draws`; else `draws` are drawn.
+    """
+    exact = units < 63 and 2**units <= draws
+    count = 2**units if exact else draws
+    return count, exact, _assignments(units, count, exact, seed)
+
+
+def _assignments(
+    units: int, count: int, exact: bool, seed: int | Sequence[int]
+) -> Iterator[IntArray]:
+    random = np.random.default_rng(seed)
+    step = max(1, STEP // max(1, units))
+    for start in range(0, count, step):
+        size = min(step, count - start)
+        if exact:
+            yield (np.arange(start, start + size)[:, None] >> np.arange(units)) & 1
+        else:
+            yield random.integers(2, size=(size, units))
+
+
+def system_scores(segments: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The mean of every system's segment scores."""
+    return {name: float(np.mean(values)) for name, values in segments.items()}

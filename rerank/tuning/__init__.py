@@ -1,0 +1,1 @@
+"""Weights of metrics, tuned on what people prefer."""

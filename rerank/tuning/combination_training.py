@@ -1,0 +1,319 @@
+"""Trains a combination of metrics on lists whose candidates people have judged; see `metrics.combination`.
+
+Features are the utilities of every candidate, each metric's computed once; see `features`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from ...metrics.combination import FORMAT, finite
+from ...metrics.errors import InputError, excerpt, unknown
+from ...metrics.execution.cache import Cache
+from ...metrics.logistic import (
+    Fitting,
+    Scale,
+    Tried,
+    choose_penalty,
+    fit,
+    folds,
+    intervals,
+    loss,
+    units,
+)
+from ...metrics.mixture import Utility
+from ...metrics.representations import FloatArray
+from ...metrics.spec.checked_settings import settings
+from ..lists import CandidateList
+from .candidate_features import Against, features
+from .preferences import by_scores, by_votes, verdicts
+
+Rankings = Mapping[str, Sequence[Mapping[str, float]]]
+
+
+@settings
+class Tuning:
+    """How a combination is trained.
+
+    Args:
+        against: what metrics compare candidates with: the human references, or the other candidates, as MBR does.
+        margin: a pair counts where scores differ by more.
+        penalty: of the squared weights; chosen by cross-validation over documents if not given.
+        toward: what the penalty draws weights to: "mean", that all metrics count alike where they differ, or "zero",
+            as in the papers.
+        positive: whether no metric may count against a candidate; metrics agree so much that free weights cancel.
+        draws: resamples of documents for the intervals of the weights.
+        seed: of these draws.
+    """
+
+    against: Against = "references"
+    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    penalty: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    toward: Literal["mean", "zero"] = "mean"
+    positive: bool = True
+    draws: Annotated[int, Field(ge=10)] = 200
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """Where preferences come from: a score of every candidate, rankings by list and system, or a teacher metric."""
+
+    field: str | None = None
+    lower: bool = False
+    rankings: Rankings | None = None
+    teacher: Utility | None = None
+
+    def pairs(
+        self, lists: Sequence[CandidateList], margin: float, cache: Cache | None = None
+    ) -> list[list[tuple[int, int]]]:
+        """(better, worse) places of the candidates of every list; lists that only lend context have none.
+
+        Raises:
+            InputError: nothing is given, a ranking is of no list or names an unknown system, no candidate has the
+                score, a score is no number, a margin stands beside rankings, or a teacher has no references.
+        """
+        decided = [record for record in lists if not record.context_only]
+        if self.rankings is not None:
+            _check_rankings(self.rankings, decided, margin)
+            return [_ranked(record, self.rankings.get(record.id, ())) for record in decided]
+        if self.teacher is not None:
+            values = features(self.teacher, lists, "references", cache)
+            return [by_scores(own.tolist(), margin) for own in values]
+        if self.field is None:
+            raise InputError(
+                "no preferences", where="human", fix="Give human scores, rankings or a teacher"
+            )
+        return [by_scores(own, margin, self.lower) for own in _scored(decided, self.field)]
+
+
+def _scored(lists: Sequence[CandidateList], name: str) -> list[list[float | None]]:
+    """A score of every candidate, None where it has none."""
+    known = {
+        field for record in lists for candidate in record.candidates for field in candidate.fields
+    }
+    if lists and name not in known:
+        raise unknown("score", name, known, where="preferences")
+    return [
+        [
+            _number(candidate.fields.get(name), f"list {record.id}, candidates[{i}].{name}")
+            for i, candidate in places
+        ]
+        for record in lists
+        for places in [list(enumerate(record.candidates))]
+    ]
+
+
+def _number(value: Any, where: str) -> float | None:
+    if value is None:
+        return None
+    try:
+        return finite(value)
+    except ValueError:
+        raise InputError(
+            f"found {excerpt(value)}, expected a number", where=where, fix="Write it as 1.5"
+        ) from None
+
+
+def _check_rankings(rankings: Rankings, lists: Sequence[CandidateList], margin: float) -> None:
+    if margin:
+        fix = "Leave the margin out: ranks have no distance"
+        raise InputError(f"margin {margin:g} beside rankings", where="preferences", fix=fix)
+    if missing := rankings.keys() - {record.id for record in lists}:
+        fix = (
+            f"Expected the id of a list, such as {lists[0].id!r}" if lists else "There are no lists"
+        )
+        raise InputError(f"{min(missing)!r} is no list", where="rankings", fix=fix)
+
+
+def _ranked(
+    record: CandidateList, rankings: Sequence[Mapping[str, float]]
+) -> list[tuple[int, int]]:
+    places = {candidate.fields.get("system"): i for i, candidate in enumerate(record.candidates)}
+    for ranks in rankings:
+        if missing := ranks.keys() - places.keys():
+            fix = f"Its systems: {', '.join(map(str, places))}"
+            raise InputError(
+                f"ranks {min(missing)!r}, which is no system",
+                where=f"rankings of {record.id}",
+                fix=fix,
+            )
+    pairs = by_votes(verdict for ranks in rankings for verdict in verdicts(ranks))
+    return [(places[better], places[worse]) for better, worse in pairs]
+
+
+def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
+    """Rankings from JSON lines ``{"id": "d7:3", "ranks": {"A": 1, "B": 2}}`` with their places; rank 1 is best.
+
+    Raises:
+        InputError: a line is not of this form.
+    """
+    found: dict[str, list[dict[str, float]]] = {}
+    for where, line in lines:
+        try:
+            value = json.loads(line)
+            ranks = {str(name): finite(rank) for name, rank in value["ranks"].items()}
+            found.setdefault(str(value["id"]), []).append(ranks)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise InputError(
+                f"found {excerpt(line)}", where=where, fix='{"id": "d7:3", "ranks": {"A": 1}}'
+            ) from None
+    return found
+
+
+class Data(NamedTuple):
+    """Features of all candidates, and the pairs among them."""
+
+    values: FloatArray  # [candidates, metrics]
+    better: list[int]
+    worse: list[int]
+    groups: list[str]  # document of every pair
+
+
+def gathered(
+    values: Sequence[FloatArray], pairs: Sequence[Sequence[tuple[int, int]]], groups: Sequence[str]
+) -> Data:
+    """Training data from the features [N, metrics], the (better, worse) places and the document of every list."""
+    better, worse, documents, start = [], [], [], 0
+    for own, some, group in zip(values, pairs, groups, strict=True):
+        better += [start + a for a, _ in some]
+        worse += [start + b for _, b in some]
+        documents += [group] * len(some)
+        start += len(own)
+    return Data(np.concatenate(values), better, worse, documents)
+
+
+class Learned(NamedTuple):
+    """What training finds."""
+
+    scale: Scale
+    units: FloatArray  # of the differences, in scaled features, [metrics]
+    differences: FloatArray  # of the scaled features in these units, [pairs, metrics]
+    fitting: Fitting
+    tried: list[Tried]  # penalties, where one was to be chosen
+    weights: FloatArray  # of the scaled features
+
+    def score(self, values: FloatArray) -> FloatArray:
+        """The combination of features [..., metrics]."""
+        return np.asarray(self.scale.scaled(values) @ self.weights)
+
+
+def learn(data: Data, how: Tuning) -> Learned:
+    """The weights of some data; errors as `folds`."""
+    scale = Scale.of(data.values)
+    scaled = scale.scaled(data.values)
+    differences = scaled[data.better] - scaled[data.worse]
+    centred = how.toward == "mean"
+    measure = units(differences) if centred else np.ones(differences.shape[1])
+    differences = differences / measure
+    penalty, tried = how.penalty, list[Tried]()
+    if penalty is None:
+        penalty, tried = choose_penalty(differences, data.groups, how.positive, centred)
+    fitting = Fitting(penalty, how.positive, centred)
+    weights = np.where(differences.any(axis=0), fit(differences, fitting) / measure, 0)
+    return Learned(scale, measure, differences, fitting, tried, weights)
+
+
+def train_combination(
+    metrics: Sequence[Utility],
+    lists: Iterable[CandidateList],
+    preferences: Preferences,
+    how: Tuning | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    cache: Cache | None = None,
+) -> dict[str, Any]:
+    """The model as JSON data, ready to be written and named in ``combination(model=...)``.
+
+    Raises:
+        InputError: no preferences, fewer than two documents, a metric twice, a metric without what it needs.
+    """
+    how = how or Tuning()
+    _check_once(metrics)
+    given = list(lists)
+    records = [record for record in given if not record.context_only]
+    pairs = preferences.pairs(given, how.margin, cache)
+    if not any(pairs):
+        raise InputError(
+            "no pair of candidates of which one is better",
+            where="preferences",
+            fix="Lower the margin",
+        )
+    columns = [features(metric, given, how.against, cache) for metric in metrics]
+    for metric, column in zip(metrics, columns, strict=True):
+        if not all(np.isfinite(values).all() for values in column):
+            raise InputError(
+                "values that are not finite", where=metric.signature(), fix="Leave it out"
+            )
+    rows = [np.stack(own, axis=1) for own in zip(*columns, strict=True)]
+    data = gathered(rows, pairs, [record.document or record.id for record in records])
+    documents = len(set(data.groups))
+    say(
+        f"{len(records)} lists, {len(data.values)} candidates, {len(data.groups)} pairs, {documents} documents"
+    )
+    found = learn(data, how)
+    ends = intervals(found.differences, data.groups, found.fitting, how.draws, how.seed)
+    low, high = (np.where(found.differences.any(axis=0), end / found.units, 0) for end in ends)
+    named = zip(metrics, found.weights, low, high, *found.scale, strict=True)
+    return {
+        "format": FORMAT,
+        "features": [
+            {
+                "metric": metric.signature(),
+                "weight": float(weight),
+                "low": float(a),
+                "high": float(b),
+                "min": float(least),
+                "max": float(most),
+            }
+            for metric, weight, a, b, least, most in named
+        ],
+        "against": how.against,
+        "margin": how.margin,
+        "penalty": found.fitting.penalty,
+        "toward": how.toward,
+        "positive": how.positive,
+        "penalties_tried": [one._asdict() for one in found.tried],
+        "lists": len(records),
+        "pairs": len(data.groups),
+        "documents": documents,
+        "held_out": held_out(found.differences, data.groups, found.fitting),
+    }
+
+
+def _check_once(metrics: Sequence[Utility]) -> None:
+    seen: set[str] = set()
+    for metric in metrics:
+        if metric.signature() in seen:
+            raise InputError("stands twice", where=metric.signature(), fix="Name every metric once")
+        seen.add(metric.signature())
+
+
+def held_out(differences: FloatArray, groups: Sequence[str], how: Fitting) -> dict[str, float]:
+    """Cross-validated share of pairs put right and mean loss; and that share for the single feature that is best on
+    the pairs not held out, chosen anew in every fold. A tie is half right.
+    """
+    fold = folds(groups)
+    right, alone, lost = 0.0, 0.0, 0.0
+    for held in range(int(fold.max()) + 1):
+        rest, own = differences[fold != held], differences[fold == held]
+        weights = fit(rest, how)
+        best = int(_right(rest).mean(axis=0).argmax())
+        right += float(_right(own @ weights).sum())
+        alone += float(_right(own[:, best]).sum())
+        lost += float(loss(weights, own).sum())
+    return {
+        "accuracy": right / len(groups),
+        "loss": lost / len(groups),
+        "best_single_accuracy": alone / len(groups),
+    }
+
+
+def _right(margins: FloatArray) -> FloatArray:
+    """1 where the better one is ahead, 1/2 at a tie, else 0; of the shape given."""
+    return np.asarray((margins > 0) + 0.5 * (margins == 0))

@@ -1,0 +1,80 @@
+"""The generator of ``discorank generate --backend server``, from the options of the command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..integrations.server import Connection, ServerGenerator, ServerSettings
+from ..metrics.errors import InputError
+from ..metrics.spec.checked_settings import settings
+from .options import build, needed
+
+NUCLEUS = 0.9
+_FOREIGN = (
+    "revision",
+    "max_input_tokens",
+    "source_lang",
+    "target_lang",
+)  # options that servers have no word for
+_DRAWN = {"sampling": "cutoff", "reference_sampling": "reference_cutoff"}
+
+
+@settings
+class ServerOptions:
+    """What only servers take.
+
+    Args:
+        system: with --chat: what the system says before.
+        request: more keys of the request, as a JSON object, such as {"top_k": -1}.
+    """
+
+    system: str | None = None
+    request: str | None = None
+
+
+def server_generator(values: Mapping[str, Any], logprobs: bool) -> ServerGenerator:
+    """The generator that the options name.
+
+    Args:
+        values: of `Connection`, `ServerOptions`, and the options that all generators share.
+        logprobs: whether log-probabilities are needed.
+
+    Raises:
+        InputError: an option that servers do not have; further as `ServerSettings` and `Connection`.
+    """
+    for name in _FOREIGN:
+        if values.get(name) is not None:
+            raise InputError(
+                "is no option of servers", where=f"--{name.replace('_', '-')}", fix="Leave it out"
+            )
+    top_p, reference_top_p = (_top_p(values, name, cutoff) for name, cutoff in _DRAWN.items())
+    longest = (
+        {} if values["max_new_tokens"] is None else {"max_new_tokens": values["max_new_tokens"]}
+    )
+    chosen = build(
+        ServerSettings,
+        {name: value for name, value in values.items() if name not in ("model", "max_new_tokens")},
+        model=needed(values, "generator", "--generator"),
+        top_p=top_p or 1.0,
+        reference_top_p=reference_top_p,
+        logprobs=logprobs,
+        **longest,
+    )
+    needed(values, "base_url", "--base-url")
+    return ServerGenerator(chosen, build(Connection, values))
+
+
+def _top_p(values: Mapping[str, Any], sampling: str, cutoff: str) -> float | None:
+    """The nucleus that a way of sampling stands for: 1 is ancestral sampling, None where the option is not given."""
+    method, given = values[sampling], values[cutoff]
+    if method == "nucleus":
+        return NUCLEUS if given is None else float(given)
+    if method not in ("ancestral", None):
+        fix = f"Give --{sampling.replace('_', '-')} ancestral or nucleus; more with --request"
+        raise InputError(f"servers do not know {method} sampling", where=sampling, fix=fix)
+    if given is not None:
+        raise InputError(
+            f"{method or 'no'} sampling has no cutoff", where=cutoff, fix="Leave it out"
+        )
+    return None if method is None else 1.0

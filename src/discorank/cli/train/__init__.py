@@ -1,0 +1,5 @@
+"""``discorank train``: one module per kind of model."""
+
+from .command import run
+
+__all__ = ["run"]

@@ -1,0 +1,116 @@
+"""``discorank train prior SYSTEMS --human NAME:lower -o PRIOR.json``: the prior of every system, from judgements."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Literal
+
+from ...integrations.files.line_source import LineSource
+from ...integrations.formats.human_scores import HumanKey
+from ...integrations.formats.systems import SystemsOptions, read_documents
+from ...metrics.errors import InputError
+from ...metrics.spec.checked_settings import settings
+from ...rerank.prior import STRENGTH, Prior
+from ...rerank.selection.system_prior import Root, estimate_prior
+from ..console import say, table
+from ..options import Options, needed
+from ..running import check_not_input, check_writable, complete_or_absent
+
+
+@settings
+class TrainPriorOptions:
+    """Whose judgements count, and where the prior goes.
+
+    Args:
+        input: the systems file, a document per line; "mqm": null where nobody judged one.
+        human: the key of the human scores, such as mqm:lower.
+        as_systems: references to treat as systems.
+        include: further keys that hold systems.
+        root: whether an error is the square root of a score; auto, where lower is better and no score is negative.
+        output: the file of the prior, .json.
+        format: how the prior is printed, text or json.
+    """
+
+    input: str | None = None
+    human: tuple[str, ...] = ()
+    as_systems: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    root: Root = "auto"
+    output: str | None = None
+    format: Literal["text", "json"] = "text"
+
+
+OPTIONS = Options(
+    "train prior",
+    "Estimate from human judgements how many errors every system makes. The prior weighs pseudo-references: discorank "
+    "decode SYSTEMS --from systems --utility chrf --prior PRIOR.json. Its numbers go to stdout.",
+    [TrainPriorOptions],
+    positional={"input": "?"},
+    short={"output": "o"},
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Estimates; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    path = needed(values, "input", "SYSTEMS")
+    keys = tuple(map(HumanKey.read, needed(values, "human", "--human")))
+    out = needed(values, "output", "--output")
+    check_not_input(out, [path])
+    check_writable(out)
+    options = SystemsOptions(keys, tuple(values["as_systems"]), tuple(values["include"]))
+    documents = list(read_documents(LineSource(path), options))
+    dimensions = sorted(
+        {name for document in documents for name in document.human} or {key.name for key in keys}
+    )
+    if len(keys) > 1 or len(dimensions) > 1:
+        found = f"found {', '.join(dimensions)}"
+        raise InputError(found, where="--human", fix=f"Name one, such as --human {dimensions[0]}")
+    try:
+        prior = estimate_prior(documents, dimensions[0], keys[0].lower, values["root"])
+    except InputError as error:
+        raise error.inside(path) from None
+    with complete_or_absent(out) as file:
+        file.write(json.dumps(prior.as_json(), ensure_ascii=False, indent=1).encode() + b"\n")
+    sys.stdout.write(
+        json.dumps(prior.as_json()) + "\n" if values["format"] == "json" else shown(prior) + "\n"
+    )
+    say(f"{out}: use it as discorank decode --prior {out}", values["quiet"])
+    return 0
+
+
+def shown(prior: Prior) -> str:
+    """Every system's prior, the best first, and what it makes of a weight, as text."""
+    names = [name for name, _ in prior.systems]
+    weights = prior.weights(names, STRENGTH)
+    rows = [
+        [
+            "system",
+            "segments",
+            "documents",
+            "judged",
+            "prior",
+            "+-",
+            f"weight at strength {STRENGTH:g}",
+        ]
+    ]
+    ordered = sorted(
+        zip(prior.systems, weights.tolist(), strict=True), key=lambda pair: pair[0][1].mean
+    )
+    for (name, one), weight in ordered:
+        effect = "-" if one.effect is None else f"{one.effect:+.3f}"
+        counts = [str(one.segments), str(one.documents)]
+        rows.append(
+            [name, *counts, effect, f"{one.mean:+.3f}", f"{one.error:.3f}", f"{weight:.4f}"]
+        )
+    error = "the square root of " if prior.rooted else "" if prior.lower else "minus "
+    unjudged = [name for name, one in prior.systems if one.effect is None]
+    have = "they have" if len(unjudged) > 1 else "it has"
+    told = f"\nNobody judged {', '.join(unjudged)}: {have} the mean of all." if unjudged else ""
+    return (
+        f"{table(rows)}\nAn error is {error}{prior.human}; below 0 is better than the mean system. "
+        f"{prior.segments} segments of {prior.documents} documents, sigma {prior.sigma:.3f}, "
+        f"between systems {prior.between:.3f}, design effect {prior.design_effect:.2f}{told}"
+    )

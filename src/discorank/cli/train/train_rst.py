@@ -1,0 +1,82 @@
+"""``discorank train rst TREEBANK -o WEIGHTS``: trains the discourse parser and prints how good it is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from ...metrics.rst.parser.parser_training import ParserTraining, train
+from ...metrics.rst.parser.weights import save
+from ...metrics.spec.checked_settings import settings
+from ..console import say, table
+from ..options import Options, build, needed
+from ..running import check_not_input, check_writable, complete_or_absent
+
+
+@settings
+class TrainRSTOptions:
+    """What is trained on and where the weights go.
+
+    Args:
+        input: the treebank, JSONL (.gz too): per document id, edus, sent and tree; see the documentation of
+            discorank.metrics.rst.parser.treebank.
+        output: the file of weights, .npz.
+        format: how the figures are printed, text or json.
+    """
+
+    input: str | None = None
+    output: str | None = None
+    format: Literal["text", "json"] = "text"
+
+
+OPTIONS = Options(
+    "train rst",
+    "Train the discourse parser on a treebank. Figures on its test documents go to stdout.",
+    [TrainRSTOptions, ParserTraining],
+    positional={"input": "?"},
+    short={"output": "o"},
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Trains; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    data, out = (
+        Path(needed(values, "input", "TREEBANK")),
+        Path(needed(values, "output", "--output")),
+    )
+    check_not_input(out, [str(data)])
+    check_writable(str(out))
+    made = train(build(ParserTraining, values), data, lambda text: say(text, values["quiet"]))
+    with complete_or_absent(str(out)) as file:
+        save(file, made.arrays, made.about)
+    figures = made.about["figures"]
+    sys.stdout.write(
+        json.dumps(figures) + "\n"
+        if values["format"] == "json"
+        else figures_table(figures["test"]) + "\n"
+    )
+    say(f"{out}: {out.stat().st_size / 1e6:.2f} MB", values["quiet"])
+    return 0
+
+
+def figures_table(figures: Mapping[str, Any]) -> str:
+    """F1 with 95 % intervals by document."""
+    rows = [["test documents", "F1", "95 %"]]
+    for name, value in figures.items():
+        for part, entry in _entries(name, value):
+            rows.append([part, f"{entry['f1']:.1f}", f"[{entry['low']:.1f}, {entry['high']:.1f}]"])
+    return table(rows) + f"\n{figures['documents']} documents, {figures['sentences']} sentences"
+
+
+def _entries(name: str, value: Any) -> list[tuple[str, Mapping[str, float]]]:
+    if not isinstance(value, Mapping):
+        return []
+    return (
+        [(name, value)]
+        if "f1" in value
+        else [(f"{name}: {part}", entry) for part, entry in value.items()]
+    )

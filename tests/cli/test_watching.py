@@ -1,0 +1,234 @@
+"""What is told of a run while it works and when it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import pytest
+
+from discorank.cli import console, watching
+from discorank.cli.console import Progress
+from discorank.cli.main import main
+from discorank.cli.watching import Row, Watch, amounts_line, rates, rows_of, starving, time_table
+from discorank.metrics.execution.meter import Metered
+from discorank.rerank.engines.local import LocalEngine
+from discorank.rerank.engines.status import Status, WorkerStatus
+from discorank.rerank.mbr import MBRDecoder
+
+from ..support.lists import made_lists, write_lists
+
+Captured = pytest.CaptureFixture[str]
+WORK = Metered(10, 2, 4000, 250, {"prepare": 1.0, "compare": 4.0})
+
+
+def on_ray(busy_seconds: float, waited: float, workers: int = 2, seconds: float = 100.0) -> Status:
+    """Workers that are all the same."""
+    each = [
+        WorkerStatus(f"actor {i}", WORK, busy_seconds, seconds, True, 0)
+        for i in range(1, workers + 1)
+    ]
+    return Status(sum((worker.work for worker in each), Metered()), seconds, waited, tuple(each))
+
+
+def test_rates() -> None:
+    assert rates(Status()) == ""
+    assert rates(Status(WORK, 2.0)) == "125 pairs/s, 2.00k tokens/s"
+    assert rates(on_ray(90.0, 95.0)) == "5.00 pairs/s, 80.0 tokens/s, 2/2 actors 90% busy"
+
+
+def test_amounts() -> None:
+    assert amounts_line(Status(WORK, 2.0)) == (
+        "10 texts represented and 2 from the cache, 4,000 tokens (2,000/s), 250 pairs (125/s) in 2.0 s"
+    )
+    assert amounts_line(on_ray(90.0, 95.0)).endswith(
+        " in 100.0 s; 2 of 2 actors alive, 0 died, 90% busy"
+    )
+
+
+def test_the_table_of_one_process() -> None:
+    own = Metered(seconds={"read": 0.5, "write": 1.5})
+    assert time_table(rows_of(Status(WORK, 10.0), own)) == [
+        ["seconds", "read", "prepare", "compare", "write", "rest", "all"],
+        ["this process", "0.5", "1.0", "4.0", "1.5", "3.0", "10.0"],
+    ]
+
+
+def test_the_table_of_workers() -> None:
+    own = Metered(seconds={"read": 0.5, "write": 1.5})
+    assert time_table(rows_of(on_ray(6.0, 7.0, seconds=10.0), own)) == [
+        ["seconds", "read", "prepare", "compare", "write", "wait", "rest", "all", "busy"],
+        ["driver", "0.5", "", "", "1.5", "7.0", "1.0", "10.0", "30%"],
+        ["actor 1", "", "1.0", "4.0", "", "", "1.0", "6.0", "60%"],
+        ["actor 2", "", "1.0", "4.0", "", "", "1.0", "6.0", "60%"],
+        ["2 actors", "", "2.0", "8.0", "", "", "2.0", "12.0", "60%"],
+    ]
+
+
+def test_of_many_workers_the_idlest_are_shown() -> None:
+    status = on_ray(50.0, 60.0, workers=40)
+    workers = list(status.workers)
+    workers[30] = workers[30]._replace(busy_seconds=1.0)
+    rows = rows_of(Status(status.work, 100.0, 60.0, tuple(workers)), Metered())
+    assert len(rows) == 2 + watching.WORKERS_SHOWN
+    assert [row.name for row in rows if row.busy == 0.01] == ["actor 31"]
+    assert rows[-1].name == "40 actors"
+    assert rows[1] == Row.of(workers[0])
+
+
+@pytest.mark.parametrize(
+    ("status", "own", "found"),
+    [
+        (Status(WORK, 100.0), {}, None),  # no workers
+        (on_ray(80.0, 90.0), {}, None),  # busy
+        (on_ray(1.0, 1.0, seconds=20.0), {}, None),  # too early
+        (on_ray(30.0, 90.0), {"read": 8.0}, "30% of their time: too few lists were ready at once"),
+        (
+            on_ray(30.0, 20.0),
+            {"read": 70.0},
+            "the input came too slowly, 70 of 100 s went into reading it",
+        ),
+        (on_ray(30.0, 20.0), {"read": 7.0}, "the driver was at work 80 of 100 s"),
+    ],
+)
+def test_starving(status: Status, own: dict[str, float], found: str | None) -> None:
+    told = starving(status, Metered(seconds=own))
+    assert (told is None) if found is None else (told is not None and found in told)
+
+
+class Idle(LocalEngine):
+    """An engine whose workers wait for lists."""
+
+    def status(self) -> Status:
+        return on_ray(30.0, 90.0)
+
+
+def test_a_warning_comes_once(capsys: Captured) -> None:
+    watch = Watch(Idle(), quiet=False)
+    for _ in range(3):
+        assert "30% busy" in watch.note()
+    watch.close()
+    err = capsys.readouterr().err
+    assert err.count("warning: the actors were at work 30%") == 1
+    assert "actor 2" in err
+    Watch(Idle(), quiet=True).close()
+    assert capsys.readouterr().err == ""
+
+
+class Screen(io.StringIO):
+    """stderr, as a terminal or not."""
+
+    def __init__(self, terminal: bool) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+class Three:
+    """Something watched that has read ahead."""
+
+    read = 40
+    seconds = 20.0
+
+    def note(self) -> str:
+        return "7 pairs/s"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_on_a_terminal_and_in_a_log(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Screen(terminal)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(console, "LOG_SECONDS", 0.05)
+    monkeypatch.setattr(console, "TERMINAL_SECONDS", 0.05)
+    with Progress("lists", lambda: 0.5, False, Three()) as progress:
+        sleep(0.55)
+        for done in range(1, 21):
+            progress(done, errors=done // 10)
+            sleep(0.01)
+    found = screen.getvalue()
+    lines = [line.strip() for line in found.replace("\r", "\n").split("\n") if line.strip()]
+    assert ("\r" in found) == terminal
+    assert any("/80" in line for line in lines[:-1])  # 40 read of half the input
+    assert all("[00:2" in line for line in lines)
+    assert all("7 pairs/s" in line for line in lines)
+    assert "20/20" in lines[-1]
+    assert lines[-1].endswith("7 pairs/s, 2 errors]")
+    assert "errors" not in lines[0]
+    assert len(lines) > 2
+
+
+def test_a_short_run_says_one_line(tmp_path: Path, capsys: Captured) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(5))
+    assert main(["decode", str(source), "-u", "chrf", "-o", str(tmp_path / "out")]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "5 lists decided" in line
+
+
+def test_a_longer_run_says_where_the_time_went(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "TABLE_SECONDS", 0.0)
+    source = write_lists(tmp_path / "in.jsonl", made_lists(5))
+    assert main(["decode", str(source), "-u", "chrf", "-o", str(tmp_path / "out")]) == 0
+    _, amounts, head, process = capsys.readouterr().err.splitlines()
+    assert "texts represented" in amounts
+    assert head.split() == [
+        "seconds",
+        "read",
+        "prepare",
+        "represent",
+        "compare",
+        "choose",
+        "write",
+        "rest",
+        "all",
+    ]
+    assert process.startswith("this process ")
+
+
+def timings(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(f"{out}.run.json").read_text())["timings"]
+    return found
+
+
+def decode(source: Path, out: Path, *more: str) -> int:
+    return main(["decode", str(source), "-u", "ter", "-o", str(out), "--quiet", *more])
+
+
+def test_the_run_file_adds_sessions_up(tmp_path: Path) -> None:
+    lists = list(made_lists(30))
+    out, engine = tmp_path / "out", LocalEngine()
+    list(MBRDecoder(utility="ter").decode(lists, engine))
+    assert decode(write_lists(tmp_path / "in.jsonl", lists[:20]), out) == 0
+    first = timings(out)
+    assert list(first["stages"]) == ["prepare", "represent", "compare", "choose", "read", "write"]
+    assert 0 < first["pairs"] < engine.status().work.pairs
+    assert decode(write_lists(tmp_path / "in.jsonl", lists), out) == 0
+    second = timings(out)
+    assert second["pairs"] == engine.status().work.pairs
+    assert second["seconds"] > first["seconds"]
+    assert all(second["stages"][stage] >= seconds for stage, seconds in first["stages"].items())
+    assert second["stages"]["compare"] <= second["seconds"]
+
+
+def test_a_run_file_without_amounts_is_resumed(tmp_path: Path, capsys: Captured) -> None:
+    lists = list(made_lists(30))
+    out = tmp_path / "out"
+    run_file = Path(f"{out}.run.json")
+    assert decode(write_lists(tmp_path / "in.jsonl", lists[:20]), out) == 0
+    row = json.loads(run_file.read_text())
+    run_file.write_text(json.dumps(row | {"timings": {"seconds": 5.0}}))
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    assert decode(source, out) == 0
+    assert timings(out)["seconds"] > 5
+    run_file.write_text(json.dumps(row | {"timings": {"seconds": 5.0, "stages": ["prepare"]}}))
+    assert decode(source, out) == 4
+    assert "cannot be read" in capsys.readouterr().err

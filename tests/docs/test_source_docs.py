@@ -1,0 +1,211 @@
+"""What the documentation says of fairseq, servers and other lists is what happens."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank.cli.main import main
+
+from ..support.fairseq_hub import Hub
+from ..support.serving import Reply, Seen, serving
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+TINY = str(GOLDEN / "docmetrics" / "models" / "tiny-xlmr")
+
+
+def blocks(path: str, language: str) -> list[str]:
+    text = (ROOT / "docs" / path).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def commands(path: str) -> list[list[str]]:
+    """The lines of the documentation that call discorank, as words."""
+    lines = [
+        line for block in blocks(path, "sh") for line in block.replace("\\\n", " ").splitlines()
+    ]
+    return [words[1:] for words in map(shlex.split, lines) if words[0] == "discorank"]
+
+
+def rows(path: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
+
+
+def with_tiny_model(words: list[str]) -> list[str]:
+    """A command whose metric with a model runs with a tiny one."""
+    if "doc-comet" in words:
+        models = GOLDEN / "docmetrics" / "models"
+        where = {
+            "models/wmt22-comet-da": str(models / "tiny-comet-ref"),
+            "models/xlm-roberta-large": TINY,
+        }
+        return [where.get(word, word) for word in words]
+    changed = {"doc-bertscore": f'doc-bertscore(model="{TINY}",layer=2)'}
+    return [changed.get(word, word) for word in words]
+
+
+def test_a_fairseq_log_decodes_as_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "generate.out").write_bytes(
+        (GOLDEN / "fairseq" / "generate.nbest.txt").read_bytes()
+    )
+    (tmp_path / "docids.txt").write_text("".join(f"d{i // 4}\n" for i in range(12)))
+    (tmp_path / "test.en").write_text("".join(f"source {i}\n" for i in range(12)))
+    found = commands("fairseq.md")
+    assert [words[0] for words in found] == ["decode", "convert", "decode"]
+    for words in found:
+        assert main([*with_tiny_model(words), "--quiet"]) == 0
+    assert (
+        len(rows("chosen.jsonl")) == len(rows("lists.jsonl")) == len(rows("in-context.jsonl")) == 12
+    )
+    about = json.loads(Path("in-context.jsonl.run.json").read_text())
+    assert about["settings"]["strategy"] == "sequential"
+
+
+def test_the_hub_interface_works_as_described(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from discorank.integrations.fairseq import hub
+
+    monkeypatch.setattr(hub, "load", lambda *given, **options: Hub())
+    (code,) = blocks("fairseq.md", "python")
+    exec(code, {})
+    assert sorted(capsys.readouterr().out) == sorted("the dog finds your cat .\n")
+
+
+def test_other_lists_decode_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = [["ein Hund", "der Hund"], ["eine Katze", "die Katze"]]
+    pairs = [(i, text) for i, both in enumerate(texts) for text in both]
+    (tmp_path / "nbest.moses").write_text(
+        "".join(f"{i} ||| {text} ||| LM0= -1 ||| -2\n" for i, text in pairs)
+    )
+    (tmp_path / "nbest.marian").write_text(
+        "".join(f"{i} ||| {text} ||| F0= -1 ||| -2\n" for i, text in pairs)
+    )
+    (tmp_path / "nbest.sockeye").write_text(
+        "".join(
+            json.dumps(
+                {
+                    "sentence_id": i,
+                    "translation": "",
+                    "score": 1,
+                    "translations": both,
+                    "scores": [1, 2],
+                }
+            )
+            + "\n"
+            for i, both in enumerate(texts)
+        )
+    )
+    (tmp_path / "samples.txt").write_text("".join(f"{text}\n" for _, text in pairs))
+    (tmp_path / "src.txt").write_text("a dog\na cat\n")
+    (tmp_path / "docids.txt").write_text("d\nd\n")
+    found = commands("other-lists.md")
+    assert len(found) == 7
+    for words in found:
+        assert main([*with_tiny_model(words), "--quiet"]) == 0
+        assert [row["id"] for row in rows(words[words.index("-o") + 1])] == ["0", "1"]
+
+
+def translated(seen: Seen, number: int) -> Reply:
+    """Translations, one of them odd, with log-probabilities where they are asked for."""
+    texts = ["The dog sleeps.", "The dog is sleeping.", "Dog!", "The dog sleeps."] * 2
+    logprobs = {"content": [{"logprob": -0.5}]} if "logprobs" in seen.body else None
+    choices = [{"text": text, "message": {"content": text}, "logprobs": logprobs} for text in texts]
+    return Reply({"choices": choices[: seen.body["n"]]})
+
+
+def test_server_samples_decode_with_a_combination_as_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    train_combination(tmp_path)
+    first, second = blocks("servers.md", "python")
+    with serving(translated) as server:
+        code = (first + second).replace("http://localhost:8000/v1", server.url)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
+        assert done.stderr == ""
+        assert done.stdout.splitlines() == ["The dog sleeps."] * 2
+        assert [seen.path for seen in server.seen] == ["/v1/chat/completions"] * 2 + [
+            "/v1/completions"
+        ] * 2
+    lists = rows("lists.jsonl")
+    assert [(row["id"], row["document"], row["position"]) for row in lists] == [
+        ("talk:0", "talk", 0),
+        ("talk:1", "talk", 1),
+    ]
+    assert lists[0]["candidates"][0] == {"text": "The dog sleeps.", "logprob": -0.5}
+    words, _ = commands("servers.md")
+    capsys.readouterr()
+    assert main([*words, "--quiet"]) == 0
+    assert [row["text"] for row in rows("chosen.jsonl")] == ["The dog sleeps."] * 2
+
+
+def test_a_server_is_drawn_from_on_the_command_line_as_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inputs = [{"id": str(i), "source": f"Satz {i}"} for i in range(12)]
+    (tmp_path / "inputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in inputs))
+    _, words = commands("servers.md")
+
+    def dying(seen: Seen, number: int) -> Reply:
+        return (
+            Reply({"detail": "gone"}, 404)
+            if seen.body["prompt"].endswith("Satz 7")
+            else translated(seen, number)
+        )
+
+    def told(url: str) -> list[str]:
+        return [url if word.startswith("http") else word for word in words]
+
+    with serving(dying) as server:
+        assert main([*told(server.url), "--quiet"]) != 0
+    assert "gone" in capsys.readouterr().err
+    before = Path("drawn.jsonl").read_bytes()
+    assert [row["id"] for row in rows("drawn.jsonl")] == [str(i) for i in range(7)]
+    with serving(translated) as server:
+        assert main([*told(server.url), "--quiet"]) == 0
+        asked = sorted(seen.body["prompt"] for seen in server.seen)
+        assert asked == sorted(f"German: Satz {i}" for i in range(7, 12))
+        assert {(seen.body["temperature"], seen.body["top_p"]) for seen in server.seen} == {
+            (1.0, 1.0)
+        }
+        whole = ["whole.jsonl" if word == "drawn.jsonl" else word for word in told(server.url)]
+        assert main([*whole, "--quiet"]) == 0
+    assert Path("drawn.jsonl").read_bytes().startswith(before)
+    assert Path("drawn.jsonl").read_bytes() == Path("whole.jsonl").read_bytes()
+
+
+def train_combination(folder: Path) -> None:
+    """Weights of two metrics, from preferences for the text that is nearer to the reference."""
+    reference = "the quick brown fox jumps over the lazy dog"
+    systems = [
+        {
+            "id": f"d{i}",
+            "references": {"r": [f"{reference} {i}"]},
+            "systems": {
+                "A": [f"{reference} {i}"],
+                "B": [f"the fox jumps {i}"],
+                "C": ["nothing of it"],
+            },
+            "human": {"quality": {"A": 3.0, "B": 2.0, "C": 1.0}},
+        }
+        for i in range(8)
+    ]
+    (folder / "systems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in systems))
+    command = "train combination systems.jsonl --from systems --prefer quality -m chrf rouge-l -o tuned.json --quiet"
+    assert main(command.split()) == 0

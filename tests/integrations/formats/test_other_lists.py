@@ -1,0 +1,267 @@
+"""Lists of Marian and Sockeye, and sources and documents that stand beside a list file line by line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank.cli.main import main
+from discorank.integrations.files.entries import Entry
+from discorank.integrations.formats.open_lists import open_lists
+from discorank.metrics.errors import InputError
+from discorank.rerank.lists import CandidateList
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def entries(path: Path, form: str, **options: Any) -> list[Entry]:
+    with open_lists(path, form, **options) as lists:
+        return list(lists)
+
+
+def good(path: Path, form: str, **options: Any) -> list[CandidateList]:
+    found = entries(path, form, **options)
+    assert [str(entry.error) for entry in found if entry.error] == []
+    return [entry.record for entry in found if entry.record is not None]
+
+
+def test_marian_lists_have_log_probabilities(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "m",
+        "0 ||| ein Text ||| F0= -3.25 ||| -0.8\n0 |||  ||| F0=-1.5e0 ||| -1\n"
+        "1 ||| b ||| 0-0 1-1 ||| WordScores= -0.5 -1 ||| F0= -1.5 ||| -0.5\n"
+        "1 ||| c ||| WordCounts=3,2 ||| 0.5,0.5 1,0 ||| F0= -2 ||| -0.5\n"
+        "2 ||| d |||  ||| F0= -2 F1= -3 ||| -0.5\n",
+    )
+    zero, one, two = good(path, "marian")
+    assert [(c.text, c.logprob, c.fields) for c in zero.candidates] == [
+        ("ein Text", -3.25, {"score": -0.8}),
+        ("", -1.5, {"score": -1.0}),
+    ]
+    assert one.candidates[0].fields == {
+        "score": -0.5,
+        "alignment": "0-0 1-1",
+        "WordScores": [-0.5, -1.0],
+    }
+    assert one.candidates[1].fields == {
+        "score": -0.5,
+        "WordCounts": [3.0, 2.0],
+        "alignment": "0.5,0.5 1,0",
+    }
+    assert (two.candidates[0].logprob, two.candidates[0].fields) == (
+        None,
+        {"score": -0.5, "F0": -2.0, "F1": -3.0, "alignment": ""},
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "1 ||| t ||| F0= -1",
+            r"m:2: 3 columns, expected id \|\|\| text \|\|\| F0= logprob \|\|\| score",
+        ),
+        (
+            "1 ||| a ||| b ||| F0= -1 ||| -1",
+            r"a column 'b' between text and features\. Is there \|\|\| in the text",
+        ),
+        (
+            "1 ||| t ||| LM0= -1 ||| -1",
+            "F0: found 'LM0= -1', expected F0= and a number. Is it from Marian",
+        ),
+        ("1 ||| t ||| F0= -1 -2 ||| -1", "F0: found 'F0= -1 -2'"),
+        ("1 ||| t ||| F0= x ||| -1", "F0: found 'x', expected a finite number"),
+        ("1 ||| t ||| F0= -1 score= 2 ||| -1", "score: a feature of this name beside the column"),
+        ("1 ||| t ||| 0-0 ||| 1-1 ||| F0= -1 ||| -1", "alignment: a second column of alignment"),
+        ("1 ||| t ||| F0= -1 ||| nan", "score: found 'nan'"),
+    ],
+)
+def test_a_bad_line_spoils_the_marian_list_of_its_id(
+    tmp_path: Path, line: str, message: str
+) -> None:
+    fine = "{} ||| t ||| F0= -1 ||| -1\n"
+    found = entries(write(tmp_path, "m", fine.format(0) + line + "\n" + fine.format(2)), "marian")
+    assert [entry.error is None for entry in found] == [True, False, True]
+    with pytest.raises(InputError, match=message):
+        raise found[1].error or AssertionError
+
+
+def test_what_is_no_marian_list_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no \|\|\| in .*Is it a Marian n-best list"):
+        entries(write(tmp_path, "m", "plain\n"), "marian")
+
+
+def rows(*values: Any) -> str:
+    return "".join(json.dumps(value) + "\n" for value in values)
+
+
+def test_sockeye_lines_become_lists(tmp_path: Path) -> None:
+    nbest = {
+        "sentence_id": 1,
+        "translation": "a",
+        "score": 0.5,
+        "translations": ["a", "b"],
+        "scores": [[0.5], [1.5, 2]],
+    }
+    one, two, three = good(
+        write(
+            tmp_path,
+            "s",
+            rows(
+                {
+                    **nbest,
+                    "text": "quelle",
+                    "document": "d",
+                    "position": 4,
+                    "alignments": [[[0, 0]], []],
+                    "domain": "x",
+                },
+                {"sentence_id": "z", "translation": "only", "score": 2},
+                {"sentence_id": 3, "translation": "", "score": float("-inf")},
+            ),
+        ),
+        "sockeye",
+    )
+    assert (one.id, one.source, one.document, one.position, one.extra) == (
+        "1",
+        "quelle",
+        "d",
+        4,
+        {"domain": "x"},
+    )
+    assert [(c.text, c.logprob, c.fields) for c in one.candidates] == [
+        ("a", None, {"score": 0.5, "alignment": [[0, 0]]}),
+        ("b", None, {"score": 1.5, "alignment": [], "factor_scores": [2]}),
+    ]
+    assert (two.id, two.candidates[0].text, two.candidates[0].fields) == ("z", "only", {"score": 2})
+    assert (three.candidates[0].text, three.candidates[0].fields) == ("", {})
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"translation": "a"},
+            r"s:2: sentence_id: found None, expected a number or a text\. Run sockeye-translate with",
+        ),
+        ({"sentence_id": True}, "sentence_id: found True"),
+        ({"sentence_id": 1}, "translations: no translations"),
+        ({"sentence_id": 1, "translations": ["a"]}, "scores: found None, expected an array"),
+        (
+            {"sentence_id": 1, "translations": ["a"], "scores": [1, 2]},
+            "score: 2 values for 1 translations",
+        ),
+        (
+            {"sentence_id": 1, "translations": ["a"], "scores": ["x"]},
+            "scores: found 'x', expected a number",
+        ),
+        (
+            {"sentence_id": 1, "translations": [3], "scores": [1]},
+            r"candidates\[0\]\.text: found a number",
+        ),
+        ({"sentence_id": 1, "translations": [], "scores": []}, "no candidates"),
+        (
+            {"sentence_id": 1, "translation": "a", "score": 1, "id": "x"},
+            "id: is a key of candidate lists",
+        ),
+        (
+            {"sentence_id": 1, "translation": "a", "score": 1, "utility": 1},
+            "utility: is a key that decoding writes",
+        ),
+    ],
+)
+def test_a_bad_sockeye_line_is_an_error_entry(tmp_path: Path, row: Any, message: str) -> None:
+    fine = {"sentence_id": 0, "translation": "a", "score": 1}
+    found = entries(write(tmp_path, "s", rows(fine, row, {**fine, "sentence_id": 2})), "sockeye")
+    assert [entry.error is None for entry in found] == [True, False, True]
+    with pytest.raises(InputError, match=message):
+        raise found[1].error or AssertionError
+
+
+# sources and documents by line
+
+MOSES = "".join(f"{i} ||| {i}{c} ||| ||| 1\n" for i in (0, 1, 3) for c in "ab")
+
+
+def test_sources_and_documents_go_by_the_number_of_the_line(tmp_path: Path) -> None:
+    moses = write(tmp_path, "m", MOSES)
+    sources = write(tmp_path, "src", "s0\ns1\ns2\ns3\n")
+    documents = write(tmp_path, "doc", "A\nA\nA\nA\n")
+    found = good(moses, "moses", sources=sources, documents=documents)
+    assert [(r.source, r.document, r.position) for r in found] == [
+        ("s0", "A", 0),
+        ("s1", "A", 1),
+        ("s3", "A", 3),
+    ]
+    (entry, *_) = entries(moses, "moses", sources=sources, documents=documents)
+    assert entry.raw == b"0 ||| 0a ||| ||| 1\n0 ||| 0b ||| ||| 1\ns0\nA\n"
+    flat = write(tmp_path, "f", "a\nb\nc\nd\n")
+    (one, two) = good(flat, "flat", num_candidates=2, documents=write(tmp_path, "doc2", "A\nB\n"))
+    assert (one.document, two.document, two.position) == ("A", "B", 1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("A\nA\nA\n", r"doc: no line for the list 3 of .*m\. Is it the right file"),
+        (
+            "A\nA\nA\nA\nA\n",
+            r"doc: more lines than .*m has lists, the last of which is 3\. Is a file cut off",
+        ),
+    ],
+)
+def test_a_file_of_documents_that_does_not_fit_is_refused(
+    tmp_path: Path, lines: str, message: str
+) -> None:
+    moses = write(tmp_path, "m", MOSES)
+    with pytest.raises(InputError, match=message):
+        entries(moses, "moses", documents=write(tmp_path, "doc", lines))
+
+
+def test_lists_that_no_line_belongs_to_are_error_entries(tmp_path: Path) -> None:
+    lists = "".join(f"{name} ||| t ||| \n" for name in ("0", "x", "2", "1", "3"))
+    documents = write(tmp_path, "doc", "A\nA\nA\n \n")
+    found = entries(write(tmp_path, "m", lists), "moses", documents=documents)
+    messages = [str(entry.error) for entry in found if entry.error]
+    assert [entry.error is None for entry in found] == [True, False, True, False, False]
+    assert "m:2: id: 'x' is no line number" in messages[0]
+    assert "m:4: id: 1 after 2, expected a larger one. Sort the lists by id" in messages[1]
+    assert "m:5: document: an empty line" in messages[2]
+
+
+def test_documents_are_no_option_of_json_lines_and_standard_input_is_one_file(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(InputError, match="documents: not an option of the format 'jsonl'"):
+        open_lists(write(tmp_path, "j", "{}"), documents="doc")
+    with pytest.raises(InputError, match="standard input twice"):
+        open_lists("-", "moses", documents="-")
+
+
+def test_the_documents_are_not_written_over(tmp_path: Path) -> None:
+    moses, documents = write(tmp_path, "m", MOSES), write(tmp_path, "doc", "A\nA\nA\nA\n")
+    for command in (["convert"], ["decode", "-u", "chrf"]):
+        assert (
+            main(
+                [
+                    *command,
+                    str(moses),
+                    "--from",
+                    "moses",
+                    "--documents",
+                    str(documents),
+                    "-o",
+                    str(documents),
+                ]
+            )
+            == 2
+        )
+    assert documents.read_text() == "A\nA\nA\nA\n"

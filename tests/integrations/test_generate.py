@@ -1,0 +1,568 @@
+"""Runs of generators: inputs, templates, documents in turns, resume after any interruption, the command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as bounded
+from hypothesis import strategies as st
+
+from discorank.cli.main import main
+from discorank.integrations.files.line_source import LineSource
+from discorank.integrations.generation.document_turns import Turn, Turns
+from discorank.integrations.generation.generation_run import run_generation
+from discorank.integrations.generation.generator import Generated, Prompt
+from discorank.integrations.generation.prompts import read_prompts
+from discorank.integrations.generation.template import Template
+from discorank.metrics.errors import DiscorankError, InputError, ResourceError, ResumeError
+from discorank.metrics.text.texts import Context
+from discorank.rerank.engines.local import LocalEngine
+from discorank.rerank.lists import Candidate
+from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.runs.run import StoppedByErrorsError
+
+from ..support.contextual import Echo
+from ..support.tiny_generators import TEXTS, model_of, tokenizer_of
+
+Captured = pytest.CaptureFixture[str]
+IN_CONTEXT = "{source_context} | {target_context} | {source}"
+
+
+class Scribe:
+    """Makes candidates of a prompt's words, and remembers every prompt; fails at "poison", stops at the n-th call."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        self.prompts: list[Prompt] = []
+        self.stop_after = stop_after
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        return {"generator": "scribe"}
+
+    @property
+    def prompts_at_once(self) -> int:
+        return 1
+
+    def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
+        for prompt in prompts:
+            if self.stop_after is not None and len(self.prompts) >= self.stop_after:
+                raise KeyboardInterrupt
+            self.prompts.append(prompt)
+            draw = random.Random(prompt.text)
+            if "poison" in prompt.text.split("|")[-1]:
+                yield InputError("found poison", where="text", fix="Leave it out")
+            else:
+                words = prompt.text.replace("|", " ").split()
+                yield prompt.with_candidates(
+                    [Candidate(" ".join(draw.choices(words, k=3))) for _ in range(4)]
+                )
+
+
+def inputs(documents: int = 3, sentences: int = 5) -> list[dict[str, Any]]:
+    draw = random.Random(0)
+    words = ["the", "a", "dog", "cat", "house", "runs", "sees", "red", "old"]
+    return [
+        {
+            "id": f"{d}:{i}",
+            "document": f"d{d}",
+            "position": i,
+            "source": " ".join(draw.choices(words, k=4)),
+            "n": i,
+        }
+        for d in range(documents)
+        for i in range(sentences)
+    ]
+
+
+def written(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def in_turns(scribe: Scribe, utility: Any = None) -> Turns:
+    decider = MBRDecoder(utility=utility or "chrf")
+    return Turns(scribe, Template(IN_CONTEXT), Template("| | {source}"), 2, decider, LocalEngine())
+
+
+def plain(scribe: Scribe) -> Turns:
+    return Turns(scribe, Template("{source}"))
+
+
+def run(turns: Turns, source: Path, out: Path, max_errors: int = 0) -> Mapping[str, int]:
+    with contextlib.closing(LineSource(source)) as lines:
+        return run_generation(turns, read_prompts(lines), str(source), out, max_errors)
+
+
+def one_by_one(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What turns must come to: sentence after sentence, with nothing read ahead."""
+    found: list[dict[str, Any]] = []
+    before: list[tuple[str, str]] = []
+    for i, row in enumerate(given):
+        if not i or given[i - 1]["document"] != row["document"]:
+            before = []
+        context = before[-2:]
+        text = f"{' '.join(s for s, _ in context)} | {' '.join(t for _, t in context)} | {row['source']}"
+        (made,) = Scribe().generate(
+            [Prompt(row["id"], text if context else f"| | {row['source']}")]
+        )
+        assert not isinstance(made, DiscorankError)
+        (ranking,) = MBRDecoder(utility="chrf").decode([made])
+        found.append(
+            {**row, "candidates": [str(c.text) for c in made.candidates], "chosen": ranking.index}
+        )
+        before.append((row["source"], str(ranking.text)))
+    return found
+
+
+def test_documents_take_turns(tmp_path: Path) -> None:
+    source, scribe = written(tmp_path / "in.jsonl", inputs()), Scribe()
+    counts = run(in_turns(scribe), source, tmp_path / "out.jsonl")
+    assert counts["rows"] == 15
+    assert rows(tmp_path / "out.jsonl") == one_by_one(inputs())
+    assert [prompt.id for prompt in scribe.prompts[:4]] == [
+        "0:0",
+        "1:0",
+        "0:1",
+        "1:1",
+    ]  # of a block of 8
+
+
+def test_decoding_what_was_generated_in_turns_chooses_the_same(tmp_path: Path) -> None:
+    source, out = written(tmp_path / "in.jsonl", inputs()), tmp_path / "out.jsonl"
+    run(in_turns(Scribe(), Echo()), source, out)
+    decoded = MBRDecoder(utility=Echo()).decode(rows(out))
+    assert [ranking.index for ranking in decoded] == [row["chosen"] for row in rows(out)]
+
+
+def test_sources_alone_are_read_ahead(tmp_path: Path) -> None:
+    scribe = Scribe()
+    turns = Turns(scribe, Template("{source_context} | {source}"), None, 1)
+    found = list(turns.outcomes([Prompt(str(i), f"s{i}", f"s{i}", "d", i) for i in range(4)]))
+    assert [prompt.text for prompt in scribe.prompts] == [" | s0", "s0 | s1", "s1 | s2", "s2 | s3"]
+    assert all(isinstance(one, Turn) for one in found)
+
+
+@pytest.mark.parametrize("make", [plain, in_turns])
+@bounded(max_examples=15, deadline=None, database=None)
+@given(
+    st.lists(st.integers(0, 12), max_size=4),
+    st.sets(st.integers(0, 27), max_size=6),
+    st.integers(0, 27),
+)
+def test_a_run_stopped_anywhere_goes_on(
+    make: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+    stops: list[int],
+    gone: set[int],
+    poisoned: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    given = [row for i, row in enumerate(inputs(documents=4, sentences=7)) if i not in gone]
+    given[poisoned % len(given)]["source"] = "poison"
+    source = written(folder / "in.jsonl", given)
+    run(make(Scribe()), source, folder / "whole.jsonl", max_errors=1)
+    out = folder / "out.jsonl"
+    finished: set[str] = set()
+    for stop in (*stops, None):
+        scribe = Scribe(stop)
+        with contextlib.suppress(KeyboardInterrupt):
+            run(make(scribe), source, out, max_errors=1)
+        assert not {prompt.id for prompt in scribe.prompts} & finished
+        finished = {row["id"] for row in rows(out)}
+    assert out.read_bytes() == (folder / "whole.jsonl").read_bytes()
+    assert json.loads(Path(f"{out}.run.json").read_text())["complete"]
+
+
+def test_every_block_is_saved_before_the_next(tmp_path: Path) -> None:
+    source, out = written(tmp_path / "in.jsonl", inputs(1, 5)), tmp_path / "out.jsonl"
+    saved = []
+
+    class Watching(Scribe):
+        """Reads the run file whenever it is called."""
+
+        def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
+            saved.append(json.loads(Path(f"{out}.run.json").read_text())["input"]["entries"])
+            yield from super().generate(prompts)
+
+    run(plain(Watching()), source, out)
+    assert saved == [0, 1, 2, 3, 4]
+
+
+class Dying(Scribe):
+    """Wants many prompts at once, and raises at the n-th."""
+
+    def __init__(self, dies_after: int, error: BaseException) -> None:
+        super().__init__()
+        self.dies_after, self.error = dies_after, error
+
+    @property
+    def prompts_at_once(self) -> int:
+        return 100
+
+    def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
+        for made in super().generate(prompts):
+            if len(self.prompts) > self.dies_after:
+                raise self.error
+            yield made
+
+
+@pytest.mark.parametrize(
+    "error", [ResourceError("cannot be reached", where="server"), KeyboardInterrupt()]
+)
+@pytest.mark.parametrize(("make", "kept"), [(plain, 7), (in_turns, 3)])
+def test_what_was_finished_before_an_error_is_written(
+    make: Any, kept: int, error: BaseException, tmp_path: Path
+) -> None:
+    source, out = written(tmp_path / "in.jsonl", inputs(3, 5)), tmp_path / "out.jsonl"
+    with pytest.raises(type(error)):
+        run(
+            make(Dying(7, error)), source, out
+        )  # in turns: sentences 0 and 1 of all documents, 2 of the first
+    assert [row["id"] for row in rows(out)] == [row["id"] for row in inputs(3, 5)[:kept]]
+    run(make(Dying(99, error)), source, out)
+    run(make(Scribe()), source, tmp_path / "whole.jsonl")
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_every_list_is_saved_before_the_next_is_waited_for(tmp_path: Path) -> None:
+    source, out = written(tmp_path / "in.jsonl", inputs(1, 5)), tmp_path / "out.jsonl"
+    saved = []
+
+    class Watching(Scribe):
+        """Reads the outputs whenever the next list is wanted of it."""
+
+        @property
+        def prompts_at_once(self) -> int:
+            return 100
+
+        def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
+            for made in super().generate(prompts):
+                run_file = json.loads(Path(f"{out}.run.json").read_text())
+                saved.append((run_file["input"]["entries"], len(rows(out)) if out.exists() else 0))
+                yield made
+
+    run(plain(Watching()), source, out)
+    assert saved == [(i, i) for i in range(5)]
+
+
+def test_a_finished_run_generates_nothing_again(tmp_path: Path) -> None:
+    source, out = written(tmp_path / "in.jsonl", inputs()), tmp_path / "out.jsonl"
+    run(plain(Scribe()), source, out)
+    before, again = out.read_bytes(), Scribe()
+    run(plain(again), source, out)
+    assert (out.read_bytes(), again.prompts) == (before, [])
+    with pytest.raises(ResumeError, match="prompt was"):
+        run(Turns(Scribe(), Template("Say: {source}")), source, out)
+    with pytest.raises(ResumeError, match="differ from those"):
+        run(plain(Scribe()), written(source, reversed(inputs())), out)
+
+
+def test_errors_are_records_and_cut_the_context(tmp_path: Path) -> None:
+    given = inputs(documents=1, sentences=5)
+    given[1]["source"] = "poison"
+    source, out = written(tmp_path / "in.jsonl", given), tmp_path / "out.jsonl"
+    with pytest.raises(StoppedByErrorsError, match=r"in\.jsonl:2"):
+        run(in_turns(Scribe()), source, out)
+    assert [row["id"] for row in rows(out)] == ["0:0"]
+    scribe = Scribe()
+    counts = run(in_turns(scribe), source, out, max_errors=1)
+    assert (counts["rows"], counts["errors"], counts["context-cut"]) == (4, 1, 1)
+    (error,) = rows(tmp_path / "out.jsonl.errors.jsonl")
+    assert (error["line"], error["id"], error["reason"]) == (2, "0:1", "found poison")
+    assert scribe.prompts[1].text == f"| | {given[2]['source']}"
+    assert [row.get("context_was_cut", False) for row in rows(out)] == [False, True, False, False]
+
+
+def test_a_line_that_is_no_input_is_an_error_record(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    good = [json.dumps(row) for row in inputs(1, 4)]
+    source.write_text(
+        "\n".join([good[0], '{"id": "x"}', good[2].replace("0:2", "0:0"), good[3], "", "{"])
+    )
+    out = tmp_path / "out.jsonl"
+    counts = run(in_turns(Scribe()), source, out, max_errors=9)
+    assert (counts["rows"], counts["errors"]) == (2, 4)
+    errors = rows(tmp_path / "out.jsonl.errors.jsonl")
+    assert [(e["line"], e["where"]) for e in errors] == [(2, "source"), (3, "id"), (5, ""), (6, "")]
+    assert rows(out)[1]["context_was_cut"]
+
+
+BAD_INPUTS = [
+    ({"id": "a", "source": "x", "candidates": ["y"]}, "candidates: there are candidates already"),
+    ({"id": "a", "source": "x", "chosen": 1}, "chosen: is a key that generating writes"),
+    ({"id": "a", "source": "x", "pseudo_references": ["y"]}, "pseudo_references: is a key"),
+    ({"id": "a", "source": ["x"]}, "source: found an array"),
+    ({"source": "x"}, "id: found nothing"),
+    (["x"], "expected an object"),
+]
+
+
+@pytest.mark.parametrize(("row", "message"), BAD_INPUTS)
+def test_bad_inputs_say_what_is_wrong(row: Any, message: str, tmp_path: Path) -> None:
+    (entry,) = read_prompts(written(tmp_path / "in.jsonl", [row]))
+    assert message in str(entry.error)
+
+
+def test_plain_text_is_numbered(tmp_path: Path) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text('one\r\n{"two"}\n\nfour\n\n')
+    entries = list(read_prompts(source, "text"))
+    found = [(e.id, e.record and e.record.source) for e in entries]
+    assert found == [("0", "one"), ("1", '{"two"}'), ("2", None), ("3", "four")]
+    with pytest.raises(InputError, match="unknown format 'txt'"):
+        read_prompts("nowhere", "txt")
+
+
+def test_an_id_that_was_there_before_is_told_in_the_words_of_inputs(tmp_path: Path) -> None:
+    source = written(tmp_path / "in.jsonl", [{"id": "a", "source": "x"}] * 2)
+    _, entry = read_prompts(source)
+    assert str(entry.error).endswith(
+        "id: 'a' was there before, expected a new id. Give every input its own id"
+    )
+
+
+def test_templates() -> None:
+    template = Template("{{{tone}}} {source_context}/{target_context}/{source}")
+    context = Context(("a", "b"), ("c", "d"))
+    assert template.filled("s", context, {"tone": "kind"}) == "{kind} a b/c d/s"
+    assert template.reads_context
+    with pytest.raises(InputError, match=r"expected a text for \{tone\}"):
+        template.filled("s", context, {"tone": 3})
+    for text in ("{source", "{source.__class__}", "{source!r}", "{source:>9}", "{}", "{0}", "}"):
+        with pytest.raises(InputError, match="prompt: "):
+            Template(text)
+
+
+MISFITS: list[tuple[dict[str, Any], str]] = [
+    (
+        {"template": Template("{source_context} {source}")},
+        "context: the prompt reads context, but none is kept",
+    ),
+    ({"context": 2}, "prompt: the prompt reads no context"),
+    ({"template": Template(IN_CONTEXT), "context": 2}, "utility: the prompt reads what was chosen"),
+    (
+        {"decider": MBRDecoder(utility="chrf"), "engine": LocalEngine()},
+        "does not read what was chosen",
+    ),
+    ({"first": Template("{target_context}"), "context": 0}, "first_prompt: reads context"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), MISFITS)
+def test_templates_and_deciders_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Turns(Scribe(), **{"template": Template("{source}"), **settings})
+
+
+def test_context_needs_documents(tmp_path: Path) -> None:
+    source = written(tmp_path / "in.jsonl", [{"id": "a", "source": "x"}])
+    with pytest.raises(StoppedByErrorsError, match="no document, but the prompt reads context"):
+        run(in_turns(Scribe()), source, tmp_path / "out.jsonl")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tiny models on disk."""
+    found = tmp_path_factory.mktemp("models")
+    for family in ("bart", "llama"):
+        model_of(family).save_pretrained(found / family)
+        tokenizer_of(family).save_pretrained(found / family)
+    return found
+
+
+def sentences(n: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": str(i),
+            "document": str(i // 5),
+            "position": i % 5,
+            "source": f"{TEXTS[i % 4]} {TEXTS[i % 3]}",
+        }
+        for i in range(n)
+    ]
+
+
+def command(folder: Path, source: Path, out: Path, *more: str) -> list[str]:
+    model = str(folder / "bart")
+    return [
+        "generate",
+        str(source),
+        "--generator",
+        model,
+        "-n",
+        "4",
+        "--max-new-tokens",
+        "8",
+        "-o",
+        str(out),
+        *more,
+    ]
+
+
+def test_the_command(folder: Path, tmp_path: Path, capsys: Captured) -> None:
+    source, out = written(tmp_path / "in.jsonl", sentences(6)), tmp_path / "out.jsonl"
+    assert main(command(folder, source, out, "--logprobs", "--num-references", "3")) == 0
+    assert "6 lists generated, 24 candidates" in capsys.readouterr().err
+    found = rows(out)
+    assert [row["source"] for row in found] == [row["source"] for row in sentences(6)]
+    assert all(len(row["candidates"]) == 4 and len(row["pseudo_references"]) == 3 for row in found)
+    assert all(candidate["logprob"] <= 0 for row in found for candidate in row["candidates"])
+    about = json.loads(Path(f"{out}.run.json").read_text())
+    assert about["seeds"] == {"generation": 0}
+    assert about["settings"]["model"].startswith("sha256:")
+    assert (
+        main(
+            [
+                "decode",
+                str(out),
+                "-u",
+                "chrf",
+                "--weights",
+                "logprob",
+                "-o",
+                f"{out}.chosen",
+                "--quiet",
+            ]
+        )
+        == 0
+    )
+    assert main(command(folder, source, out, "--logprobs", "--num-references", "2", "--quiet")) == 4
+    assert (
+        main(
+            command(
+                folder,
+                source,
+                out,
+                "--logprobs",
+                "--num-references",
+                "3",
+                "--sequences-at-once",
+                "3",
+            )
+        )
+        == 0
+    )
+
+
+def test_the_command_in_turns(folder: Path, tmp_path: Path) -> None:
+    source, out = written(tmp_path / "in.jsonl", sentences(10)), tmp_path / "out.jsonl"
+    more = [
+        "--context",
+        "1",
+        "--prompt",
+        "{target_context} {source}",
+        "-u",
+        "chrf",
+        "--weights",
+        "logprob",
+        "--quiet",
+    ]
+    given = [*command(folder, source, out, *more)]
+    given[given.index(str(folder / "bart"))] = str(folder / "llama")
+    assert main(given) == 0
+    decoded = tmp_path / "chosen.jsonl"
+    assert (
+        main(
+            [
+                "decode",
+                str(out),
+                "-u",
+                "chrf",
+                "--weights",
+                "logprob",
+                "-o",
+                str(decoded),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
+    assert [row["index"] for row in rows(decoded)] == [row["chosen"] for row in rows(out)]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--generator", "./nowhere"], "there is no such file or folder"),
+        (["--dtype", "int3"], "unknown dtype 'int3'"),
+        (["--sampling", "beam", "--temperature", "0.5"], "a beam has no temperature"),
+        (["--max-new-tokens", "100"], "max_new_tokens: found 100, the model has 64 positions"),
+        (["--prompt", "{target_context} {source}"], "the prompt reads context, but none is kept"),
+        (["-u", "chrf"], "the prompt does not read what was chosen"),
+        (["--backend", "abacus"], "backend"),
+        (["--model", "x"], "Name the model that generates with --generator"),
+        (["-o", "out.gz"], "Leave .gz off"),
+        (
+            ["--base-url", "http://localhost:1/v1"],
+            "--base-url: is no option of the backend huggingface",
+        ),
+        (["--system", "x"], "--system: is no option of the backend huggingface"),
+        (["--request", "{}"], "--request: is no option of the backend huggingface"),
+        (
+            ["--backend", "server", "--sequences-at-once", "3"],
+            "--sequences-at-once: is no option of the backend server",
+        ),
+        (["--weights", "logprob"], "--weights: has no effect where no utility chooses"),
+        (["--no-self-pair"], "--self-pair: has no effect where no utility chooses"),
+        (["--temperature", "1e-9"], "temperature"),
+    ],
+)
+def test_the_command_refuses(
+    more: list[str], message: str, folder: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    source = written(tmp_path / "in.jsonl", sentences(2))
+    assert main(command(folder, source, tmp_path / "out.jsonl", *more)) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_transformers_is_imported_before_a_fault_is_told_as_that_of_the_model(folder: Path) -> None:
+    code = f"""
+import sys
+from transformers import AutoConfig
+from discorank.integrations.huggingface.loading import load
+wanted = "transformers.models.auto.modeling_auto"
+AutoConfig.from_pretrained = lambda *given, **more: sys.exit(7 * (wanted in sys.modules))
+load({str(folder / "bart")!r})
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
+
+
+def test_a_killed_run_goes_on(folder: Path, tmp_path: Path) -> None:
+    source = written(tmp_path / "in.jsonl", sentences(300))
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    small = ["--sequences-at-once", "4", "--quiet"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "discorank", *command(folder, source, out, *small)]
+    )
+    assert main(command(folder, source, whole, *small)) == 0
+    deadline = time.monotonic() + 90
+    while not (out.exists() and out.stat().st_size):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    about = json.loads(Path(f"{out}.run.json").read_text())
+    assert not about["complete"]
+    assert about["input"]["entries"] < 300
+    assert main(command(folder, source, out, *small)) == 0
+    assert out.read_bytes() == whole.read_bytes()
+    decoded = tmp_path / "chosen.jsonl"
+    assert main(["decode", str(out), "-u", "chrf", "-o", str(decoded), "--quiet"]) == 0
+    assert len(rows(decoded)) == 300

@@ -1,0 +1,783 @@
+"""Candidates from servers: what is asked for, what is read, and every way in which a server may misbehave."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import traceback
+from contextlib import closing
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discorank.cli.main import main
+from discorank.cli.server_backend import server_generator
+from discorank.integrations import server as server_module
+from discorank.integrations.generation.generator import Generated, Generator, Prompt
+from discorank.integrations.server import (
+    Connection,
+    ServerGenerator,
+    ServerSettings,
+    client,
+    replies,
+)
+from discorank.integrations.server.client import UnusableError
+from discorank.metrics.errors import DiscorankError, InputError, ResourceError
+from discorank.rerank.lists import Candidate, CandidateList
+from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.reranker import Reranker
+
+from ..support.serving import Reply, Seen, Server, completion, echo, serving
+
+KEY = "sk-very-secret-0123456789"
+
+
+def generator(
+    server: Server | str, connection: dict[str, Any] | None = None, **settings: Any
+) -> ServerGenerator:
+    url = server if isinstance(server, str) else server.url
+    chosen = {
+        "backoff_seconds": 0.0,
+        "connections": 4,
+        "timeout_seconds": 20.0,
+        **(connection or {}),
+    }
+    return ServerGenerator(
+        ServerSettings(**{"model": "m", "num_candidates": 3, **settings}), Connection(url, **chosen)
+    )
+
+
+def prompts(*texts: str) -> list[Prompt]:
+    return [Prompt(f"id{i}", text) for i, text in enumerate(texts)]
+
+
+def good(found: list[Generated]) -> list[CandidateList]:
+    assert [str(one) for one in found if isinstance(one, DiscorankError)] == []
+    return [one for one in found if isinstance(one, CandidateList)]
+
+
+def texts(record: Generated) -> list[Any]:
+    assert isinstance(record, CandidateList)
+    return [candidate.text for candidate in record.candidates]
+
+
+# what is asked for, what is read
+
+
+def test_completions_with_log_probabilities_in_the_order_of_the_prompts() -> None:
+    first = threading.Event()
+
+    def answer(seen: Seen, number: int) -> Reply:
+        if seen.body["prompt"] == "c":
+            first.set()
+        hold = first if seen.body["prompt"] == "a" else None
+        body = completion(
+            [seen.body["prompt"] + str(i) for i in range(seen.body["n"])], [-0.5, -1.25]
+        )
+        return Reply(body, hold=hold)
+
+    with serving(answer) as server:
+        made: Generator = generator(
+            server, logprobs=True, temperature=0.7, top_p=0.9, max_new_tokens=9
+        )
+        found = good(
+            list(
+                made.generate(
+                    [
+                        *prompts("a", "b", "c"),
+                        Prompt("z", "d", "quelle", "doc", 4, ("r",), {"k": 1}),
+                    ]
+                )
+            )
+        )
+    assert [texts(record) for record in found] == [[p + str(i) for i in range(3)] for p in "abcd"]
+    assert found[0].candidates[0] == Candidate("a0", -1.75)
+    last = found[3]
+    assert (last.id, last.source, last.document, last.position, last.references, last.extra) == (
+        *("z", "quelle", "doc", 4),
+        *(("r",), {"k": 1}),
+    )
+    assert server.seen[0].path == "/v1/completions"
+    body = {**server.seen[0].body, "prompt": "", "seed": 0}
+    expected = {
+        "model": "m",
+        "n": 3,
+        "max_tokens": 9,
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "logprobs": 1,
+    }
+    assert body == {**expected, "prompt": "", "seed": 0}
+
+
+def test_chats_with_a_system_and_further_keys() -> None:
+    message = {"role": "assistant", "content": "Hallo"}
+    tokens = {"content": [{"token": "Ha", "logprob": -0.25}, {"token": "llo", "logprob": -0.5}]}
+    choice = {"message": message, "logprobs": tokens, "finish_reason": "length"}
+    with serving(lambda seen, number: Reply({"choices": [choice] * seen.body["n"]})) as server:
+        made = generator(
+            server,
+            chat=True,
+            system="Translate.",
+            logprobs=True,
+            seed=None,
+            request='{"top_k": -1}',
+        )
+        (record,) = good(list(made.generate(prompts("Hello"))))
+    assert record.candidates == (Candidate("Hallo", -0.75, {"unfinished": True}),) * 3
+    assert server.seen[0].path == "/v1/chat/completions"
+    body = server.seen[0].body
+    assert body["messages"] == [
+        {"role": "system", "content": "Translate."},
+        {"role": "user", "content": "Hello"},
+    ]
+    assert (body["logprobs"], body["top_k"], "seed" in body, "prompt" in body) == (
+        True,
+        -1,
+        False,
+        False,
+    )
+
+
+BROKEN_VALUES: tuple[Any, ...] = ([], [None, -1], ["x"], [math.nan], [3.0], [True], "abc", {})
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "total"),
+    [
+        ({"token_logprobs": [-1, -0.5]}, -1.5),
+        ({"content": [{"logprob": -1}, {"logprob": -9999.0}]}, -10000.0),
+        ({"token_logprobs": None, "content": [{"logprob": -2}]}, -2.0),
+        ({"token_logprobs": [-math.inf, -1]}, -math.inf),
+        ({"token_logprobs": [0.0001]}, 0.0),
+        *(({"token_logprobs": broken}, None) for broken in BROKEN_VALUES),
+        *(
+            (broken, None)
+            for broken in (
+                None,
+                3,
+                *BROKEN_VALUES,
+                {"content": []},
+                {"content": [1]},
+                {"content": {}},
+            )
+        ),
+    ],
+)
+def test_log_probabilities_are_read_where_they_are_whole(
+    logprobs: Any, total: float | None
+) -> None:
+    for chat in (False, True):
+        choice = {"text": "t", "message": {"content": "t"}, "logprobs": logprobs}
+        assert replies.candidates_in({"choices": [choice]}, chat) == [Candidate("t", total)]
+
+
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.floats()
+    | st.integers(-(10**400), 10**400)
+    | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "choices",
+                    "text",
+                    "message",
+                    "content",
+                    "logprobs",
+                    "token_logprobs",
+                    "logprob",
+                    "x",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(values, st.booleans())
+def test_no_reply_raises(value: Any, chat: bool) -> None:
+    for reply in (value, {"choices": value}, {"choices": [value]}):
+        for found in replies.candidates_in(reply, chat):
+            assert isinstance(found, Candidate | InputError)
+            assert isinstance(found, InputError) or found.logprob is None or found.logprob <= 0
+
+
+def test_pseudo_references_are_drawn_apart() -> None:
+    with serving(echo) as server:
+        made = generator(server, num_references=2, reference_temperature=0.5)
+        (record,) = good(list(made.generate(prompts("p"))))
+    assert (len(record.candidates), len(record.pseudo_references)) == (3, 2)
+    assert {seen.body["temperature"] for seen in server.seen} == {1.0, 0.5}
+    assert len({seen.body["seed"] for seen in server.seen}) == 2
+
+
+# servers that do not do what they are asked
+
+
+def ignores_n(seen: Seen, number: int) -> Reply:
+    return echo(Seen(seen.path, {**seen.body, "n": 1}, None), number)
+
+
+def refuses_n(seen: Seen, number: int) -> Reply:
+    if seen.body["n"] > 1:
+        return Reply({"error": {"message": "Only one completion choice is allowed"}}, 400)
+    return echo(seen, number)
+
+
+def caps_n(seen: Seen, number: int) -> Reply:
+    return echo(Seen(seen.path, {**seen.body, "n": min(2, seen.body["n"])}, None), number)
+
+
+def gives_more(seen: Seen, number: int) -> Reply:
+    return echo(Seen(seen.path, {**seen.body, "n": seen.body["n"] + 2}, None), number)
+
+
+@pytest.mark.parametrize(
+    ("answer", "calls"), [(ignores_n, 5), (refuses_n, 6), (caps_n, 3), (gives_more, 1)]
+)
+def test_the_rest_is_asked_for_again(answer: Any, calls: int) -> None:
+    lists = []
+    for connections in (1, 8):
+        with serving(answer) as server:
+            made = generator(server, {"connections": connections}, num_candidates=5)
+            (one,) = good(list(made.generate(prompts("p"))))
+            assert len(server.seen) == calls
+            assert made.several is (answer not in (ignores_n, refuses_n))
+            lists.append(
+                [one, *good(list(made.generate([Prompt(f"x{i}", "q") for i in range(6)])))]
+            )
+    assert [len(set(texts(record))) for record in lists[0]] == [5] * 7
+    assert [texts(record) for record in lists[0]] == [texts(record) for record in lists[1]]
+    if answer in (ignores_n, refuses_n):
+        assert all(seen.body["n"] == 1 for seen in server.seen[calls:])
+        assert len(server.seen) == calls + 6 * 5
+    else:
+        assert len(server.seen) == calls * 7
+
+
+def test_a_refused_prompt_is_an_error_and_the_next_is_generated() -> None:
+    def answer(seen: Seen, number: int) -> Reply:
+        if seen.body["prompt"] == "long":
+            return Reply(
+                {"object": "error", "message": "maximum context length is 16 tokens", "code": 400},
+                400,
+            )
+        return echo(seen, number)
+
+    with serving(answer) as server:
+        made = generator(server)
+        one, two, three = made.generate(prompts("a", "long", "b"))
+        assert made.several
+    assert isinstance(two, InputError)
+    assert str(two) == "server: status 400: maximum context length is 16 tokens"
+    assert len(texts(one)) == len(texts(three)) == 3
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        ({"choices": []}, "server: a reply without choices"),
+        ([1], "server: a reply without choices"),
+        ({"choices": [{"message": {"content": None}}]}, "server: a choice without a text in text"),
+        ({"choices": [{"text": 3}, 4]}, "server: a choice without a text in text"),
+    ],
+)
+def test_a_server_without_texts_is_given_up(reply: Any, message: str) -> None:
+    with serving(lambda seen, number: Reply(reply)) as server:
+        (found,) = generator(server).generate(prompts("a"))
+        assert 3 <= len(server.seen) <= 5
+    assert str(found) == message
+
+
+def test_a_choice_without_a_text_is_drawn_again() -> None:
+    def answer(seen: Seen, number: int) -> Reply:
+        found = completion([f"{number} {i}" for i in range(seen.body["n"])])
+        if number == 0:
+            found["choices"][1]["text"] = None
+        return Reply(found)
+
+    with serving(answer) as server:
+        (record,) = good(list(generator(server).generate(prompts("a"))))
+    assert texts(record) == ["0 0", "0 2", "1 0"]
+    assert record.extra == {}
+
+
+# servers that fail
+
+
+BROKEN = {
+    "429, at once": Reply({"error": "slow down"}, 429, {"Retry-After": "0"}),
+    "429, at a date": Reply(
+        {"error": "slow down"}, 429, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}
+    ),
+    "503, nonsense": Reply(b"<html>", 503, {"Retry-After": "soon"}),
+    "500": Reply(b"", 500),
+    "no JSON": Reply(b"<html>It works!</html>"),
+    "half a JSON": Reply(b'{"choices": [{"te'),
+    "no UTF-8": Reply(b'{"choices": "\xff"}'),
+    "half a character": Reply(b'{"choices": [{"text": "\\ud83d"}]}'),
+    "nested": Reply(b"[" * 100_000),
+    "cut off": Reply(b'{"choices"', length=1000),
+    "no gzip": Reply(b"plain", headers={"Content-Encoding": "gzip"}),
+    "an error": Reply({"error": {"message": "CUDA out of memory"}}),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_what_may_pass_is_tried_again(broken: Reply) -> None:
+    with serving(lambda seen, number: broken if number < 2 else echo(seen, number)) as server:
+        (record,) = good(list(generator(server).generate(prompts("a"))))
+        assert len(server.seen) == 3
+        assert len(texts(record)) == 3
+        assert len({seen.body["seed"] for seen in server.seen}) == 1  # the same request
+    with serving(lambda seen, number: broken) as server:
+        with pytest.raises(
+            ResourceError,
+            match=r"(?s)prompt 'id0': server: .*, 2 times\. Raise retries, or lower conn",
+        ):
+            list(generator(server, {"retries": 1}).generate(prompts("a")))
+        assert len(server.seen) == 2
+
+
+@pytest.mark.parametrize(
+    "held",
+    [Reply(hold=threading.Event()), Reply(b"{", length=1 << 30, drip=True)],
+    ids=["hangs", "drips"],
+)
+def test_a_request_that_takes_too_long_is_tried_again(held: Reply) -> None:
+    with serving(lambda seen, number: held if number == 0 else echo(seen, number)) as server:
+        (record,) = good(list(generator(server, {"timeout_seconds": 1.0}).generate(prompts("a"))))
+        assert len(texts(record)) == 3
+    message = r"server: no reply within 0\.1 seconds, 2 times"
+    with serving(lambda seen, number: held) as server, pytest.raises(ResourceError, match=message):
+        list(generator(server, {"timeout_seconds": 0.1, "retries": 1}).generate(prompts("a")))
+
+
+def test_an_outage_loses_no_input_whatever_errors_are_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    source.write_text("a\nrefused\nb\nc\n")
+    outage = True
+
+    def answer(seen: Seen, number: int) -> Reply:
+        if seen.body["prompt"] == "refused":
+            return Reply({"error": "too long"}, 400)
+        return (
+            Reply({"error": "overloaded"}, 503)
+            if outage and seen.body["prompt"] == "b"
+            else echo(seen, number)
+        )
+
+    with serving(answer) as server:
+        command = [
+            "generate",
+            str(source),
+            "--from",
+            "text",
+            "--backend",
+            "server",
+            "--base-url",
+            server.url,
+        ]
+        command += ["--generator", "m", "-n", "2", "--sampling", "ancestral", "--retries", "0"]
+        command += ["--connections", "1", "-o", str(out), "--quiet"]
+        assert main([*command, "--max-errors", "9"]) == 5
+        message = "prompt '2': server: status 503: overloaded. Raise retries, or lower connections, and run the same"
+        assert message in capsys.readouterr().err
+        outage = False
+        assert main([*command, "--max-errors", "9"]) == 3
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["0", "2", "3"]
+    (error,) = (
+        json.loads(line) for line in (tmp_path / "out.jsonl.errors.jsonl").read_text().splitlines()
+    )
+    assert (error["id"], error["reason"]) == ("1", "status 400: too long")
+
+
+def test_a_reply_too_large_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "REPLY_BYTES", 1000)
+    with serving(lambda seen, number: Reply(b" " * 2000)) as server:
+        (found,) = generator(server).generate(prompts("a"))
+        assert len(server.seen) == 1
+    assert str(found) == "server: a reply of more than 1000 bytes"
+
+
+def test_the_wait_grows_and_the_server_may_name_it() -> None:
+    from types import SimpleNamespace
+
+    made = client.Client(Connection("http://x", backoff_seconds=2.0))
+
+    def wait(attempt: int, named: float | None = None) -> float:
+        outcome = SimpleNamespace(exception=lambda: client._PassingError("x", wait_seconds=named))
+        return made._wait_seconds(SimpleNamespace(outcome=outcome, attempt_number=attempt))
+
+    for attempt, least in ((1, 2.0), (2, 4.0), (3, 8.0)):
+        assert least <= wait(attempt) <= least + 2.0
+    assert wait(50) == client.LONGEST_WAIT_SECONDS
+    assert (wait(1, 0.0), wait(5, 7.0), wait(1, 1e9)) == (0.0, 7.0, client.LONGEST_WAIT_SECONDS)
+
+
+def test_what_came_is_kept_where_the_rest_fails() -> None:
+    def answer(seen: Seen, number: int) -> Reply:
+        if seen.body["prompt"] == "a" and sum(one.body["prompt"] == "a" for one in server.seen) > 2:
+            return Reply({"error": "overloaded"}, 503)
+        return ignores_n(seen, number)
+
+    with serving(answer) as server:
+        made = generator(server, {"connections": 1, "retries": 0}, num_candidates=4)
+        one, two = good(list(made.generate(prompts("a", "b"))))
+    assert len(one.candidates) == 2
+    fix = "Raise retries, or lower connections"
+    assert one.extra == {
+        "missing_candidates": 2,
+        "missing_because": f"server: status 503: overloaded. {fix}",
+    }
+    assert (len(two.candidates), two.extra) == (4, {})
+
+
+def test_never_more_requests_at_a_time_than_connections() -> None:
+    full = threading.Event()
+
+    def answer(seen: Seen, number: int) -> Reply:
+        if number == 2:
+            full.set()
+        full.wait(20)
+        return ignores_n(seen, number)
+
+    with serving(answer) as server:
+        found = generator(server, {"connections": 3}, num_candidates=4).generate(
+            prompts(*"abcdefgh")
+        )
+        assert len(good(list(found))) == 8
+    assert full.is_set()
+    assert server.most_open == 3
+
+
+def test_prompts_are_read_as_they_are_needed() -> None:
+    read = []
+
+    def many() -> Any:
+        for i in range(1000):
+            read.append(i)
+            yield Prompt(str(i), "p")
+
+    with serving(echo) as server:
+        made = generator(server, {"connections": 2})
+        with closing(cast(Any, made.generate(many()))) as lists:
+            assert texts(next(lists)) != []
+            assert len(read) <= made.prompts_at_once + 1
+
+
+def test_a_dropped_generator_drops_its_requests() -> None:
+    def answer(seen: Seen, number: int) -> Reply:
+        return echo(seen, number) if seen.body["prompt"] == "a" else Reply(hold=threading.Event())
+
+    with serving(answer) as server:
+        found = generator(server, {"timeout_seconds": 1000.0}).generate(prompts("a", "b", "c"))
+        with closing(cast(Any, found)) as lists:  # closing would hang if it waited for the server
+            assert len(texts(next(lists))) == 3
+    assert [
+        thread.name for thread in threading.enumerate() if thread.name == "discorank-server"
+    ] == []
+
+
+# servers that cannot be used
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (
+            401,
+            r"server: status 401: wrong\. Name the environment variable that holds the key in key_variable",
+        ),
+        (403, r"server: status 403: wrong\. May the key"),
+        (404, r"server: status 404: wrong\. Do base_url and model exist"),
+        (307, r"server: status 307: wrong\. Is base_url that of an OpenAI-compatible server"),
+    ],
+)
+def test_what_will_not_pass_stops_everything(status: int, message: str) -> None:
+    def answer(seen: Seen, number: int) -> Reply:
+        return echo(seen, number) if number == 0 else Reply({"detail": "wrong"}, status)
+
+    with serving(answer) as server:
+        lists = generator(server, {"connections": 1}).generate(prompts("a", "b", "c"))
+        assert len(texts(next(lists))) == 3  # what came before is handed out
+        with pytest.raises(UnusableError, match=message):
+            next(lists)
+
+
+def test_a_server_that_is_gone_stops_everything_resumably() -> None:
+    with serving(echo) as server:
+        url = server.url
+    with pytest.raises(
+        ResourceError,
+        match=r"server: cannot be reached \(.*\), 3 times\. Start it, then run the same",
+    ):
+        list(generator(url, {"retries": 2}).generate(prompts("a")))
+
+
+def test_a_request_that_is_no_json_is_an_error_of_its_prompt() -> None:
+    with serving(echo) as server:
+        one, two = generator(server).generate(prompts("half \ud83d", "b"))
+    assert "server: a request that cannot be written as JSON" in str(one)
+    assert len(texts(two)) == 3
+
+
+# the key
+
+
+def test_the_key_comes_from_the_environment_and_shows_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("SOME_KEY", KEY)
+    caplog.set_level(0)
+    quotes = [
+        Reply({"error": {"message": f"Incorrect API key provided: {KEY}."}}, 401),
+        Reply({"error": f"{KEY} is not allowed"}, 400),
+        Reply(f"<html>{KEY}".encode()),
+        Reply(("x" * 295 + KEY).encode(), 500),
+        Reply({"error": KEY}),
+        Reply({"choices": [{"text": None, KEY: KEY}]}),
+    ]
+    shown = []
+    for quote in quotes:
+        with serving(lambda seen, number, quote=quote: quote) as server:  # type: ignore[misc]
+            made = generator(server, {"key_variable": "SOME_KEY", "retries": 1})
+            shown.append(f"{made.identity} {made.settings} {made.connection} {vars(made)}")
+            try:
+                shown.extend(map(str, made.generate(prompts("a"))))
+            except DiscorankError:
+                shown.append(traceback.format_exc())
+            assert {seen.key for seen in server.seen} == {f"Bearer {KEY}"}
+    assert "[key]" in shown[1]
+    text = " ".join(shown) + caplog.text + "".join(capfd.readouterr())
+    assert KEY[:12] not in text
+
+
+def test_no_key_is_sent_unless_its_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with serving(echo) as server:
+        good(list(generator(server).generate(prompts("a"))))
+    assert {seen.key for seen in server.seen} == {None}
+
+
+@pytest.mark.parametrize("key", [None, "", f"{KEY}\n", f"{KEY} x", f"{KEY}ß", f"{KEY}\x7f"])
+def test_a_key_that_cannot_be_sent_is_refused_unseen(
+    monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    if key is not None:
+        monkeypatch.setenv("SOME_KEY", key)
+    with pytest.raises(
+        InputError, match=r"key_variable: SOME_KEY (is not set|holds a character that no key has)"
+    ) as error:
+        generator("http://localhost:1/v1", {"key_variable": "SOME_KEY"})
+    assert KEY not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://user:{KEY}@host/v1",
+        f"http://host/v1?key={KEY}",
+        "host:8000/v1",
+        "ftp://host",
+        "http://",
+        "http://h:x",
+    ],
+)
+def test_an_address_that_is_none_or_holds_secrets_is_refused_unseen(url: str) -> None:
+    with pytest.raises(InputError, match="base_url: ") as error:
+        Connection(url)
+    assert KEY not in str(error.value)
+    assert error.value.__cause__ is None
+
+
+# settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"system": "x"}, "system: only a chat has one"),
+        ({"reference_top_p": 0.5}, "num_references: no pseudo-references are generated"),
+        ({"request": "[1]"}, r"request: found '\[1\]', expected a JSON object"),
+        ({"request": "{"}, "request: not JSON"),
+        ({"request": '{"n": 3}'}, r"request\.n: is a key that has a setting of its own"),
+        *(
+            ({"request": f'{{"{key}": 1}}'}, rf"request\.{key}: is a key")
+            for key in ("temperature", "top_p", "max_tokens")
+        ),
+        ({"top_p": 0}, "top_p"),
+        ({"num_candidates": 0}, "num_candidates"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ServerSettings(model="m", **settings)
+
+
+def test_the_identity_is_what_candidates_depend_on_and_nothing_else() -> None:
+    one = generator("http://a:1/v1", {"connections": 9}, num_references=2, request='{"top_k": 5}')
+    two = generator("http://b:2/v1", num_references=2, request='{ "top_k":5}')
+    assert one.identity == two.identity
+    assert json.loads(json.dumps(one.identity)) == one.identity
+    assert (
+        one.identity
+        != generator("http://a:1/v1", seed=1, num_references=2, request='{"top_k": 5}').identity
+    )
+
+
+def test_the_client_is_only_imported_when_it_is_needed() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, discorank.integrations.server; print({'httpx2', 'tenacity', 'torch'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.home()
+    )
+    assert done.stdout.strip() == "set()"
+
+
+# in one call
+
+
+ABC = ("a b c", "a b d", "zzz")
+
+
+@pytest.mark.parametrize(
+    ("utility", "settings", "best"),
+    [
+        ("chrf", {}, "a b c"),
+        ("chrf", {"weights": "logprob"}, "zzz"),
+        (Reranker(features={"logprob": 1.0}), {}, "zzz"),
+        (MBRDecoder(utility="chrf"), {}, "a b c"),
+    ],
+)
+def test_one_call_generates_and_chooses(utility: Any, settings: dict[str, Any], best: str) -> None:
+    def answer(seen: Seen, number: int) -> Reply:
+        found = [
+            completion([text], [logprob])
+            for text, logprob in zip(ABC, (-9.0, -9.5, -0.1), strict=True)
+        ]
+        return Reply({"choices": [body["choices"][0] for body in found]})
+
+    with serving(answer) as server:
+        given: list[str | Prompt] = [Prompt("x", "p", "quelle"), "q"]
+        one, two = server_module.generate(
+            server.url, given, utility, model="m", num_candidates=3, **settings
+        )
+        assert {"logprobs" in seen.body for seen in server.seen} == {best == "zzz"}
+    assert (one.id, one.text, two.id, two.text) == ("x", best, "1", best)
+
+
+def test_one_call_names_the_text_that_comes_to_nothing() -> None:
+    def answer(seen: Seen, number: int) -> Reply:
+        return (
+            Reply({"error": "too long"}, 400) if seen.body["prompt"] == "b" else echo(seen, number)
+        )
+
+    with (
+        serving(answer) as server,
+        pytest.raises(InputError, match="text '1': server: status 400: too long"),
+    ):
+        list(server_module.generate(server.url, ["a", "b", "c"], model="m"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"modle": "m"}, "unknown setting 'modle'. Did you mean 'model'"),
+        ({}, "model missing"),
+        (
+            {"model": "m", "utility": MBRDecoder(utility="chrf"), "weights": "logprob"},
+            "weights: stands beside a whole",
+        ),
+    ],
+)
+def test_one_call_refuses_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        server_module.generate("http://localhost:1", ["a"], **settings)
+
+
+# from the command line
+
+UNSET = """revision max_input_tokens source_lang target_lang max_new_tokens system request model key_variable
+    cutoff reference_sampling reference_cutoff reference_temperature"""
+SHARED: dict[str, Any] = dict.fromkeys(UNSET.split()) | {
+    **{
+        "generator": "m",
+        "base_url": "http://localhost:1/v1",
+        "sampling": "ancestral",
+        "num_candidates": 5,
+        "seed": 3,
+    },
+    **{
+        "temperature": 1.0,
+        "num_references": 0,
+        "chat": False,
+        "connections": 8,
+        "timeout_seconds": 600.0,
+    },
+    **{"retries": 5, "backoff_seconds": 0.5},
+}
+
+
+def test_the_options_of_the_command_make_a_generator() -> None:
+    made = server_generator(SHARED, logprobs=True)
+    assert made.settings == ServerSettings(model="m", num_candidates=5, seed=3, logprobs=True)
+    assert made.connection == Connection("http://localhost:1/v1")
+    more = {
+        "sampling": "nucleus",
+        "num_references": 2,
+        "reference_sampling": "ancestral",
+        "max_new_tokens": 7,
+    }
+    chosen = server_generator(
+        {**SHARED, **more, "chat": True, "system": "s", "request": "{}"}, logprobs=False
+    ).settings
+    assert (chosen.top_p, chosen.reference_top_p, chosen.max_new_tokens) == (0.9, 1.0, 7)
+    assert (
+        server_generator(
+            {**SHARED, "sampling": "nucleus", "cutoff": 0.5}, logprobs=False
+        ).settings.top_p
+        == 0.5
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"sampling": "epsilon"},
+            r"sampling: servers do not know epsilon sampling\. Give --sampling ancestral",
+        ),
+        ({"cutoff": 0.5}, "cutoff: ancestral sampling has no cutoff"),
+        (
+            {"num_references": 1, "reference_sampling": "beam"},
+            "reference_sampling: servers do not know beam",
+        ),
+        ({"target_lang": "de"}, "--target-lang: is no option of servers"),
+        ({"generator": None}, "--generator: is missing"),
+        ({"base_url": None}, "--base-url: is missing"),
+    ],
+)
+def test_options_that_servers_do_not_have_are_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        server_generator({**SHARED, **options}, logprobs=False)

@@ -1,0 +1,780 @@
+"""Laws that every metric obeys: all registered names, and toy metrics for the kinds that no registered one is yet.
+
+A new metric gets them by registering.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import inf
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as bounded
+from hypothesis import strategies as st
+
+from discorank import (
+    Context,
+    Document,
+    InputError,
+    MBRDecoder,
+    Metric,
+    ModelLoadError,
+    Scorer,
+    load_metric,
+)
+from discorank.metrics.base import Info, Reading
+from discorank.metrics.execution.evaluate import matrices
+from discorank.metrics.execution.meter import Meter
+from discorank.metrics.execution.store import Fresh, Store
+from discorank.metrics.registry import names
+from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
+from discorank.metrics.spec.checked_settings import settings
+from discorank.metrics.spec.signature import portable
+from discorank.metrics.text.by_sentence import columns_of
+from discorank.metrics.text.texts import Item
+from discorank.rerank.engines.local import Task
+from discorank.rerank.engines.ray.groups import row_tiles, triangle
+from discorank.rerank.engines.ray.stages import Share
+
+# the tiny models read 128 tokens, which some drawn texts exceed: that is told, and the laws hold all the same
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning"),
+    pytest.mark.filterwarnings("ignore:The given NumPy array is not writable"),
+]
+
+BOUNDED = bounded(max_examples=12, deadline=None, database=None, print_blob=True)
+
+
+@settings
+class Coverage(Metric):
+    """Reference-free, reads source and context: words of h in the source side less words of h in the target context."""
+
+    context: int = 0
+    name: ClassVar[str] = f"{__name__}:Coverage"
+    info: ClassVar[Info] = Info(
+        summary="toy",
+        paper="none",
+        needs_source=True,
+        needs_references=False,
+        bounds=(-1, 1),
+        unit="segment",
+    )
+
+    @property
+    def reads(self) -> Reading:
+        return Reading(self.context, "hypothesis")
+
+    def load(self) -> CoverageScorer:
+        return CoverageScorer()
+
+
+class CoverageScorer(Scorer):
+    info = Coverage.info
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        own, before = (np.empty(len(items), object) for _ in range(2))
+        for i, item in enumerate(items):
+            own[i] = frozenset(str(item.text).split())
+            before[i] = frozenset(" ".join(item.context).split())
+        return Reps({"own": own, "before": before}), np.array(
+            [len(words) for words in own], np.int64
+        )
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        return [
+            np.array([[self._value(reps, h, block.source)] for h in block.hypotheses])
+            for block in blocks
+        ]
+
+    def _value(self, reps: Reps, h: int, source: int) -> float:
+        words = reps["own"][h]
+        known = reps["own"][source] | reps["before"][source]
+        return (len(words & known) - len(words & reps["before"][h])) / max(1, len(words))
+
+
+@settings
+class Cosine(Metric):
+    """Linear and symmetric: the cosine of letter counts, 0 for texts without letters."""
+
+    name: ClassVar[str] = f"{__name__}:Cosine"
+    info: ClassVar[Info] = Info(
+        summary="toy", paper="none", bounds=(0, 1), symmetric=True, several="mean", linear=True
+    )
+
+    def load(self) -> CosineScorer:
+        return CosineScorer()
+
+
+class CosineScorer(Scorer):
+    info = Cosine.info
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        counts = np.array(
+            [[str(item.text).count(letter) for letter in "abcdeot "] for item in items], float
+        )
+        norms = np.sqrt((counts**2).sum(axis=1, keepdims=True))
+        return Reps({"unit": counts / np.where(norms > 0, norms, 1)}), np.array(
+            [len(str(i.text)) for i in items]
+        )
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        unit = reps["unit"]
+        return [
+            (unit[b.hypotheses][:, None, :] * unit[b.references][None, :, :]).sum(axis=2)
+            for b in blocks
+        ]
+
+    def expected(
+        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
+    ) -> list[FloatArray]:
+        unit = reps["unit"]
+        return [
+            (unit[b.hypotheses] * (w[:, None] * unit[b.references]).sum(axis=0)).sum(axis=1)
+            for b, w in zip(blocks, weights, strict=True)
+        ]
+
+
+@settings
+class Height(Metric):
+    """A bucketed distance: |mean code point of h - mean code point of r|, 0 for an empty text."""
+
+    name: ClassVar[str] = f"{__name__}:Height"
+    info: ClassVar[Info] = Info(
+        summary="toy",
+        paper="none",
+        higher_is_better=False,
+        bounds=(0, inf),
+        symmetric=True,
+        bucketed=True,
+    )
+
+    def load(self) -> HeightScorer:
+        return HeightScorer()
+
+
+class HeightScorer(Scorer):
+    info = Height.info
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        texts = [str(item.text) for item in items]
+        lengths = np.array([len(text) for text in texts], np.int64)
+        values = np.array([ord(letter) for text in texts for letter in text], float)
+        return Reps({"points": Ragged.of_lengths(values, lengths)}), lengths
+
+    def represent(self, prepared: Reps) -> Reps:
+        points = prepared["points"]
+        assert list(points.lengths) == sorted(points.lengths), "batches are in order of length"
+        rows = np.split(points.values, points.offsets[1:-1])
+        return Reps({"mean": np.array([row.sum() / max(1, len(row)) for row in rows])})
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        mean = reps["mean"]
+        return [abs(mean[b.hypotheses][:, None] - mean[b.references][None, :]) for b in blocks]
+
+
+MODELS = Path(__file__).parents[1] / "golden" / "docmetrics" / "models"
+ENCODER = {"encoder_path": str(MODELS / "tiny-xlmr")}
+TINY: dict[
+    str, dict[str, Any]
+] = {  # settings of metrics with a model, so that they run on a tiny one
+    "bertscore": {"model": str(MODELS / "tiny-bert"), "layer": 2},
+    "doc-bertscore": {"model": str(MODELS / "tiny-xlmr"), "layer": 2},
+    "comet": {"model": str(MODELS / "tiny-unite"), **ENCODER},
+    "doc-comet": {"model": str(MODELS / "tiny-comet-ref"), **ENCODER},
+    "comet-qe": {"model": str(MODELS / "tiny-cometkiwi"), **ENCODER},
+    "doc-comet-qe": {"model": str(MODELS / "tiny-comet-qe"), **ENCODER},
+    "sescore2": {
+        "model": str(MODELS.parents[1] / "sescore2" / "tiny_sescore2.ckpt"),
+        "encoder_path": str(MODELS.parents[1] / "sescore2" / "tiny_encoder"),
+    },
+    "prism": {"model": str(MODELS / "tiny-mbart50"), "lang": "en"},
+    "doc-prism": {"model": str(MODELS / "tiny-mbart50"), "lang": "de"},
+    "nist": {"information": str(MODELS.parents[1] / "sentences.txt")},
+    "bartscore": {"model": str(MODELS / "tiny-bart")},
+    "bartscore-faithfulness": {"model": str(MODELS / "tiny-bart")},
+    "ds-focus": {"model": str(MODELS / "tiny-bert")},
+    "ds-sent": {"model": str(MODELS / "tiny-xlmr")},
+    "lexical-graph": {"model": str(MODELS / "tiny-bert")},
+    "pdd": {
+        "model": str(MODELS.parents[1] / "pdd" / "tiny-roles"),
+        "encoder_path": str(MODELS / "tiny-bert"),
+    },
+    "role-match": {
+        "model": str(MODELS.parents[1] / "pdd" / "tiny-roles"),
+        "encoder_path": str(MODELS / "tiny-bert"),
+    },
+}
+
+
+def registered() -> dict[str, Any]:
+    """Every registered metric by its name; None where its module, model or package is not there."""
+    found: dict[str, Any] = {}
+    for name in sorted(names()):
+        try:
+            found[name] = load_metric(name, **TINY.get(name, {}))
+            found[name].scorer  # noqa: B018
+        except (ModelLoadError, InputError):
+            found[name] = None
+    return found
+
+
+REGISTERED = registered()
+TOYS = [Coverage(), Coverage(context=2), Cosine(), Height()]
+METRICS: list[Any] = [
+    *(pytest.param(metric, id=name) for name, metric in REGISTERED.items() if metric is not None),
+    *(pytest.param(toy, id=toy.signature().partition(":")[2]) for toy in TOYS),
+]
+WITH_REFERENCES = [p for p in METRICS if p.values[0].info.needs_references]
+SEGMENT = [p for p in METRICS if p.values[0].info.unit == "segment"]
+IDENTITY_IS_NOT_BEST = {
+    "comet",
+    "prism",
+    "bartscore",
+    "nist",
+    "sescore2",
+}  # trained, or by weights of n-grams
+
+every_metric = pytest.mark.parametrize("metric", METRICS)
+every_metric_with_references = pytest.mark.parametrize("metric", WITH_REFERENCES)
+every_segment_metric = pytest.mark.parametrize("metric", SEGMENT)
+
+WORDS = [
+    "the",
+    "cat",
+    "cat",
+    "sat",
+    "on",
+    "a",
+    "mat",
+    ".",
+    "The",
+    "Cat,",
+    "tree-top",
+    "x" * 20,
+    "的",
+    "猫坐",
+    "🐈",
+    "a.b",
+]
+ODD = "ab .,\n\t\x1c\x1f\u2028\u00a0\ud800的猫🐈é%"
+texts = st.one_of(
+    st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join),
+    st.text(st.sampled_from(ODD), max_size=12),
+    st.text(max_size=12),
+)
+some = st.lists(texts, min_size=1, max_size=5)
+SOURCE = "the cat sat on a mat"
+CONTEXT = Context(source=("the tree", "a dog"), target=("cat sat", "the a"))
+
+
+def utilities(metric: Metric, hypotheses: Sequence[Any], references: Sequence[Any]) -> FloatArray:
+    """`pairwise` with the source and context that a metric needs."""
+    return metric.pairwise(
+        hypotheses, references, SOURCE, CONTEXT if metric.reads.context else None
+    )
+
+
+def scored(
+    metric: Metric, hypotheses: Sequence[Any], references: Sequence[Any], source: Any = SOURCE
+) -> FloatArray:
+    """`score` of segments that are documents of their own."""
+    ids = [str(i) for i in range(len(hypotheses))]
+    return metric.score(hypotheses, references, [source] * len(hypotheses), ids)
+
+
+@every_metric
+@given(hypotheses=some, references=some)
+@BOUNDED
+def test_values_are_finite_and_in_bounds(
+    metric: Metric, hypotheses: list[str], references: list[str]
+) -> None:
+    u = utilities(metric, hypotheses, references)
+    assert u.dtype == np.float64
+    assert u.shape == (len(hypotheses), len(references) if metric.info.needs_references else 1)
+    aligned = scored(metric, hypotheses, [references] * len(hypotheses))
+    assert aligned.dtype == np.float64
+    assert aligned.shape == (len(hypotheses),)
+    low, high = metric.info.bounds
+    for values in (metric.utility_sign * u, aligned):
+        assert np.isfinite(values).all()
+        assert (values >= low - 1e-9).all()
+        assert (values <= high + 1e-9).all()
+
+
+@every_metric
+@given(hypotheses=some, references=some)
+@BOUNDED
+def test_a_batch_equals_its_pairs_alone(
+    metric: Metric, hypotheses: list[str], references: list[str]
+) -> None:
+    u = utilities(metric, hypotheses, references)
+    for i, h in enumerate(hypotheses):
+        for j in range(u.shape[1]):
+            assert (
+                utilities(metric, [h], [references[j]]).tobytes()
+                == u[i : i + 1, j : j + 1].tobytes()
+            )
+
+
+@every_metric
+@given(hypotheses=some, references=some)
+@BOUNDED
+def test_a_square_equals_its_pairs(
+    metric: Metric, hypotheses: list[str], references: list[str]
+) -> None:
+    """One list against itself takes the short cut of a square block."""
+    both = hypotheses + references
+    square = utilities(metric, both, both)
+    assert square.tobytes() == utilities(metric, both, list(both)).tobytes()
+    oblong = utilities(metric, both, [*both, "another one"])
+    assert np.ascontiguousarray(oblong[:, : square.shape[1]]).tobytes() == square.tobytes()
+
+
+@every_metric
+@given(hypotheses=some, references=some, data=st.data())
+@BOUNDED
+def test_order_does_not_matter(
+    metric: Metric, hypotheses: list[str], references: list[str], data: st.DataObject
+) -> None:
+    rows = data.draw(st.permutations(range(len(hypotheses))))
+    columns = data.draw(st.permutations(range(len(references))))
+    u = utilities(metric, hypotheses, references)
+    shuffled = utilities(metric, [hypotheses[i] for i in rows], [references[j] for j in columns])
+    expected = u[rows][:, columns] if metric.info.needs_references else u[rows]
+    assert shuffled.tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+@every_metric
+@given(lists=st.lists(st.tuples(some, some), min_size=1, max_size=4), data=st.data())
+@BOUNDED
+def test_other_lists_do_not_matter(
+    metric: Metric, lists: list[tuple[list[str], list[str]]], data: st.DataObject
+) -> None:
+    """Neither those of the same call, nor their order, nor those the store has seen before."""
+    context = CONTEXT.last(metric.reads.context)
+    comparisons = [metric.comparison(h, r, SOURCE, context) for h, r in lists]
+    alone = [matrices(metric, [comparison])[0].tobytes() for comparison in comparisons]
+    order = data.draw(st.permutations(range(len(lists))))
+    together = matrices(metric, [comparisons[i] for i in order])
+    assert [u.tobytes() for u in together] == [alone[i] for i in order]
+    store = Store(metric.scorer)
+    later = [matrices(metric, [comparisons[i]], store)[0].tobytes() for i in order]
+    assert later == [alone[i] for i in order]
+
+
+@every_metric
+@given(
+    pairs=st.lists(
+        st.tuples(texts, st.lists(texts, min_size=1, max_size=3)), min_size=1, max_size=5
+    )
+)
+@BOUNDED
+def test_other_segments_do_not_matter(metric: Metric, pairs: list[tuple[str, list[str]]]) -> None:
+    if metric.reads.context:  # such metrics want equally many references everywhere
+        pairs = [(h, r[:1]) for h, r in pairs]
+    hypotheses, references = [h for h, _ in pairs], [r for _, r in pairs]
+    together = scored(metric, hypotheses, references)
+    alone = [scored(metric, [h], [r]) for h, r in pairs]
+    assert together.tobytes() == np.concatenate(alone).tobytes()
+
+
+@every_metric
+@given(
+    seed=st.integers(0, 99), square=st.booleans(), chunks=st.integers(1, 5), count=st.integers(1, 6)
+)
+@bounded(max_examples=3, deadline=None, database=None, print_blob=True)
+def test_tiles_equal_the_whole(
+    metric: Metric, seed: int, square: bool, chunks: int, count: int
+) -> None:
+    """Of texts represented in chunks and compared in tiles, from memory that cannot be written."""
+    r = random.Random(seed)
+    on_pairs = type(metric.scorer).pair_cost is not Scorer.pair_cost  # a forward pass each
+    h = list(dict.fromkeys(" ".join(r.choices(WORDS, k=r.randint(0, 9))) for _ in range(50)))[
+        : 18 if on_pairs else 37
+    ]
+    references = h[:3] if on_pairs else h if square else h[::2]
+    comparison = metric.comparison(h, references, SOURCE, CONTEXT.last(metric.reads.context))
+    task = Task("x", metric, (comparison,), np.ones(len(references)), keep_matrix=True)
+    share = Share(metric, [task], Meter())
+    parts = [share.represent(k, chunks, None) for k in range(chunks)]
+    fresh = Fresh.concat([part for part in parts if part is not None])
+    for array in (*(array for _, array in fresh.reps.arrays()), fresh.lengths, fresh.cut):
+        array.setflags(write=False)
+    wide = len(references) if metric.info.needs_references else 1
+    steps = (triangle if wide == len(h) else row_tiles)(0, len(h), wide, count)
+    tiles = [tile for step in steps for tile in share.compare(fresh, step)]
+    ((_, u, cut),) = share.reduce(fresh, tiles).values()
+    store = Store(metric.scorer)
+    assert u is not None
+    assert u.tobytes() == matrices(metric, [comparison], store)[0].tobytes()
+    assert cut == max(store.cut_of(column) for column in columns_of(metric, comparison))
+
+
+@every_metric_with_references
+@given(hypotheses=some, references=some)
+@BOUNDED
+def test_symmetry(metric: Metric, hypotheses: list[str], references: list[str]) -> None:
+    if not metric.info.symmetric:
+        return
+    u, turned = utilities(metric, hypotheses, references), utilities(metric, references, hypotheses)
+    np.testing.assert_allclose(u, turned.T, rtol=1e-12, atol=1e-12)
+
+
+@every_metric_with_references
+@given(x=texts, others=some)
+@BOUNDED
+def test_identity_is_best(metric: Metric, x: str, others: list[str]) -> None:
+    if metric.name in IDENTITY_IS_NOT_BEST:
+        return
+    own, *rest = utilities(metric, [x, *others], [x])[:, 0]
+    assert own >= max(rest) - 1e-9
+
+
+@every_metric
+@given(hypotheses=some, references=some)
+@BOUNDED
+def test_duplicates_score_alike(
+    metric: Metric, hypotheses: list[str], references: list[str]
+) -> None:
+    u = utilities(metric, hypotheses, references)
+    doubled = utilities(metric, hypotheses + hypotheses[::-1], references + references[:1])
+    n = len(hypotheses)
+    assert doubled[:n].tobytes() == doubled[: n - 1 : -1].copy().tobytes()
+    assert np.ascontiguousarray(doubled[:n, : u.shape[1]]).tobytes() == u.tobytes()
+    if metric.info.needs_references:
+        assert doubled[:, -1].tobytes() == doubled[:, 0].tobytes()
+
+
+@every_metric
+def test_empty_texts_are_finite(metric: Metric) -> None:
+    empties = ["", " ", "\u2028", "\n\t\x1c", ".", "a"]
+    assert np.isfinite(utilities(metric, empties, empties)).all()
+    assert np.isfinite(scored(metric, empties, empties)).all()
+    assert np.isfinite(scored(metric, [""], [["", "", "a"]])).all()
+
+
+@every_metric_with_references
+@given(hypotheses=some, references=some)
+@BOUNDED
+def test_score_is_the_diagonal_of_pairwise(
+    metric: Metric, hypotheses: list[str], references: list[str]
+) -> None:
+    n = min(len(hypotheses), len(references))
+    hypotheses, references = hypotheses[:n], references[:n]
+    diagonal = metric.utility_sign * np.diagonal(metric.pairwise(hypotheses, references, SOURCE))
+    as_texts = scored(metric, hypotheses, references)
+    np.testing.assert_allclose(as_texts, diagonal, rtol=1e-13, atol=1e-13)
+    assert scored(metric, hypotheses, [[r] for r in references]).tobytes() == as_texts.tobytes()
+
+
+@every_metric_with_references
+@given(h=texts, references=some, data=st.data())
+@BOUNDED
+def test_several_references(
+    metric: Metric, h: str, references: list[str], data: st.DataObject
+) -> None:
+    together = scored(metric, [h], [references])[0]
+    singles = np.array([scored(metric, [h], [r])[0] for r in references])
+    best = singles.max() if metric.info.higher_is_better else singles.min()
+    if metric.info.several == "max":
+        assert together == best
+    elif metric.info.several == "mean":
+        assert together == pytest.approx(singles.mean(), rel=1e-12, abs=1e-12)
+    shuffled = data.draw(st.permutations(references))
+    assert scored(metric, [h], [shuffled])[0] == pytest.approx(together, rel=1e-12, abs=1e-12)
+    assert scored(metric, [h], [references[:1] * 3])[0] == pytest.approx(
+        singles[0], rel=1e-12, abs=1e-12
+    )
+
+
+@every_segment_metric
+@given(sentences=st.lists(st.tuples(texts, texts, texts), min_size=1, max_size=4))
+@BOUNDED
+def test_documents_score_as_the_mean_of_their_sentences(
+    metric: Metric, sentences: list[tuple[str, str, str]]
+) -> None:
+    h, r, s = (list(side) for side in zip(*sentences, strict=True))
+    found = metric.score([Document(h)], [Document(r)], [Document(s)], ["d"])[0]
+    by_sentence = metric.score(h, r, s, ["d"] * len(h))
+    assert found == pytest.approx(by_sentence.mean(), rel=1e-12, abs=1e-12)
+
+
+@every_segment_metric
+def test_documents_of_pairwise_compare_sentence_by_sentence(metric: Metric) -> None:
+    if metric.reads.context:
+        return
+    h = [Document(["the cat", "a mat"]), Document(["cat", "mat . the mat"])]
+    r = [*h, Document(["on the cat", "a tree"])]
+    source = Document(["the cat", "the mat"])
+    found = metric.pairwise(h, r, source)
+    columns = r if metric.info.needs_references else r[:1]
+    for i in range(len(h)):
+        for j in range(len(columns)):
+            both = [
+                metric.pairwise([h[i].sentences[at]], [r[j].sentences[at]], source.sentences[at])[
+                    0, 0
+                ]
+                for at in (0, 1)
+            ]
+            assert found[i, j] == pytest.approx(sum(both) / 2, rel=1e-12)
+
+
+@every_segment_metric
+def test_unequal_documents_raise_in_score_and_are_joined_in_pairwise(metric: Metric) -> None:
+    two, three = Document(["the cat sat .", "a mat"]), Document(["the cat", "sat .", "on the mat"])
+    if metric.info.needs_references:
+        with pytest.raises(InputError, match=r"2 sentences, 3 sentences"):
+            scored(metric, [two], [three], Document(["a", "b"]))
+        with pytest.raises(InputError, match=r"a plain text, 2 sentences"):
+            scored(metric, [two], ["the cat"], Document(["a", "b"]))
+    mixed, plain = [two, three, "cat"], [str(two), str(three), "cat"]
+    found = utilities(metric, mixed, [three, two])
+    assert found.tobytes() == utilities(metric, plain, [str(three), str(two)]).tobytes()
+
+
+@pytest.mark.parametrize("metric", [Coverage(), Coverage(context=1)], ids=str)
+def test_unequal_documents_raise_in_score_without_references(metric: Metric) -> None:
+    with pytest.raises(InputError, match=r"2 sentences, 3 sentences"):
+        metric.score([Document(["a", "b"])], None, [Document(["a", "b", "c"])], ["d"])
+
+
+@every_metric
+def test_a_bare_list_is_no_document(metric: Metric) -> None:
+    with pytest.raises(InputError, match=r"hypotheses\[1\].*Document"):
+        utilities(metric, ["a", ["b", "c"]], ["a"])
+    with pytest.raises(InputError, match=r"hypotheses\[0\].*Document"):
+        scored(metric, [["b", "c"]], ["a"])
+    if metric.info.needs_references:
+        with pytest.raises(InputError, match=r"references\[0\].*Document"):
+            utilities(metric, ["a"], [("b", "c")])
+        with pytest.raises(InputError, match=r"references\[0\]\[0\].*Document"):
+            scored(metric, ["a"], [[["b", "c"]]])
+    if metric.info.needs_source:
+        with pytest.raises(InputError, match=r"sources\[0\].*Document"):
+            scored(metric, ["a"], ["a"], ["b", "c"])
+
+
+@every_metric
+def test_one_text_is_no_list(metric: Metric) -> None:
+    with pytest.raises(InputError, match="hypotheses: found one text"):
+        utilities(metric, "text", ["a"])
+    with pytest.raises(InputError, match="hypotheses: found one text"):
+        metric.score("text", ["a"] * 4, ["a"] * 4, ["d"] * 4)
+
+
+@every_metric
+def test_lengths_must_agree(metric: Metric) -> None:
+    if metric.info.needs_references or metric.info.needs_source:
+        name = "references" if metric.info.needs_references else "sources"
+        with pytest.raises(InputError, match=f"1 {name} for 2 hypotheses"):
+            metric.score(["a", "b"], ["a"], ["a"], ["d", "d"])
+        with pytest.raises(InputError, match=f"{metric.name} needs {name}"):
+            metric.score(["a", "b"])
+    with pytest.raises(InputError, match="1 documents for 2 hypotheses"):
+        metric.score(["a", "b"], ["a", "b"], ["a", "b"], ["d"])
+
+
+@every_metric
+def test_no_segments_have_no_scores(metric: Metric) -> None:
+    found = metric.score([], [], [], [])
+    assert (found.dtype, found.shape) == (np.dtype(np.float64), (0,))
+    with pytest.raises(InputError, match="no hypotheses"):
+        metric.corpus([], [], [], [])
+
+
+@every_metric
+def test_pairwise_of_nothing_is_an_empty_matrix(metric: Metric) -> None:
+    cases: list[tuple[list[str], list[str]]] = [([], []), ([], ["a"]), (["a"], [])]
+    for hypotheses, references in cases:
+        columns = len(references) if metric.info.needs_references else 1
+        assert utilities(metric, hypotheses, references).shape == (len(hypotheses), columns)
+
+
+@every_metric
+def test_a_context_needs_a_metric_that_reads_it(metric: Metric) -> None:
+    if metric.reads.context:
+        with pytest.raises(InputError, match="context > 0 without documents"):
+            metric.score(["a"], ["a"], ["a"])
+        with pytest.raises(InputError, match=r"documents\[2\].*comes back"):
+            metric.score(["a"] * 3, ["a"] * 3, ["a"] * 3, ["d", "e", "d"])
+    else:
+        with pytest.raises(InputError, match="reads no context"):
+            metric.pairwise(["a"], ["a"], "a", CONTEXT)
+
+
+@every_metric
+def test_signature_parses_back(metric: Metric) -> None:
+    assert load_metric(metric.signature()) == metric
+    assert load_metric(f"0.5*{metric.signature()}").parts == ((0.5, metric),)
+    assert "device" not in metric.signature()
+
+
+@every_metric
+def test_a_metric_is_a_value(metric: Metric) -> None:
+    utilities(metric, ["a"], ["a"])
+    assert "scorer" in vars(metric)
+    copy = pickle.loads(pickle.dumps(metric))
+    assert copy == metric
+    assert hash(copy) == hash(metric)
+    assert "scorer" not in vars(copy)
+    assert len({metric, copy, load_metric(metric.signature())}) == 1
+    assert (
+        utilities(copy, ["a cat"], ["cat a"]).tobytes()
+        == utilities(metric, ["a cat"], ["cat a"]).tobytes()
+    )
+    with pytest.raises((AttributeError, TypeError), match=r"cannot assign|frozen"):
+        metric.name2 = "x"  # type: ignore[attr-defined]
+
+
+@every_metric
+@given(pairs=st.lists(st.tuples(texts, texts), min_size=1, max_size=6), data=st.data())
+@BOUNDED
+def test_corpus_order_does_not_matter(
+    metric: Metric, pairs: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    def corpus(pairs: Sequence[tuple[str, str]]) -> float:
+        hypotheses, references = ([pair[side] for pair in pairs] for side in (0, 1))
+        return metric.corpus(
+            hypotheses, references, [SOURCE] * len(pairs), [str(i) for i in range(len(pairs))]
+        )
+
+    found = corpus(pairs)
+    assert np.isfinite(found)
+    assert corpus(data.draw(st.permutations(pairs))) == pytest.approx(found, rel=1e-12, abs=1e-12)
+
+
+@every_metric
+def test_corpus_of_documents_is_that_of_their_sentences(metric: Metric) -> None:
+    if metric.info.unit != "segment":
+        return
+    h, r, s = ["the cat sat", "a mat"], ["the cat sat down", "a big mat"], ["the cat", "mat"]
+    found = metric.corpus([Document(h)], [Document(r)], [Document(s)], ["d"])
+    assert found == pytest.approx(metric.corpus(h, r, s, ["d", "d"]), rel=1e-12)
+
+
+@every_metric
+def test_info_is_consistent(metric: Metric) -> None:
+    info, scorer = metric.info, type(metric.scorer)
+    low, high = info.bounds
+    assert low < high
+    assert info.version >= 1
+    assert info.summary
+    assert info.paper
+
+    def overrides(method: Callable[..., Any]) -> bool:
+        return getattr(scorer, method.__name__) is not method
+
+    assert overrides(Scorer.expected) == info.linear
+    assert info.several != "own" or overrides(Scorer.compare_multi)
+    assert metric.utility_sign == (1.0 if info.higher_is_better else -1.0)
+    assert metric.parts == ((1.0, metric),)
+
+
+@every_metric
+@given(candidates=st.lists(texts, min_size=1, max_size=6), self_pair=st.booleans(), data=st.data())
+@BOUNDED
+def test_the_linear_form_equals_the_matrix(
+    metric: Metric, candidates: list[str], self_pair: bool, data: st.DataObject
+) -> None:
+    if not metric.info.linear:
+        return
+    logprobs = st.floats(-20, 0)
+    record = {
+        "id": "x",
+        "candidates": [{"text": text, "logprob": data.draw(logprobs)} for text in candidates],
+    }
+    weights = data.draw(st.sampled_from(["uniform", "logprob"]))
+    short, plain = (
+        next(
+            MBRDecoder(
+                metric, weights=weights, self_pair=self_pair, nbest=None, keep_matrix=keep
+            ).decode([record])
+        )
+        for keep in (False, True)
+    )
+    by_text = {place.text: place.utility for place in plain.ranking}
+    for place in short.ranking:
+        expected = by_text[place.text]
+        assert place.utility == (
+            None if expected is None else pytest.approx(expected, rel=1e-6, abs=1e-6)
+        )
+
+
+@every_metric
+@given(candidates=st.lists(texts, min_size=1, max_size=5), self_pair=st.booleans())
+@BOUNDED
+def test_decoding_averages_pairwise(metric: Metric, candidates: list[str], self_pair: bool) -> None:
+    """Weights and the self pair mean nothing to a metric without references."""
+    if metric.reads.context:
+        return
+    n = len(candidates)
+    u = np.broadcast_to(utilities(metric, candidates, candidates), (n, n))
+    weights = np.ones((n, n)) - (np.eye(n) if metric.info.needs_references and not self_pair else 0)
+    record = {"id": "x", "source": SOURCE, "candidates": candidates}
+    found = next(MBRDecoder(metric, self_pair=self_pair, nbest=None).decode([record]))
+    for place in found.ranking:
+        mass = weights[place.index].sum()
+        expected = float((u * weights)[place.index].sum() / mass) if mass else None
+        assert place.utility == (
+            None if expected is None else pytest.approx(expected, rel=1e-9, abs=1e-9)
+        )
+    values = [place.utility for place in found.ranking if place.utility is not None]
+    assert all(b <= a + 2e-9 * abs(a) for a, b in pairwise(values))
+
+
+FROZEN: dict[str, str] = {
+    "bartscore": 'bartscore(model="@sha256:85101182ce1b9580")',
+    "bartscore-faithfulness": 'bartscore-faithfulness(model="@sha256:85101182ce1b9580")',
+    "bertscore": 'bertscore(model="@sha256:2162f708afb7ed95",layer=2)',
+    "bleu": "bleu",
+    "chrf": "chrf",
+    "chrf++": "chrf(word_order=2)",
+    "discotk-light": "discotk-light",
+    "ds-focus": 'ds-focus(model="@sha256:2162f708afb7ed95")',
+    "ds-sent": 'ds-sent(model="@sha256:bb13ed768c1130e7")',
+    "entity-graph": "entity-graph",
+    "lc": "lc",
+    "lexical-chain": "lexical-chain",
+    "lexical-graph": 'lexical-graph(model="@sha256:2162f708afb7ed95")',
+    "rc": "rc",
+    "dr": "dr",
+    "dr-lex": "dr-lex",
+    "dr-lex-1.1": 'dr-lex(words="nuclearity")',
+    "dr-lex-2": 'dr-lex(words="relation")',
+    "dr-lex-2.1": 'dr-lex(words="both")',
+    "dr-nolex": "dr",
+    "comet": 'comet(model="@sha256:5e0dfe8ac7bfd0f0",encoder_path="@sha256:9026ac1908ab09ae")',
+    "comet-qe": 'comet-qe(model="@sha256:f31f0ec2b4cfe32a",encoder_path="@sha256:9026ac1908ab09ae")',
+    "doc-bertscore": 'bertscore(model="@sha256:bb13ed768c1130e7",context=2,layer=2)',
+    "doc-comet": 'comet(model="@sha256:d0efe56455cbdf42",context=2,encoder_path="@sha256:9026ac1908ab09ae")',
+    "doc-comet-qe": 'comet-qe(model="@sha256:22b1728478801dd4",context=2,encoder_path="@sha256:9026ac1908ab09ae")',
+    "doc-prism": 'prism(model="@sha256:ffe6fd168adbb50d",context=2,lang="de_DE")',
+    "pdd": 'pdd(model="@sha256:4b69e876cfc03a40")',
+    "meteor": "meteor",
+    "nist": 'nist(information="@sha256:1893d3a05f6bd90e")',
+    "prism": 'prism(model="@sha256:ffe6fd168adbb50d",lang="en_XX")',
+    "role-match": 'role-match(model="@sha256:4b69e876cfc03a40")',
+    "rouge-l": "rouge-l",
+    "rouge-w": "rouge-w",
+    "sescore2": 'sescore2(model="@sha256:46c084e2bdef77fd",encoder_path="@sha256:c4382ab6bf653ed5")',
+    "ter": "ter",
+}
+
+
+@pytest.mark.parametrize("name", sorted(REGISTERED))
+def test_signatures_of_plain_names_are_frozen(name: str) -> None:
+    """A change here breaks resuming of runs and comparing of papers: raise `Info.version` and say so."""
+    if REGISTERED[name] is None:
+        pytest.skip(f"{name} cannot be loaded here, so no law is tried on it")
+    assert portable(REGISTERED[name].signature()) == FROZEN[name]
+
+
+def test_the_registered_metrics_are_under_the_laws() -> None:
+    assert {name for name, metric in REGISTERED.items() if metric is not None} >= set(FROZEN)

@@ -1,0 +1,496 @@
+"""BERTScore: golden values of both released codes, the equation by hand, context, idf, and values in any company."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from discorank import Context, Document, InputError, MBRDecoder, ModelLoadError, load_metric
+from discorank.cli.main import main
+from discorank.metrics.errors import TruncationWarning
+from discorank.metrics.neural.bertscore.metric import BERTScore
+from discorank.metrics.neural.models.encoder import pretrained, tokenizer_of
+from discorank.metrics.neural.models.model_files import BUNDLED
+from discorank.metrics.representations import Block, FloatArray
+from discorank.metrics.text.texts import Item
+
+from ...support.lists import write_lists
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "docmetrics"
+MODELS = GOLDEN / "models"
+CASES = {
+    case["id"]: case
+    for case in json.loads((GOLDEN / "cases.json").read_text(encoding="utf-8"))["cases"]
+}
+ALIGNED = [name for name, case in CASES.items() if case["metric"] == "bertscore" and "ref" in case]
+TEXTS = [
+    "the old mill",
+    "a mill",
+    "the mill turns near the river",
+    "",
+    "river",
+    "the old windmill is turning",
+    "a b c d",
+]
+
+
+def tiny(model: str = "tiny-bert", **more: Any) -> BERTScore:
+    metric = load_metric("bertscore", **{"model": str(MODELS / model), "layer": 2, **more})
+    assert isinstance(metric, BERTScore)
+    return metric
+
+
+def of_case(case: dict[str, Any], **more: Any) -> BERTScore:
+    """The metric as the released code of a case computes it; its fork reads even lone sentences as if in context."""
+    lent = {"context_from": "hypothesis"} if case["mode"] == "hypctx" else {}
+    fork = "fork" in case["engine"]
+    baseline = (
+        {"rescale": True, "baseline": str(MODELS / case["baseline"])}
+        if case.get("baseline")
+        else {}
+    )
+    common = {
+        "layer": case["num_layers"],
+        "compat": "reference",
+        "max_tokens": 128,
+        "context": 2 if fork else 0,
+    }
+    return tiny(case["model"], **common, **lent, **baseline, **more)
+
+
+def scored(case: dict[str, Any], metric: BERTScore) -> FloatArray:
+    sides = [
+        [text.split(case["sep"])[-1].strip() if case.get("ws") else text for text in case[side]]
+        for side in ("hyp", "ref")
+    ]
+    documents = case["doc_ids"] if case.get("ws") else [str(i) for i in range(len(sides[0]))]
+    return metric.score(sides[0], sides[1], documents=documents)
+
+
+@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
+@pytest.mark.parametrize("name", ALIGNED)
+@pytest.mark.parametrize("aggregate", ["P", "R", "F"])
+def test_golden_values(name: str, aggregate: str) -> None:
+    case = CASES[name]
+    found = scored(case, of_case(case, aggregate=aggregate))
+    np.testing.assert_allclose(found, case[aggregate], rtol=0, atol=1e-5)
+
+
+STRICT = [name for name in ALIGNED if "derived_strict_F_NOT_REFERENCE" in CASES[name]]
+
+
+@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
+@pytest.mark.parametrize("name", STRICT)
+def test_alignment_of_the_sentence_alone(name: str) -> None:
+    case = CASES[name]
+    found = scored(case, of_case(case, match="sentence"))
+    np.testing.assert_allclose(found, case["derived_strict_F_NOT_REFERENCE"], rtol=0, atol=1e-5)
+    assert np.abs(found - case["F"]).max() > 1e-4
+
+
+def test_golden_multiple_references_and_matrix() -> None:
+    case = CASES["bertscore/tiny-xlmr/L2/multiref"]
+    for aggregate in ("P", "R", "F"):
+        found = of_case(case, aggregate=aggregate).score(case["hyp"], case["refs"])
+        np.testing.assert_allclose(found, case[aggregate], rtol=0, atol=1e-5)
+    case = CASES["bertscore/tiny-xlmr/L2/pairwise4"]
+    found = tiny("tiny-xlmr").pairwise(case["cands"], case["cands"])
+    np.testing.assert_allclose(found, case["matrix_F_rows_hyp_cols_ref"], rtol=0, atol=1e-5)
+
+
+def vectors(model: str, text: str, layer: int = 2) -> tuple[list[int], FloatArray]:
+    """Ids and unit vectors of a text by transformers alone."""
+    tokenizer, encoder = tokenizer_of(MODELS / model), pretrained(MODELS / model)
+    ids = tokenizer(text).input_ids
+    with torch.inference_mode():
+        states = (
+            encoder(torch.tensor([ids]), output_hidden_states=True)
+            .hidden_states[layer][0]
+            .double()
+            .numpy()
+        )
+    return ids, states / np.linalg.norm(states, axis=1, keepdims=True)
+
+
+def by_hand(h: str, r: str, idf: dict[int, float] | None = None) -> list[float]:
+    """P, R and F by the equation."""
+    (h_ids, x), (r_ids, y) = vectors("tiny-bert", h), vectors("tiny-bert", r)
+    a, b = (
+        [0.0, *(1.0 if idf is None else idf.get(i, idf[-1]) for i in ids[1:-1]), 0.0]
+        for ids in (h_ids, r_ids)
+    )
+    p = sum(w * max(float(v @ u) for u in y) for w, v in zip(a, x, strict=True)) / sum(a)
+    q = sum(w * max(float(v @ u) for u in x) for w, v in zip(b, y, strict=True)) / sum(b)
+    return [p, q, 2 * p * q / (p + q)]
+
+
+PAIR = "the old mill near the river", "a mill turns by the old river bank"
+CORPUS = ["the old mill", "the river", "a river bank", "turns"]
+
+
+def frequencies() -> dict[int, float]:
+    """Inverse document frequencies of CORPUS by token; of any other under -1."""
+    sets = [set(tokenizer_of(MODELS / "tiny-bert")(text).input_ids) for text in CORPUS]
+    n = len(sets)
+    found = {i: log((n + 1) / (sum(i in one for one in sets) + 1)) for one in sets for i in one}
+    return {**found, -1: log(n + 1)}
+
+
+def test_against_the_equation() -> None:
+    found = [tiny(aggregate=name).score([PAIR[0]], [PAIR[1]])[0] for name in ("P", "R", "F")]
+    assert found == pytest.approx(by_hand(*PAIR), abs=1e-6)
+    assert by_hand(*PAIR)[0] != pytest.approx(by_hand(*PAIR)[1], abs=1e-3)
+
+
+def test_idf_against_the_equation(tmp_path: Path) -> None:
+    (tmp_path / "idf.txt").write_text("".join(f"{text}\n" for text in CORPUS))
+    wanted = by_hand(*PAIR, frequencies())
+    for i, name in enumerate(("P", "R", "F")):
+        fitted = tiny(idf=True, aggregate=name).fit(CORPUS)
+        assert fitted.score([PAIR[0]], [PAIR[1]])[0] == pytest.approx(wanted[i], abs=1e-6)
+        from_file = tiny(idf=str(tmp_path / "idf.txt"), aggregate=name)
+        assert (
+            from_file.score([PAIR[0]], [PAIR[1]]).tobytes()
+            == fitted.score([PAIR[0]], [PAIR[1]]).tobytes()
+        )
+    assert abs(wanted[2] - by_hand(*PAIR)[2]) > 1e-4
+
+
+def test_rescaling() -> None:
+    rows = {2: (0.4, 0.41, 0.405), 1: (0.35, 0.36, 0.355)}
+    for layer, base in rows.items():
+        for b, name in zip(base, ("P", "R", "F"), strict=True):
+            plain = tiny(layer=layer, aggregate=name)
+            scaled = replace(plain, rescale=True, baseline=str(MODELS / "baseline_tiny.tsv"))
+            x = plain.score([PAIR[0], ""], [PAIR[1], "a"])
+            np.testing.assert_allclose(
+                scaled.score([PAIR[0], ""], [PAIR[1], "a"]), (x - b) / (1 - b), atol=1e-12
+            )
+
+
+def test_a_baseline_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"rescale: no baseline. Give the file"):
+        tiny(rescale=True)
+    for content in (
+        "LAYER,P,R,F\n1,0.1,0.1,0.1\n",
+        "P;R\n",
+        "LAYER,P,R,F\n2,x,0.1,0.1\n",
+        "LAYER,P,R,F\n2,0.1\n",
+    ):
+        path = tmp_path / f"{len(content)}.csv"
+        path.write_text(content)
+        with pytest.raises(
+            ModelLoadError, match="Expected the columns LAYER,P,R,F and a row for layer 2"
+        ):
+            tiny(rescale=True, baseline=str(path)).scorer  # noqa: B018
+    with pytest.raises(InputError, match="there is no such file"):
+        tiny(rescale=True, baseline=str(tmp_path / "none.csv")).scorer  # noqa: B018
+
+
+def test_idf_that_was_not_fitted() -> None:
+    metric = tiny(idf=True)
+    assert metric.unfitted
+    with pytest.raises(
+        InputError, match=r"bertscore: idf: no document frequencies. Call fit\(texts\)"
+    ):
+        metric.score(["a"], ["b"])
+    assert not tiny().unfitted
+    assert tiny().fit(CORPUS) == tiny()
+
+
+def test_a_fitted_metric() -> None:
+    fitted, other = tiny(idf=True).fit(CORPUS), tiny(idf=True).fit(CORPUS[:3])
+    assert not fitted.unfitted
+    assert fitted == tiny(idf=True).fit(CORPUS[::-1]) != other
+    assert fitted.signature() != other.signature()
+    assert 'idf="sha256:' in fitted.signature()
+    wanted = fitted.score([PAIR[0]], [PAIR[1]]).tobytes()
+    assert pickle.loads(pickle.dumps(fitted)).score([PAIR[0]], [PAIR[1]]).tobytes() == wanted
+    assert fitted.with_defaults(device="cpu").score([PAIR[0]], [PAIR[1]]).tobytes() == wanted
+    again = load_metric(fitted.signature())
+    assert again == fitted
+    with pytest.raises(InputError, match="no document frequencies"):
+        again.scorer  # noqa: B018
+
+
+def test_fit_wants_texts(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        tiny(idf=True).fit([])
+    (tmp_path / "idf.txt").write_text("")
+    with pytest.raises((InputError, ModelLoadError), match=r"idf"):
+        tiny(idf=str(tmp_path / "idf.txt")).scorer  # noqa: B018
+
+
+@pytest.mark.parametrize("model", ["tiny-bert", "tiny-roberta", "tiny-xlmr"])
+@pytest.mark.parametrize("match", ["sentence", "all"])
+def test_an_empty_text_scores_0_in_context_too(model: str, match: str) -> None:
+    for context in (0, 2):
+        metric = tiny(model, context=context, match=match)
+        ids = {"documents": ["d"] * 4} if context else {}
+        hypotheses, references = ["a mill", "", "river", " "], ["the mill", "river", "\u2028", ""]
+        assert metric.score(hypotheses, references, **ids).tolist()[1:] == [0, 0, 0]
+        assert metric.score(hypotheses, references, **ids)[0] > 0
+
+
+def test_match_is_of_no_use_without_context() -> None:
+    pairs = ["a mill", "the river"], ["the mill", "a river bank"]
+    assert tiny(match="all").score(*pairs).tobytes() == tiny().score(*pairs).tobytes()
+
+
+def test_context_is_read() -> None:
+    metric = tiny(context=2)
+    h, r = (
+        ["a mill turns", "it is old", "by the river"],
+        ["the mill turns", "it is very old", "near the river"],
+    )
+    together, alone = (
+        metric.score(h, r, documents=["d"] * 3),
+        metric.score(h, r, documents=["d", "e", "f"]),
+    )
+    assert together[0] == alone[0]
+    assert (together[1:] != alone[1:]).all()
+    shared = metric.pairwise([h[2]], [r[2]], context=Context(target=(r[0], r[1])))
+    assert shared.tobytes() == together[2:].tobytes()
+    longer = metric.pairwise([h[2]], [r[2]], context=Context(target=("more", r[0], r[1])))
+    assert longer.tobytes() == shared.tobytes()
+    assert np.abs(metric.pairwise([h[2]], [r[2]]) - shared).max() > 1e-5
+    with pytest.raises(InputError, match="reads no context"):
+        tiny().pairwise(h, r, context=Context(target=("a",)))
+
+
+DOCUMENTS = [
+    Document(["a mill turns", "it is old", "by the river"]),
+    Document(["the mill", "very old it is", "near a river bank"]),
+    Document(["old", "mill", "the river"]),
+]
+
+
+@pytest.mark.parametrize("match", ["sentence", "all"])
+def test_documents_in_every_reference_context(match: str) -> None:
+    """`context_from="reference"` said aloud: a double loop over pairs; not said: every text in its own context."""
+    for context_from, lent in (
+        ("reference", "reference"),
+        (None, "hypothesis"),
+        ("hypothesis", "hypothesis"),
+    ):
+        metric = tiny(context=1, match=match, context_from=context_from)
+        single = tiny(context=1, match=match, context_from=lent)
+        found = metric.pairwise(DOCUMENTS, DOCUMENTS[:2])
+        for i, h in enumerate(DOCUMENTS):
+            for j, r in enumerate(DOCUMENTS[:2]):
+                one = single.score(h.sentences, r.sentences, documents=["d"] * 3)
+                assert found[i, j] == pytest.approx(one.mean(), abs=1e-12)
+        square = metric.pairwise(DOCUMENTS, DOCUMENTS)
+        assert np.ascontiguousarray(square[:, :2]).tobytes() == found.tobytes()
+    first, second = (
+        tiny(context=1, context_from=c).pairwise(DOCUMENTS, DOCUMENTS) for c in ("reference", None)
+    )
+    assert np.abs(first - second).max() > 1e-5
+
+
+def test_a_list_of_unequal_documents_is_joined_in_every_context() -> None:
+    record = {
+        "id": "x",
+        "document": "d",
+        "candidates": [["a mill", "turns"], ["the river"], ["old", "mill"]],
+    }
+    for context_from in ("reference", "hypothesis", None):
+        (ranking,) = MBRDecoder(tiny(context=1, context_from=context_from)).decode([record])
+        assert ranking.flags == ("joined",)
+    with pytest.raises(InputError, match="sentence by sentence"):
+        tiny(context=1).score([Document(["a", "b"])], [Document(["a"])], documents=["d"])
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Puts the number of threads back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def in_ways(ways: Sequence[tuple[int, int]], **settings: Any) -> Iterator[tuple[str, BERTScore]]:
+    """The metric with so many tokens in a batch, under so many threads."""
+    for tokens, count in ways:
+        torch.set_num_threads(count)
+        yield (
+            f"{tokens} tokens, {count} threads",
+            tiny("tiny-xlmr", batch_tokens=tokens, **settings),
+        )
+
+
+@pytest.mark.parametrize("settings", [{}, {"context": 2}])
+def test_values_do_not_depend_on_their_company(settings: dict[str, Any], threads: None) -> None:
+    torch.set_num_threads(1)
+    context = Context(target=("one two", "three")) if "context" in settings else None
+    texts = [*TEXTS, "near the river the old mill turns and turns " * 2]
+    wanted = tiny("tiny-xlmr", **settings).pairwise(texts, texts, context=context)
+    documents = ["d"] * 5 + ["e"] * (len(texts) - 5)
+    aligned = tiny("tiny-xlmr", **settings).score(texts, texts[::-1], documents=documents)
+    for way, metric in in_ways([(1, 1), (7, 2), (64, 3), (4096, 4)], **settings):
+        order = np.random.default_rng(len(way)).permutation(len(texts))
+        found = metric.pairwise([texts[i] for i in order], texts, context=context)
+        assert found.tobytes() == wanted[order].tobytes(), way
+        assert metric.pairwise(texts, texts, context=context).tobytes() == wanted.tobytes(), way
+        assert (
+            metric.score(texts, texts[::-1], documents=documents).tobytes() == aligned.tobytes()
+        ), way
+
+
+@pytest.mark.parametrize("context", [0, 2])
+def test_lists_together_and_one_at_a_time(context: int, threads: None) -> None:
+    records = [
+        {
+            "id": f"{i}",
+            "document": f"d{i // 3}",
+            "position": i % 3,
+            "candidates": [*TEXTS[i : i + 4], TEXTS[0]],
+        }
+        for i in range(5)
+    ]
+    found = []
+    for way, metric in in_ways([(7, 1), (4096, 2)], context=context):
+        decoder = MBRDecoder(metric, nbest=None)
+        together = [(r.index, r.utility, r.gap) for r in decoder.decode(records)]
+        found.append(together)
+        if context == 0:
+            assert together == [
+                (r.index, r.utility, r.gap) for one in records for r in decoder.decode([one])
+            ], way
+    assert all(one == found[0] for one in found)
+
+
+def test_half_precision() -> None:
+    half, whole = tiny(dtype="bfloat16"), tiny()
+    assert 'dtype="bfloat16"' in half.signature()
+    assert half.pairwise(TEXTS, TEXTS) == pytest.approx(whole.pairwise(TEXTS, TEXTS), abs=0.02)
+    assert half.pairwise(TEXTS, TEXTS).tobytes() != whole.pairwise(TEXTS, TEXTS).tobytes()
+
+
+LONG = "the old mill turns near the river bank"
+
+
+def test_truncation_warns_and_names_what_was_cut() -> None:
+    metric = tiny(context=1, max_tokens=12)
+    with pytest.warns(
+        TruncationWarning, match="bertscore: of 1 comparisons, 1 lost text and 0 some context"
+    ):
+        metric.pairwise(["a", LONG], ["mill"])
+    with pytest.warns(
+        TruncationWarning, match="bertscore: of [12] comparisons, 0 lost text and 1 some context"
+    ):
+        metric.score(["a b c d e f", "a"], ["a", "b c d e f g h i j"], documents=["d", "d"])
+    with pytest.warns(TruncationWarning, match="1 lost text"):
+        tiny(max_tokens=12, truncation="reference").score([LONG], ["a"])
+    metric.score(["a"], ["b"], documents=["d"])
+
+
+def test_truncation_is_flagged_and_counted(tmp_path: Path) -> None:
+    utility = tiny(context=1, max_tokens=12).signature()
+    lists = [
+        {"id": "1", "document": "d", "candidates": ["a b c d e f", "a b c d e f g"]},
+        {"id": "2", "document": "d", "candidates": ["b c d e f g", "b c d"]},
+        {"id": "3", "document": "e", "candidates": [LONG, "mill"]},
+        {"id": "4", "document": "e", "candidates": ["mill", "a mill"]},
+        {"id": "5", "document": "f", "candidates": ["a", "b"]},
+    ]
+    flags = [r.flags for r in MBRDecoder(load_metric(utility)).decode(lists)]
+    assert flags[0] == flags[4] == ()
+    assert flags[1] == ("truncated-context",)
+    assert flags[2] == ("truncated-text",)
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    command = ["decode", str(source), "-u", utility, "--quiet", "-o"]
+    assert main([*command, str(whole)]) == 0
+    counts = json.loads(Path(f"{whole}.run.json").read_text())["counts"]
+    assert counts["truncated-text"] == sum("truncated-text" in some for some in flags)
+    assert counts["truncated-context"] == sum("truncated-context" in some for some in flags) > 0
+    assert [json.loads(row).get("flags", []) for row in whole.read_text().splitlines()] == [
+        list(f) for f in flags
+    ]
+    for n in (1, 3, 5):
+        write_lists(source, lists[:n])
+        assert main([*command, str(out)]) == 0
+    assert out.read_bytes() == whole.read_bytes()
+    assert json.loads(Path(f"{out}.run.json").read_text())["counts"] == counts
+
+
+def test_a_text_that_is_cut_in_another_context_is_flagged() -> None:
+    """Neither document is too long in its own context, only one in the other's."""
+    metric = tiny(context=1, context_from="reference", max_tokens=20)
+    candidates = [["a", "b b b b b b b b b b b b"], ["c c c c c c c c c c c c", "d"]]
+    with pytest.warns(TruncationWarning, match="1 some context"):
+        metric.pairwise([Document(c) for c in candidates], [Document(c) for c in candidates])
+    (ranking,) = MBRDecoder(metric).decode([{"id": "x", "document": "d", "candidates": candidates}])
+    assert ranking.flags == ("truncated-context",)
+
+
+def test_settings_that_cannot_be_used() -> None:
+    with pytest.raises(InputError, match="layer 9 of an encoder with 3 layers"):
+        tiny(layer=9).scorer  # noqa: B018
+    with pytest.raises(
+        ModelLoadError, match=r"no layer is known to be best for .*Give one of 0 to 3: layer="
+    ):
+        tiny(layer=None).scorer  # noqa: B018
+    with pytest.raises(InputError, match=r"device 'banana': .*Such as cpu or cuda:0"):
+        tiny(device="banana").scorer  # noqa: B018
+    for setting in (
+        {"context": -1},
+        {"match": "both"},
+        {"max_tokens": 2},
+        {"dtype": "int8"},
+        {"aggregate": "G"},
+    ):
+        with pytest.raises(InputError):
+            tiny(**setting)
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2, 3])
+def test_every_layer(layer: int) -> None:
+    (_, x), (_, y) = (vectors("tiny-bert", text, layer) for text in PAIR)
+    wanted = np.mean([max(v @ u for u in y) for v in x[1:-1]])
+    assert tiny(layer=layer, aggregate="P").score(*[[t] for t in PAIR])[0] == pytest.approx(
+        wanted, abs=1e-6
+    )
+
+
+def test_languages() -> None:
+    plain = load_metric("bertscore")
+    assert plain.for_language("en-GB") == plain
+    assert plain.for_language("zh").model == "bert-base-chinese"  # type: ignore[union-attr]
+    assert plain.for_language("de").model == "bert-base-multilingual-cased"  # type: ignore[union-attr]
+    assert tiny().for_language("de") == tiny()
+
+
+def test_what_explain_shows() -> None:
+    metric = tiny()
+    (items, length) = metric.scorer.prepare([Item(PAIR[0]), Item(PAIR[1])])
+    reps = metric.scorer.represent(items)
+    found = metric.scorer.describe(reps, Block(np.array([0]), np.array([1])), 0, 0)
+    assert [found[name] for name in "PRF"] == pytest.approx(by_hand(*PAIR), abs=1e-6)
+    assert len(length) == 2
+
+
+@pytest.mark.skipif(
+    find_spec(BUNDLED["minilm"][0]) is None, reason="the extra minilm is not installed"
+)
+def test_minilm() -> None:
+    metric = load_metric("bertscore")
+    sentence = "A cat sits on the mat."
+    others: Sequence[str] = [
+        "There is a cat on the rug.",
+        "Stock prices fell sharply today.",
+        sentence,
+    ]
+    near, far, same = metric.score([sentence] * 3, others)
+    assert far < 0.6 < 0.75 < near < same == pytest.approx(1, abs=1e-6)

@@ -1,0 +1,770 @@
+"""COMET checkpoints and the inert reader: golden models, every refusal by its text, and files that mean harm."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+import sys
+import zipfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from discorank.metrics.errors import ModelLoadError
+from discorank.metrics.neural.comet.checkpoint import CometCheckpoint, read_checkpoint
+from discorank.metrics.neural.models.inert_pickle import (
+    Inert,
+    InertCheckpoint,
+    open_archive,
+    read_inert,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+MODELS = GOLDEN / "docmetrics" / "models"
+LAYERS, WIDTH = 3, 32  # of the tiny encoder
+QE, UNIFIED = "referenceless_regression_metric", "unified_metric"
+
+
+@cache
+def loaded(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = torch.load(
+        MODELS / name / "checkpoints" / "model.ckpt", weights_only=True
+    )
+    return found
+
+
+def model(
+    folder: Path,
+    *,
+    base: str = "tiny-comet-ref",
+    state: dict[str, Any] | None = None,
+    held: dict[str, Any] | None = None,
+    beside: dict[str, Any] | None = None,
+    **more: Any,
+) -> Path:
+    """A COMET folder like a golden one, with changed tensors and settings; a value None takes a key away."""
+    content = loaded(base)
+    settings = yaml.safe_load((MODELS / base / "hparams.yaml").read_text())
+    (folder / "checkpoints").mkdir()
+    (folder / "hparams.yaml").write_text(yaml.safe_dump(without({**settings, **(beside or {})})))
+    tensors = without({**content["state_dict"], **(state or {})})
+    hyper = without({**content["hyper_parameters"], **(held or {})})
+    torch.save(
+        {**content, "state_dict": tensors, "hyper_parameters": hyper, **more},
+        folder / "checkpoints/model.ckpt",
+    )
+    return folder
+
+
+def without(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def inert(path: Path) -> InertCheckpoint:
+    return read_inert(open_archive(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "pool", "layer", "transformation", "norm", "final", "segments", "widths"),
+    [
+        (
+            "tiny-comet-ref",
+            "regression_metric",
+            "avg",
+            "mix",
+            "softmax",
+            True,
+            None,
+            (),
+            [192, 48, 24],
+        ),
+        (
+            "tiny-comet-legacy",
+            "regression_metric",
+            "avg",
+            "mix",
+            "softmax",
+            True,
+            None,
+            (),
+            [192, 48, 24],
+        ),
+        (
+            "tiny-comet22-ref",
+            "regression_metric",
+            "avg",
+            "mix",
+            "sparsemax",
+            False,
+            None,
+            (),
+            [192, 48, 24],
+        ),
+        ("tiny-comet-qe", QE, "avg", "mix", "softmax", True, None, (), [128, 40, 20]),
+        ("tiny-comet-qe-layer2", QE, "avg", 2, "softmax", False, "Sigmoid", (), [128, 40]),
+        (
+            "tiny-cometkiwi",
+            UNIFIED,
+            "cls",
+            "mix",
+            "sparsemax",
+            False,
+            None,
+            ("mt", "src"),
+            [32, 32, 16],
+        ),
+        (
+            "tiny-unite",
+            UNIFIED,
+            "cls",
+            "mix",
+            "sparsemax",
+            True,
+            None,
+            ("mt", "src", "ref"),
+            [32, 32, 16],
+        ),
+    ],
+)
+def test_golden(
+    name: str,
+    kind: str,
+    pool: str,
+    layer: str | int,
+    transformation: str,
+    norm: bool,
+    final: str | None,
+    segments: tuple[str, ...],
+    widths: list[int],
+) -> None:
+    found = read_checkpoint(MODELS / name)
+    assert (found.kind, found.pool, found.layer) == (kind, pool, layer)
+    assert (found.layer_transformation, found.layer_norm) == (transformation, norm)
+    assert (found.activation, found.final_activation, found.input_segments) == (
+        "Tanh",
+        final,
+        segments,
+    )
+    assert (found.encoder_model, found.pretrained_model) == ("XLM-RoBERTa", "tiny-xlmr")
+    assert [weight.shape[1] for weight, _ in found.estimator] == widths
+    assert [len(bias) for _, bias in found.estimator] == [*widths[1:], 1]
+    assert found.encoder.keys() == {
+        key
+        for key in load_file(MODELS / "tiny-xlmr" / "model.safetensors")
+        if not key.startswith("pooler")
+    }
+    assert (found.scalars is None, found.gamma is None) == (layer == 2, layer == 2)
+    if found.scalars is not None:
+        assert (found.scalars.shape, found.gamma.shape) == ((LAYERS + 1,), (1,))  # type: ignore[union-attr]
+    found.check_encoder(num_hidden_layers=LAYERS, hidden_size=WIDTH)
+
+
+def tensors_of(found: CometCheckpoint) -> dict[str, Any]:
+    parts = {
+        f"ff.{i}.{j}": value
+        for i, pair in enumerate(found.estimator)
+        for j, value in enumerate(pair)
+    }
+    return {**found.encoder, **parts, "scalars": found.scalars, "gamma": found.gamma}
+
+
+def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype, name
+        assert torch.equal(found[name], value), name
+
+
+def test_legacy_files_name_classes_that_torch_refuses_and_hold_the_same() -> None:
+    path = MODELS / "tiny-comet-legacy" / "checkpoints" / "model.ckpt"
+    with pytest.raises(pickle.UnpicklingError, match="pytorch_lightning"):
+        torch.load(path, weights_only=True)
+    legacy, modern = read_checkpoint(path), read_checkpoint(MODELS / "tiny-comet-ref")
+    assert_equal(tensors_of(legacy), tensors_of(modern))
+    assert "pytorch_lightning" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["tiny-comet-ref", "tiny-comet-qe-layer2", "tiny-unite"])
+def test_the_inert_reader_reads_what_torch_reads(name: str) -> None:
+    found = inert(MODELS / name / "checkpoints" / "model.ckpt")
+    expected = loaded(name)
+    assert found.root["hyper_parameters"] == expected["hyper_parameters"]
+    tensors = found.tensors(found.root["state_dict"])
+    assert list(tensors) == list(expected["state_dict"])
+    assert_equal(tensors, expected["state_dict"])
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "width", "found"),
+    [
+        (
+            "tiny-comet-ref",
+            3,
+            48,
+            "the estimator reads 192 numbers, expected 6 x 48 of a regression_metric",
+        ),
+        ("tiny-comet-qe", 3, 48, "the estimator reads 128 numbers, expected 4 x 48"),
+        ("tiny-unite", 3, 48, "the estimator reads 32 numbers, expected 1 x 48"),
+        ("tiny-comet-ref", 4, 32, "the mix is of 4 layers, the encoder has 4 and its embeddings"),
+        ("tiny-comet-qe-layer2", 1, 32, "layer is 2, the encoder has 1"),
+    ],
+)
+def test_an_encoder_that_does_not_fit(name: str, layers: int, width: int, found: str) -> None:
+    with pytest.raises(ModelLoadError, match=found):
+        read_checkpoint(MODELS / name).check_encoder(num_hidden_layers=layers, hidden_size=width)
+
+
+def test_where_files_may_stand(tmp_path: Path) -> None:
+    folder = model(tmp_path)
+    ckpt = folder / "checkpoints" / "model.ckpt"
+    for path in (folder, str(folder), ckpt, str(ckpt)):
+        assert read_checkpoint(path).kind == "regression_metric"
+    other = ckpt.rename(ckpt.with_name("epoch=1.ckpt"))
+    assert read_checkpoint(folder).path == other
+    (folder / "hparams.yaml").rename(other.with_name("hparams.yaml"))
+    assert read_checkpoint(other).layer_norm
+    other.with_name("last.ckpt").touch()
+    with pytest.raises(
+        ModelLoadError, match=r"expected one \.ckpt .* found epoch=1\.ckpt, last\.ckpt"
+    ):
+        read_checkpoint(folder)
+    with pytest.raises(ModelLoadError, match=r"found none\. A COMET folder has"):
+        read_checkpoint(other.parent)
+    with pytest.raises(ModelLoadError, match="no such file or folder"):
+        read_checkpoint(tmp_path / "nothing")
+
+
+def test_a_file_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(
+        model(tmp_path, base="tiny-comet-qe", held={"class_identifier": None}) / "checkpoints"
+    )
+    assert read_checkpoint("model.ckpt").kind == QE
+
+
+def test_settings_come_from_either_file(tmp_path: Path) -> None:
+    bare = model(tmp_path)
+    content = loaded("tiny-comet22-ref")
+    torch.save({"state_dict": content["state_dict"]}, bare / "checkpoints" / "model.ckpt")
+    found = read_checkpoint(bare)
+    assert (found.layer_transformation, found.layer_norm) == (
+        "softmax",
+        True,
+    )  # all from hparams.yaml
+    torch.save(content, bare / "checkpoints" / "model.ckpt")
+    found = read_checkpoint(bare)
+    assert (found.layer_transformation, found.layer_norm) == (
+        "sparsemax",
+        False,
+    )  # the checkpoint comes first
+    (bare / "hparams.yaml").unlink()
+    assert read_checkpoint(bare).kind == "regression_metric"
+    torch.save({"state_dict": content["state_dict"]}, bare / "checkpoints" / "model.ckpt")
+    with pytest.raises(ModelLoadError, match="class_identifier is missing"):
+        read_checkpoint(bare)
+
+
+@pytest.mark.parametrize(
+    ("base", "held", "beside", "expected"),
+    [
+        ("tiny-comet-ref", "sparsemax_patch", None, "softmax"),
+        ("tiny-comet22-ref", "sparsemax", "sparsemax_patch", "softmax"),
+        ("tiny-cometkiwi", "sparsemax", "sparsemax_patch", "softmax"),
+        ("tiny-cometkiwi", None, None, "sparsemax"),
+        ("tiny-comet22-ref", None, None, "softmax"),
+        ("tiny-comet22-ref", "sparsemax", "softmax", "sparsemax"),
+    ],
+)
+def test_what_makes_the_mix_sum_to_one(
+    tmp_path: Path, base: str, held: str | None, beside: str | None, expected: str
+) -> None:
+    key = "layer_transformation"
+    found = read_checkpoint(model(tmp_path, base=base, held={key: held}, beside={key: beside}))
+    assert found.layer_transformation == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {"class_identifier": "ranking_metric"},
+            "models of class 'ranking_metric' are not supported.*unified_metric",
+        ),
+        (
+            {"class_identifier": "xcomet_metric"},
+            "models of class 'xcomet_metric' are not supported",
+        ),
+        (
+            {"class_identifier": ["regression_metric"]},
+            r"class_identifier is \['regression_metric'\], expected str",
+        ),
+        (
+            {"encoder_model": "XLM-Roberta"},
+            "unknown encoder_model 'XLM-Roberta'. Did you mean 'XLM-RoBERTa'",
+        ),
+        ({"pool": "avgg"}, "unknown pool 'avgg'. Did you mean 'avg'"),
+        ({"pool": "default"}, "unknown pool 'default'.*All: avg, cls, max"),
+        ({"pool": None}, "pool is missing"),
+        ({"layer": -1}, "layer is -1, expected 'mix' or the number"),
+        ({"layer": True}, "layer is True"),
+        ({"layer": "24"}, "layer is '24'"),
+        ({"layer": None}, "layer is None"),
+        (
+            {"layer_transformation": "sparsmax"},
+            "unknown layer_transformation 'sparsmax'. Did you mean 'sparsemax'",
+        ),
+        ({"layer_norm": 1}, "layer_norm is 1, expected bool"),
+        ({"activations": "tanj"}, "unknown activations 'Tanj'. Did you mean 'Tanh'"),
+        ({"activations": None}, "activations is missing"),
+        ({"final_activation": "softmax"}, "unknown final_activation 'Softmax'"),
+        ({"final_activation": 0}, "final_activation is 0, expected str"),
+        ({"hidden_sizes": []}, r"hidden_sizes is \[\], expected widths"),
+        ({"hidden_sizes": [48, 0]}, r"hidden_sizes is \[48, 0\]"),
+        ({"hidden_sizes": 48}, "hidden_sizes is 48, expected list"),
+        (
+            {"hidden_sizes": [48, 25]},
+            r"estimator.ff.3.weight has shape \(24, 48\), expected 25 x 48",
+        ),
+        ({"hidden_sizes": [48]}, r"estimator.ff.3.weight has shape \(24, 48\), expected 1 x 48"),
+        (
+            {"hidden_sizes": [48, 24, 12]},
+            "lacks tensors: estimator.ff.9.weight, estimator.ff.9.bias",
+        ),
+        ({"pretrained_model": 7}, "pretrained_model is 7"),
+    ],
+)
+def test_settings_that_are_refused(tmp_path: Path, changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(ModelLoadError, match=text) as caught:
+        read_checkpoint(model(tmp_path, held=changes, beside=changes))
+    assert "model.ckpt" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("segments", "expected"),
+    [
+        (["mt", "ref", "src"], ("mt", "src", "ref")),
+        (["mt", "ref"], ("mt", "ref")),
+        (["src", "mt"], None),
+        (["mt"], None),
+        (["mt", "mt"], None),
+        (["mt", "context"], None),
+        (["mt", []], None),
+    ],
+)
+def test_input_segments(
+    tmp_path: Path, segments: list[Any], expected: tuple[str, ...] | None
+) -> None:
+    folder = model(tmp_path, base="tiny-unite", held={"input_segments": segments})
+    if expected:
+        assert read_checkpoint(folder).input_segments == expected
+    else:
+        with pytest.raises(ModelLoadError, match=r"input_segments is .* expected mt, then"):
+            read_checkpoint(folder)
+
+
+def test_activations_are_spelt_as_torch_spells_them(tmp_path: Path) -> None:
+    found = read_checkpoint(
+        model(tmp_path, held={"activations": "tanh", "final_activation": "sigmoid"})
+    )
+    assert (found.activation, found.final_activation) == ("Tanh", "Sigmoid")
+
+
+def test_hparams_that_cannot_be_read(tmp_path: Path) -> None:
+    folder = model(tmp_path)
+    (folder / "hparams.yaml").write_text("- regression_metric")
+    with pytest.raises(ModelLoadError, match=r"hparams.yaml: found .* expected a mapping"):
+        read_checkpoint(folder)
+
+
+NAN, INF = torch.full((48,), torch.nan), torch.full((48,), torch.inf)
+FIRST, SCALAR = "estimator.ff.0", "layerwise_attention.scalar_parameters"
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (
+            {f"{FIRST}.bias": None, "estimator.ff.6.weight": None},
+            "lacks tensors: .*ff.0.bias, estimator.ff.6.weight",
+        ),
+        ({"layerwise_attention.gamma": None}, "lacks tensors: layerwise_attention.gamma"),
+        ({f"{SCALAR}.1": None}, f"lacks tensors: {SCALAR}.1"),
+        ({f"{SCALAR}.{i}": None for i in range(4)}, f"lacks tensors: {SCALAR}.0"),
+        (
+            {k: None for k in loaded("tiny-comet-ref")["state_dict"] if k.startswith("encoder")},
+            "no tensors of an enc",
+        ),
+        ({"extra.weight": NAN}, "tensors that no COMET model of its class uses: extra.weight"),
+        ({f"extra.{i}": NAN for i in range(6)}, r"extra.0, extra.1, extra.2, extra.3 and 2 more"),
+        ({"estimator.ff.9.bias": NAN}, "uses: estimator.ff.9.bias"),
+        ({f"{FIRST}.bias": NAN}, f"{FIRST}.bias holds numbers that are not finite"),
+        ({f"{FIRST}.bias": INF.half()}, f"{FIRST}.bias holds numbers that are not finite"),
+        (
+            {"encoder.model.embeddings.LayerNorm.bias": NAN},
+            "encoder.model.embeddings.LayerNorm.bias holds numbers",
+        ),
+        (
+            {f"{FIRST}.bias": torch.ones(48, dtype=torch.long)},
+            "ff.0.bias is of torch.int64, expected floating",
+        ),
+        ({f"{FIRST}.bias": torch.ones(48, 1)}, r"ff.0.bias has shape \(48, 1\), expected 48"),
+        (
+            {f"{FIRST}.weight": torch.ones(47, 192)},
+            r"ff.0.weight has shape \(47, 192\), expected 48 x any",
+        ),
+        ({f"{FIRST}.weight": torch.ones(48, 0)}, "ff.0.weight has fewer numbers than its shape"),
+        ({f"{FIRST}.bias": torch.ones(1).expand(48)}, "ff.0.bias has fewer numbers than its shape"),
+        ({f"{FIRST}.bias": "text"}, "ff.0.bias is 'text', expected a tensor"),
+        ({f"{FIRST}.bias": torch.ones(48).to_sparse()}, "ff.0.bias is .* expected a tensor"),
+        ({f"{SCALAR}.0": torch.ones(2)}, r"parameters.0 has shape \(2,\), expected 1"),
+        (
+            {"encoder.model.a.weight": torch.ones(2, 2, 2)},
+            r"has shape \(2, 2, 2\), expected one or two dimensions",
+        ),
+    ],
+)
+def test_tensors_that_are_refused(tmp_path: Path, state: dict[str, Any], text: str) -> None:
+    with pytest.raises(ModelLoadError, match=text):
+        read_checkpoint(model(tmp_path, state=state))
+
+
+def test_tensors_that_score_nothing_are_left_out(tmp_path: Path) -> None:
+    unused = [
+        "encoder.model.pooler.dense.weight",
+        "encoder.model.embeddings.position_ids",
+        "layerwise_attention.dropout_mask",
+        "hidden2tag.weight",
+        "wordloss.weight",
+        "val_mcc.0.confmat",
+    ]
+    found = read_checkpoint(
+        model(tmp_path, base="tiny-unite", state=dict.fromkeys(unused, torch.arange(3)))
+    )
+    assert_equal(tensors_of(found), tensors_of(read_checkpoint(MODELS / "tiny-unite")))
+
+
+def test_a_mix_is_kept_where_one_layer_is_used(tmp_path: Path) -> None:
+    found = read_checkpoint(model(tmp_path, held={"layer": 2}))
+    assert found.layer == 2
+    assert found.scalars is not None
+
+
+def test_half_precision_and_parameters(tmp_path: Path) -> None:
+    bias = torch.nn.Parameter(torch.ones(48).half())
+    found = read_checkpoint(model(tmp_path, state={f"{FIRST}.bias": bias}))
+    assert found.estimator[0][1].dtype == torch.float16
+    assert not found.estimator[0][1].requires_grad
+
+
+class Bomb:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.command = f"echo > '{marker}'"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (self.command,)
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        (lambda bomb: {"callbacks": {"early": bomb}}, ""),
+        (lambda bomb: {"held": {"train_data": bomb}}, ""),
+        (lambda bomb: {"state_dict": bomb}, "expected a mapping with a state_dict"),
+        (
+            lambda bomb: {"hyper_parameters": bomb},
+            f"hyper_parameters is <{os.name}.system>, expected a mapping",
+        ),
+        (lambda bomb: {"held": {"pool": bomb}}, f"pool is <{os.name}.system>, expected str"),
+        (
+            lambda bomb: {"state": {f"{FIRST}.bias": bomb}},
+            f"{FIRST}.bias is <{os.name}.system>, expected a tensor",
+        ),
+    ],
+)
+def test_nothing_of_a_file_is_run(
+    tmp_path: Path, place: Callable[[Bomb], dict[str, Any]], text: str
+) -> None:
+    marker = tmp_path / "marker"
+    folder = model(tmp_path, **place(Bomb(marker)))
+    if text:
+        with pytest.raises(ModelLoadError, match=text):
+            read_checkpoint(folder)
+    else:
+        assert read_checkpoint(folder).kind == "regression_metric"
+    assert not marker.exists()
+    torch.load(folder / "checkpoints" / "model.ckpt", weights_only=False)
+    assert marker.exists()  # the bomb is one
+
+
+def rezipped(
+    path: Path,
+    method: int = zipfile.ZIP_STORED,
+    change: Callable[[str, bytes], bytes] = lambda _, data: data,
+) -> bytes:
+    """The archive written anew, each entry changed."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(made, "w", method) as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+    return made.getvalue()
+
+
+CKPT = MODELS / "tiny-comet-ref" / "checkpoints" / "model.ckpt"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (lambda: b"", "not a whole zip archive"),
+        (
+            lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+            "not a whole zip.*Git LFS pointer",
+        ),
+        (lambda: CKPT.read_bytes()[:-100], "not a whole zip archive"),
+        (lambda: CKPT.read_bytes()[:5000], "not a whole zip archive"),
+        (
+            lambda: CKPT.read_bytes()[4000:],
+            "is not where the zip archive says|not a whole zip archive",
+        ),
+        (lambda: pickle.dumps({"state_dict": {}}), "not a whole zip archive"),
+        (lambda: rezipped(CKPT, zipfile.ZIP_DEFLATED), "is compressed. Save it with torch.save"),
+        (
+            lambda: rezipped(
+                CKPT, change=lambda name, data: b"big" if name.endswith("byteorder") else data
+            ),
+            "its bytes are in 'big' order",
+        ),
+        (
+            lambda: rezipped(
+                CKPT, change=lambda name, data: data[:-9] if name.endswith("data.pkl") else data
+            ),
+            "its pickle is damaged",
+        ),
+        (
+            lambda: zipped({"a/b": b""}),
+            "no data.pkl",
+        ),
+        (
+            lambda: zipped({"a/data.pkl": pickle.dumps([1, 2])}),
+            r"found \[1, 2\], expected a mapping with a state_dict",
+        ),
+        (
+            lambda: zipped({"a/data.pkl": pickle.dumps({"model": 1})}),
+            r"found \['model'\], expected a mapping",
+        ),
+        (
+            lambda: zipped({"a/data.pkl": b"\x80\x02}r\xff\xff\xff\xff."}),
+            "damaged: UnpicklingError: place 4294967295",
+        ),
+        (lambda: zipped({"a/data.pkl": b"\x80\x02}."[:-1]}), "its pickle is damaged"),
+        (
+            lambda: zipped(
+                {"a/data.pkl": b"".join(b"ca\nb%d\n0" % i for i in range(5000)) + b"N."}
+            ),
+            "than 4096 classes",
+        ),
+    ],
+)
+def test_damaged_files(tmp_path: Path, data: Callable[[], bytes], text: str) -> None:
+    folder = model(tmp_path)
+    (folder / "checkpoints" / "model.ckpt").write_bytes(data())
+    with pytest.raises(ModelLoadError, match=text) as caught:
+        read_checkpoint(folder)
+    assert "model.ckpt" in str(caught.value)
+
+
+def zipped(entries: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data)
+    return made.getvalue()
+
+
+class Rebuilt:
+    """A tensor by the arguments of its making; storage: what the pickle says of the numbers."""
+
+    def __init__(
+        self, offset: Any, size: Any, stride: Any, storage: Any = None, more: tuple[Any, ...] = ()
+    ) -> None:
+        self.storage = Numbers(storage or ("storage", torch.FloatStorage, "0", "cpu", 6))
+        self.arguments = (offset, size, stride, False, {}, *more)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return torch._utils._rebuild_tensor_v2, (self.storage, *self.arguments)
+
+
+class Numbers:
+    def __init__(self, said: Any) -> None:
+        self.said = said
+
+
+class Pickler(pickle.Pickler):
+    def persistent_id(self, found: Any) -> Any:
+        return found.said if isinstance(found, Numbers) else None
+
+
+def rebuilt(path: Path, value: Any) -> InertCheckpoint:
+    """A checkpoint of ``{"w": value}`` with one storage of the numbers 0 to 5."""
+    made = io.BytesIO()
+    Pickler(made, protocol=2).dump({"w": value})
+    path.write_bytes(
+        zipped({"a/data.pkl": made.getvalue(), "a/data/0": struct.pack("<6f", *range(6))})
+    )
+    return inert(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (Rebuilt(0, (2, 3), (3, 1)), [[0, 1, 2], [3, 4, 5]]),
+        (Rebuilt(0, (3, 2), (1, 3)), [[0, 3], [1, 4], [2, 5]]),
+        (Rebuilt(5, (), ()), 5),
+        (Rebuilt(6, (0, 2), (1, 1)), []),
+        (Rebuilt(1, (2,), (2,), more=({},)), [1, 3]),
+    ],
+)
+def test_views_of_a_storage(tmp_path: Path, value: Rebuilt, expected: Any) -> None:
+    found = rebuilt(tmp_path / "x.ckpt", value)
+    tensor = found.tensors(found.root)["w"]
+    assert tensor.dtype == torch.float32
+    assert tensor.tolist() == expected
+    assert tensor.data_ptr() % 4 == 0  # though the numbers need not be aligned in the file
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Rebuilt(0, (2, 3), (4, 1)), "w points outside its storage of 6 numbers"),
+        (Rebuilt(1, (2, 3), (3, 1)), "w points outside"),
+        (Rebuilt(-1, (2,), (1,)), "w points outside"),
+        (Rebuilt(0, (-2,), (1,)), "w points outside"),
+        (Rebuilt(5, (2,), (-1,)), "w points outside"),
+        (Rebuilt(0, (10**12,), (0,)), "w points outside"),
+        (Rebuilt(0, (0, 10**30), (1, 1)), "w points outside"),
+        (Rebuilt(0, (2, 3), (1,)), "w points outside"),
+        (Rebuilt(0, [2, 3], (3, 1)), "w points outside"),
+        (Rebuilt(0, (True,), (1,)), "w points outside"),
+        (Rebuilt(0, (1,) * 65, (1,) * 65), "w points outside"),
+        (Rebuilt(0, (2,), (1,), more=({"neg": True},)), "w points outside"),
+        (
+            Rebuilt(0, (2,), (1,), ("storage", torch.FloatStorage, "0", "cpu", 7)),
+            "w should have 7 numbers of 4 bytes",
+        ),
+        (
+            Rebuilt(0, (2,), (1,), ("storage", torch.DoubleStorage, "0", "cpu", 6)),
+            "data/0 has 24 bytes",
+        ),
+        (
+            Rebuilt(0, (2,), (1,), ("storage", torch.FloatStorage, "0", "cpu", 10**30)),
+            "data/0 has 24 bytes",
+        ),
+        (
+            Rebuilt(0, (2,), (1,), ("storage", torch.FloatStorage, "0", "cpu", 10**5000)),
+            "should have too large to show",
+        ),
+        (
+            Rebuilt(0, (2,), (1,), ("storage", torch.FloatStorage, "1", "cpu", 6)),
+            "w has no storage in the file",
+        ),
+        (
+            Rebuilt(0, (2,), (1,), ("storage", torch.FloatStorage, 10**5000, "cpu", 6)),
+            "w has no storage in the file",
+        ),
+        (
+            Rebuilt(0, (2,), (1,), ("storage", torch.Tensor, "0", "cpu", 6)),
+            "w has no storage in the file",
+        ),
+        (Rebuilt(0, (2,), (1,), ("storage", torch.FloatStorage)), "w has no storage in the file"),
+        (Rebuilt(0, (2,), (1,), "0"), "w has no storage in the file"),
+        ([1.0], r"w is \[1.0\], expected a tensor"),
+    ],
+)
+def test_tensors_that_do_not_fit_the_file(tmp_path: Path, value: Any, text: str) -> None:
+    found = rebuilt(tmp_path / "x.ckpt", value)
+    with pytest.raises(ModelLoadError, match=text):
+        found.tensors(found.root)
+
+
+def test_tensors_leave_the_file_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "x.ckpt"
+    found = rebuilt(path, Rebuilt(0, (6,), (1,)))
+    before = path.read_bytes()
+    found.tensors(found.root)["w"].fill_(9)
+    assert path.read_bytes() == before
+
+
+class Inner(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(2, 3, bias=False)
+        self.register_buffer("kept", torch.arange(3))
+        self.register_buffer("passing", torch.arange(4), persistent=False)
+        self.scale = torch.nn.Parameter(torch.rand(2).bfloat16())
+
+
+class Outer(torch.nn.Module):
+    settings: ClassVar[dict[str, int]] = {}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = torch.nn.ModuleList([Inner(), torch.nn.Dropout(), torch.nn.BatchNorm1d(2)])
+        self.tied = self.parts[0]
+        self.absent = None
+
+
+def test_a_pickled_module(tmp_path: Path) -> None:
+    module = Outer()
+    torch.save(module, tmp_path / "x.ckpt")
+    found = inert(tmp_path / "x.ckpt")
+    tensors = found.tensors(found.root)
+    assert list(tensors) == list(module.state_dict())
+    assert_equal(tensors, module.state_dict())
+    with pytest.raises(
+        ModelLoadError, match=r"found <.*\.Outer>, expected a mapping with a state_dict"
+    ):
+        read_checkpoint(tmp_path / "x.ckpt")
+
+
+def test_a_released_layout_of_a_pickled_module() -> None:
+    found = inert(GOLDEN / "sescore2" / "tiny_sescore2.ckpt")
+    assert isinstance(found.root, Inert)
+    assert found.root.path == "__main__.Regression_XLM_Roberta"
+    assert_equal(
+        found.tensors(found.root), load_file(GOLDEN / "sescore2" / "tiny_sescore2.safetensors")
+    )
+    settings = found.root.attributes["_modules"]["xlm"].attributes["config"].attributes
+    assert (settings["hidden_size"], settings["model_type"]) == (32, "xlm-roberta")
+
+
+def modules(*names: str, **attributes: Any) -> Inert:
+    made = Inert()
+    made.attributes.update({"_modules": dict.fromkeys(names, made), **attributes})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (modules("a"), "its modules hold each other"),
+        (modules("a", "b"), "its modules hold each other"),
+        (modules(_parameters=[1]), r"the module has \[1\] as _parameters, expected a mapping"),
+        (modules(_parameters={1: 1}), "found a tensor called 1, expected a short text"),
+        (modules(_buffers={"b": 1}, _non_persistent_buffers_set=7), "expected a mapping"),
+        ({1: 1}, "found a tensor called 1, expected a short text"),
+        ({"n" * 2000: 1}, "found a tensor called 'nnn"),
+        ([], r"found \[\], expected tensors by name or a torch module"),
+    ],
+)
+def test_modules_that_are_refused(found: Any, text: str) -> None:
+    with pytest.raises(ModelLoadError, match=text):
+        inert(CKPT).tensors(found)

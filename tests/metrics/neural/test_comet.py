@@ -1,0 +1,499 @@
+"""COMET: golden values of every kind of checkpoint, the equations by hand, context, and values in any company."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from discorank import (
+    Context,
+    Document,
+    InputError,
+    MBRDecoder,
+    Metric,
+    ModelLoadError,
+    Reranker,
+    load_metric,
+)
+from discorank.cli.main import main
+from discorank.metrics.errors import TruncationWarning
+from discorank.metrics.neural.comet.unified import UnifiedScorer
+from discorank.metrics.neural.models.encoder import pretrained, tokenizer_of
+from discorank.metrics.representations import FloatArray
+from discorank.metrics.text.texts import Item
+
+from ...support.lists import write_lists
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "docmetrics"
+MODELS = GOLDEN / "models"
+ENCODER = str(MODELS / "tiny-xlmr")
+CASES = {
+    case["id"]: case
+    for case in json.loads((GOLDEN / "cases.json").read_text(encoding="utf-8"))["cases"]
+    if case["metric"] == "comet"
+}
+REFERENCE_FREE = ("tiny-comet-qe", "tiny-comet-qe-layer2", "tiny-cometkiwi")
+TEXTS = [
+    "the old mill",
+    "a mill",
+    "the mill turns near the river",
+    "",
+    "river",
+    "the old windmill is turning",
+    "a b",
+]
+SOURCE = "die alte Mühle am Fluss"
+
+
+def tiny(model: str = "tiny-comet-ref", **more: Any) -> Metric:
+    name = "comet-qe" if model in REFERENCE_FREE else "comet"
+    metric = load_metric(
+        more.pop("name", name), **{"model": str(MODELS / model), "encoder_path": ENCODER, **more}
+    )
+    assert isinstance(metric, Metric)
+    return metric
+
+
+def inputs(case: dict[str, Any]) -> dict[str, list[str]]:
+    """The last sentence of every text; what is before it is its context."""
+    first = case["inputs"][0]
+    return {
+        side: [one[side].split(case["sep"])[-1].strip() for one in case["inputs"]] for side in first
+    }
+
+
+def scored(case: dict[str, Any], model: str = "", **more: Any) -> FloatArray:
+    model, texts = model or case["model"], inputs(case)
+    lent = (
+        {"context_from": "hypothesis"}
+        if case["mode"] == "hypctx" and model not in REFERENCE_FREE
+        else {}
+    )
+    settings = {
+        "context": case["ws"],
+        "compat": "reference",
+        "max_tokens": case["truncation_max_length"],
+        **lent,
+    }
+    metric = tiny(model, **{**settings, **more})
+    return metric.score(texts["mt"], texts.get("ref"), texts["src"], case["doc_ids"])
+
+
+@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
+@pytest.mark.parametrize("name", CASES)
+def test_golden_values(name: str) -> None:
+    case = CASES[name]
+    found = scored(case)
+    np.testing.assert_allclose(found, case["scores"], rtol=0, atol=1e-5)
+    assert found.mean() == pytest.approx(case["system_score"], abs=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
+@pytest.mark.parametrize(
+    "name", [name for name, case in CASES.items() if case["model"] == "tiny-comet-ref"]
+)
+def test_an_old_checkpoint_scores_like_a_new_one(name: str) -> None:
+    assert scored(CASES[name], "tiny-comet-legacy").tobytes() == scored(CASES[name]).tobytes()
+
+
+def test_golden_sentence_vectors() -> None:
+    case = CASES["comet/tiny-comet-ref/sent0"]
+    scorer, texts = tiny(compat="reference").scorer, inputs(case)
+    for side, wanted in case["sent_embeddings_first3"].items():
+        prepared, _ = scorer.prepare([Item(text) for text in texts[side][: len(wanted)]])
+        ids = prepared["ids"]
+        rows = [
+            ids.values[a:b].tolist() for a, b in zip(ids.offsets[:-1], ids.offsets[1:], strict=True)
+        ]
+        assert rows == case["input_ids_first3"][side]
+        np.testing.assert_allclose(
+            scorer.represent(prepared)["embedding"], wanted, rtol=0, atol=1e-5
+        )
+
+
+@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
+def test_golden_parts_of_a_unified_score() -> None:
+    case = CASES["comet/tiny-unite/sent0"]
+    texts, wanted = inputs(case), case["metadata"]
+    whole = tiny("tiny-unite", compat="reference")
+    assert isinstance(whole.scorer, UnifiedScorer)
+    by_source = tiny("tiny-unite", name="comet-qe", compat="reference").score(
+        texts["mt"], sources=texts["src"]
+    )
+    np.testing.assert_allclose(by_source, wanted["src_scores"], rtol=0, atol=1e-5)
+    total = whole.score(texts["mt"], texts["ref"], texts["src"])
+    whole.scorer.with_source = False
+    by_reference = whole.score(texts["mt"], texts["ref"], texts["src"])
+    np.testing.assert_allclose(by_reference, wanted["ref_scores"], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        3 * total - by_source - by_reference, wanted["unified_scores"], rtol=0, atol=3e-5
+    )
+
+
+@cache
+def plain_encoder() -> tuple[Any, Any]:
+    return tokenizer_of(MODELS / "tiny-xlmr"), pretrained(MODELS / "tiny-xlmr")
+
+
+def vector(
+    ids: Sequence[int], start: int, state: dict[str, Any], about: dict[str, Any]
+) -> torch.Tensor:
+    """A sentence vector by the equations, in double precision."""
+    model = plain_encoder()[1]
+    own = {
+        k.removeprefix("encoder.model."): v
+        for k, v in state.items()
+        if k.startswith("encoder.model.")
+    }
+    model.load_state_dict({k: v for k, v in own.items() if k in model.state_dict()})
+    with torch.inference_mode():
+        layers = model(torch.tensor([ids]), output_hidden_states=True).hidden_states
+    layers = [x[0].double() for x in layers]  # [length, d] each
+    if about["layer_norm"]:
+        layers = [(x - x.mean()) / (x.var(correction=0) + 1e-12).sqrt() for x in layers]
+    weights = torch.cat(
+        [state[f"layerwise_attention.scalar_parameters.{i}"] for i in range(len(layers))]
+    ).double()
+    shares = weights.softmax(0)
+    mixed = state["layerwise_attention.gamma"].double() * sum(
+        p * x for p, x in zip(shares, layers, strict=True)
+    )
+    kept = [0, *range(start, len(ids))]
+    pools = {"avg": mixed[kept].mean(0), "cls": mixed[0], "max": mixed.max(0).values}
+    found: torch.Tensor = pools[about["pool"]]
+    return found
+
+
+def by_hand(
+    texts: Sequence[str], state: dict[str, Any], about: dict[str, Any], final: Any, before: str = ""
+) -> float:
+    """The score of (hypothesis, reference, source), each after the same sentence if one is given."""
+    tokenizer = plain_encoder()[0]
+    vectors = []
+    for text in texts:
+        ids, c = (tokenizer(one, add_special_tokens=False).input_ids for one in (text, before))
+        whole = [0, *c, 2, *ids, 2] if c else [0, *ids, 2]
+        vectors.append(vector(whole, len(c) + 2 if c else 1, state, about))
+    h, r, s = vectors
+    x = torch.cat([h, r, h * r, (h - r).abs(), h * s, (h - s).abs()])
+    for i in (0, 3, 6):
+        x = (
+            state[f"estimator.ff.{i}.weight"].double() @ x
+            + state[f"estimator.ff.{i}.bias"].double()
+        )
+        x = x.tanh() if i < 6 else x
+    return float(final(x))
+
+
+VARIANTS = [
+    {"pool": "avg", "layer_norm": True, "final_activation": None},
+    {"pool": "cls", "layer_norm": False, "final_activation": "sigmoid"},
+    {"pool": "max", "layer_norm": True, "final_activation": None},
+]
+
+
+@pytest.mark.parametrize("about", VARIANTS, ids=lambda about: str(about["pool"]))
+def test_against_the_equations(about: dict[str, Any], tmp_path: Path) -> None:
+    """A checkpoint with other settings, which no golden value has."""
+    folder = Path(shutil.copytree(MODELS / "tiny-comet-ref", tmp_path / "model"))
+    file = folder / "checkpoints" / "model.ckpt"
+    held = torch.load(file, weights_only=True)
+    held["hyper_parameters"] |= {**about, "layer_transformation": "softmax"}
+    torch.save(held, file)
+    metric = tiny(model=str(folder))
+    texts = ["the mill", "a mill by the river", SOURCE]
+    final = torch.sigmoid if about["final_activation"] else (lambda x: x)
+    hidden = len(held["hyper_parameters"]["hidden_sizes"])
+    assert hidden == 2, "by_hand knows three layers"
+    found = metric.score(*([text] for text in texts))
+    assert found[0] == pytest.approx(by_hand(texts, held["state_dict"], about, final), abs=1e-5)
+    deep = replace(metric, context=1)  # type: ignore[type-var]
+    if about["pool"] == "max":
+        with pytest.raises(
+            ModelLoadError, match=r"context is not defined for a max-pooling model. Set context=0"
+        ):
+            deep.scorer  # noqa: B018
+        return
+    context = Context(source=("river",), target=("river",))
+    found = deep.pairwise(texts[:1], texts[1:2], texts[2], context)[0]
+    assert found[0] == pytest.approx(
+        by_hand(texts, held["state_dict"], about, final, "river"), abs=1e-5
+    )
+
+
+WRONG = {
+    (
+        "tiny-comet-ref",
+        "comet-qe",
+    ): r"a regression_metric reads a reference. Use it as comet\(model",
+    (
+        "tiny-comet-qe",
+        "comet",
+    ): r"a referenceless_regression_metric reads no reference. Use it as comet-qe\(model",
+    ("tiny-cometkiwi", "comet"): r"a unified_metric reads no reference. Use it as comet-qe\(model",
+}
+
+
+@pytest.mark.parametrize(("model", "name"), WRONG)
+def test_a_checkpoint_of_the_other_metric(model: str, name: str) -> None:
+    with pytest.raises(ModelLoadError, match=WRONG[model, name]):
+        tiny(model, name=name).scorer  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [("tiny-unite", "comet"), ("tiny-unite", "comet-qe"), ("tiny-cometkiwi", "comet-qe")],
+)
+def test_unified_models_read_no_context(model: str, name: str) -> None:
+    with pytest.raises(
+        ModelLoadError, match=r"context is not defined for a unified metric. Set context=0"
+    ):
+        tiny(model, context=1, name=name).scorer  # noqa: B018
+
+
+def test_a_wrong_encoder_is_named() -> None:
+    metric = tiny(encoder_path=str(MODELS / "tiny-bert"))
+    with pytest.raises(
+        ModelLoadError, match=r"not of this encoder: 3 shapes differ \(emb.*encoder_path must be"
+    ):
+        metric.scorer  # noqa: B018
+    with pytest.raises(ModelLoadError, match="Is this the folder of a transformers model"):
+        tiny(encoder_path=str(MODELS / "tiny-comet-ref")).scorer  # noqa: B018
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_precision_that_an_encoder_names_does_not_count(dtype: str, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(ENCODER, tmp_path / "encoder"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": dtype}))
+    found = tiny(encoder_path=str(folder)).pairwise(TEXTS, TEXTS, SOURCE)
+    assert found.tobytes() == tiny().pairwise(TEXTS, TEXTS, SOURCE).tobytes()
+
+
+def test_half_precision() -> None:
+    half, whole = tiny(dtype="bfloat16"), tiny()
+    assert 'dtype="bfloat16"' in half.signature()
+    u, v = half.pairwise(TEXTS, TEXTS, SOURCE), whole.pairwise(TEXTS, TEXTS, SOURCE)
+    assert u == pytest.approx(v, abs=0.1)
+    assert u.tobytes() != v.tobytes()
+
+
+def test_what_is_missing() -> None:
+    with pytest.raises(InputError, match="comet needs the source"):
+        tiny().pairwise(["a"], ["b"])
+    with pytest.raises(InputError, match="comet needs references"):
+        tiny().score(["a"], sources=["b"])
+    with pytest.raises(InputError, match="context > 0 without documents"):
+        tiny(context=1).score(["a"], ["b"], ["c"])
+
+
+def test_several_references_are_averaged() -> None:
+    metric = tiny()
+    both = metric.score(["a mill"], [["the mill", "river"]], [SOURCE])[0]
+    one, other = (metric.score(["a mill"], [r], [SOURCE])[0] for r in ("the mill", "river"))
+    assert both == pytest.approx((one + other) / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("context", [1, 2])
+def test_whose_context(context: int) -> None:
+    """References and sources after their own; hypotheses after references, or their own; comet-qe knows no other."""
+    h, r, s = (
+        ["a mill", "it turns", "old"],
+        ["the mill", "it is turning", "it is old"],
+        ["Mühle", "dreht", "alt"],
+    )
+    ids = ["d"] * 3
+    lent, own = tiny(context=context), tiny(context=context, context_from="hypothesis")
+    before = slice(max(0, 2 - context), 2)
+    shared = Context(source=tuple(s[before]), target=tuple(r[before]))
+    assert (
+        lent.pairwise(h[2:], r[2:], s[2], shared)[0].tobytes()
+        == lent.score(h, r, s, ids)[2:].tobytes()
+    )
+    assert own.score(h, r, s, ids)[2] != lent.score(h, r, s, ids)[2]
+    assert own.score(h, r, s, ids)[0] == lent.score(h, r, s, ids)[0]
+    qe = tiny("tiny-comet-qe", context=context)
+    mine = Context(source=tuple(s[before]), target=tuple(h[before]))
+    assert (
+        qe.pairwise(h[2:], [], s[2], mine)[0].tobytes() == qe.score(h, None, s, ids)[2:].tobytes()
+    )
+    for setting in ("reference", "hypothesis"):
+        with pytest.raises(InputError, match="context_from"):
+            tiny("tiny-comet-qe", context_from=setting)
+
+
+DOCUMENTS = [
+    Document(["a mill turns", "it is old"]),
+    Document(["the mill", "very old"]),
+    Document(["old", "mill"]),
+]
+SOURCES = Document(["eine Mühle dreht", "sie ist alt"])
+
+
+def test_documents_in_every_reference_context() -> None:
+    for context_from, lent in (
+        ("reference", "reference"),
+        (None, "hypothesis"),
+        ("hypothesis", "hypothesis"),
+    ):
+        metric, single = (
+            tiny(context=1, context_from=context_from),
+            tiny(context=1, context_from=lent),
+        )
+        found = metric.pairwise(DOCUMENTS, DOCUMENTS[:2], SOURCES)
+        for i, h in enumerate(DOCUMENTS):
+            for j, r in enumerate(DOCUMENTS[:2]):
+                one = single.score(h.sentences, r.sentences, SOURCES.sentences, ["d", "d"])
+                assert found[i, j] == pytest.approx(one.mean(), abs=1e-12)
+        square = metric.pairwise(DOCUMENTS, DOCUMENTS, SOURCES)
+        assert np.ascontiguousarray(square[:, :2]).tobytes() == found.tobytes()
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Puts the number of threads back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "comet": {},
+    "comet-sparsemax": {"model": "tiny-comet22-ref"},
+    "doc-comet": {"context": 2},
+    "comet-qe": {"model": "tiny-comet-qe"},
+    "doc-comet-qe": {"model": "tiny-comet-qe", "context": 2},
+    "comet-qe-layer": {"model": "tiny-comet-qe-layer2"},
+    "unite": {"model": "tiny-unite"},
+    "unite-qe": {"model": "tiny-unite", "name": "comet-qe"},
+    "kiwi": {"model": "tiny-cometkiwi"},
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def in_ways(kind: str, ways: Sequence[tuple[int, int]]) -> Iterator[tuple[str, Metric]]:
+    """The metric with so many tokens in a batch, under so many threads."""
+    for tokens, count in ways:
+        torch.set_num_threads(count)
+        yield f"{tokens} tokens, {count} threads", tiny(**KINDS[kind], batch_tokens=tokens)
+
+
+@every_kind
+def test_values_do_not_depend_on_their_company(kind: str, threads: None) -> None:
+    torch.set_num_threads(1)
+    texts = [*TEXTS[1:], "near the river the old mill turns"]
+    metric = tiny(**KINDS[kind])
+    context = (
+        Context(source=("eins", "zwei"), target=("one two", "three"))
+        if metric.reads.context
+        else None
+    )
+    ids = ["d"] * 4 + ["e"] * 3
+    wanted = metric.pairwise(texts, texts, SOURCE, context)
+    aligned = metric.score(texts, texts[::-1], texts, ids)
+    for way, other in in_ways(kind, [(1, 1), (7, 2), (64, 3), (4096, 4)]):
+        order = np.random.default_rng(len(way)).permutation(len(texts))
+        assert other.pairwise(texts, texts, SOURCE, context).tobytes() == wanted.tobytes(), way
+        found = other.pairwise([texts[i] for i in order], texts, SOURCE, context)
+        assert found.tobytes() == wanted[order].tobytes(), way
+        assert other.score(texts, texts[::-1], texts, ids).tobytes() == aligned.tobytes(), way
+
+
+@every_kind
+def test_lists_together_and_one_at_a_time(kind: str, threads: None) -> None:
+    records = [
+        {
+            "id": f"{i}",
+            "document": f"d{i // 2}",
+            "source": SOURCE + " und" * i,
+            "candidates": [*TEXTS[i : i + 4], TEXTS[0]],
+        }
+        for i in range(4)
+    ]
+    found = []
+    for way, metric in in_ways(kind, [(7, 1), (4096, 2)]):
+        free = not metric.info.needs_references
+        decoder: Any = (
+            Reranker({metric.signature(): 1.0}, nbest=None)
+            if free
+            else MBRDecoder(metric, nbest=None)
+        )
+        together = [(r.index, r.utility, r.gap) for r in decoder.decode(records)]
+        found.append(together)
+        if not metric.reads.context:
+            assert together == [
+                (r.index, r.utility, r.gap) for one in records for r in decoder.decode([one])
+            ], way
+    assert all(one == found[0] for one in found)
+
+
+LONG = " ".join(["mill"] * 40)
+
+
+def tokens(text: str) -> int:
+    return len(plain_encoder()[0](text).input_ids)
+
+
+def test_truncation_warns() -> None:
+    with pytest.warns(
+        TruncationWarning, match="comet: of 1 comparisons, 1 lost text and 0 some context"
+    ):
+        tiny(max_tokens=20).pairwise([LONG], ["mill"], "a")
+    metric = tiny("tiny-comet-qe", max_tokens=20, context=1)
+    with pytest.warns(
+        TruncationWarning, match="comet-qe: of [12] comparisons, 0 lost text and 1 some context"
+    ):
+        metric.score(["mill " * 5, "mill " * 5], None, ["a"] * 2, ["d"] * 2)
+
+
+@pytest.mark.parametrize("name", ["comet", "comet-qe"])
+def test_a_unified_sequence_that_is_cut_is_counted(name: str) -> None:
+    """Each text fits, all of them side by side do not: something is left out, so somebody is told."""
+    metric = tiny("tiny-unite", name=name)
+    text = " ".join(["mill"] * next(n for n in range(1, 99) if tokens(" ".join(["mill"] * n)) > 70))
+    assert 70 < tokens(text) <= 126
+    with pytest.warns(TruncationWarning):
+        metric.score([text], [text], [text])
+    record = {"id": "x", "source": text, "candidates": [text, "mill"]}
+    decoder: Any = MBRDecoder(metric) if name == "comet" else Reranker({metric.signature(): 1.0})
+    (ranking,) = decoder.decode([record])
+    assert "truncated-text" in ranking.flags
+
+
+def test_truncation_is_counted_in_a_run(tmp_path: Path) -> None:
+    lists = [
+        {"id": "1", "document": "d", "source": "a", "candidates": ["mill " * 4, "mill " * 5]},
+        {"id": "2", "document": "d", "source": "a", "candidates": ["mill " * 6, "b"]},
+        {"id": "3", "document": "e", "source": "a", "candidates": [LONG, "mill"]},
+        {"id": "4", "document": "f", "source": LONG, "candidates": ["a", "mill"]},
+        {"id": "5", "document": "g", "source": "a", "candidates": ["a", "b"]},
+    ]
+    source, whole, out = tmp_path / "in.jsonl", tmp_path / "whole", tmp_path / "out"
+    command = [
+        "decode",
+        str(source),
+        "-u",
+        tiny(max_tokens=20, context=1).signature(),
+        "--quiet",
+        "-o",
+    ]
+    write_lists(source, lists)
+    assert main([*command, str(whole)]) == 0
+    flags = [json.loads(row).get("flags", []) for row in whole.read_text().splitlines()]
+    assert flags == [[], ["truncated-context"], ["truncated-text"], ["truncated-text"], []]
+    counts = json.loads(Path(f"{whole}.run.json").read_text())["counts"]
+    assert (counts["truncated-context"], counts["truncated-text"]) == (1, 2)
+    for n in (2, 3, 5):
+        write_lists(source, lists[:n])
+        assert main([*command, str(out)]) == 0
+    assert out.read_bytes() == whole.read_bytes()
+    assert json.loads(Path(f"{out}.run.json").read_text())["counts"] == counts

@@ -1,0 +1,327 @@
+"""The metric sescore2: golden scores, factorised pairs, models on disk, and checkpoints that mean harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from discorank import MBRDecoder, ModelLoadError, load_metric
+from discorank.cli.main import main
+from discorank.metrics.neural.models.inert_pickle import Inert
+from discorank.metrics.representations import FloatArray
+from discorank.metrics.sescore2.conversion import convert
+from discorank.metrics.sescore2.rescaling import rescaled
+from discorank.metrics.sescore2.saved_models import HEAD_NAMES, read_model
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
+ENCODER = str(GOLDEN / "tiny_encoder")
+CHECKPOINT = GOLDEN / "tiny_sescore2.ckpt"
+CASES = json.loads((GOLDEN / "regression_cases.json").read_text(encoding="utf-8"))
+TEXTS = [pair[side] for pair in CASES["pairs"] for side in ("hyp", "ref")]
+
+
+@cache
+def tiny(**more: Any) -> Any:
+    return load_metric(
+        "sescore2", model=str(CHECKPOINT), encoder_path=ENCODER, device="cpu", **more
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("sescore2") / "model"
+    convert(CHECKPOINT, made, ENCODER, TEXTS, "cpu")
+    return made
+
+
+def plain(h: str, r: str) -> float:
+    """A pair by the equation, in double precision."""
+    model = read_model(CHECKPOINT, ENCODER)
+    reader = tiny().scorer.reader
+    encoder = model.encoder.double().train(False)
+
+    def vector(text: str) -> Any:
+        from discorank.metrics.text.texts import Item
+
+        ids = reader.read([Item(text)])["ids"].values
+        with torch.no_grad():
+            return encoder(torch.from_numpy(ids)[None]).last_hidden_state[0].mean(0)
+
+    y, x = vector(h), vector(r)
+    f = torch.cat([y, x, y * x, (y - x).abs()])
+    for weight, bias in model.layers[:-1]:
+        f = torch.tanh(weight.double() @ f + bias.double())
+    weight, bias = model.layers[-1]
+    return float((weight.double() @ f + bias.double()).item())
+
+
+def test_golden_scores() -> None:
+    found = tiny().score(
+        [pair["hyp"] for pair in CASES["pairs"]], [pair["ref"] for pair in CASES["pairs"]]
+    )
+    np.testing.assert_allclose(found, [pair["score"] for pair in CASES["pairs"]], atol=1e-4)
+
+
+def test_golden_pairs() -> None:
+    candidates = CASES["pairwise"]["candidates"]
+    found = tiny().pairwise(candidates, candidates)
+    np.testing.assert_allclose(found.T, CASES["pairwise"]["matrix"], atol=1e-4)
+
+
+@given(
+    st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4),
+    st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3),
+)
+@settings(deadline=None, max_examples=15, database=None)
+def test_pairs_are_the_definition(hypotheses: list[str], references: list[str]) -> None:
+    found = tiny().pairwise(hypotheses, references)
+    expected = [[plain(h, r) for r in references] for h in hypotheses]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_array_equal(
+        tiny().pairwise(TEXTS[:5], TEXTS[:5])[1, 3], tiny().pairwise([TEXTS[1]], [TEXTS[3]])
+    )
+
+
+def test_several_references_count_by_the_best() -> None:
+    both = tiny().score([TEXTS[0]], [[TEXTS[1], TEXTS[3]]])
+    assert both == max(tiny().score([TEXTS[0]] * 2, [TEXTS[1], TEXTS[3]]))
+
+
+def test_a_converted_checkpoint_scores_the_same(folder: Path) -> None:
+    metric = load_metric("sescore2", model=str(folder), device="cpu")
+    hypotheses, references = TEXTS[::2], TEXTS[1::2]
+    np.testing.assert_array_equal(
+        metric.score(hypotheses, references), tiny().score(hypotheses, references)
+    )
+    assert "@sha256:" in metric.signature()
+    assert load_metric(metric.signature()) == metric
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "config.json",
+        "estimator.safetensors",
+        "model.safetensors",
+        "sescore2.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ]
+
+
+def test_rescaling_is_affine_and_changes_no_choice(folder: Path) -> None:
+    about = json.loads((folder / "sescore2.json").read_text())
+    if about["low"] is None:  # a random model need not tell strangers from the same text
+        about |= {"low": -20.0, "high": -3.0}
+        (folder / "sescore2.json").write_text(json.dumps(about))
+    raw, scaled = (
+        load_metric("sescore2", model=str(folder), device="cpu", rescale=r) for r in (False, True)
+    )
+    u = raw.pairwise(TEXTS[:6], TEXTS[:6])
+    expected = ((u - about["low"]) / (about["high"] - about["low"]) - 1) * 50
+    np.testing.assert_allclose(scaled.pairwise(TEXTS[:6], TEXTS[:6]), expected, rtol=1e-9)
+    records = [{"id": "a", "candidates": TEXTS[:6]}]
+    picks = [next(MBRDecoder(metric).decode(records)).index for metric in (raw, scaled)]
+    assert picks[0] == picks[1]
+    assert raw.signature() != scaled.signature()
+    with pytest.raises(ModelLoadError, match="holds no bounds to rescale by"):
+        tiny(rescale=True).score(TEXTS[:1], TEXTS[:1])
+
+
+def test_bounds_map_to_the_ends_of_the_scale() -> None:
+    scores: FloatArray = np.array([-9.0, -3.0, 3.0])
+    assert rescaled(scores, -9.0, 3.0).tolist() == [-50.0, -25.0, 0.0]
+
+
+def test_the_convert_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    start, how = (
+        ["train", "sescore2", "convert", str(CHECKPOINT)],
+        ["--encoder-path", ENCODER, "--device", "cpu"],
+    )
+    assert main([*start, str(tmp_path / "texts.txt"), *how, "-o", str(tmp_path / "with")]) == 0
+    command = [*start, *how]
+    assert main([*command, "-o", str(tmp_path / "without")]) == 0
+    assert json.loads((tmp_path / "without" / "sescore2.json").read_text())["low"] is None
+    assert main(["train", "sescore2", "convert", str(CHECKPOINT), "-o", str(tmp_path / "x")]) == 2
+    assert "--encoder-path" in capsys.readouterr().err
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    assert main([*command, "-o", str(tmp_path / "full")]) == 2
+    assert (tmp_path / "full" / "notes.txt").read_text() == "mine"
+
+
+def test_defaults_by_language() -> None:
+    metric: Any = load_metric("sescore2")
+    assert metric.model == "xu1998hz/sescore2_en_pretrained"
+    assert metric.for_language("de-AT").model == "xu1998hz/sescore2_de_pretrained"
+    assert metric.for_language("fi").model == metric.model
+    assert tiny().for_language("de").model == str(CHECKPOINT)
+
+
+# checkpoints that mean harm, or are damaged
+
+
+class Config:
+    """Pickled under this name, read as inert data."""
+
+
+class Estimator(torch.nn.Module):
+    def __init__(self, state: dict[str, Any]) -> None:
+        super().__init__()
+        width = state["6.weight"].shape[1]
+        tanh, linear = torch.nn.Tanh, torch.nn.Linear
+        parts = (
+            linear(4 * width, 2 * width),
+            tanh(),
+            tanh(),
+            linear(2 * width, width),
+            tanh(),
+            tanh(),
+            linear(width, 1),
+        )
+        self.ff = torch.nn.Sequential(*parts)
+        self.ff.load_state_dict(state)
+
+
+class Regression(torch.nn.Module):
+    def __init__(self, xlm: Any, estimator: Any) -> None:
+        super().__init__()
+        self.xlm, self.estimator = xlm, estimator
+
+
+class Harm:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.path}",)
+
+
+def module(**changes: Any) -> Any:
+    """A module like a released one, with the weights of the golden model."""
+    model = read_model(CHECKPOINT, ENCODER)
+    made = Regression(model.encoder, Estimator({**model.head_state, **changes}))
+    made.xlm.config = Config()
+    made.xlm.config.__dict__.update({"model_type": "xlm-roberta", "hidden_size": 32})
+    return made
+
+
+def test_a_checkpoint_that_means_harm_is_read_inertly(tmp_path: Path) -> None:
+    made, mark = module(), tmp_path / "harmed"
+    made.harm = Harm(mark)
+    made.xlm.config.harm = Harm(mark)
+    torch.save(made, tmp_path / "evil.ckpt")
+    metric = load_metric(
+        "sescore2", model=str(tmp_path / "evil.ckpt"), encoder_path=ENCODER, device="cpu"
+    )
+    np.testing.assert_array_equal(
+        metric.score(TEXTS[:3], TEXTS[1:4]), tiny().score(TEXTS[:3], TEXTS[1:4])
+    )
+    assert not mark.exists()
+    torch.save(Harm(mark), tmp_path / "worse.ckpt")
+    with pytest.raises(ModelLoadError, match="expected tensors by name or a torch module"):
+        read_model(tmp_path / "worse.ckpt", ENCODER)
+    assert not mark.exists()
+    torch.load(tmp_path / "worse.ckpt", weights_only=False)  # what the file would do to others
+    assert mark.exists()
+
+
+def saved(tmp_path: Path, made: Any) -> Path:
+    torch.save(made, tmp_path / "x.ckpt")
+    return tmp_path / "x.ckpt"
+
+
+def test_released_checkpoints_that_are_refused(tmp_path: Path) -> None:
+    def refused(made: Any, text: str) -> None:
+        with pytest.raises(ModelLoadError, match=text):
+            read_model(saved(tmp_path, made), ENCODER)
+
+    broken = module()
+    broken.estimator.ff[6] = torch.nn.Linear(32, 2)
+    refused(broken, r"6.weight of the head is \(2, 32\)")
+    broken = module()
+    broken.estimator.ff[6].weight.data[0, 0] = torch.nan
+    refused(broken, "finite numbers")
+    broken = module()
+    del broken.estimator.ff[3]
+    refused(broken, "the head holds")
+    broken = module()
+    broken.more = torch.nn.Linear(2, 2)
+    refused(broken, "it holds .*more.weight")
+    broken = module()
+    broken.xlm = torch.nn.Linear(2, 2)
+    refused(broken, "it holds no encoder called xlm")
+    broken = module()
+    broken.xlm.config.hidden_size = "wide"
+    refused(broken, "hidden_size 'wide'")
+    broken = module()
+    broken.xlm.encoder.layer[0].attention.self.query = torch.nn.Linear(16, 16)
+    refused(broken, "the checkpoint is not of this encoder")
+
+
+def test_which_checkpoint_of_a_folder(tmp_path: Path) -> None:
+    shutil.copyfile(CHECKPOINT, tmp_path / "sescore2_en.ckpt")
+    for name in ("sescore2_en_original.ckpt", "sescorex_seg.ckpt"):
+        (tmp_path / name).write_bytes(b"")
+    assert read_model(tmp_path, ENCODER).max_tokens == 256
+    (tmp_path / "sescore2_en.ckpt").unlink()
+    with pytest.raises(
+        ModelLoadError, match=r"of \.ckpt files sescore2_en_original.ckpt, sescorex_seg.ckpt"
+    ):
+        read_model(tmp_path, ENCODER)
+    with pytest.raises(ModelLoadError, match="no such file or folder"):
+        read_model(tmp_path / "nothing.ckpt", ENCODER)
+
+
+@pytest.mark.parametrize(
+    ("about", "text"),
+    [
+        ("{", "cannot be read"),
+        ("[1]", "expected format 1"),
+        ('{"format": 2}', "expected format 1"),
+        ('{"format": 1, "max_tokens": "many"}', "max_tokens 'many'"),
+        ('{"format": 1, "max_tokens": 64, "low": "x"}', "low 'x'"),
+    ],
+)
+def test_folders_that_are_refused(folder: Path, tmp_path: Path, about: str, text: str) -> None:
+    broken = Path(shutil.copytree(folder, tmp_path / "model"))
+    (broken / "sescore2.json").write_text(about)
+    with pytest.raises(ModelLoadError, match=text):
+        read_model(broken)
+
+
+def test_heads_that_are_refused(folder: Path, tmp_path: Path) -> None:
+    broken = Path(shutil.copytree(folder, tmp_path / "model"))
+    state = load_file(broken / "estimator.safetensors")
+    assert sorted(state) == sorted(HEAD_NAMES)
+    save_file(
+        {**state, "0.weight": state["0.weight"][:, :8].contiguous()},
+        broken / "estimator.safetensors",
+    )
+    with pytest.raises(ModelLoadError, match=r"0.weight of the head is \(64, 8\)"):
+        read_model(broken)
+    (broken / "estimator.safetensors").write_bytes(b"x")
+    with pytest.raises(ModelLoadError, match="cannot be read"):
+        read_model(broken)
+
+
+def test_a_change_of_the_settings_file_changes_the_digest(folder: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(folder, tmp_path / "model"))
+    about = json.loads((other / "sescore2.json").read_text())
+    (other / "sescore2.json").write_text(json.dumps({**about, "max_tokens": 64}))
+    one, two = (load_metric("sescore2", model=str(f)).signature() for f in (folder, other))
+    assert one.partition("@")[2] != two.partition("@")[2]
+
+
+def test_the_golden_checkpoint_names_foreign_classes() -> None:
+    from discorank.metrics.neural.models.inert_pickle import open_archive, read_inert
+
+    assert isinstance(read_inert(open_archive(CHECKPOINT)).root, Inert)

@@ -1,0 +1,438 @@
+"""Words, edits, sampling, neighbours and severity of SEScore2: golden values, plain paths, invariants."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discorank.metrics.errors import InputError, MetricError, ModelLoadError
+from discorank.metrics.sescore2.edit_sampling import (
+    LONGEST_DROP,
+    MOST,
+    mined,
+    random_edits,
+    sampled,
+)
+from discorank.metrics.sescore2.edits import Edit, applied, edits_between
+from discorank.metrics.sescore2.masked_model import MaskedLM, Masking
+from discorank.metrics.sescore2.neighbours import Search, margins, means, unit
+from discorank.metrics.sescore2.severity import Judge, Severity, by_rule, inverse_frequencies
+from discorank.metrics.sescore2.spaced_words import Words, is_punctuation, joined, word_splitter
+from discorank.metrics.sescore2.stopwords import stop_words
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
+MLM = str(GOLDEN / "tiny_mlm")
+BOUNDED = settings(deadline=None, max_examples=60, database=None)
+SENTENCES = st.lists(st.sampled_from("abcde"), max_size=14)
+SPLIT = word_splitter("unicode")
+
+
+@cache
+def golden(name: str) -> Any:
+    return json.loads((GOLDEN / f"{name}_cases.json").read_text(encoding="utf-8"))
+
+
+def words(text: str) -> Words:
+    return tuple(f" {word}" for word in text.split())
+
+
+def plain_distance(a: Sequence[str], b: Sequence[str]) -> int:
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        last, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (x != y))
+    return row[-1]
+
+
+# words
+
+
+@given(st.text(max_size=40))
+@BOUNDED
+def test_words_join_to_their_text(text: str) -> None:
+    plain = " ".join(text.split())
+    assert joined(SPLIT(plain)) == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It's well-known, isn't it?", ["It's", "well-known", ",", "isn't", "it", "?"]),
+        ("costs 2,000.50 dollars.", ["costs", "2,000.50", "dollars", "."]),
+        ("我有猫。", ["我", "有", "猫", "。"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("ราคา", ["ร", "า", "ค", "า"]),
+        ("Größe über 3D", ["Größe", "über", "3D"]),
+        ("می\u200cروم خانه", ["می\u200cروم", "خانه"]),
+        ("क्\u200dष एक", ["क्\u200dष", "एक"]),
+        ("Donau\u00addampf\u00adschiff.", ["Donau\u00addampf\u00adschiff", "."]),
+        ("a\u2060b", ["a\u2060b"]),
+        (
+            "ok👨‍👩‍👧!❤️🇩🇪🇫🇷👍🏽 5€",
+            ["ok", "👨‍👩‍👧", "!", "❤️", "🇩🇪", "🇫🇷", "👍🏽", "5", "€"],
+        ),
+    ],
+)
+def test_words_of_many_languages(text: str, expected: list[str]) -> None:
+    assert [word.strip() for word in SPLIT(text)] == expected
+
+
+def test_emoji_count_as_punctuation() -> None:
+    assert [
+        is_punctuation(word)
+        for word in SPLIT("👨\u200d👩\u200d👧 ❤\ufe0f 🇩🇪 ok ... 1\ufe0f\u20e3 7")
+    ] == ([True, True, True, False, True, True, True, False, False])
+
+
+def test_edited_words_join_with_their_own_spaces() -> None:
+    assert joined(
+        applied(SPLIT("(A cat) sat."), [Edit(0, 0, (" Then",)), Edit(4, 5, (" ran", ","))])
+    ) == ("Then (A cat) ran,.")
+    assert joined(applied(SPLIT("Cats sat."), [Edit(0, 0, (" Two",))])) == "Two Cats sat."
+
+
+def test_a_splitter_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sescore2_own_words.py").write_text(
+        "def pairs(text):\n    return [text[i:i + 2] for i in range(0, len(text), 2)]\n"
+        "def wrong(text):\n    return ['x']\n"
+        "def broken(text):\n    raise KeyError(text)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert word_splitter("sescore2_own_words:pairs")("abcde") == (" ab", "cd", "e")
+    with pytest.raises(MetricError, match="the word 'x' does not stand in"):
+        word_splitter("sescore2_own_words:wrong")("abc")
+    with pytest.raises(MetricError, match="KeyError"):
+        word_splitter("sescore2_own_words:broken")("abc")
+    with pytest.raises(InputError, match="Write unicode, whitespace or module:function"):
+        word_splitter("latin")
+    sys.modules.pop("sescore2_own_words")
+
+
+# edits
+
+
+@pytest.mark.parametrize("case", golden("edit")["cases"], ids=lambda case: case["neighbour"])
+def test_golden_edits(case: dict[str, Any]) -> None:
+    anchor, neighbour = case["anchor"].split(), case["neighbour"].split()
+    found = edits_between(anchor, neighbour)
+    assert sum(edit.operations for edit in found) == case["distance"]
+    assert [(e.kind, e.start, e.end, " ".join(e.words), e.operations) for e in found] == [
+        (span["kind"], span["start"], span["end"], span["content"], span["ops"])
+        for span in case["spans"]
+    ]
+    assert [edit in mined(found) for edit in found] == [span["kept"] for span in case["spans"]]
+    proposals = [
+        f"{e.start}-{e.end}-{' '.join(e.words)}"
+        for e in mined(found)
+        if e.words and e.start < len(anchor)
+    ]
+    assert proposals == case["proposals_from_correct_backtrace"]
+
+
+@given(SENTENCES, SENTENCES)
+@BOUNDED
+def test_edits_make_the_neighbour_of_the_anchor(anchor: list[str], neighbour: list[str]) -> None:
+    edits = edits_between(anchor, neighbour)
+    assert list(applied(anchor, edits)) == neighbour
+    assert sum(edit.operations for edit in edits) == plain_distance(anchor, neighbour)
+    assert all(
+        a.end < b.start for a, b in pairwise(edits)
+    )  # disjoint, sorted, and maximal: a match stands between
+    assert all(edit.words or edit.end > edit.start for edit in edits)
+
+
+# sampling
+
+
+@given(
+    SENTENCES,
+    SENTENCES,
+    st.integers(0, 999),
+    st.sampled_from(["all", "delete", "insert-replace"]),
+    st.booleans(),
+)
+@BOUNDED
+def test_sampled_edits(
+    anchor: list[str], neighbour: list[str], seed: int, operations: Any, many: bool
+) -> None:
+    random = np.random.default_rng(seed)
+    proposals = mined(edits_between(anchor, neighbour))
+    found = sampled(proposals, len(anchor), random, 0.9 if many else 0.3, operations)
+    assert found == sorted(found)
+    assert len(found) <= MOST
+    for a, b in pairwise(found):
+        assert a.end <= b.start
+        assert a.start < b.start
+    for edit in found:
+        assert 0 <= edit.start <= edit.end <= len(anchor)
+        if edit not in proposals:
+            assert edit.kind == "delete"
+            assert 1 <= edit.end - edit.start <= LONGEST_DROP
+        assert operations == "all" or (edit.kind == "delete") == (operations == "delete")
+    if not any(edit.kind == "delete" and edit in proposals for edit in found):
+        assert sum(edit.end - edit.start for edit in found if edit.kind == "delete") < max(
+            1, len(anchor)
+        )
+    assert len({edit for edit in found if edit in proposals}) == sum(
+        edit in proposals for edit in found
+    )
+
+
+@given(st.integers(1, 12), st.integers(0, 999))
+@BOUNDED
+def test_random_edits_are_disjoint_and_proposable(length: int, seed: int) -> None:
+    found = random_edits(length, [" x", " y"], np.random.default_rng(seed))
+    assert found == sorted(found)
+    assert len(found) == min(length, MOST)
+    assert all(a.end <= b.start and a.start < b.start for a, b in pairwise(found))
+
+
+# neighbours
+
+
+def nearest(
+    vectors: Any, texts: Sequence[str], k: int, count_self: bool = False
+) -> tuple[Any, Any]:
+    """The neighbours of all rows and their margins."""
+    found = Search(vectors, texts, k, count_self=count_self)(np.arange(len(vectors)))
+    return found, margins(found, means(found), means(found))
+
+
+@pytest.mark.parametrize(
+    ("convention", "count_self"), [("normalised", True), ("self_excluded", False)]
+)
+def test_golden_margins(convention: str, count_self: bool) -> None:
+    case = golden("margin")
+    expected = case[convention]
+    vectors = unit(np.array(case["vectors"]))
+    rows = np.arange(len(vectors))
+    found, values = nearest(vectors, [str(row) for row in rows], case["k"], count_self)
+    assert found["id"].tolist() == expected["top_ids"]
+    if count_self:
+        np.testing.assert_allclose(found["cosine"], expected["similarities"], atol=1e-6)
+        order = np.argsort(-values, axis=1, kind="stable")
+        assert np.take_along_axis(found["id"], order, 1).tolist() == expected["sorted_ids"]
+        np.testing.assert_allclose(
+            np.take_along_axis(values, order, 1), expected["sorted_margins"], atol=1e-6
+        )
+    else:
+        np.testing.assert_allclose(values, expected["margins"], atol=1e-6)
+    kept = [
+        [
+            int(i)
+            for i, m in sorted(zip(ids, ms, strict=True), key=lambda p: -p[1])
+            if m >= case["threshold"] and i != row
+        ]
+        for row, (ids, ms) in enumerate(zip(found["id"], values, strict=True))
+    ]
+    assert list(map(sorted, kept)) == list(map(sorted, expected["kept_ids"]))
+
+
+def plain_nearest(
+    vectors: Any, texts: Sequence[str], rows: Sequence[int], k: int
+) -> list[list[tuple[float, float]]]:
+    """Cosine and margin of every neighbour, by the equation."""
+
+    def best(row: int) -> list[tuple[float, int]]:
+        others = [i for i, text in enumerate(texts) if text.strip() != texts[row].strip()]
+        return sorted(((float(vectors[row] @ vectors[i]), i) for i in others), reverse=True)[:k]
+
+    def mean(row: int) -> float:
+        return float(np.mean([cosine for cosine, _ in best(row)]))
+
+    return [
+        [(cosine, cosine / ((mean(row) + mean(i)) / 2)) for cosine, i in best(row)] for row in rows
+    ]
+
+
+@given(st.integers(3, 14), st.integers(1, 20), st.integers(0, 99))
+@settings(deadline=None, max_examples=25, database=None)
+def test_neighbours_are_those_of_a_double_loop(n: int, k: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    vectors = unit(np.abs(random.normal(size=(n, 5))).astype(np.float32) + 0.1)
+    texts = [f" {i}" if i % 4 else "same " for i in range(n)]
+    found, values = nearest(vectors, texts, k)
+    for row, expected in enumerate(plain_nearest(vectors, texts, range(n), min(k, n - 1))):
+        there = found["id"][row] >= 0
+        assert there.sum() == len(expected)
+        np.testing.assert_allclose(found["cosine"][row][there], [c for c, _ in expected], atol=1e-5)
+        np.testing.assert_allclose(values[row][there], [m for _, m in expected], atol=1e-4)
+        assert all(texts[i].strip() != texts[row].strip() for i in found["id"][row][there])
+
+
+def test_faiss_where_there_is_one_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Index:
+        def __init__(self, width: int) -> None:
+            self.vectors = np.empty((0, width), np.float32)
+
+        def add(self, vectors: Any) -> None:
+            self.vectors = vectors
+
+        def search(self, rows: Any, k: int) -> Any:
+            cosines = rows @ self.vectors.T
+            ids = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+            return np.take_along_axis(cosines, ids, 1), ids
+
+    vectors = unit(np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32))
+    texts = [str(i // 2) for i in range(30)]
+    plain, plain_margins = nearest(vectors, texts, 7)
+    module = "discorank.metrics.sescore2.neighbours"
+    monkeypatch.setattr(f"{module}.FAISS_FROM", 1)
+    monkeypatch.setattr(f"{module}.find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "faiss", type("faiss", (), {"IndexFlatIP": Index}))
+    other, other_margins = nearest(vectors, texts, 7)
+    assert other["id"].tolist() == plain["id"].tolist()
+    np.testing.assert_allclose(other_margins, plain_margins, atol=1e-5)
+
+
+def test_vectors_without_direction_are_refused() -> None:
+    with pytest.raises(InputError, match="text 1: its vector is zero or not finite"):
+        unit(np.array([[1.0, 0.0], [0.0, 0.0]], np.float32))
+
+
+# severity
+
+
+@cache
+def model() -> MaskedLM:
+    return MaskedLM(MLM, "cpu")
+
+
+def mistakes() -> list[tuple[Words, Edit, str]]:
+    cases = golden("severity")["insert_replace"]
+    return [
+        (words(c["anchor"]), Edit(c["start"], c["end"], words(c["content"])), c["source"])
+        for c in cases
+    ]
+
+
+def test_golden_probabilities() -> None:
+    asked = [Masking(applied(a, [e]), e.start, e.start + len(e.words), s) for a, e, s in mistakes()]
+    for found, case in zip(
+        model().probabilities(asked), golden("severity")["insert_replace"], strict=True
+    ):
+        assert [len(word) for word in found] == [
+            len(word) for word in case["subtoken_probabilities"]
+        ]
+        flat, expected = np.concatenate(found), np.concatenate(case["subtoken_probabilities"])
+        np.testing.assert_allclose(flat, expected, atol=1e-6)
+    alone = model().probabilities(asked[:1])[0]
+    assert alone == model().probabilities(asked)[0]
+
+
+@pytest.mark.parametrize("mode", ["code", "paper"])
+def test_golden_severities(mode: Any) -> None:
+    data = golden("severity")
+    stops = frozenset(data["stopwords"])
+    found = Judge(Severity(severity=mode, mlm=MLM), stops, (), model()).scores(mistakes())
+    for value, case in zip(found, data["insert_replace"], strict=True):
+        if mode == "paper" or not case["code_skipped"]:
+            assert value == case[f"{mode}_label"]
+        else:
+            assert value is None
+    if mode == "code":
+        for case in data["delete"]:
+            edit = Edit(case["start"], case["end"], ())
+            assert Judge(Severity(), stops).scores([(words(case["anchor"]), edit, "")]) == [
+                case["code_label"]
+            ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", ",", -0.1),
+        (".", ";", -0.1),
+        (".", "the", -1.0),
+        ("5", "7", -5.0),
+        ("2,000", "3.5", -5.0),
+        ("5 men", "7", "likelihood"),
+        ("a", "the", -1.0),
+        ("dog", "the", -5.0),
+        ("the", "dog", "likelihood"),
+        ("planned", "plan", None),
+        ("the old dog", "old", None),
+        ("the", "", -1.0),
+        ("the dog", "", -5.0),
+        (", .", "", -0.1),
+        (", the", "", -1.0),
+    ],
+)
+def test_rules(old: str, new: str, expected: Any) -> None:
+    assert by_rule(words(old), words(new), frozenset({"a", "the"})) == expected
+
+
+def test_severity_without_a_model() -> None:
+    anchor = words("the dog saw a cat")
+    edits = [Edit(1, 2, (" cow",)), Edit(0, 1, (" a",)), Edit(3, 5, ()), Edit(0, 0, (" ,",))]
+    every = [(anchor, edit, "") for edit in edits]
+    assert Judge(Severity(), stop_words("en", ())).scores(every) == [-5.0, -1.0, -5.0, -0.1]
+    assert Judge(Severity(severity="off"), frozenset()).scores(every) == [-1.0] * 4
+
+
+def test_deletions_by_tf_idf() -> None:
+    texts = [words("the the dog ."), words("The cat ."), words("the cow .")]
+    idf = inverse_frequencies(texts)
+    assert idf[" dog".strip()] == pytest.approx(log(3))
+    assert idf["the"] == 0
+    judge = Judge(Severity(severity="paper", mlm=MLM), frozenset(), texts, model())
+    anchor = words("the cat , dog")
+    assert judge.scores([(anchor, Edit(0, 1, ()), ""), (anchor, Edit(0, 2, ()), "")]) == [
+        -1.0,
+        -5.0,
+    ]
+    lax = Judge(Severity(severity="paper", mlm=MLM, salience=1.2), frozenset(), texts, model())
+    assert lax.scores([(anchor, Edit(0, 2, ()), "")]) == [-1.0]
+
+
+def test_gamma_decides_between_minor_and_major() -> None:
+    for gamma, expected in ((0.0, -1.0), (1.0, -5.0)):
+        how = Severity(severity="paper", mlm=MLM, gamma=gamma)
+        assert set(Judge(how, frozenset(), (), model()).scores(mistakes())) == {expected}
+
+
+def test_what_is_too_long_for_the_masked_model_keeps_its_masks() -> None:
+    short = MaskedLM(MLM, "cpu", max_tokens=12)
+    anchor = words("the old man saw the security plan for the committee of the north in May")
+    long_source = "ehto dloo namo waso ehto ytiruceso nalpo " * 4
+    for place in (0, 7, 14):
+        for source in ("", long_source):
+            (found,) = short.probabilities([Masking(anchor, place, place + 1, source)])
+            assert len(found[0]) >= 1
+            assert all(0 <= p <= 1 for p in found[0])
+
+
+def test_a_model_without_masks_is_refused() -> None:
+    with pytest.raises(ModelLoadError):
+        MaskedLM(str(GOLDEN / "tiny_encoder"), "cpu")
+
+
+def test_stop_words(tmp_path: Path) -> None:
+    texts = [words("The dog ."), words("the cat . the ."), words("a cow .")]
+    assert stop_words("frequent:1", texts) == {"the"}
+    (tmp_path / "own.txt").write_text("Der\n\ndie \n")
+    assert stop_words(str(tmp_path / "own.txt"), ()) == {"der", "die"}
+    assert "not" not in stop_words("en", ())
+    for name in ("frequent:many", "nowhere.txt"):
+        with pytest.raises(InputError, match="stop_words"):
+            stop_words(name, ())
+
+
+@pytest.mark.parametrize(
+    "given", [{"severity": "code"}, {"mlm": "x"}, {"severity": "off", "mlm": "x"}]
+)
+def test_settings_of_severity_that_do_not_fit(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="masked language model"):
+        Severity(**given)

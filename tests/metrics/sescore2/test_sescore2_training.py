@@ -1,0 +1,689 @@
+"""Training of SEScore2: stages that resume, the same weights after an interruption, batches, the command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from filelock import FileLock
+
+from discorank import load_metric
+from discorank.cli.main import main
+from discorank.cli.train.train_sescore2 import validator
+from discorank.integrations.formats.corpora import RatedText, read_rated, read_texts
+from discorank.metrics.errors import InputError, ResumeError
+from discorank.metrics.neural.models.encoder import pretrained
+from discorank.metrics.representations import FloatArray
+from discorank.metrics.sescore2.examples import SAME, STRANGE, Examples, sample
+from discorank.metrics.sescore2.fitting import fit
+from discorank.metrics.sescore2.job_stages import Stage, finished, opened
+from discorank.metrics.sescore2.labelling import label
+from discorank.metrics.sescore2.regression_network import freeze, make_network, scores, set_dropout
+from discorank.metrics.sescore2.regression_training import Run, Told, Training
+from discorank.metrics.sescore2.rescaling import bounds
+from discorank.metrics.sescore2.saved_models import reader_of
+from discorank.metrics.sescore2.severity import Severity
+from discorank.metrics.sescore2.synthesis import (
+    Synthesis,
+    embed,
+    mine,
+    perturb,
+    search,
+    write_texts,
+)
+from discorank.metrics.text.texts import Item
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
+ENCODER = str(GOLDEN / "tiny_encoder")
+SYNTHESIS = Synthesis(encoder=ENCODER, neighbours=8, margin=0.9, words="unicode", min_words=2)
+TRAINING = Training(
+    backbone=ENCODER, epochs=2, batch_size=8, learning_rate=1e-3, head_learning_rate=1e-3
+)
+
+
+@cache
+def texts() -> tuple[str, ...]:
+    random = np.random.default_rng(5)
+    parts = [
+        ["the committee", "a dog", "the old man", "she", "the bank", "our team"],
+        ["approved", "rejected", "saw", "planned", "bought", "opened"],
+        ["the new budget", "a red house", "the security plan", "two shares", "the annual report"],
+        ["in May", "on monday", "near the river", "after the war", "for 5 years", ""],
+    ]
+    drawn = [" ".join(str(random.choice(part)) for part in parts).strip() + "." for _ in range(60)]
+    return tuple(dict.fromkeys(drawn))
+
+
+def synthetic(work: Path, how: Synthesis = SYNTHESIS) -> Path:
+    write_texts(work, [(text, None) for text in texts()], how)
+    embed(work, how, "cpu")
+    search(work, how, "cpu")
+    mine(work, how)
+    perturb(work, how)
+    label(work, Severity(), "cpu")
+    return work
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return synthetic(tmp_path_factory.mktemp("sescore2") / "work")
+
+
+# stages
+
+
+def test_shards_of_an_interrupted_stage_are_kept(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", {"a": 1}) as stage:
+        stage.write([{"n": 0}, {"n": 1}])
+        stage.write([{"n": 2}])
+    (tmp_path / "s" / ".00002.jsonl.draft").write_text('{"n": 9')  # what a killed run leaves behind
+    with pytest.raises(ResumeError, match="is not finished"):
+        finished(tmp_path / "s")
+    with opened(tmp_path / "s", {"a": 1}) as stage:
+        assert len(stage.shards) == 2
+        stage.write([{"n": 3}])
+        stage.finish({"rows": 4})
+    assert [row["n"] for row in finished(tmp_path / "s").rows()] == [0, 1, 2, 3]
+
+
+def test_a_stage_of_other_settings_is_refused(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", {"a": 1, "b": 2}):
+        pass
+    with (
+        pytest.raises(ResumeError, match="a was 1, now 3"),
+        opened(tmp_path / "s", {"a": 3, "b": 2}),
+    ):
+        pass
+    locked = pytest.raises(ResumeError, match="another process")
+    with FileLock(tmp_path / "s" / ".lock"), locked, opened(tmp_path / "s", {"a": 1, "b": 2}):
+        pass
+    with pytest.raises(ResumeError, match="has not been run"):
+        finished(tmp_path / "nothing")
+    (tmp_path / "s" / "stage.json").write_text("{")
+    with pytest.raises(ResumeError, match="cannot be read"):
+        finished(tmp_path / "s")
+
+
+def test_a_shard_that_is_gone_is_missed(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", {}) as stage:
+        for number in range(3):
+            stage.write([{"n": number}])
+        stage.finish({"rows": 3})
+    (tmp_path / "s" / "00002.jsonl").unlink()
+    with pytest.raises(ResumeError, match="2 shards of 3 are there"):
+        finished(tmp_path / "s")
+
+
+def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", {}) as stage:
+        stage.write([{"n": 0}])
+        (tmp_path / "s" / "00000.jsonl").write_text('{"n": 0}\n{"n"')
+        with pytest.raises(InputError, match=r"00000\.jsonl:2: is no JSON"):
+            list(stage.rows())
+
+
+def test_an_array_stage(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", {}) as stage:
+        stage.write(np.arange(4.0))
+        stage.write(np.arange(2.0))
+        assert stage.array().tolist() == [0, 1, 2, 3, 0, 1]
+
+
+# synthesis
+
+
+def test_synthesis_is_interrupted_at_every_shard_and_ends_the_same(
+    tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("discorank.metrics.sescore2.synthesis.SHARD", 16)
+    plain = synthetic(tmp_path / "plain")
+    write, left = Stage.write, 0
+
+    def broken(self: Stage, rows: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        write(self, rows)
+
+    monkeypatch.setattr(Stage, "write", broken)
+    interruptions = 0
+    while True:
+        left = 1
+        try:
+            again = synthetic(tmp_path / "again")
+            break
+        except KeyboardInterrupt:
+            interruptions += 1
+    assert interruptions >= 4 * len(texts()) // 16
+    rows = [list(finished(folder / "label").rows()) for folder in (plain, again, work)]
+    assert rows[0] == rows[1] == rows[2]  # whatever the size of shards
+    for row in rows[0]:
+        assert row["hypothesis"] != row["reference"]
+        assert row["score"] == pytest.approx(sum(row["mistakes"]))
+        assert -25 <= row["score"] < 0
+        assert 1 <= len(row["mistakes"]) <= 5
+
+
+def test_texts_are_counted(tmp_path: Path) -> None:
+    given = ["a b c", " a  b c", "a", "", "a b " * 60, "d e f"]
+    how = Synthesis(encoder=ENCODER)
+    stage = write_texts(tmp_path, [(text, "x") for text in given], how)
+    counts = {"read": 6, "empty or too short": 2, "too long": 1, "duplicates": 1, "kept": 2}
+    assert stage.counts == counts
+    assert list(stage.rows()) == [
+        {"text": "a b c", "source": "x"},
+        {"text": "d e f", "source": "x"},
+    ]
+    with pytest.raises(ResumeError, match="the input texts differ"):
+        write_texts(tmp_path, [("g h i", None), ("k l m", None)], how)
+    with pytest.raises(InputError, match="1 usable texts of 1"):
+        write_texts(tmp_path / "few", [("g h i", None)], how)
+
+
+@pytest.mark.parametrize(
+    "more", [{"edits": "random"}, {"operations": "delete"}, {"operations": "insert-replace"}]
+)
+def test_ablations_of_the_synthesis(work: Path, tmp_path: Path, more: dict[str, Any]) -> None:
+    copied = Path(shutil.copytree(work, tmp_path / "work"))
+    how = Synthesis(encoder=ENCODER, samples=2, **more)
+    rows = list(perturb(copied, how, folder="other").rows())
+    assert rows
+    for row in rows:
+        deleted = [not words for _, _, words in row["edits"]]
+        assert all(deleted) or more.get("operations") != "delete"
+        assert not any(deleted) or more.get("operations") != "insert-replace"
+
+
+def test_anchors_are_a_sample(work: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(work, tmp_path / "work"))
+    shutil.rmtree(copied / "mine")
+    stage = mine(copied, Synthesis(encoder=ENCODER, anchors=7, neighbours=8, margin=0.9))
+    assert stage.counts is not None
+    assert stage.counts["anchors"] == 7
+    assert all(row["anchor"] not in row["neighbours"] for row in stage.rows())
+
+
+def test_labels_depend_on_the_stop_words_and_the_words_of_their_texts(
+    work: Path, tmp_path: Path
+) -> None:
+    copied, own = Path(shutil.copytree(work, tmp_path / "work")), tmp_path / "own.txt"
+    own.write_text("the\nin\n")
+    how = Severity(stop_words=str(own))
+    made = label(copied, how, "cpu", folder="own")
+    assert made.settings["words"] == "unicode"
+    own.write_text("IN\n\nthe\n")  # the same words
+    assert label(copied, how, "cpu", folder="own").settings == made.settings
+    own.write_text("the\n")
+    with pytest.raises(ResumeError, match="stop_words was"):
+        label(copied, how, "cpu", folder="own")
+    frequent = [
+        label(copied, Severity(stop_words=f"frequent:{n}"), "cpu", folder=f"f{n}") for n in (1, 2)
+    ]
+    assert frequent[0].digest != frequent[1].digest
+
+
+# examples
+
+
+def test_an_epoch_mixes_three_kinds_of_pairs(work: Path) -> None:
+    examples = Examples.of(finished(work / "label").rows())
+    epoch = examples.epoch(0, 0.5, 0.5, 1)
+    n = len(examples.scores)
+    assert epoch.scores[:n].tolist() == examples.scores.tolist()
+    kinds = Counter(epoch.scores[n:].tolist())
+    assert set(kinds) == {SAME, STRANGE}
+    for h, r, score in zip(
+        epoch.hypotheses[n:], epoch.references[n:], epoch.scores[n:], strict=True
+    ):
+        assert (h == r) == (score == SAME)
+    assert epoch.scores.tolist() != examples.epoch(1, 0.5, 0.5, 1).scores.tolist()
+    lengths = np.array([len(text) for text in examples.texts])
+    batches = epoch.batches(8, lengths, 1, 0)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(epoch.scores)))
+    assert not len(examples.split(0.3, 5, 1)[1].scores)
+    train, held = examples.split(0.6, 21, 1)
+    assert len(np.unique(held.references)) == 21
+    assert not set(train.references.tolist()) & set(held.references.tolist())
+    assert len(train.scores) + len(held.scores) == n
+    with pytest.raises(InputError, match="no synthetic pair"):
+        Examples.of([])
+
+
+def test_fewer_pairs_are_a_sample_of_all() -> None:
+    rows = [
+        {"hypothesis": f"h{i}", "reference": f"r{i}", "score": -1.0 - i % 5} for i in range(200)
+    ]
+    small, large = (sample(200, size, 3) for size in (20, 60))
+    assert small is not None
+    assert large is not None
+    assert len(small) == 20
+    assert small < large
+    assert max(small) > 100  # not the first ones
+    assert small != sample(200, 20, 4)
+    assert sample(200, None, 3) is sample(200, 200, 3) is None
+    texts = Examples.of(rows, small).texts
+    assert set(texts) == {f"{side}{i}" for i in small for side in "hr"}
+    assert len(Examples.of(rows).scores) == 200
+
+
+def test_a_training_on_fewer_pairs_samples_them(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    plain = Examples.of
+
+    def of(rows: Any, chosen: Any = None) -> Examples:
+        seen.append(chosen)
+        return plain(rows, chosen)
+
+    monkeypatch.setattr(Examples, "of", of)
+    how = Training(**{**TRAINING.__dict__, "epochs": 1, "pairs": 10})
+    stage = fit(work, tmp_path / "model", how, "cpu", folder="few")
+    assert stage.counts is not None
+    assert stage.counts["pairs"] == len(seen[0]) == 10
+    assert seen[0] != set(range(10))
+
+
+# training
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return {
+        **load_file(folder / "model.safetensors"),
+        **load_file(folder / "estimator.safetensors"),
+    }
+
+
+def test_an_interrupted_training_ends_in_the_same_weights(work: Path, tmp_path: Path) -> None:
+    how = Training(**{**TRAINING.__dict__, "save_every_seconds": 0.0, "validate_every": 4})
+    told: list[Told] = []
+    fit(work, tmp_path / "whole", how, "cpu", on_progress=told.append, folder="whole")
+    assert [one.step for one in told] == list(range(1, told[-1].steps + 1))
+
+    def stop(one: Told) -> None:
+        if one.step == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(work, tmp_path / "parts", how, "cpu", on_progress=stop, folder="parts")
+    assert not (tmp_path / "parts").exists()
+    rest: list[Told] = []
+    fit(work, tmp_path / "parts", how, "cpu", on_progress=rest.append, folder="parts")
+    assert rest[0].step == 8
+    whole, parts = weights(tmp_path / "whole"), weights(tmp_path / "parts")
+    assert whole.keys() == parts.keys()
+    for name in whole:
+        assert torch.equal(whole[name], parts[name]), name
+
+
+def test_a_finished_training_is_kept(work: Path, tmp_path: Path) -> None:
+    how = Training(**{**TRAINING.__dict__, "epochs": 1})
+    fit(work, tmp_path / "model", how, "cpu", folder="kept")
+    told: list[Told] = []
+    assert fit(
+        work, tmp_path / "model", how, "cpu", on_progress=told.append, folder="kept"
+    ).complete
+    assert not told
+    with pytest.raises(ResumeError, match="batch_size was 8, now 4"):
+        fit(
+            work,
+            tmp_path / "model",
+            Training(**{**how.__dict__, "batch_size": 4}),
+            "cpu",
+            folder="kept",
+        )
+
+
+def test_a_kill_while_the_model_is_written_costs_nothing(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = Training(**{**TRAINING.__dict__, "epochs": 1})
+    out = tmp_path / "model"
+
+    def killed(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("safetensors.torch.save_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fit(work, out, how, "cpu", folder="killed")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / ".model.draft").mkdir()
+    (tmp_path / ".model.draft" / "model.safetensors").write_text(
+        "half"
+    )  # what a hard kill leaves behind
+    fit(work, out, how, "cpu", folder="killed")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    first = weights(out)
+    assert len({path.stat().st_mode for path in out.iterdir()}) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("safetensors.torch.save_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fit(work, out, Training(**{**how.__dict__, "seed": 9}), "cpu", folder="other")
+    assert all(
+        torch.equal(first[name], value) for name, value in weights(out).items()
+    )  # the old one stays meanwhile
+
+
+def test_another_model_is_not_taken_for_the_result(work: Path, tmp_path: Path) -> None:
+    how = Training(**{**TRAINING.__dict__, "epochs": 1})
+    fit(work, tmp_path / "one", how, "cpu", folder="one")
+    fit(work, tmp_path / "two", Training(**{**how.__dict__, "seed": 5}), "cpu", folder="two")
+    first, second = weights(tmp_path / "one"), weights(tmp_path / "two")
+    told: list[Told] = []
+    fit(work, tmp_path / "two", how, "cpu", on_progress=told.append, folder="one")
+    assert not told  # the weights are there
+    third = weights(tmp_path / "two")
+    assert all(torch.equal(first[name], third[name]) for name in first)
+    assert not all(torch.equal(second[name], third[name]) for name in second)
+
+
+def test_a_training_that_diverges_writes_nothing(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = Training(**{**TRAINING.__dict__, "epochs": 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Run,
+            "_loss",
+            lambda self, examples, part: self.network["estimator"][-1].bias.sum() * torch.inf,
+        )
+        with pytest.raises(InputError, match=r"step 0: the loss is .*Lower the learning rates"):
+            fit(work, tmp_path / "model", how, "cpu", folder="loss")
+    plain = Run._step
+
+    def last(self: Run, examples: Examples, batch: Any, steps: int) -> float:
+        loss = plain(self, examples, batch, steps)
+        with torch.no_grad():
+            self.network["estimator"][0].weight[0, 0] = torch.nan if self.step == steps else 0.0
+        return loss
+
+    monkeypatch.setattr(Run, "_step", last)
+    with pytest.raises(InputError, match=r"weights are not finite.*Lower the learning rates"):
+        fit(work, tmp_path / "model", how, "cpu", folder="weights")
+    assert not (tmp_path / "model").exists()
+    for name in ("learning_rate", "head_learning_rate", "weight_decay"):
+        with pytest.raises(InputError, match=name):
+            Training(**{**how.__dict__, name: 1e38})
+
+
+def test_a_finished_training_encodes_nothing(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = Training(**{**TRAINING.__dict__, "epochs": 1, "frozen_layers": -1})
+    fit(work, tmp_path / "one", how, "cpu", folder="encoded")
+    one, calls = json.loads((tmp_path / "one" / "sescore2.json").read_text()), []
+    monkeypatch.setattr(
+        "discorank.metrics.sescore2.regression_training.vectors_of",
+        lambda *given: calls.append(given),
+    )
+    fit(work, tmp_path / "two", how, "cpu", folder="encoded")
+    assert not calls
+    assert json.loads((tmp_path / "two" / "sescore2.json").read_text()) == one
+
+
+def test_patience_without_validation_is_refused(work: Path, tmp_path: Path) -> None:
+    how = Training(**{**TRAINING.__dict__, "patience": 3})
+    with pytest.raises(InputError, match=r"nothing to validate on.*1000"):
+        fit(work, tmp_path / "model", how, "cpu", folder="impatient")
+
+
+def test_bounds_of_a_head_trained_without_dropout_map_a_text_with_itself_to_0() -> None:
+    encoder = pretrained(Path(ENCODER))
+    network, some = make_network(encoder, 0.3), list(texts()[:24])
+    set_dropout(network, 0.3)
+    ids = reader_of(Path(ENCODER), encoder, 64).read([Item(text) for text in some])["ids"]
+    rows, padding = np.arange(len(some)), encoder.config.pad_token_id
+
+    def measured(views: bool) -> Any:
+        return bounds(network, ids, rows, padding, np.random.default_rng(0), views=views)[1]
+
+    if measured(False) is None:  # of random weights strangers may score higher
+        with torch.no_grad():
+            network["estimator"][-1].weight.neg_()
+    same = scores(network.train(False), ids, np.stack((rows, rows), 1), padding, "cpu").mean()
+    assert measured(False) == pytest.approx(same, abs=1e-4)
+    assert measured(True) != pytest.approx(same, abs=1e-4)
+
+
+def test_training_learns_what_it_is_shown(work: Path, tmp_path: Path) -> None:
+    changed = {
+        "epochs": 10,
+        "identical": 1.0,
+        "strange": 1.0,
+        "learning_rate": 1e-3,
+        "head_learning_rate": 1e-3,
+    }
+    fit(
+        work,
+        tmp_path / "model",
+        Training(**{**TRAINING.__dict__, **changed}),
+        "cpu",
+        folder="learns",
+    )
+    metric: Any = load_metric("sescore2", model=str(tmp_path / "model"), device="cpu")
+    some = list(texts()[:16])
+    same, other = metric.score(some, some), metric.score(some, some[1:] + some[:1])
+    assert same.mean() > other.mean() + 15
+
+
+def test_accumulation_gives_the_same_steps(work: Path, tmp_path: Path) -> None:
+    found: list[list[float]] = []
+    for parts in (1, 3):
+        told: list[Told] = []
+        how = Training(**{**TRAINING.__dict__, "epochs": 1, "dropout": 0.0, "accumulation": parts})
+        fit(
+            work, tmp_path / str(parts), how, "cpu", on_progress=told.append, folder=f"parts{parts}"
+        )
+        found.append([one.loss for one in told])
+    assert found[0] == pytest.approx(found[1], rel=1e-3)
+
+
+def test_frozen_layers_stay(work: Path, tmp_path: Path) -> None:
+    start = pretrained(Path(ENCODER)).state_dict()
+    for frozen in (-1, 1):
+        how = Training(**{**TRAINING.__dict__, "epochs": 1, "frozen_layers": frozen})
+        fit(work, tmp_path / str(frozen), how, "cpu", folder=f"frozen{frozen}")
+        ended = weights(tmp_path / str(frozen))
+        for name, value in start.items():
+            if not name.startswith("pooler"):
+                still = frozen < 0 or name.startswith(("embeddings.", "encoder.layer.0."))
+                assert torch.equal(ended[name], value) == still, name
+
+
+def test_dropout_is_set_everywhere() -> None:
+    network = make_network(pretrained(Path(ENCODER)), 0.1)
+    set_dropout(network, 0.3)
+    shares = {module.p for module in network.modules() if isinstance(module, torch.nn.Dropout)}
+    assert shares == {0.3}
+    freeze(network, -1)
+    assert not any(value.requires_grad for value in network["encoder"].parameters())
+    assert all(value.requires_grad for value in network["estimator"].parameters())
+
+
+def test_patience_ends_the_training_and_the_best_weights_stay(work: Path, tmp_path: Path) -> None:
+    how = Training(**{**TRAINING.__dict__, "validate_every": 2, "patience": 3})
+    values = iter([0.1, 0.5, 0.3, 0.2, 0.4, 0.9])
+    told: list[Told] = []
+    seen: list[FloatArray] = []
+
+    def validate(predict: Any) -> float:
+        seen.append(predict([texts()[0]], [texts()[1]]))
+        return next(values)
+
+    stage = fit(
+        work, tmp_path / "model", how, "cpu", validate, "some", told.append, folder="patient"
+    )
+    assert stage.counts is not None
+    assert stage.counts["steps"] == told[-1].step == 10
+    metric: Any = load_metric("sescore2", model=str(tmp_path / "model"), device="cpu")
+    np.testing.assert_allclose(metric.score([texts()[0]], [texts()[1]]), seen[1], atol=1e-4)
+
+
+def test_validation_against_the_best_reference() -> None:
+    rated = [
+        RatedText("a", ("x", "y"), 1.0),
+        RatedText("b", ("x",), 3.0),
+        RatedText("c", ("z", "x"), 2.0),
+    ]
+    table = {("a", "x"): 0.0, ("a", "y"): 1.0, ("b", "x"): 5.0, ("c", "z"): 2.0, ("c", "x"): -9.0}
+
+    def predict(hypotheses: Sequence[str], references: Sequence[str]) -> FloatArray:
+        return np.array([table[pair] for pair in zip(hypotheses, references, strict=True)])
+
+    assert validator(rated)(predict) == 1.0
+
+
+# the command
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, rated, model = tmp_path / "texts.jsonl", tmp_path / "rated.jsonl", tmp_path / "model"
+    lines = [
+        {"en": list(texts()[:20]), "de": list(texts()[:20])},
+        {"en": list(texts()[20:]), "de": list(texts()[20:])},
+    ]
+    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    pairs = [
+        {"hypothesis": t, "references": [u], "mqm": i}
+        for i, (t, u) in enumerate(zip(texts(), texts()[1:], strict=False))
+    ]
+    rated.write_text("".join(json.dumps(pair) + "\n" for pair in pairs[:12]))
+    where = ["-o", str(model), "--text-field", "en", "--source-field", "de", "--device", "cpu"]
+    how = [
+        "--encoder",
+        ENCODER,
+        "--backbone",
+        ENCODER,
+        "--neighbours",
+        "8",
+        "--margin",
+        "0.9",
+        "--epochs",
+        "2",
+    ]
+    how += [
+        "--identical",
+        "1",
+        "--strange",
+        "1",
+        "--head-learning-rate",
+        "1e-3",
+    ]  # so that there are bounds to rescale by
+    judged = ["--severity", "code", "--mlm", str(GOLDEN / "tiny_mlm"), "--samples", "2"]
+    checked = ["--validation", str(rated), "--validation-score", "mqm:lower"]
+    command = [str(data), *where, *how, *judged, *checked]
+    assert main(["train", "sescore2", "mine", *command]) == 4
+    assert "the stage texts has not been run" in capsys.readouterr().err
+    assert main(["train", "sescore2", "texts", *command]) == 0
+    assert main(["train", "sescore2", *command]) == 0
+    told = capsys.readouterr().err
+    assert "label: " in told
+    assert "Kendall" in told
+    assert f'use it as sescore2(model="{model}")' in told
+    assert main(["train", "sescore2", *command]) == 0  # nothing is left to do
+    metric: Any = load_metric("sescore2", model=str(model), rescale=True, device="cpu")
+    assert np.isfinite(metric.pairwise(list(texts()[:3]), list(texts()[:3]))).all()
+    assert main(["train", "sescore2", *command, "--validation-score", "mqm"]) == 4
+    assert "validation was" in capsys.readouterr().err
+    assert main(["train", "sescore2", *command, "--gamma", "0.3"]) == 4
+    assert "gamma was None, now 0.3" in capsys.readouterr().err
+    assert main(["train", "sescore2", *command, "--validation-score", "mqm:up"]) == 2
+
+
+def test_the_command_finds_out_at_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out, rated = tmp_path / "texts.txt", tmp_path / "model", tmp_path / "rated.jsonl"
+    data.write_text("".join(f"{text}\n" for text in texts()))
+    rated.write_text(
+        "".join(f'{{"hypothesis": "a", "reference": "b", "score": {i}}}\n' for i in range(3))
+    )
+    command = [
+        "train",
+        "sescore2",
+        str(data),
+        "--encoder",
+        ENCODER,
+        "--backbone",
+        ENCODER,
+        "-o",
+        str(out),
+    ]
+    out.write_text("a file")
+    assert main(command) == 2
+    assert "is no folder" in capsys.readouterr().err
+    out.unlink()
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    assert main(command) == 2
+    assert "not empty" in capsys.readouterr().err
+    shutil.rmtree(out)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "scipy", None)
+        assert main([*command, "--validation", str(rated)]) == 2
+        assert "correlations need scipy" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "rated.jsonl",
+        "texts.txt",
+    ]  # no stage was begun
+
+    def stopped(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("discorank.cli.train.train_sescore2.embed", stopped)
+        assert main(command) == 130
+        assert "interrupted; the same command goes on from here" in capsys.readouterr().err
+    how = ["--device", "cpu", "--neighbours", "8", "--margin", "0.9", "--frozen-layers", "-1"]
+    assert main([*command, *how]) == 0
+    told = capsys.readouterr().err
+    assert "anchors without a mistake" in told
+    assert "no validation (pairs are held out from 1000 texts on)" in told
+
+
+def test_texts_and_ratings_that_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+
+    def refused(line: str, text: str, *fields: str) -> None:
+        path.write_text(line + "\n")
+        with pytest.raises(InputError, match=text):
+            list(read_texts([str(path)], *fields))
+
+    refused("{", "x.jsonl:1", "en")
+    refused("[1]", "expected an object", "en")
+    refused(
+        '{"de": "a"}',
+        "en is None, expected a text or a list of texts. The fields here are de",
+        "en",
+    )
+    refused('{"en": ["a", "b"], "de": ["a"]}', "2 texts and 1 sources", "en", "de")
+    with pytest.raises(InputError, match="Give --text-field, too"):
+        list(read_texts([str(path)], None, "de"))
+    path.write_text("a\n\nb\n")
+    assert [text for text, _ in read_texts([str(path)])] == ["a", "", "b"]
+    for row, text in (
+        ('{"hypothesis": "a", "reference": "b"}', "score is None, expected a number"),
+        ('{"hypothesis": [], "reference": "b", "score": 1}', "no hypothesis or no reference"),
+        ('{"hypothesis": "a", "references": [], "score": 1}', "no hypothesis or no reference"),
+        ('{"hypothesis": "a", "reference": "b", "score": 1}', "1 rated texts"),
+    ):
+        path.write_text(row + "\n")
+        with pytest.raises(InputError, match=text):
+            read_rated(str(path))
+    path.write_text(
+        '{"hypothesis": "a", "reference": "b", "s": 1}\n{"hypothesis": "c", "references": ["d"], "s": 2}\n'
+    )
+    assert read_rated(str(path), "s", lower=True)[1] == RatedText("c", ("d",), -2.0)

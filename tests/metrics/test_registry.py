@@ -1,0 +1,208 @@
+"""Names, and the one way to a metric."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from discorank import DiscorankError, Document, InputError, MetricError, ModelLoadError, load_metric
+from discorank.metrics import registry
+from discorank.metrics.function import Function
+from discorank.metrics.lexical.chrf import ChrF
+from discorank.metrics.mixture import Mix
+
+BLEU_ZH = 'bleu(tokenize="zh")'
+
+
+def overlap(hypothesis: str, reference: str) -> float:
+    return float(len(set(str(hypothesis)) & set(str(reference))))
+
+
+def broken(hypothesis: str, reference: str) -> float:
+    raise RuntimeError(f"no {hypothesis}")
+
+
+class Callable2:
+    """An instance is a metric, the class is none."""
+
+    def __call__(self, hypothesis: str, reference: str) -> int:
+        return 3
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "chrf(beta=1)",
+        " chrf ( beta = 1.0 ) ",
+        "1*chrf(beta=1.0)",
+        {"name": "chrf", "beta": 1},
+        ChrF(beta=1.0),
+        "discorank.metrics.lexical.chrf:ChrF(beta=1)",
+        {"name": "discorank.metrics.lexical.chrf:ChrF", "beta": 1.0},
+    ],
+)
+def test_all_ways_lead_to_one_metric(spec: Any) -> None:
+    assert load_metric(spec) == load_metric("chrf", beta=1)
+
+
+def test_settings_beside_a_name_win() -> None:
+    assert load_metric("chrf(beta=1)", beta=3) == ChrF(beta=3)
+    assert load_metric({"name": "chrf++"}, word_order=1) == ChrF(word_order=1)
+    metric = ChrF()
+    assert load_metric(metric) is metric
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".yml"])
+def test_a_yaml_file(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"metric{suffix}"
+    path.write_text("name: bleu\ntokenize: zh\n", encoding="utf-8")
+    assert load_metric(path) == load_metric(str(path)) == load_metric(BLEU_ZH)
+    path.write_text("tokenize: zh\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r'metric\.ya?ml.*Write \{"name": "chrf"'):
+        load_metric(path)
+    with pytest.raises(InputError, match="cannot be read"):
+        load_metric(tmp_path / "none.yaml")
+
+
+def test_a_mix() -> None:
+    mix = load_metric("chrf + 0.5*bleu")
+    assert isinstance(mix, Mix)
+    assert mix.parts == ((1.0, load_metric("chrf")), (0.5, load_metric("bleu")))
+    with pytest.raises(InputError, match=r"\['beta'\] beside a mix"):
+        load_metric("chrf + bleu", beta=1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("chfr", r"unknown metric 'chfr'. Did you mean 'chrf'"),
+        ("blue", r"unknown metric 'blue'. Did you mean 'bleu'"),
+        ("zzzzzz", r"unknown metric 'zzzzzz'. All: bartscore, "),
+        ("chrf(bta=1)", r"unknown setting 'bta'. Did you mean 'beta'"),
+        ({"name": "chrf", "bta": 1}, r"chrf: unknown setting 'bta'"),
+        ({"beta": 1}, r'Write \{"name": "chrf"'),
+        ({"name": 3}, r'Write \{"name": "chrf"'),
+        (3, r"found 3, expected a metric"),
+        (None, r"found None, expected a metric"),
+        ("json:JSONDecoder", r"'json:JSONDecoder' is not a metric"),
+        ("sys:maxsize", r"'sys:maxsize' is not a metric"),
+        (f"{__name__}:overlap(a=1)", r"is a function and has no settings"),
+    ],
+)
+def test_refusals(spec: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_metric(spec)
+
+
+@pytest.mark.parametrize("name", ["no_such_module_x:A", "json:Nothing", "json:", "...:A"])
+def test_what_cannot_be_imported(name: str) -> None:
+    with pytest.raises((ModelLoadError, InputError)) as raised:
+        load_metric(name)
+    assert name.rstrip(":") in str(raised.value)
+
+
+def test_metric_class() -> None:
+    assert registry.metric_class("chrf++") is ChrF
+    assert registry.metric_class("discorank.metrics.lexical.chrf:ChrF") is ChrF
+    with pytest.raises(InputError, match="is not a metric"):
+        registry.metric_class(f"{__name__}:overlap")
+
+
+def test_a_function() -> None:
+    metric = load_metric(overlap)
+    assert isinstance(metric, Function)
+    assert metric.signature() == f"{__name__}:overlap"
+    assert load_metric(metric.signature()) == metric
+    assert hash(pickle.loads(pickle.dumps(metric))) == hash(metric)
+    assert metric.pairwise(["ab", "b"], ["b", "abc"]).tolist() == [[1, 2], [1, 1]]
+    assert metric.score(["ab"], [["b", "abc"]]).tolist() == [2.0]
+    seen = load_metric(lambda h, r: isinstance(h, Document) + 2 * isinstance(r, Document))
+    assert seen.pairwise([Document(["a"]), "a"], [Document(["a"]), "b"]).tolist() == [
+        [3, 1],
+        [2, 0],
+    ]
+    assert load_metric(Callable2()).score(["a"], ["b"]).tolist() == [3.0]
+
+
+def test_a_function_is_called_once_per_pair_of_distinct_texts() -> None:
+    calls: list[tuple[str, str]] = []
+
+    def counting(hypothesis: str, reference: str) -> float:
+        calls.append((hypothesis, reference))
+        return len(hypothesis) - len(reference)
+
+    found = load_metric(counting).pairwise(["a", "bb", "a"], ["bb", "c", "bb"])
+    assert found.tolist() == [[-1, 0, -1], [0, 1, 0], [-1, 0, -1]]
+    assert sorted(calls) == [("a", "bb"), ("a", "c"), ("bb", "bb"), ("bb", "c")]
+
+
+def test_a_function_that_fails_is_named() -> None:
+    with pytest.raises(MetricError, match=f"{__name__}:broken: RuntimeError: no a"):
+        load_metric(broken).score(["a"], ["b"])
+    with pytest.raises(MetricError, match="could not convert string to float"):
+        load_metric(lambda h, r: "many").score(["a"], ["b"])  # type: ignore[arg-type, return-value]
+    with pytest.raises(MetricError, match="NoneType"):
+        load_metric(lambda h, r: None).score(["a"], ["b"])  # type: ignore[arg-type, return-value]
+
+
+def test_a_class_of_metrics_is_no_function() -> None:
+    with pytest.raises(InputError, match="ChrF"):
+        load_metric(ChrF)  # type: ignore[arg-type]
+
+
+class Point:
+    """An entry point as importlib.metadata gives it."""
+
+    def __init__(self, name: str, value: str) -> None:
+        self.name, self.value = name, value
+
+
+@pytest.fixture
+def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Point]]:
+    points: list[Point] = []
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    registry.names.cache_clear()
+    yield points
+    registry.names.cache_clear()
+
+
+def test_a_plug_in(plug_ins: list[Point]) -> None:
+    plug_ins.append(Point("mine", "discorank.metrics.lexical.chrf:ChrF"))
+    assert "mine" in registry.names()
+    assert load_metric("mine", beta=1) == ChrF(beta=1)
+
+
+def test_a_plug_in_may_not_take_a_built_in_name(plug_ins: list[Point]) -> None:
+    plug_ins.append(Point("chrf", "somewhere:Else"))
+    with pytest.raises(InputError, match="registers the built-in name 'chrf'"):
+        load_metric("bleu")
+
+
+def test_a_plug_in_that_breaks_while_imported(
+    plug_ins: list[Point], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "discorank_broken_plugin.py").write_text(
+        "raise RuntimeError('boom')\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plug_ins.append(Point("mine", "discorank_broken_plugin:Mine"))
+    with pytest.raises(ModelLoadError, match=r"mine.*boom"):
+        load_metric("mine")
+
+
+def test_an_error_of_ours_passes_through(
+    plug_ins: list[Point], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lazy(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise ModelLoadError("its model is gone", where="here")
+
+    monkeypatch.setitem(sys.modules, "discorank_lazy_plugin", Lazy("discorank_lazy_plugin"))
+    with pytest.raises(DiscorankError, match="here: its model is gone"):
+        load_metric("discorank_lazy_plugin:Mine")

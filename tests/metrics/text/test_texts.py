@@ -1,0 +1,190 @@
+"""Documents, discourse annotations, contexts, and the comparisons made of them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from discorank import Context, Document, InputError
+from discorank.metrics.text.texts import NO_CONTEXT, Comparison, Item, RSTTree, aligned, paired
+
+TREE = {
+    "nuc": "NS",
+    "rel": "Elaboration",
+    "children": [["the", "cat"], {"nuc": "NN", "rel": "Joint", "children": [["a"], ["b"]]}],
+}
+
+
+def test_a_document_is_a_value() -> None:
+    document = Document(
+        ["a", "b"], id="x", roles=[1, "Aim"], foci=[[("cat", 0, 3)], [["dog"]]], rst=TREE
+    )  # type: ignore[list-item]
+    assert document.sentences == ("a", "b")
+    assert document.roles == (1, "Aim")
+    assert document.foci == ((("cat", 0, 3),), (("dog",),))
+    assert str(document) == "a b"
+    assert pickle.loads(pickle.dumps(document)) == document
+    same = Document(
+        ("a", "b"), id="y", roles=(1, "Aim"), foci=((("cat", 0, 3),), (("dog",),)), rst=document.rst
+    )
+    assert same == document
+    assert hash(same) == hash(document)
+    with pytest.raises(AttributeError):
+        document.id = "z"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "other", [Document(["a"]), Document(["a b"]), Document(["a", "b"], roles=[1, 2]), "a b"]
+)
+def test_documents_that_differ(other: Any) -> None:
+    assert Document(["a", "b"]) != other
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sentences": "a text"}, "sentences: found 'a text'. Document takes a list of strings"),
+        ({"sentences": ["a", 3]}, "sentences: found"),
+        ({"sentences": ["a", ["b"]]}, "sentences: found"),
+        ({"sentences": ["a"], "roles": [1, 2]}, "roles: 2 roles for 1 sentences"),
+        (
+            {"sentences": ["a"], "roles": [1.5]},
+            r"roles\[0\]: found 1.5, expected a number or a name",
+        ),
+        ({"sentences": ["a"], "foci": []}, "foci: 0 foci for 1 sentences"),
+        (
+            {"sentences": ["a", "b"], "foci": [[], [("k", 1)]]},
+            r"foci\[1\]: .*expected a list of \(key, start, end\)",
+        ),
+        ({"sentences": ["a"], "foci": [[("k", 1, "2")]]}, r"foci\[0\]"),
+        ({"sentences": ["a"], "foci": [[("k", -1, 2)]]}, r"foci\[0\]"),
+        ({"sentences": ["a"], "foci": [[(3, 1, 2)]]}, r"foci\[0\]"),
+        ({"sentences": ["a"], "foci": [[3]]}, r"foci\[0\]"),
+        ({"sentences": ["a"], "foci": "a"}, "foci: found 'a', expected a list"),
+        ({"sentences": ["a", "b"], "roles": "ab"}, "roles: found 'ab', expected a list"),
+        ({"sentences": ["a"], "rst": "words"}, "rst: found 'words'. A leaf is a list of words"),
+        ({"sentences": ["a"], "rst": {"nuc": "N", "rel": "x"}}, "rst: found"),
+        (
+            {"sentences": ["a"], "rst": {"nuc": "NS", "rel": "x", "children": [["a"]]}},
+            "over 1 children",
+        ),
+        (
+            {"sentences": ["a"], "rst": {"nuc": "X", "rel": "x", "children": [["a"]]}},
+            "nuc has one letter",
+        ),
+        ({"sentences": ["a"], "rst": {"nuc": "N", "rel": 3, "children": [["a"]]}}, "rel is a name"),
+        (
+            {"sentences": ["a"], "rst": {"nuc": "N", "rel": "x", "children": [3]}},
+            r"rst.children\[0\]: found 3",
+        ),
+    ],
+)
+def test_bad_documents(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Document(**arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"sentences": None},
+        {"sentences": 3},
+        {"sentences": ["a"], "roles": 3},
+        {"sentences": ["a"], "foci": [None]},
+    ],
+    ids=str,
+)
+def test_annotations_that_are_no_lists(arguments: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        Document(**arguments)
+
+
+def test_a_tree_is_read_once() -> None:
+    tree = RSTTree.read(TREE)
+    assert tree == RSTTree(
+        "NS", "Elaboration", (("the", "cat"), RSTTree("NN", "Joint", (("a",), ("b",))))
+    )
+    assert RSTTree.read(tree) is tree
+    assert RSTTree.read(["a", "b"]) == ("a", "b")
+    assert hash(tree) == hash(RSTTree.read(TREE))
+
+
+def test_the_last_sentences_of_a_context() -> None:
+    context = Context(source=("s1", "s2", "s3"), target=("t1",))
+    assert context.last(2) == Context(("s2", "s3"), ("t1",))
+    assert context.last(9) == context
+    assert context.last(0) == NO_CONTEXT == Context()
+
+
+def test_a_context_is_no_text() -> None:
+    with pytest.raises(InputError):
+        Context(target="one sentence")
+
+
+def test_a_context_takes_lists() -> None:
+    context = Context(source=["a"], target=["b", "c"])
+    assert context == Context(("a",), ("b", "c"))
+    assert hash(context)
+
+
+def test_paired() -> None:
+    found = paired(["h", "g"], ["r"], "s", Context(("s0",), ("t0",)))
+    assert found == Comparison(
+        (Item("h", ("t0",)), Item("g", ("t0",))),
+        (Item("r", ("t0",)),),
+        Item("s", ("s0",), "source"),
+    )
+    assert paired(["h"], ["h"], None, NO_CONTEXT).source is None
+
+
+def test_paired_is_square_where_both_sides_are_equal() -> None:
+    texts = ["a", "b"]
+    for references in (texts, list(texts), tuple(texts)):
+        found = paired(texts, references, None, NO_CONTEXT)
+        assert found.references is found.hypotheses
+    assert paired(texts, ["b", "a"], None, NO_CONTEXT).references is not None
+    assert paired(["a"], [Document(["a"])], None, NO_CONTEXT).references != (Item("a"),)
+
+
+def items(comparisons: list[Comparison], side: str) -> list[tuple[str, ...]]:
+    return [getattr(comparison, side)[0].context for comparison in comparisons]
+
+
+@pytest.mark.parametrize(
+    ("context_from", "hypothesis"),
+    [
+        ("reference", [(), ("r0",), ("r0", "r1"), (), ("r3",)]),
+        ("hypothesis", [(), ("h0",), ("h0", "h1"), (), ("h3",)]),
+    ],
+)
+def test_aligned_reads_the_sentences_before_within_the_document(
+    context_from: str, hypothesis: list[tuple[str, ...]]
+) -> None:
+    h, r, s = ([f"{side}{i}" for i in range(5)] for side in "hrs")
+    found = aligned(h, [[text] for text in r], s, ["d", "d", "d", "e", "e"], 2, context_from)
+    assert items(found, "hypotheses") == hypothesis
+    assert items(found, "references") == [(), ("r0",), ("r0", "r1"), (), ("r3",)]
+    assert [c.source.context for c in found if c.source] == [(), ("s0",), ("s0", "s1"), (), ("s3",)]
+    assert [c.source.side for c in found if c.source] == ["source"] * 5
+
+
+def test_aligned_gives_every_reference_its_own_context() -> None:
+    found = aligned(["h0", "h1"], [["r0", "q0"], ["r1", "q1"]], None, ["d", "d"], 1, "reference")
+    assert found[1].references == (Item("r1", ("r0",)), Item("q1", ("q0",)))
+    assert found[1].hypotheses == (Item("h1", ("r0",)),)
+    free = aligned(["h0", "h1"], [[], []], None, ["d", "d"], 1, "reference")
+    assert free[1].hypotheses == (Item("h1", ("h0",)),)
+
+
+def test_aligned_without_context_needs_no_documents() -> None:
+    assert aligned(["h0"], [["r0"]], None, None, 0, "reference") == [
+        Comparison((Item("h0"),), (Item("r0"),))
+    ]
+    with pytest.raises(
+        InputError, match=r"context > 0 without documents. Give one document id per hypothesis"
+    ):
+        aligned(["h0"], [["r0"]], None, None, 1, "reference")
+    with pytest.raises(InputError, match=r"documents\[3\]: 'd' comes back after another document"):
+        aligned(["h"] * 4, [["r"]] * 4, None, ["d", "d", "e", "d"], 1, "reference")

@@ -1,0 +1,737 @@
+"""The report: what it says, that nothing from outside can become part of the page, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from base64 import b64encode
+from dataclasses import asdict, replace
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discorank.cli.main import main
+from discorank.report import plots, svg
+from discorank.report.choices import read_run, story
+from discorank.report.labels import Box, placed
+from discorank.report.page import rendered
+from discorank.report.summary_text import believed, summary
+from discorank.rerank.selection.comparison_folder import DOCUMENTS, HEAD, KeptComparison, load, save
+from discorank.tables import number
+
+from ..cli.test_compare import document, write
+from ..support.comparisons import EVIL, LISTS, comparison, large, run_of
+
+MEGABYTE = 10**6
+
+
+class Parsed(HTMLParser):
+    """The elements of a page, and the text of those that hold code or data."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {"script": [], "style": [], "h3": [], "title": []}
+        self._open: str | None = None
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag in self.texts:
+            self._open = tag
+            self.texts[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._open:
+            self._open = None
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.texts[self._open][-1] += data
+
+    def island(self, name: str) -> Any:
+        scripts = [attributes for tag, attributes in self.elements if tag == "script"]
+        at = next(i for i, attributes in enumerate(scripts) if attributes.get("id") == name)
+        return json.loads(self.texts["script"][at])
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def small() -> KeptComparison:
+    return comparison()
+
+
+@pytest.fixture(scope="module")
+def page(small: KeptComparison) -> str:
+    return rendered(small, None, "A title")
+
+
+def test_a_comparison_is_kept_whole(small: KeptComparison, tmp_path: Path) -> None:
+    save(small, tmp_path / "run")
+    assert load(tmp_path / "run") == small
+    save(small, tmp_path / "run")  # again, over the first
+    assert load(tmp_path / "run") == small
+    assert small.metrics[0].order == [0, 1, 2]
+    assert small.metrics[1].order == [0, 1, 2]  # ter, lower is better
+    assert (small.documents[0].segments["chrf"][1][0] or 0) < 100
+
+
+def changed(path: Path, **parts: Any) -> None:
+    path.write_text(
+        json.dumps({**json.loads(path.read_text(encoding="utf-8")), **parts}), encoding="utf-8"
+    )
+
+
+def test_a_damaged_comparison_is_refused(small: KeptComparison, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"comparison\.json: cannot be read.*compare --save"):
+        load(tmp_path)
+    head, documents = tmp_path / HEAD, tmp_path / DOCUMENTS
+    for parts, message in (
+        ({"kind": "other"}, "not a saved comparison"),
+        ({"version": 2}, "is of version 2, expected 1"),
+        ({"metrics": []}, "no metrics, documents or level"),
+        ({"settings": {}}, "no metrics, documents or level"),
+        ({"metrics": 3}, "metrics: "),
+        (
+            {"choosers": [{"title": "t", "head": ["a", "b"], "rows": [["c"]]}]},
+            "a table of choosers is uneven",
+        ),
+    ):
+        save(small, tmp_path)
+        changed(head, **parts)
+        with pytest.raises(ValueError, match=message):
+            load(tmp_path)
+    save(small, tmp_path)
+    documents.write_text(
+        documents.read_text(encoding="utf-8").replace("cat", "dog"), encoding="utf-8"
+    )
+    with pytest.raises(ValueError, match="is not the file that was saved with it"):
+        load(tmp_path)
+    head.write_text("{", encoding="utf-8")
+    with pytest.raises(ValueError, match="not JSON"):
+        load(tmp_path)
+
+
+def test_parts_that_do_not_fit_together_are_refused(small: KeptComparison, tmp_path: Path) -> None:
+    first = small.documents[0]
+    short = {name: texts[:1] for name, texts in first.systems.items()}
+    few = {name: values[:1] for name, values in first.scores.items()}
+    for wrong in (
+        replace(first, systems=short),
+        replace(first, scores=few),
+        replace(first, segments={"x": ()}),
+    ):
+        save(replace(small, documents=(wrong,)), tmp_path)
+        with pytest.raises(
+            ValueError, match="document 'd0': its texts and scores do not fit together"
+        ):
+            load(tmp_path)
+    save(
+        replace(small, metrics=(replace(small.metrics[0], clusters=(1,)), small.metrics[1])),
+        tmp_path,
+    )
+    with pytest.raises(ValueError, match="3 systems, and other numbers of 'chrf'"):
+        load(tmp_path)
+    people = replace(small.human[0].scores, systems=("A", "B", "D"))
+    save(replace(small, human=(replace(small.human[0], scores=people),)), tmp_path)
+    with pytest.raises(ValueError, match="'mqm' is of 'D', which is no system"):
+        load(tmp_path)
+    save(small, tmp_path)
+    none = [{**asdict(one), "scores": [float("nan"), 1.0, 2.0]} for one in small.metrics]
+    changed(tmp_path / HEAD, metrics=none)
+    with pytest.raises(ValueError, match=r"metrics\.0\.scores\.0: Input should be a finite number"):
+        load(tmp_path)
+    save(replace(small, human=(replace(small.human[0], agreement=()),)), tmp_path)
+    with pytest.raises(ValueError, match="of different systems or metrics"):
+        load(tmp_path)
+
+
+def test_a_folder_of_other_things_is_left_alone(small: KeptComparison, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match=r"holds 'thesis.tex'"):
+        save(small, tmp_path)
+    with pytest.raises(ValueError, match="is a file"):
+        save(small, tmp_path / "thesis.tex")
+
+
+def test_the_summary_says_what_to_ship_and_what_to_believe(small: KeptComparison) -> None:
+    said = summary(small)
+    assert said.headline == "Ship A: by people's mqm it is better than every other system."
+    everything = " ".join(said.sentences)
+    assert "the runner-up B" in everything
+    assert "p = 0.0078 for the pair" in everything  # 2 of 256
+    assert "it orders 100 % of the pairs of systems as people do" in everything
+    assert "it is not shown to agree better than" in everything
+    assert (
+        "Only 8 documents: differences must be large to be seen; p cannot fall below 0.0078."
+        in said.warnings
+    )
+    assert any(warning.startswith("Only 3 systems have mqm") for warning in said.warnings)
+    best = believed(small.human[0])
+    assert best is not None
+    assert best.metric in ("chrf", "ter")
+
+
+def test_the_summary_without_people_or_differences() -> None:
+    alone = comparison(judged=False)
+    said = summary(alone)
+    assert said.headline == "Ship A: by chrf it is better than every other system."
+    assert "2 of 2 metrics put A first." in said.sentences
+    assert "There are no human scores: nothing here says which metric to believe." in said.sentences
+    even = replace(
+        alone.metrics[0], pairs=tuple(replace(pair, p=0.5) for pair in alone.metrics[0].pairs)
+    )
+    unsure = summary(replace(alone, metrics=(even, alone.metrics[1]))).headline
+    assert unsure.startswith("A comes first by chrf, but it cannot be told apart from B and C")
+    one = comparison(("A",), judged=False)
+    assert summary(one).headline == "There is only one system, A: nothing to choose from."
+    assert "Systems" in rendered(one, None, "t")
+
+
+def test_the_summary_warns(small: KeptComparison) -> None:
+    warned = summary(small, ['doc-chrf(order=4) + 0.5*bleu(tokenize="a + ter")']).warnings
+    assert any(
+        w.startswith("chrf was also what a decoder or system was optimised for") for w in warned
+    )
+    assert not any(w.startswith("ter was also") for w in warned)
+    first = small.documents[0]
+    gone = {"mqm": {**first.human["mqm"], "B": (1.0, None)}}
+    document = replace(first, human=gone)
+    cut = replace(small.metrics[0], cuts=7)
+    changed = replace(
+        small, documents=(document, *small.documents[1:]), metrics=(cut, small.metrics[1])
+    )
+    warned = summary(changed).warnings
+    assert "1 of 48 scores of mqm are missing; every score counts only where it is given." in warned
+    assert "chrf did not read all of 7 texts: too long for its model." in warned
+    many = large(8, 6, 1, 1)
+    assert any(w.startswith("28 pairs of systems were tested") for w in summary(many).warnings)
+    few = large(8, 5, 1, 1)  # no p can be below 0.0625
+    assert not any("pairs of systems were tested" in w for w in summary(few).warnings)
+    assert any(w.endswith("p cannot fall below 0.062.") for w in summary(few).warnings)
+    by_segment = replace(few, settings={**few.settings, "unit": "segment"})
+    assert not any("cannot fall" in w for w in summary(by_segment).warnings)
+
+
+def test_no_name_turns_a_sentence_round() -> None:
+    said = summary(comparison(("A\u202e", "B\u2067", "C"), metrics=("chrf",)))
+    assert said.headline == "Ship A: by people's mqm it is better than every other system."
+    assert not set("\u202e\u2067") & set(" ".join(said.sentences))
+
+
+def test_many_systems_make_no_large_page() -> None:
+    page = rendered(large(61, 6, 1, 1), None, "t")
+    assert len(page) < 0.9 * MEGABYTE  # a heat map has rectangles of one colour, no cells
+    assert "too many systems for names" in page
+
+
+def test_a_system_that_people_did_not_judge_is_named(small: KeptComparison) -> None:
+    judged = small.human[0].scores
+    some = replace(
+        judged,
+        systems=("B", "C"),
+        scores=judged.scores[1:],
+        low=judged.low[1:],
+        high=judged.high[1:],
+        clusters=judged.clusters[1:],
+        pairs=(replace(judged.pairs[2], a=0, b=1),),
+    )
+    found = replace(small, human=(replace(small.human[0], scores=some),))
+    said = " ".join(summary(found).sentences)
+    assert (
+        "puts A first, which people did not judge; of the judged systems people prefer B." in said
+    )
+    assert "People gave no mqm to A." in said
+    assert Parsed(rendered(found, None, "t")).named("table")
+    one = replace(
+        some, systems=("B",), scores=(1.0,), low=(None,), high=(None,), clusters=(1,), pairs=()
+    )
+    alone = replace(small, human=(replace(small.human[0], scores=one),))
+    assert summary(alone).headline == "Ship A: by chrf it is better than every other system."
+    assert Parsed(rendered(alone, None, "t")).named("table")
+
+
+def test_figures_do_not_heed_the_user_s_settings(
+    small: KeptComparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import matplotlib
+
+    plain = plots.bars(small.metrics[0], 0.05, "x")
+    monkeypatch.setitem(matplotlib.rcParams, "axes.facecolor", "red")
+    monkeypatch.setitem(matplotlib.rcParams, "font.size", 30.0)
+    named = replace(small.metrics[0], systems=("系统一", "$x_{1}$", "a\nb\x00\ud800"))
+    assert plots.bars(small.metrics[0], 0.05, "x") == plain
+    drawn = plots.heat_map(named, 0.05, "x")
+    assert drawn.count("系统一") == drawn.count("$x_{1}$") == 2
+    assert matplotlib.rcParams["font.size"] == 30.0
+
+
+def test_the_page_is_complete_in_itself(page: str) -> None:
+    found = Parsed(page)
+    (policy,) = [
+        m["content"] or ""
+        for m in found.named("meta")
+        if m.get("http-equiv") == "Content-Security-Policy"
+    ]
+    (code,) = [
+        text
+        for text, at in zip(found.texts["script"], found.named("script"), strict=True)
+        if not at
+    ]
+    (style,) = found.texts["style"]
+    for text in (code, style):
+        assert f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" in policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for tag, attributes in found.elements:
+        assert tag not in ("link", "img", "iframe", "object", "base", "image", "a:href")
+        assert not [
+            name
+            for name in attributes
+            if name.startswith("on") or name in ("src", "style", "srcset")
+        ]
+        assert (attributes.get("href") or "#").startswith("#")
+    assert not re.search(r"https?://(?!www\.w3\.org/)", page.partition('id="documents-data"')[0])
+    assert found.texts["title"] == ["A title"]
+
+
+def test_figures_follow_the_colours_of_the_page(page: str) -> None:
+    drawn = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert (
+        len(drawn) == 2 * 3 + 1 + 2 + 2
+    )  # of every metric; agreement, people's scores, metrics against people
+    for one in drawn:
+        assert not re.findall(r'"#[0-9a-fA-F]{3,8}"', one)
+        assert "style=" not in one
+        assert 'role="img" aria-label="' in one
+        assert all(f"--plot-{name}" in page for name in re.findall(r"var\(--plot-(\w+)\)", one))
+    names = re.findall(r'\bid="([^"]+)"', page)
+    assert len(names) == len(set(names))
+    dark = page.partition("prefers-color-scheme: dark")[2]
+    assert all(f"--plot-{name}:" in dark for name in svg.NAMES)
+
+
+def test_nothing_from_outside_becomes_markup() -> None:
+    evil = comparison((EVIL, "B <b>", "C $x_{1}$"), 3, names=EVIL)
+    metric = replace(evil.metrics[0], name=EVIL)
+    documents = tuple(
+        replace(
+            one,
+            scores={EVIL: one.scores["chrf"], "ter": one.scores["ter"]},
+            segments={EVIL: one.segments["chrf"], "ter": one.segments["ter"]},
+            systems={**one.systems, EVIL: (EVIL, "\ud800 \x00 \x1b")},
+            references={EVIL: one.references["refA"]},
+        )
+        for one in evil.documents
+    )
+    human = replace(evil.human[0], scores=replace(evil.human[0].scores, name=EVIL))
+    documents = tuple(replace(one, human={EVIL: one.human["mqm"]}) for one in documents)
+    found = replace(evil, metrics=(metric, evil.metrics[1]), documents=documents, human=(human,))
+    plain, hostile = (
+        Parsed(rendered(comparison(documents=3), None, "t")),
+        Parsed(rendered(found, None, EVIL, [EVIL])),
+    )
+    kinds = {tag for tag, _ in plain.elements}
+    assert {tag for tag, _ in hostile.elements} <= kinds
+    assert len(hostile.named("script")) == len(plain.named("script")) == 2
+    assert hostile.texts["title"] == [EVIL]
+    island = hostile.island("documents-data")
+    assert island["systems"] == [EVIL, "B <b>", "C $x_{1}$"]
+    assert island["documents"][0]["id"] == EVIL + "0"
+    assert island["documents"][0]["systems"][0][0] == EVIL
+    assert not [a for _, attributes in hostile.elements for a in attributes if a.startswith("on")]
+    assert hostile.texts["style"] == plain.texts["style"]
+
+
+def test_a_large_page_is_small() -> None:
+    page = rendered(large(15, 100, 10, 4), None, "t").encode()
+    assert len(page) < 6 * MEGABYTE
+    found = Parsed(page.decode())
+    assert len(found.island("documents-data")["documents"]) == 100
+    assert len(re.findall(b"<svg", page)) == 4 * 4 + 2
+
+
+@given(
+    st.lists(st.tuples(st.floats(20, 280), st.floats(20, 180)), min_size=1, max_size=12),
+    st.integers(1, 20),
+)
+def test_labels_stand_inside_and_beside_their_points(
+    points: list[tuple[float, float]], letters: int
+) -> None:
+    frame = Box(0, 0, 300, 200)
+    boxes = placed(points, [(4.0 * letters, 8.0)] * len(points), frame)
+    assert len(boxes) == len(points)
+    for box, point in zip(boxes, points, strict=True):
+        assert box.distance(*point) <= 40
+        assert (box.right - box.left, box.top - box.bottom) == pytest.approx((4.0 * letters, 8.0))
+
+
+def test_labels_do_not_overlap_where_there_is_room() -> None:
+    points = [(40.0 + 50 * (i % 5), 30.0 + 35 * (i // 5)) for i in range(20)]
+    points += [(142.0, 66.0), (41.0, 31.0)]  # near others
+    boxes = placed(points, [(40.0, 8.0)] * len(points), Box(0, 0, 320, 200))
+    overlaps = [a.overlap(b) for i, a in enumerate(boxes) for b in boxes[:i]]
+    assert max(overlaps) == 0
+
+
+def test_a_value_that_is_none_is_no_trouble(small: KeptComparison) -> None:
+    none = replace(
+        small.metrics[0], scores=(None, 1.0, 2.0), low=(None, 0.5, 1.0), high=(None, 2.0, 3.0)
+    )
+    assert none.order == [2, 1, 0]
+    documents = tuple(replace(one, segments={}) for one in small.documents)
+    found = replace(small, metrics=(none, small.metrics[1]), documents=documents)
+    assert plots.unit_values(found, none)[0] == "document"
+    assert Parsed(rendered(found, None, "t")).island("documents-data")["documents"][0][
+        "segments"
+    ] == [None, None]
+
+
+# from the command line
+
+
+def reported(*arguments: str) -> Parsed:
+    out = (
+        Path(arguments[0] if Path(arguments[0]).is_dir() else Path(arguments[0]).parent)
+        / "report.html"
+    )
+    assert main(["report", *arguments, "-o", str(out), "--quiet"]) == 0
+    return Parsed(out.read_text(encoding="utf-8"))
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["report", *arguments, "--quiet"]) == 2
+    return capsys.readouterr().err
+
+
+def test_compare_saves_what_report_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    systems = write(tmp_path / "systems.jsonl", *(document(n) for n in range(4)))
+    folder = tmp_path / "run"
+    common = ["-m", "chrf", "lc", "--human", "mqm:lower", "--draws", "100", "--quiet"]
+    assert main(["compare", systems, *common, "--save", str(folder)]) == 0
+    Path(systems).unlink()  # the folder alone is enough
+    page = tmp_path / "page.html"
+    assert (
+        main(["report", str(folder), "-o", str(page), "--title", "T", "--optimised", "chrf"]) == 0
+    )
+    assert "0." in capsys.readouterr().err
+    text = page.read_text(encoding="utf-8")
+    assert "chrf was also what a decoder or system was optimised for" in text
+    island = Parsed(text).island("documents-data")
+    assert island["documents"][1]["human"][0] == [[0, 1], [2, None], [5, 4]]
+    assert island["documents"][0]["segments"][1] is None  # lc scores documents
+    assert island["shown"] == ["A", "B"]
+    assert main(["report", str(folder), "-o", "-", "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith("<!DOCTYPE html>")
+
+
+def test_several_sets_are_saved_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [
+        write(tmp_path / f"{name}.jsonl", *(document(n) for n in range(6)))
+        for name in ("news", "talks")
+    ]
+    common = ["-m", "chrf", "--draws", "100", "--quiet", "--save", str(tmp_path / "run")]
+    assert main(["compare", *paths, *common, "--correction", "holm", "--unit", "segment"]) == 0
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["news", "talks"]
+    with pytest.raises(
+        ValueError, match=r"run: holds 2 comparisons: news, talks\. Name one of its folders"
+    ):
+        load(tmp_path / "run")
+    found = load(tmp_path / "run" / "talks")
+    assert (found.settings["input"], found.settings["correction"]) == (paths[1], "holm")
+    warned = summary(found).warnings
+    assert any(w.startswith("Tests draw by segment") for w in warned)
+    assert "holm" in rendered(found, None, "t")
+    assert (
+        main(["compare", paths[0], "--choosers", "chrf", "--human", "mqm:lower", *common[2:]]) == 2
+    )
+    assert "--save: systems are compared by no metric" in capsys.readouterr().err
+
+
+def test_choosers_are_saved_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    systems = write(tmp_path / "systems.jsonl", *(document(n) for n in range(6)))
+    common = ["-m", "ter", "--human", "mqm:lower", "--draws", "100", "--quiet", "--format", "csv"]
+    assert (
+        main(
+            [
+                "compare",
+                systems,
+                *common,
+                "--choosers",
+                "chrf",
+                "bleu",
+                "--save",
+                str(tmp_path / "run"),
+            ]
+        )
+        == 0
+    )
+    printed = [
+        line.split(",")
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("choosers,mqm,chrf")
+    ]
+    score = next(float(row[-1]) for row in printed if row[4] == "score")
+    found = load(tmp_path / "run")
+    assert [table.head[0] for table in found.choosers] == ["chooser", "chooser"]
+    assert next(row for row in found.choosers[0].rows if row[0] == "chrf")[1] == number(score)
+    page = rendered(found, None, "t")
+    assert '<a href="#choosers">' in page
+    for cell in found.choosers[0].rows[0]:
+        assert f">{cell}</t" in page
+    assert "#choosers" not in rendered(replace(found, choosers=()), None, "t")
+
+
+def test_choices_with_reasons(tmp_path: Path) -> None:
+    found = reported(str(run_of(tmp_path, LISTS, "-u", "chrf", "--no-self-pair")))
+    lists = found.island("lists-data")["lists"]
+    assert [one["id"] for one in lists] == ["one", "two", "three"]
+    first = lists[0]
+    assert first["chosen"] == first["places"][0]["index"]
+    assert len(first["places"]) == first["distinct"] == 3
+    utilities = [place["utility"] for place in first["places"]]
+    assert utilities == sorted(utilities, reverse=True)
+    ran = next(place for place in first["places"] if first["texts"][place["text"]] == "the cat ran")
+    assert ran["beside"] == {"logprob": -1.5}
+    assert first["texts"][ran["agreeing"][0][0]] == "the cat sat"
+    assert lists[2]["places"][0]["utility"] is None
+
+
+def test_choices_tell_role_bins(tmp_path: Path) -> None:
+    roles = [[0, 1], [0, 1], [1, 1]]
+    candidates = [{"text": ["One.", f"Two {i}."], "roles": given} for i, given in enumerate(roles)]
+    found = reported(str(run_of(tmp_path, [{"id": "x", "candidates": candidates}], "-u", "pdd")))
+    (one,) = found.island("lists-data")["lists"]
+    worst = one["places"][-1]["why"]["pdd"]
+    assert worst["role bins that differ"][0]["bin"] == 1
+
+
+def test_numbers_that_json_cannot_write_are_told(tmp_path: Path) -> None:
+    lists, out = tmp_path / "lists.jsonl", tmp_path / "chosen.jsonl"
+    lists.write_text('{"id": "x", "candidates": [{"text": "a", "logprob": -1e999}, "b"]}\n')
+    assert main(["decode", str(lists), "-u", "chrf", "-o", str(out), "--quiet"]) == 0
+    (one,) = reported(str(out)).island("lists-data")["lists"]
+    assert {"logprob": "-inf"} in [place["beside"] for place in one["places"]]
+    lists.unlink()  # without reasons, nothing is decided again
+    assert (
+        main(["report", str(out), "--limit", "0", "-o", str(tmp_path / "r.html"), "--quiet"]) == 0
+    )
+    assert "Shown with reasons: 0 of 1 list;" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_reranked_run(tmp_path: Path) -> None:
+    lists = [
+        {"id": "x", "candidates": [{"text": "a b", "score": 1.0}, {"text": "a b c", "score": 3.0}]}
+    ]
+    run = run_of(
+        tmp_path, lists, "rerank", "-m", "field:score", "length*0.1", "--normalize", "minmax"
+    )
+    found = reported(str(run))
+    island = found.island("lists-data")
+    assert island["isRerank"]
+    assert [(place["index"], place["utility"]) for place in island["lists"][0]["places"]] == [
+        (1, 1.1),
+        (0, 0.0),
+    ]
+
+
+def test_errors_and_both_kinds_together(tmp_path: Path, small: KeptComparison) -> None:
+    folder = tmp_path / "systems"
+    save(small, folder)
+    lists = [*LISTS, {"id": "<i>bad</i>", "candidates": []}]
+    run = run_of(
+        tmp_path, lists, "-u", "chrf", "--max-errors", "5", "--shortlist", "bleu", "--top-k", "2"
+    )
+    out = tmp_path / "page.html"
+    assert main(["report", str(folder), str(run), "-o", str(out), "--quiet", "--limit", "1"]) == 0
+    text = out.read_text(encoding="utf-8")
+    assert "&lt;i&gt;bad&lt;/i&gt;" in text
+    assert "1 list could not be decided and has no row" in text
+    assert "chrf was also what a decoder or system was optimised for (chrf)" in text
+    found = Parsed(text)
+    assert len(found.island("lists-data")["lists"]) == 1
+    assert found.island("lists-data")["lists"][0]["flags"] == ["shortlisted"]
+    assert len(found.island("documents-data")["documents"]) == 8
+
+
+def test_context_comes_from_the_whole_document(tmp_path: Path) -> None:
+    lists = [{**one, "document": "d", "position": i} for i, one in enumerate(LISTS)]
+    run = run_of(tmp_path, lists, "-u", "tests.support.contextual:Echo(context=1)")
+    found = reported(str(run)).island("lists-data")["lists"]
+    assert [one["chosen"] for one in found] == [one["places"][0]["index"] for one in found]
+
+
+def test_an_input_that_moved_or_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_of(tmp_path, LISTS, "-u", "chrf")
+    lists = (tmp_path / "lists.jsonl").rename(tmp_path / "moved.jsonl")
+    assert (
+        "lists.jsonl: is not there. Give the file that the run read, where it is now: --input"
+        in refused(capsys, str(run))
+    )
+    assert (
+        main(["report", str(run), "--input", str(lists), "-o", str(tmp_path / "r.html"), "--quiet"])
+        == 0
+    )
+    lists.write_text(lists.read_text(encoding="utf-8").replace("dog", "cow"), encoding="utf-8")
+    assert "is not the input that" in refused(capsys, str(run), "--input", str(lists))
+    assert "is an input and an output" in refused(
+        capsys, str(run), "--input", str(lists), "-o", str(lists)
+    )
+
+
+def test_an_interrupted_report_writes_nothing(
+    small: KeptComparison,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupt(*_: Any) -> str:
+        raise KeyboardInterrupt
+
+    save(small, tmp_path / "run")
+    monkeypatch.setattr("discorank.cli.report.rendered", interrupt)
+    assert main(["report", str(tmp_path / "run"), "-o", str(tmp_path / "page.html")]) == 130
+    assert "interrupted; nothing was written" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_no_file_of_a_run_is_written_over(
+    small: KeptComparison, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(small, tmp_path / "run")
+    chosen = run_of(
+        tmp_path, [*LISTS, {"id": "broken", "candidates": []}], "-u", "chrf", "--max-errors", "1"
+    )
+    beside = [f"{chosen}{end}" for end in ("", ".run.json", ".errors.jsonl")]
+    for output in (*beside, *(str(tmp_path / "run" / name) for name in (HEAD, DOCUMENTS))):
+        assert "is an input and an output" in refused(
+            capsys, str(tmp_path / "run"), str(chosen), "-o", output
+        )
+    assert "is no plain file" in refused(capsys, str(chosen), "-o", str(tmp_path))
+    assert "is no plain file" in refused(capsys, str(chosen), "-o", "")
+    assert "is no folder" in refused(
+        capsys, str(chosen), "-o", str(tmp_path / "none" / "page.html")
+    )
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "RUN" in refused(capsys)
+    assert "chosen.jsonl.run.json: cannot be read" in refused(
+        capsys, str(tmp_path / "chosen.jsonl")
+    )
+    run = run_of(tmp_path, LISTS, "-u", "chrf", "--format", "text")
+    assert "is no run with a row per list" in refused(capsys, str(run))
+    assert "0 comparisons and 2 runs" in refused(capsys, str(run), str(run))
+    for path in tmp_path.iterdir():
+        path.unlink()
+    run = run_of(tmp_path, LISTS, "-u", "chrf")
+    rows = run.read_text(encoding="utf-8").splitlines(keepends=True)
+    run.write_text("".join(rows[:-1]), encoding="utf-8")
+    assert "2 rows, its run file says 3" in refused(capsys, str(run))
+    run.write_text("".join([*rows[:-1], '{"id": "x"}\n']), encoding="utf-8")
+    assert "chosen.jsonl:3: index: Field required. Give the output of decode" in refused(
+        capsys, str(run)
+    )
+    head = Path(f"{run}.run.json")
+    run.write_text("".join(rows), encoding="utf-8")
+    settings = json.loads(head.read_text(encoding="utf-8"))["settings"]
+    changed(head, settings={key: value for key, value in settings.items() if key != "weights"})
+    assert "chosen.jsonl.run.json: cannot be read (KeyError('weights'" in refused(capsys, str(run))
+
+
+def test_a_choice_that_comes_out_otherwise_is_told(tmp_path: Path) -> None:
+    run = run_of(tmp_path, LISTS, "-u", "chrf")
+    rows = [json.loads(line) for line in run.read_text(encoding="utf-8").splitlines()]
+    rows[0]["index"] = 1
+    run.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert read_run(run).rows["one"].index == 1
+    found = reported(str(run))
+    assert found.island("lists-data")["lists"][0]["chosen"] == 1
+    assert "1 list comes out otherwise" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [
+        ({"counts": {"rows": 3, "errors": None}}, "counts.errors: Input should be a valid integer"),
+        ({"counts": {"rows": "many"}}, "counts.rows: Input should be a valid integer"),
+        ({"input": {"digest": ""}}, "input.entries: Field required"),
+        ({"name": 5}, "name: Input should be a valid string"),
+        ({"signature": [1]}, "signature.str: Input should be a valid string"),
+        ({"versions": []}, "versions: Input should be an object"),
+        ({"settings": {"decoder": "mbr", "format": "jsonl", "human": 5}}, "cannot be read"),
+    ],
+)
+def test_a_damaged_run_file_is_refused(
+    part: dict[str, Any], found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_of(tmp_path, LISTS, "-u", "chrf")
+    changed(Path(f"{run}.run.json"), **part)
+    assert f"chosen.jsonl.run.json: {found}" in refused(capsys, str(run))
+
+
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [
+        ({"gap": "wide"}, "gap: Input should be a valid number"),
+        ({"gap": [1]}, "gap: Input should be a valid number"),
+        ({"index": -1}, "index: Input should be greater than or equal to 0"),
+        ({"id": None}, "id: Input should be a valid string"),
+    ],
+)
+def test_a_damaged_row_is_refused(
+    part: dict[str, Any], found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_of(tmp_path, LISTS, "-u", "chrf")
+    first, *rest = run.read_text(encoding="utf-8").splitlines()
+    run.write_text(
+        "\n".join([json.dumps({**json.loads(first), **part}), *rest]) + "\n", encoding="utf-8"
+    )
+    assert f"chosen.jsonl:1: {found}" in refused(capsys, str(run))
+
+
+def test_gaps_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
+    run = run_of(tmp_path, LISTS, "-u", "chrf")
+    first, *rest = run.read_text(encoding="utf-8").splitlines()
+    row = json.dumps({**json.loads(first), "gap": float("inf")})
+    run.write_text("\n".join([row, *rest]) + "\n", encoding="utf-8")
+    assert len(reported(str(run)).named("svg")) == 2
+
+
+def test_one_list_is_one_list(tmp_path: Path) -> None:
+    said = " ".join(story(read_run(run_of(tmp_path, LISTS[:1], "-u", "chrf"))))
+    assert said.startswith("1 list was decided by chrf. The winner is ahead of the runner-up by ")
+    assert "In 1 of 1 list another candidate" in said
+    assert "tie" not in said
+    (tmp_path / "even").mkdir()
+    even = [{"id": "even", "candidates": ["a b", "b a"]}]
+    assert "1 list is a tie." in story(
+        read_run(run_of(tmp_path / "even", even, "-u", "bleu(max_ngram_order=1)"))
+    )
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
+def test_a_missing_extra_is_named(
+    package: str,
+    small: KeptComparison,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    save(small, tmp_path)
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert f"a report needs {package}. Install it: pip install 'discorank[report]'" in refused(
+        capsys, str(tmp_path)
+    )

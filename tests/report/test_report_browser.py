@@ -1,0 +1,401 @@
+"""The report in a real browser: it shows, asks for nothing, runs nothing from outside, and works with keys alone.
+
+``DISCORANK_BROWSER`` names the browser; without it Chromium or Chrome is looked for, and without any the tests are
+skipped.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from difflib import SequenceMatcher
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discorank.cli.main import main
+from discorank.report.page import rendered
+from discorank.rerank.selection.comparison_folder import KeptComparison, save
+
+from ..support.browser import Browser, Page, browser_path
+from ..support.comparisons import EVIL, LISTS, comparison, large, run_of
+
+PROGRAM = browser_path()
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(PROGRAM is None, reason="no Chromium found")]
+MARK = '#metrics [fill="var(--plot-mark)"]'
+CHANGE = """(() => {
+  const menu = document.getElementById('document-%s');
+  menu.value = %s;
+  menu.dispatchEvent(new Event('change'));
+})()"""
+VISIBLE = """[...document.querySelectorAll('%s')].map((found) => {
+  const box = found.getBoundingClientRect();
+  return [box.left, box.right, box.width, box.height];
+})"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser(PROGRAM or "") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def small() -> KeptComparison:
+    return comparison(("System-A", "System-B", "a-system-with-a-very-long-name-" * 3), 5)
+
+
+@pytest.fixture(scope="module")
+def both(small: KeptComparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page on compared systems and on choices."""
+    folder = tmp_path_factory.mktemp("both")
+    save(small, folder / "run")
+    lists = [*LISTS, {"id": "broken", "candidates": []}]
+    run = run_of(folder, lists, "-u", "chrf", "--max-errors", "1")
+    assert (
+        main(["report", str(folder / "run"), str(run), "-o", str(folder / "page.html"), "--quiet"])
+        == 0
+    )
+    return folder / "page.html"
+
+
+def text(page: Page, selector: str) -> str:
+    return str(page.run(f"document.querySelector({json.dumps(selector)}).textContent"))
+
+
+def pixels(page: Page) -> Any:
+    """What is seen, [height, width, 3]."""
+    from matplotlib.image import imread
+
+    return np.asarray(imread(io.BytesIO(page.screenshot()), format="png"))[:, :, :3]
+
+
+@pytest.mark.parametrize(("width", "dark"), [(360, False), (1280, True), (1920, False)])
+def test_it_shows_without_complaint_and_fits(
+    browser: Browser, both: Path, width: int, dark: bool
+) -> None:
+    with browser.page(both, width, 900, dark) as page:
+        assert page.complaints() == []
+        assert page.requests() == [both.as_uri()]
+        assert page.run("document.documentElement.scrollWidth") <= width
+        page.run("for (const part of document.querySelectorAll('details')) part.open = true")
+        assert page.run("document.documentElement.scrollWidth") <= width
+        boxes = page.run(VISIBLE % "figure svg")
+        assert len(boxes) == 2 * 3 + 3 + 2 + 2
+        assert all(
+            left >= 0 and right <= width and across > 200 and high > 50
+            for left, right, across, high in boxes
+        )
+        assert text(page, ".headline").startswith("System-A comes first by people's mqm")
+        assert text(page, "#document-status") == "Document 1 of 5: d0"
+        assert text(page, "#list-status") == "List 1 of 3: one"
+        assert "broken" in text(page, "#errors")
+
+
+def test_figures_are_drawn_in_the_colours_of_the_scheme(browser: Browser, both: Path) -> None:
+    seen = {}
+    for dark in (False, True):
+        with browser.page(both, 900, 700, dark) as page:
+            page.run("document.querySelector('#metrics details').open = true")
+            page.run("document.querySelector('#metrics figure').scrollIntoView()")
+            left, top, width, height = page.run(
+                "(({left, top, width, height}) => [left, top, width, height])"
+                "(document.querySelector('#metrics figure svg').getBoundingClientRect())"
+            )
+            part = pixels(page)[int(max(0, top)) : int(top + height), int(left) : int(left + width)]
+            seen[dark] = part.mean()
+            assert part.std() > 0.02  # something is drawn
+            colours = page.run(
+                "getComputedStyle(document.body).backgroundColor + getComputedStyle(document.body).color"
+            )
+            assert colours == (
+                "rgb(20, 23, 28)rgb(230, 233, 238)" if dark else "rgb(255, 255, 255)rgb(28, 32, 38)"
+            )
+            mark = page.run(f"getComputedStyle(document.querySelector(`{MARK}`)).fill")
+            assert mark == ("rgb(169, 208, 250)" if dark else "rgb(20, 81, 140)")
+    assert seen[False] > 0.8 > 0.3 > seen[True]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_large_comparison_shows_every_system_where_it_stands(
+    browser: Browser, tmp_path: Path, dark: bool
+) -> None:
+    made = large(15, 20, 2, 1)
+    out = tmp_path / "page.html"
+    out.write_text(rendered(made, None, "t"), encoding="utf-8")
+    with browser.page(out, 1280, 900, dark) as page:
+        page.run("document.querySelector('#metrics details').open = true")
+        page.run("document.querySelector('#metrics figure').scrollIntoView()")
+        left, top, width, height = page.run(
+            "(({left, top, width, height}) => [left, top, width, height])"
+            "(document.querySelector('#metrics figure svg').getBoundingClientRect())"
+        )
+        part = pixels(page)[int(top) : int(top + height), int(left) : int(left + width)]
+    colour = np.array([169, 208, 250] if dark else [20, 81, 140]) / 255
+    rows, columns = np.nonzero(np.abs(part - colour).max(axis=2) < 0.02)  # inside the dots
+    breaks = np.flatnonzero(np.diff(np.unique(rows)) > 1)
+    dots = np.split(np.unique(rows), breaks + 1)
+    assert len(dots) == 15
+    seen = [columns[np.isin(rows, dot)].mean() for dot in dots]
+    one = made.metrics[0]
+    scores = [float(one.scores[s] or 0) for s in one.order]
+    slope, start = np.polyfit(scores, seen, 1)  # the axis, as the picture has it
+    assert slope > 0
+    assert np.abs(np.polyval((slope, start), scores) - seen).max() < 1.5
+
+
+def test_no_label_of_a_figure_is_cut_off(browser: Browser, both: Path) -> None:
+    outside = """[...document.querySelectorAll('figure svg')].flatMap((svg) => {
+      const frame = svg.getBoundingClientRect();
+      return [...svg.querySelectorAll('text')].filter((label) => {
+        const box = label.getBoundingClientRect();
+        return box.left < frame.left - 3 || box.right > frame.right + 3 || box.bottom > frame.bottom + 3;
+      }).map((label) => label.textContent);
+    })"""
+    with browser.page(both) as page:
+        page.run("for (const part of document.querySelectorAll('details')) part.open = true")
+        assert page.run(outside) == []
+
+
+def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> None:
+    systems = (EVIL, "<b>B</b>", "javascript:alert(1)")
+    made = comparison(systems, 3, names=EVIL)
+    documents = tuple(
+        replace(one, systems={**one.systems, EVIL: (EVIL, "<b id=bold>x</b>")})
+        for one in made.documents
+    )
+    found = replace(made, documents=documents)
+    out = tmp_path / "page.html"
+    out.write_text(rendered(found, None, EVIL), encoding="utf-8")
+    with browser.page(out) as page:
+        assert page.complaints() == []
+        assert page.requests() == [out.as_uri()]
+        assert page.run("typeof window.ran") == "undefined"
+        assert page.run("document.querySelectorAll('img, #bold').length") == 0
+        assert page.run("document.title").split() == EVIL.split()
+        shown = page.run(
+            "[...document.querySelectorAll('#document-view .cell h5')].map((one) => one.textContent)"
+        )
+        assert EVIL in shown
+        pieces = "[...document.querySelector(`#document-view .cell[data-system]`).querySelectorAll('p > ins')]"
+        assert "img" in page.run(pieces + ".map((one) => one.textContent).join(' ')")
+    lists = [
+        {
+            "id": EVIL,
+            "source": EVIL,
+            "candidates": [EVIL, {"text": "<i>x</i>", "system": EVIL}],
+            "note": EVIL,
+        }
+    ]
+    run = run_of(tmp_path, lists, "-u", "chrf")
+    assert main(["report", str(run), "-o", str(out), "--quiet"]) == 0
+    with browser.page(out) as page:
+        assert page.complaints() == []
+        assert page.run("typeof window.ran") == "undefined"
+        assert page.run("document.querySelectorAll('img, i').length") == 0
+        assert EVIL in text(page, "#list-view tbody")
+
+
+def test_a_reference_may_have_any_name(browser: Browser, tmp_path: Path) -> None:
+    made = comparison(("A", "B"), 3)
+    first, *rest = made.documents
+    named = replace(
+        first,
+        references={"constructor": first.references["refA"], "__proto__": first.references["refA"]},
+    )
+    out = tmp_path / "page.html"
+    out.write_text(rendered(replace(made, documents=(named, *rest)), None, "t"), encoding="utf-8")
+    with browser.page(out) as page:
+        heads = "[...document.querySelectorAll('#document-view .cell h5')].map((one) => one.textContent)"
+        assert page.run(heads)[1] == "constructor (reference)"
+        page.run("document.querySelectorAll('#document-given input')[2].click()")
+        assert page.run(heads)[1:3] == ["constructor (reference)", "__proto__ (reference)"]
+        page.run("document.getElementById('document-after').click()")
+        assert text(page, "#document-status") == "Document 2 of 3: d1"
+        assert "constructor (reference)" not in page.run(heads)
+        assert page.complaints() == []
+
+
+def test_long_documents_are_laid_out_where_they_are_seen(browser: Browser, both: Path) -> None:
+    with browser.page(both) as page:
+        style = "getComputedStyle(document.querySelector('.segments > li')).contentVisibility"
+        assert page.run(style) == "auto"
+
+
+def test_a_script_of_others_is_refused(
+    browser: Browser, small: KeptComparison, tmp_path: Path
+) -> None:
+    out = tmp_path / "page.html"
+    added = "<script>window.ran = 1</script><img src='https://example.invalid/x.png' onerror='window.ran = 2'></body>"
+    out.write_text(rendered(small, None, "t").replace("</body>", added), encoding="utf-8")
+    with browser.page(out) as page:
+        assert page.run("typeof window.ran") == "undefined"
+        assert len([line for line in page.complaints() if "Content Security Policy" in line]) >= 2
+
+
+def test_documents_change_by_keys_and_controls(browser: Browser, both: Path) -> None:
+    with browser.page(both) as page:
+        page.run("document.getElementById('document-view').focus()")
+        page.press("ArrowRight")
+        page.press("ArrowRight")
+        assert text(page, "#document-status") == "Document 3 of 5: d2"
+        assert text(page, "#document-view h3") == "d2"
+        page.press("ArrowLeft")
+        assert page.run("document.getElementById('document-choice').value") == "1"
+        page.run("document.getElementById('document-order').focus()")
+        page.press("ArrowLeft")  # belongs to the menu
+        assert text(page, "#document-status") == "Document 2 of 5: d1"
+        cells = "[...document.querySelectorAll('#document-view .cell h5')].map((one) => one.textContent)"
+        assert page.run(cells)[:4] == ["source", "refA (reference)", "System-A", "System-B"]
+        page.run("document.querySelectorAll('#document-systems input')[1].click()")
+        assert page.run(cells)[:4] == ["source", "refA (reference)", "System-A", "source"]
+        page.run("document.querySelectorAll('#document-given input')[0].click()")
+        assert page.run(cells)[:3] == ["refA (reference)", "System-A", "refA (reference)"]
+        assert page.run("document.querySelectorAll('#document-view ins').length") > 0
+        page.run(
+            CHANGE % ("base", json.dumps(json.dumps(["system", "System-A"], separators=(",", ":"))))
+        )
+        assert (
+            page.run("document.querySelectorAll('#document-view ins, #document-view del').length")
+            == 0
+        )
+        page.run("document.querySelectorAll('#document-systems input')[1].click()")
+        page.run(CHANGE % ("score", '"1"'))
+        page.run(CHANGE % ("order", '"apart"'))
+        rows = "[...document.querySelectorAll('#document-view tbody tr')]"
+        scores = rows + ".map((row) => Number(row.cells[2].textContent))"
+        apart = []
+        for _ in range(5):
+            values = page.run(scores)
+            apart.append(max(values) - min(values))
+            page.run("document.getElementById('document-after').click()")
+        assert apart == sorted(apart, reverse=True)
+        assert page.run("document.getElementById('document-after').disabled")
+
+
+def test_lists_change_by_keys(browser: Browser, both: Path) -> None:
+    with browser.page(both) as page:
+        page.run("document.getElementById('list-view').focus()")
+        assert page.run("document.querySelector('#list-view details').open")
+        page.press("ArrowRight")
+        assert text(page, "#list-status") == "List 2 of 3: two"
+        assert text(page, "#document-status") == "Document 1 of 5: d0"
+        assert text(page, "#list-view tbody tr.chosen td:nth-child(3)") in [*LISTS[1]["candidates"]]
+
+
+def test_everything_is_reached_with_the_tab_key(browser: Browser, both: Path) -> None:
+    here = "(document.activeElement.id || document.activeElement.textContent.slice(0, 24))"
+    with browser.page(both) as page:
+        page.press("Tab")
+        assert page.run(here) == "Skip to the report"
+        assert page.run("document.activeElement.getBoundingClientRect().left") >= 0
+        page.press("Enter")
+        assert page.run(here) == "main"
+        reached = []
+        for _ in range(60):
+            page.press("Tab")
+            reached.append(page.run(here))
+            if page.run(
+                "document.activeElement.matches('a, button, select, [tabindex=\"0\"], summary')"
+            ):
+                assert (
+                    page.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+                ), reached[-1]
+        wanted = [
+            "document-choice",
+            "document-order",
+            "document-view",
+            "list-choice",
+            "list-view",
+            "chrf",
+            "ter",
+        ]
+        places = ("chrf", "document-choice", "document-view", "list-choice", "list-view")
+        order = [reached.index(name) for name in places]
+        assert set(wanted) <= set(reached)
+        assert order == sorted(order)
+
+
+def test_names_for_those_who_do_not_see(browser: Browser, both: Path) -> None:
+    with browser.page(both) as page:
+        page.run("for (const part of document.querySelectorAll('details')) part.open = true")
+        unnamed = """[...document.querySelectorAll('select, input, button, [role=region], svg, nav')].filter((one) =>
+          !(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.textContent.trim()).length"""
+        assert page.run(unnamed) == 0
+        assert (
+            page.run(
+                "document.querySelectorAll('th:not([scope]), table:not(:has(caption))').length"
+            )
+            == 0
+        )
+        levels = page.run(
+            "[...document.querySelectorAll('h1, h2, h3, h4, h5')].map((one) => Number(one.tagName[1]))"
+        )
+        assert levels[0] == 1
+        assert all(later - earlier <= 1 for earlier, later in pairwise(levels))
+
+
+def test_without_scripts_all_but_the_browsers_shows(browser: Browser, both: Path) -> None:
+    with browser.page(both, 1000, 900, scripts=False) as page:
+        tree = page.call("DOMSnapshot.captureSnapshot", computedStyles=["display"])
+        strings = tree["strings"]
+        shown = " ".join(strings[i] for i in tree["documents"][0]["layout"]["text"] if i >= 0)
+        assert "System-A comes first by people's mqm" in shown
+        assert "Browsing the documents needs JavaScript" in shown
+        assert "Mark differences from" not in shown
+        assert "95 % interval" in shown
+        names = [strings[i].lower() for i in tree["documents"][0]["nodes"]["nodeName"]]
+        assert names.count("svg") == 13
+
+
+def test_printed_pages_show_everything(browser: Browser, both: Path) -> None:
+    with browser.page(both) as page:
+        page.run("window.dispatchEvent(new Event('beforeprint'))")
+        page.call("Emulation.setEmulatedMedia", media="print")
+        assert page.run("[...document.querySelectorAll('details')].every((part) => part.open)")
+        assert page.run("getComputedStyle(document.querySelector('nav')).display") == "none"
+
+
+TEXTS = [
+    ("the cat sat on the mat", "the dog sat on a mat today"),
+    ("a b c d e f", "c d a b e g f"),
+    ("", "x"),
+    ("same", "same"),
+    ("It's 3.5 km – really!", "It is 3.5 km, really?"),
+    ("Ça va très bien", "Ça allait bien\n très"),
+    ("我们今天去公园", "今天我们去大公园"),
+    ("a a a a b", "b a a a"),
+    ("x y z x y z x y", "y z x x y y z"),
+]
+
+
+def test_differences_are_those_of_difflib(browser: Browser, both: Path) -> None:
+    with browser.page(both) as page:
+        for first, second in TEXTS:
+            a, b = (
+                page.run(f"wordsOf({json.dumps(one)}).map((one) => one.word)")
+                for one in (first, second)
+            )
+            blocks = SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()[:-1]
+            runs = page.run(f"equalRuns({json.dumps(a)}, {json.dumps(b)})")
+            merged: list[tuple[int, int, int]] = []
+            for run in runs:  # difflib joins runs that touch in both
+                if merged and (merged[-1][0] + merged[-1][2], merged[-1][1] + merged[-1][2]) == (
+                    run["a"],
+                    run["b"],
+                ):
+                    last = merged.pop()
+                    merged.append((last[0], last[1], last[2] + run["length"]))
+                else:
+                    merged.append((run["a"], run["b"], run["length"]))
+            assert merged == [tuple(block) for block in blocks]
+            pieces = page.run(f"differences({json.dumps(first)}, {json.dumps(second)})")
+            kept = "".join(piece["text"] for piece in pieces if piece["kind"] != "first")
+            assert "".join(kept.split()) == "".join(second.split())
+            left = "".join(piece["text"] for piece in pieces if piece["kind"] != "second")
+            assert "".join(left.split()) == "".join(first.split())

@@ -1,0 +1,691 @@
+"""The Ray engine: the same bytes as the local engine, whatever dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from discorank.cli.main import main
+from discorank.metrics.base import Info, Metric, Scorer
+from discorank.metrics.errors import InputError, MetricError, ModelLoadError, ResourceError
+from discorank.metrics.execution.cache import Cache
+from discorank.metrics.spec.checked_settings import settings
+from discorank.rerank.engines.local import Engine, LocalEngine
+from discorank.rerank.engines.ray import groups as ray_groups
+from discorank.rerank.engines.ray import work as ray_work
+from discorank.rerank.engines.ray.actors import Actor
+from discorank.rerank.engines.ray.blocks import Step
+from discorank.rerank.engines.ray.engine import RayEngine
+from discorank.rerank.engines.ray.groups import Group
+from discorank.rerank.engines.ray.settings import RaySettings
+from discorank.rerank.lists import read_list
+from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.reranker import Reranker
+from discorank.rerank.runs.rows import json_row
+
+from ...support import faulty
+from ...support.lists import WORDS, made_lists, write_lists
+
+ray: Any = pytest.importorskip("ray")
+MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
+QE = f'model="{MODELS}/tiny-comet-qe",encoder_path="{MODELS}/tiny-xlmr"'
+DISCO = Path(__file__).parents[2] / "golden" / "discoscore" / "models" / "tiny2"
+EXAMPLES = Path(__file__).parents[3] / "examples"
+COMET = f'model="{MODELS}/tiny-comet-ref",encoder_path="{MODELS}/tiny-xlmr"'
+ROLES = f'model="{MODELS.parents[1]}/pdd/tiny-roles",encoder_path="{MODELS}/tiny-bert"'
+SHORT = [{**row, "source": "the ferry leaves"} for row in made_lists(2, 20, seed=5)]
+ON_RAY = ("--engine", "ray", "--set")
+TINY = f'model="{MODELS}/tiny-bert",layer=2'
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """One Ray session with four logical cores for all tests."""
+    ray.init(
+        address="local",
+        num_cpus=4,
+        include_dashboard=False,
+        logging_level="ERROR",
+        log_to_driver=False,
+    )
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def on_ray(cluster: None) -> Iterator[None]:
+    """The session, and the certainty that a test leaves no actor in it."""
+    yield
+    deadline = time.monotonic() + 10
+    while ray.available_resources().get("CPU", 0) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert ray.available_resources()["CPU"] == 4
+
+
+def decode(source: str | Path, out: Path, utility: str, *more: str) -> int:
+    return main(["decode", str(source), "-u", utility, "-o", str(out), "--quiet", *more])
+
+
+def test_output_is_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(300))
+    utility = "chrf + 0.5*ter"
+    assert decode(source, tmp_path / "local", utility) == 0
+    for actors in (1, 2):
+        out = tmp_path / f"ray{actors}"
+        assert decode(source, out, utility, *ON_RAY, f"ray.actors={actors}") == 0
+        assert out.read_bytes() == (tmp_path / "local").read_bytes()
+        assert json.loads(Path(f"{out}.run.json").read_text())["complete"]
+
+
+@pytest.fixture
+def split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every list is cut into many small pieces."""
+    cut_up(monkeypatch)
+
+
+def cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on every list is cut into many small pieces."""
+    monkeypatch.setattr(ray_work, "SPLIT_BLOCKS", 0)
+    monkeypatch.setattr(ray_groups, "BLOCK_SECONDS", 0.001)
+    monkeypatch.setattr(ray_groups, "LEAST_SECONDS", 0.0001)
+    monkeypatch.setattr(ray_groups, "MOST", 6)
+
+
+def rows_of(deciders: Sequence[tuple[MBRDecoder | Reranker, Any]], engine: Engine) -> list[bytes]:
+    """What the engine gives for every decider's lists."""
+    engine.load([metric for decider, _ in deciders for metric in decider.metrics])
+    return [
+        json_row(ranking)
+        for decider, lists in deciders
+        for ranking in decider.decode(lists, engine)
+    ]
+
+
+LONG = [{**row, "source": "the ferry leaves"} for row in made_lists(3, 70, seed=3)]
+CROSSED = [
+    {**row, "pseudo_references": [candidate["text"] for candidate in other["candidates"]]}
+    for row, other in zip(LONG, made_lists(3, 40, seed=4), strict=True)
+]
+STAGED: dict[str, list[tuple[Any, Any]]] = {
+    "chrf": [(MBRDecoder(utility="chrf", nbest=None), LONG)],
+    "bleu": [(MBRDecoder(utility="bleu", nbest=None, self_pair=False), LONG)],
+    "ter": [(MBRDecoder(utility="ter", nbest=None), CROSSED)],
+    "a mix": [
+        (
+            MBRDecoder(utility=f"chrf + 0.5*bertscore({TINY}) + 2*role-match({ROLES})", nbest=None),
+            LONG,
+        )
+    ],
+    "ds-sent": [(MBRDecoder(utility=f'ds-sent(model="{DISCO}")', nbest=None), LONG)],
+    "doc-bertscore": [(MBRDecoder(utility=f"doc-bertscore({TINY})", nbest=None), LONG)],
+    "comet": [(MBRDecoder(utility=f"comet({COMET})", nbest=None, weights="logprob"), LONG)],
+    "comet-qe": [(Reranker({f"comet-qe({QE})": 1.0, "logprob": 0.1}), LONG)],
+    "prism": [
+        (MBRDecoder(utility=f'prism(model="{MODELS}/tiny-mbart50",lang="en")', nbest=None), SHORT)
+    ],
+    "role-match": [(MBRDecoder(utility=f"role-match({ROLES})", nbest=None, self_pair=False), LONG)],
+    "a shortlist": [
+        (MBRDecoder(utility=f"bertscore({TINY})", shortlist="chrf", top_k=20, nbest=None), LONG)
+    ],
+    "a function": [(MBRDecoder(utility=faulty.overlap, nbest=None), SHORT)],
+}
+
+
+def test_models_give_the_same_bytes(
+    on_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With lists whole and split; on the same actors, as theirs is the time that it takes to import torch."""
+    pytest.importorskip("HanTa")
+    whole: list[tuple[MBRDecoder | Reranker, Any]] = [
+        (
+            decider,
+            [
+                json.loads(line)
+                for line in (EXAMPLES / name).read_text(encoding="utf-8").splitlines()
+            ],
+        )
+        for decider, name in (
+            (MBRDecoder(utility=f"doc-bertscore({TINY})", nbest=None), "demo.jsonl"),
+            (MBRDecoder(utility=f'ds-sent(model="{DISCO}")', nbest=None), "summaries.jsonl"),
+            (Reranker({f"comet-qe({QE})": 1.0, "length": 0.1}), "demo.jsonl"),
+        )
+    ]
+    split = [pair for name in STAGED for pair in STAGED[name]]
+    expected = rows_of(whole, LocalEngine())
+    assert len(expected) == 8
+    cache = Cache(tmp_path / "cache")
+    with RayEngine(RaySettings(actors=2), cache) as engine:
+        assert rows_of(whole, engine) == expected
+        assert cache.base.execute("SELECT count(*) FROM entries").fetchone()[0] > 10
+        cut_up(monkeypatch)
+        assert rows_of(split, engine) == rows_of(split, LocalEngine())
+        assert not engine.work.groups
+    cache.close()
+
+
+def test_lists_split_over_four_actors_give_the_same_bytes(on_ray: None, split: None) -> None:
+    work = [pair for name in ("chrf", "bleu", "ter", "a function") for pair in STAGED[name]]
+    expected = rows_of(work, LocalEngine())
+    with RayEngine(RaySettings(actors=4)) as engine:
+        assert rows_of(work, engine) == expected
+        assert not engine.work.groups
+
+
+def test_split_lists_keep_their_matrices(on_ray: None, split: None) -> None:
+    decoder = MBRDecoder(utility="chrf + 0.5*ter", keep_matrix=True)
+    expected = [ranking.matrix for ranking in decoder.decode(LONG)]
+    with RayEngine(RaySettings(actors=2)) as engine:
+        for ranking, matrix in zip(decoder.decode(LONG, engine), expected, strict=True):
+            assert matrix is not None
+            assert ranking.matrix is not None
+            assert ranking.matrix.tobytes() == matrix.tobytes()
+
+
+@pytest.mark.parametrize("method", ["represent", "compare", "reduce"])
+def test_a_split_list_outlives_its_workers(
+    method: str, on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = [*STAGED["a function"], *STAGED["chrf"]]
+    expected = rows_of(work, LocalEngine())
+    call = Actor.call
+    processes: dict[Actor, int] = {}
+    killed: list[int] = []
+
+    def call_and_kill(actor: Actor, step: Step) -> None:
+        call(actor, step)
+        if step.method == method and actor in processes and len(actor.calls) == 1 and not killed:
+            killed.append(processes[actor])
+            time.sleep(0.01)  # it is at work
+            os.kill(processes[actor], signal.SIGKILL)
+
+    with RayEngine(RaySettings(actors=2)) as engine:
+        engine.load([metric for decider, _ in work for metric in decider.metrics])
+        processes |= pids(engine)
+        monkeypatch.setattr(Actor, "call", call_and_kill)
+        assert rows_of(work, engine) == expected
+    assert len(killed) == 1
+
+
+def is_gone(name: Any) -> bool:
+    """Whether an object died with its owner."""
+    try:
+        ray.get(name, timeout=10)
+    except ray.exceptions.ObjectLostError:
+        return True
+    return False
+
+
+def test_a_list_begins_anew_when_what_was_computed_is_lost(
+    on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a node dies with the representations that others should read."""
+    decoder = MBRDecoder(utility="chrf", nbest=None)
+    lists = [
+        {"id": str(i), "candidates": [f"{WORDS[(i + j) % 21]} {j}" for j in range(400)]}
+        for i in range(2)
+    ]
+    follow = Group.next
+    lost: list[Group] = []
+
+    def follow_and_lose(group: Group, step: Step, value: Any, nbytes: int) -> list[Step]:
+        if step.method == "join" and not lost:
+            lost.append(group)
+            owner = ray.remote(num_cpus=0)(faulty.Squatter).remote()
+            (value,) = ray.get(owner.__ray_call__.remote(lambda _: [ray.put(bytes(1 << 20))]))
+            ray.kill(owner)
+            while not is_gone(value):
+                time.sleep(0.05)
+        return follow(group, step, value, nbytes)
+
+    monkeypatch.setattr(Group, "next", follow_and_lose)
+    with RayEngine(RaySettings(actors=2)) as engine:
+        found = [ranking.ranking for ranking in decoder.decode(lists, engine)]
+        assert [worker.died for worker in engine.status().workers] == [0, 0]
+    assert lost[0].over
+    assert found == [ranking.ranking for ranking in decoder.decode(lists)]
+
+
+def test_a_text_that_kills_is_the_error_of_its_split_list(on_ray: None, split: None) -> None:
+    decoder = MBRDecoder(utility=faulty.deadly, nbest=None)
+    rows = [*SHORT, {"id": "bad", "candidates": ["kill", "the ferry", "fog"]}]
+    tagged = [(i, read_list(row)) for i, row in enumerate(rows)]
+    with RayEngine(RaySettings(actors=2, retries=1)) as engine:
+        engine.load(decoder.metrics)
+        *good, (_, bad) = decoder.outcomes(tagged, engine)
+    assert [outcome.ranking for _, outcome in good] == [  # type: ignore[union-attr]
+        ranking.ranking for ranking in decoder.decode(SHORT)
+    ]
+    assert isinstance(bad, MetricError)
+    assert "its worker died 2 times" in str(bad)
+
+
+@pytest.mark.parametrize("comparing", [0, 1])
+def test_a_stage_that_fails_is_the_error_of_its_list(
+    comparing: int, on_ray: None, split: None
+) -> None:
+    def sour(hypothesis: str, reference: str) -> float:
+        return 1.0 if hypothesis != "bad" else 1 / 0
+
+    decoder = MBRDecoder(utility=sour)
+    rows = [
+        {"id": "a", "candidates": ["x"]},
+        {"id": "b", "candidates": ["bad"]},
+        {"id": "c", "candidates": ["y"]},
+    ]
+    tagged = [(i, read_list(row)) for i, row in enumerate(rows)]
+    local = [outcome for _, outcome in decoder.outcomes(tagged, LocalEngine())]
+    with RayEngine(RaySettings(actors=2, compare_actors=comparing)) as engine:
+        engine.load(decoder.metrics)
+        found = [outcome for _, outcome in decoder.outcomes(tagged, engine)]
+    assert isinstance(found[1], MetricError)
+    assert str(found[1]) == str(local[1])
+    assert [getattr(outcome, "text", None) for outcome in found] == ["x", None, "y"]
+
+
+def test_nothing_stays_in_the_object_store(
+    on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def used() -> float:
+        return float(
+            ray.cluster_resources()["object_store_memory"]
+            - ray.available_resources()["object_store_memory"]
+        )
+
+    held: list[int] = []
+    follow = Group.next
+
+    def follow_and_look(group: Group, *arguments: Any) -> list[Step]:
+        steps = follow(group, *arguments)
+        held.append(group.nbytes)
+        return steps
+
+    monkeypatch.setattr(Group, "next", follow_and_look)
+    decoder = MBRDecoder(utility="chrf")
+    lists = [
+        {"id": str(i), "candidates": [f"{WORDS[(i + j) % 21]} {j}" for j in range(400)]}
+        for i in range(3)
+    ]
+    with RayEngine(RaySettings(actors=2)) as engine:
+        assert len(list(decoder.decode(lists, engine))) == 3
+        assert max(held) > 400 * 400 * 8
+        assert engine.work.held_bytes == 0
+        deadline = time.monotonic() + 10
+        while (left := used()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert left == 0
+
+
+def test_comparing_actors_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
+    short = list(made_lists(60))
+    work = [
+        (MBRDecoder(utility=f"chrf + bertscore({TINY})", nbest=None), short),
+        *STAGED["prism"],
+        *STAGED["comet-qe"],
+    ]
+    expected = rows_of(work, LocalEngine())
+    with RayEngine(RaySettings(actors=1, compare_actors=1)) as engine:
+        assert rows_of(work, engine) == expected
+        model, *others = engine.status().workers
+    assert model.work.texts > 0 == sum(worker.work.texts for worker in others)
+    assert sum(worker.work.pairs for worker in others) > 0
+
+
+def test_memory_that_runs_out_costs_nothing(on_ray: None, split: None) -> None:
+    work = [(MBRDecoder(utility=faulty.Hungry(), nbest=None), LONG)]
+    expected = rows_of(work, LocalEngine())
+    with RayEngine(RaySettings(actors=2)) as engine:
+        assert rows_of(work, engine) == expected
+        assert [worker.died for worker in engine.status().workers] == [0, 0]
+
+
+@pytest.mark.parametrize("at_work", [True, False])
+def test_an_actor_that_hangs_is_replaced(at_work: bool, on_ray: None) -> None:
+    decoder = MBRDecoder(utility=faulty.overlap, nbest=None)
+    lists = list(made_lists(40))
+    with RayEngine(RaySettings(actors=2, heartbeat_seconds=1)) as engine:
+        engine.load(decoder.metrics)
+        processes = pids(engine)
+        stopped = list(processes)[1]
+        rankings = decoder.decode(lists, engine)
+        found = [next(rankings)] if at_work else []
+        os.kill(processes[stopped], signal.SIGSTOP)
+        try:
+            found += rankings
+            while not at_work and stopped in engine.actors:
+                found = list(decoder.decode(lists, engine))
+            assert stopped not in engine.actors
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(processes[stopped], signal.SIGKILL)
+    assert [ranking.ranking for ranking in found] == [
+        ranking.ranking for ranking in decoder.decode(lists)
+    ]
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_what_waits_behind_a_long_list_is_taken_over(
+    cancelled: bool, on_ray: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the first actor begins with it after all, and its results come late."""
+    if not cancelled:
+        monkeypatch.setattr(ray, "cancel", lambda reference: None)
+    decoder = MBRDecoder(utility=faulty.sleepy, nbest=None)
+    lists = [
+        {"id": str(i), "candidates": ["sleep" if i == 0 else "x", "x y", f"{i}"]} for i in range(3)
+    ]
+    more = [{"id": str(i), "candidates": ["x y", f"{i} x", "z"]} for i in range(30)]
+    order: list[int] = []
+    with RayEngine(RaySettings(actors=2)) as engine:
+        engine.load(decoder.metrics)
+        result = engine.work._result
+
+        def noted(number: int, found: Any) -> None:
+            order.append(number)
+            result(number, found)
+
+        monkeypatch.setattr(engine.work, "_result", noted)
+        found = [
+            *decoder.decode(lists, engine),
+            *decoder.decode(more, engine),
+            *decoder.decode(lists, engine),
+        ]
+    assert order[:3] in ([1, 2, 0], [2, 1, 0])
+    expected = [*decoder.decode(lists), *decoder.decode(more), *decoder.decode(lists)]
+    assert [ranking.ranking for ranking in found] == [ranking.ranking for ranking in expected]
+
+
+def test_a_local_run_goes_on_under_ray(on_ray: None, tmp_path: Path) -> None:
+    lists = list(made_lists(120))
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    assert decode(write_lists(tmp_path / "in.jsonl", lists[:50]), out, "chrf") == 0
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    assert decode(source, out, "chrf", *ON_RAY, "ray.actors=2") == 0
+    assert decode(source, whole, "chrf") == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def pids(engine: RayEngine) -> dict[Any, int]:
+    """The process of every actor."""
+    return {
+        actor: ray.get(actor.handle.__ray_call__.remote(lambda worker: os.getpid()))
+        for actor in engine.actors
+    }
+
+
+@pytest.mark.parametrize("point", [1, 25, 50])
+def test_a_killed_actor_costs_nothing(point: int, on_ray: None) -> None:
+    decoder = MBRDecoder(utility=faulty.overlap, nbest=None)
+    tagged = [(i, read_list(row)) for i, row in enumerate(made_lists(80))]
+    expected = [(tag, outcome.ranking) for tag, outcome in decoder.outcomes(tagged, LocalEngine())]  # type: ignore[union-attr]
+    with RayEngine(RaySettings(actors=2)) as engine:
+        engine.load(decoder.metrics)
+        processes = pids(engine)
+        found = {}
+        for tag, outcome in decoder.outcomes(tagged, engine):
+            if tag == point:
+                busy = max(processes, key=lambda actor: len(actor.calls))
+                assert busy.calls
+                os.kill(processes[busy], signal.SIGKILL)
+            found[tag] = outcome.ranking  # type: ignore[union-attr]
+        assert busy not in engine.actors
+        assert sum(worker.died for worker in engine.status().workers) == 1
+    assert list(found.items()) == expected
+
+
+@pytest.mark.parametrize(
+    ("utility", "text", "retries", "more"),
+    [("deadly", "kill", 1, ()), ("endless", "hang", 0, ("--set", "ray.block_seconds=1"))],
+)
+def test_a_list_that_takes_its_worker_down_is_an_error(
+    utility: str, text: str, retries: int, more: tuple[str, ...], on_ray: None, tmp_path: Path
+) -> None:
+    lists = list(made_lists(30))
+    lists[20]["candidates"].insert(0, text)
+    source, out = write_lists(tmp_path / "in.jsonl", lists), tmp_path / "out"
+    settings = ("ray.actors=2", "--set", f"ray.retries={retries}", *more, "--max-errors", "1")
+    name = f"tests.support.faulty:{utility}"
+    assert decode(source, out, name, *ON_RAY, *settings) == 3
+    (error,) = [json.loads(line) for line in Path(f"{out}.errors.jsonl").read_text().splitlines()]
+    assert error["id"] == lists[20]["id"]
+    assert f"its worker died {retries + 1} times" in error["reason"]
+    del lists[20]
+    assert decode(write_lists(tmp_path / "rest.jsonl", lists), tmp_path / "rest", name) == 0
+    assert out.read_bytes() == (tmp_path / "rest").read_bytes()
+
+
+def test_actors_that_die_at_once_are_one_loss_each(on_ray: None) -> None:
+    """As with a node that has many of them."""
+    decoder, lists = MBRDecoder(utility=faulty.overlap), list(made_lists(80))
+    with RayEngine(RaySettings(actors=3, restarts=1)) as engine:
+        rankings = decoder.decode(lists, engine)
+        found = [next(rankings)]
+        for process in pids(engine).values():
+            os.kill(process, signal.SIGKILL)
+        found += rankings
+        assert [worker.died for worker in engine.status().workers] == [1, 1, 1]
+    assert [ranking.text for ranking in found] == [
+        ranking.text for ranking in decoder.decode(lists)
+    ]
+
+
+def test_one_engine_for_many_decoders(on_ray: None) -> None:
+    @settings
+    class Longest(Metric):  # is in no module that a worker could import
+        name: ClassVar[str] = "longest"
+        info: ClassVar[Info] = faulty.Hungry.info
+
+        def load(self) -> Scorer:
+            return faulty.HungryScorer()
+
+    lists = list(made_lists(20))
+    deciders = [MBRDecoder(utility=utility) for utility in ("chrf", Longest(), "chrf")]
+    with RayEngine(RaySettings(actors=1)) as engine:
+        with pytest.raises(ModelLoadError, match="not on this node"):
+            engine.load([faulty.Missing()])
+        for decoder in deciders:
+            begun = decoder.decode(lists, engine)
+            next(begun)
+            begun.close()  # type: ignore[attr-defined]
+            assert not engine.work.keys
+            found = [ranking.text for ranking in decoder.decode(lists, engine)]
+            assert found == [ranking.text for ranking in decoder.decode(lists)]
+            assert engine.status().work.pairs > 0
+        begun = deciders[0].decode(lists, engine)
+        next(begun)
+        with pytest.raises(InputError, match="at work for two decoders at once"):
+            list(deciders[1].decode(lists, engine))
+        engine.close()
+        engine.close()
+
+
+def test_workers_that_only_die_stop_the_run(on_ray: None) -> None:
+    decoder = MBRDecoder(utility=faulty.deadly)
+    engine = RayEngine(RaySettings(actors=1, restarts=1, retries=5))
+    with (
+        engine,
+        pytest.raises(
+            ResourceError, match=r"2 workers in a row died with nothing finished.*goes on from"
+        ),
+    ):
+        list(decoder.decode([{"id": "a", "candidates": ["kill", "x"]}], engine))
+
+
+def test_without_capacity_the_run_stops_and_can_go_on(
+    on_ray: None, tmp_path: Path, capsys: Captured
+) -> None:
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(20)), tmp_path / "out"
+    settings = ("--set", "ray.cpus_per_actor=64", "--set", "ray.start_seconds=0.5")
+    assert decode(source, out, "chrf", "--engine", "ray", "--set", "ray.actors=1", *settings) == 5
+    assert (
+        "no worker for 0.5 s: wanted 1 x 64 CPUs and 0 GPUs, the cluster has {'CPU': 4.0}"
+        in capsys.readouterr().err
+    )
+    assert decode(source, out, "chrf") == 0
+    assert out.exists()
+
+
+def test_capacity_that_vanishes_leaves_a_run_that_goes_on(on_ray: None, tmp_path: Path) -> None:
+    tagged = [(i, read_list(row)) for i, row in enumerate(made_lists(60))]
+    decoder = MBRDecoder(utility=faulty.overlap)
+    with RayEngine(RaySettings(actors=1, cpus_per_actor=3)) as engine:
+        engine.load(decoder.metrics)
+        engine.settings = RaySettings(actors=1, cpus_per_actor=3, start_seconds=0.5)
+        outcomes = decoder.outcomes(tagged, engine)
+        next(outcomes)
+        other = ray.remote(num_cpus=2)(faulty.Squatter)
+        (process,) = pids(engine).values()
+        squatter = other.remote()  # gets its cores when the worker's are free
+        os.kill(process, signal.SIGKILL)
+        with pytest.raises(ResourceError, match=r"no worker for 0\.5 s"):
+            list(outcomes)
+        ray.kill(squatter)
+
+
+def test_a_model_that_is_missing_where_a_worker_runs(on_ray: None) -> None:
+    with (
+        RayEngine(RaySettings(actors=1)) as engine,
+        pytest.raises(ModelLoadError, match="not on this node"),
+    ):
+        engine.load([faulty.Missing()])
+
+
+def test_a_failing_utility_is_an_error_record(on_ray: None) -> None:
+    def sour(hypothesis: str, reference: str) -> float:
+        return 1.0 if hypothesis != "bad" else 1 / 0
+
+    decoder = MBRDecoder(utility=sour)
+    rows = [
+        {"id": "a", "candidates": ["x"]},
+        {"id": "b", "candidates": ["bad"]},
+        {"id": "c", "candidates": ["y"]},
+    ]
+    with RayEngine(RaySettings(actors=1)) as engine:
+        engine.load(decoder.metrics)
+        found = [
+            outcome
+            for _, outcome in decoder.outcomes([(0, read_list(row)) for row in rows], engine)
+        ]
+    assert isinstance(found[1], MetricError)
+    assert "ZeroDivisionError" in str(found[1])
+    assert [getattr(outcome, "text", None) for outcome in found] == ["x", None, "y"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["decode", "{demo}", "-u", "chrf", "--set", "ray.actors=0"], "actors"),
+        (["decode", "{demo}", "-u", "chrf", "--set", "ray.actor=2"], "Did you mean 'ray.actors'"),
+        (["decode", "{demo}", "-u", "chrf", "--set", "ray.gpus_per_actor=-1"], "gpus_per_actor"),
+        (["decode", "{demo}", "-u", "chrf", "--set", "ray.start_seconds=soon"], "start_seconds"),
+        (
+            ["score", "-m", "chrf", "--engine", "ray"],
+            "--engine ray: only decode and rerank know it",
+        ),
+    ],
+)
+def test_wrong_settings(arguments: list[str], message: str, capsys: Captured) -> None:
+    assert (
+        main([argument.replace("{demo}", str(EXAMPLES / "demo.jsonl")) for argument in arguments])
+        == 2
+    )
+    assert message in capsys.readouterr().err
+
+
+def test_a_cluster_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    out = tmp_path / "out"
+    assert decode(EXAMPLES / "demo.jsonl", out, "chrf", *ON_RAY, "ray.address=127.0.0.1:1") == 5
+    assert "ray.address 127.0.0.1:1: Ray cannot be reached" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_settings_in_a_file(tmp_path: Path, capsys: Captured) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("engine: ray\nray: {actors: 3, cpus_per_actor: 2}\n")
+    assert main(["decode", "--config", str(config), "--set", "ray.actors=4", "--print-config"]) == 0
+    shown = capsys.readouterr().out
+    assert "ray.actors: 4" in shown
+    config.write_text(shown)
+    assert main(["decode", "--config", str(config), "--print-config"]) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_without_ray_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["decode", str(EXAMPLES / "demo.jsonl"), "-u", "chrf", "--engine", "ray"]) == 2
+    assert "pip install 'discorank[ray]'" in capsys.readouterr().err
+
+
+def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(
+    interruptible: None, tmp_path: Path
+) -> None:
+    source, out, whole = (
+        write_lists(tmp_path / "in.jsonl", made_lists(110)),
+        tmp_path / "out",
+        tmp_path / "whole",
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "discorank",
+        "decode",
+        str(source),
+        "-u",
+        "tests.support.faulty:overlap",
+        "-o",
+        str(out),
+    ]
+    process = subprocess.Popen(
+        [*command, *ON_RAY, "ray.actors=1"], stderr=subprocess.PIPE, start_new_session=True
+    )
+    while not (out.exists() and out.stat().st_size) and process.poll() is None:
+        time.sleep(0.02)
+    started = _descendants(process.pid)
+    assert len(started) > 2  # Ray's own
+    for _ in range(4):  # as somebody impatient does at a terminal, to Ray's processes too
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.15)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"the same command goes on from here" in err
+    assert b"1 of 1 actors alive" in err
+    deadline = time.monotonic() + 10
+    while (
+        left := [pid for pid in started if Path(f"/proc/{pid}").exists()]
+    ) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+    assert 0 < len(out.read_bytes().splitlines()) < 110
+    assert decode(source, out, "tests.support.faulty:overlap") == 0
+    assert decode(source, whole, "tests.support.faulty:overlap") == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def _descendants(process: int) -> set[int]:
+    """Processes that a process started, and what these started."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found = {process}
+    while more := {
+        child for child, parent in parents.items() if parent in found and child not in found
+    }:
+        found |= more
+    return found - {process}

@@ -1,0 +1,470 @@
+"""Runs under Ray whose actors, nodes and drivers are killed: no list is lost, and no byte differs.
+
+Everything happens from outside: commands in processes of their own on a simulated cluster, and signals.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank.cli.main import main
+from discorank.rerank.engines.local import Engine, LocalEngine
+from discorank.rerank.engines.ray.engine import RayEngine
+from discorank.rerank.engines.ray.settings import RaySettings
+from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.runs.rows import json_row
+
+from ...support import faulty
+from ...support.lists import made_lists, write_lists
+
+ray: Any = pytest.importorskip("ray")
+pytestmark = pytest.mark.timeout(300)
+ROOT = Path(__file__).parents[3]
+MODELS = ROOT / "tests" / "golden" / "docmetrics" / "models"
+DISCO = ROOT / "tests" / "golden" / "discoscore" / "models" / "tiny2"
+LISTS = 500  # of a run that is disturbed
+BIG = 3  # cores of an actor that has room on the nodes of its own test alone
+WAIT_SECONDS = 15  # of a run that will find no node; its start must be shorter
+STORE_BYTES = 100 << 20
+PATIENCE_SECONDS = 120.0
+
+
+Begin = Callable[[list[str]], "subprocess.Popen[str]"]
+More = Callable[[], Any]
+
+
+class Nodes:
+    """A simulated cluster: a head without cores, and nodes that come and go."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        self.cluster: Any = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE_BYTES}
+        )
+
+    def add(self, cores: int) -> Any:
+        """A node that is ready."""
+        return self.cluster.add_node(num_cpus=cores, object_store_memory=STORE_BYTES)
+
+    def kill(self, node: Any) -> None:
+        """The node and all on it die at once."""
+        self.cluster.remove_node(node, allow_graceful=False)
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """A cluster for all tests of this file; they bring their own nodes."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(faulty.GATES, str(tmp_path_factory.mktemp("gates")))
+        started = Nodes()
+        yield started
+        started.cluster.shutdown()
+    within(
+        lambda: not descendants(os.getpid(), "ray::", "raylet", "gcs_server"),
+        "a process of Ray was left behind",
+    )
+
+
+@pytest.fixture(scope="module")
+def two(nodes: Nodes) -> None:
+    """Two nodes with two cores each, for the tests that kill no node."""
+    nodes.add(2)
+    nodes.add(2)
+
+
+@pytest.fixture
+def big(nodes: Nodes) -> Iterator[More]:
+    """Adds nodes with room for one actor of BIG cores, which are gone after the test."""
+    there: list[Any] = []
+
+    def add() -> Any:
+        there.append(nodes.add(BIG))
+        return there[-1]
+
+    yield add
+    for node in there:
+        if node in nodes.cluster.worker_nodes:
+            nodes.kill(node)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(nodes: Nodes) -> Iterator[None]:
+    """No actor outlives a test."""
+    yield
+    within(lambda: not actors(), "an actor was left behind")
+
+
+@pytest.fixture
+def begun(interruptible: None) -> Iterator[Begin]:
+    """Starts commands; those that a failing test left at work are killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(words: list[str]) -> subprocess.Popen[str]:
+        started.append(subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def descendants(process: int, *names: str) -> list[int]:
+    """Processes that a process started, and what these started, whose command begins with or is one of the names."""
+    parents, commands = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            if state != "Z":
+                parents[int(folder.name)] = int(parent)
+                commands[int(folder.name)] = (
+                    (folder / "cmdline").read_bytes().split(b"\0")[0].decode()
+                )
+    found = {process}
+    while more := {
+        child for child, parent in parents.items() if parent in found and child not in found
+    }:
+        found |= more
+    return sorted(
+        pid for pid in found - {process} if commands[pid].rpartition("/")[2].startswith(names)
+    )
+
+
+def actors() -> list[int]:
+    """Processes of our actors on all nodes that this process started."""
+    return descendants(os.getpid(), "ray::Worker")
+
+
+def within(condition: Callable[[], Any], otherwise: str, seconds: float = PATIENCE_SECONDS) -> None:
+    """Waits until something holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.05)
+
+
+def command(source: Path, out: Path, utility: str, *more: str) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "discorank",
+        "decode",
+        str(source),
+        "-u",
+        utility,
+        "-o",
+        str(out),
+        *more,
+    ]
+
+
+def on(nodes: Nodes, **settings: object) -> list[str]:
+    """Options for the cluster."""
+    given = {"address": nodes.cluster.address, **settings}
+    return [
+        "--engine",
+        "ray",
+        *(word for name, value in given.items() for word in ("--set", f"ray.{name}={value}")),
+    ]
+
+
+def entries(out: Path) -> int:
+    """How many lists a run has written, as its run file says."""
+    with suppress(OSError, ValueError):
+        return int(json.loads(Path(f"{out}.run.json").read_text())["input"]["entries"])
+    return 0
+
+
+def ends(process: subprocess.Popen[str], code: int) -> str:
+    """What a run said, when it has ended with this exit code."""
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == code, err
+    return err
+
+
+class Gated:
+    """Lists that stop their worker at three random places until they are told to go on; and what they come to."""
+
+    utility = "tests.support.faulty:gated"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(os.environ[faulty.GATES])
+        rows, r = list(made_lists(LISTS)), random.Random(20)
+        for gate in range(3):
+            rows[r.randrange(LISTS * (gate + 2) // 5, LISTS * (gate + 3) // 5)][
+                "candidates"
+            ].append(f"gate {gate}")
+        self.source, self.whole = write_lists(folder / "in.jsonl", rows), folder / "whole"
+        self.open(0, 1, 2)
+        assert (
+            main(["decode", str(self.source), "-u", self.utility, "-o", str(self.whole), "--quiet"])
+            == 0
+        )
+        self.bytes = self.whole.read_bytes()
+
+    def shut(self) -> None:
+        """Shuts all gates."""
+        for path in self.folder.iterdir():
+            path.unlink()
+
+    def open(self, *gates: int) -> None:
+        """Lets all workers through."""
+        for gate in gates:
+            (self.folder / str(gate)).touch()
+
+    def reached(self, gate: int, process: subprocess.Popen[str]) -> int:
+        """The process id of the worker that waits at a gate, when one does."""
+        sign = self.folder / f"{gate}.reached"
+        within(lambda: sign.exists() or process.poll() is not None, f"gate {gate} was not reached")
+        assert process.poll() is None, "the run was over before it could be disturbed"
+        return int(sign.read_text())
+
+    def has_some(self, out: Path) -> None:
+        """Checks that an output is whole lists from the start, not all of them."""
+        done = out.read_bytes()
+        assert done == self.bytes[: len(done)]
+        assert 0 < len(done) < len(self.bytes)
+
+
+@pytest.fixture(scope="module")
+def made(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Gated:
+    return Gated(tmp_path_factory.mktemp("gated"))
+
+
+@pytest.fixture
+def gated(made: Gated) -> Gated:
+    """The lists, with all gates shut."""
+    made.shut()
+    return made
+
+
+def documents(n: int) -> Iterator[dict[str, Any]]:
+    """Lists of made-up summaries: sentences of real ones in other orders."""
+    rows = map(
+        json.loads, (ROOT / "examples" / "summaries.jsonl").read_text(encoding="utf-8").splitlines()
+    )
+    sentences = [
+        s.strip() + "."
+        for row in rows
+        for text in row["candidates"]
+        for s in text.split(".")
+        if s.strip()
+    ]
+    r = random.Random(3)
+    for i in range(n):
+        yield {
+            "id": f"s{i}",
+            "candidates": [" ".join(r.sample(sentences, r.randint(2, 5))) for _ in range(5)],
+        }
+
+
+def test_every_engine_writes_the_same_bytes(nodes: Nodes, two: None) -> None:
+    pytest.importorskip("HanTa")
+    work = [
+        (MBRDecoder(utility="chrf + 0.5*ter", nbest=None), list(made_lists(300))),
+        (
+            MBRDecoder(utility=f'doc-bertscore(model="{MODELS}/tiny-bert",layer=2)', nbest=None),
+            list(made_lists(70)),
+        ),
+        (MBRDecoder(utility=f'ds-sent(model="{DISCO}")', nbest=None), list(documents(40))),
+    ]
+
+    def rows(engine: Engine) -> list[bytes]:
+        engine.load([metric for decoder, _ in work for metric in decoder.metrics])
+        return [
+            json_row(ranking)
+            for decoder, lists in work
+            for ranking in decoder.decode(lists, engine)
+        ]
+
+    expected = rows(LocalEngine())
+    assert len(expected) == 410
+    for count in (1, 4):
+        try:
+            with RayEngine(RaySettings(address=nodes.cluster.address, actors=count)) as engine:
+                assert rows(engine) == expected, f"{count} actors"
+                if count == 4:
+                    used = {
+                        node["NodeID"]: node["Resources"].get("CPU", 0)
+                        for node in ray.nodes()
+                        if node["Alive"]
+                    }
+                    assert sorted(used.values()) == [0, 2, 2]  # so four actors were on both
+                assert len(engine.status().workers) == count
+                assert engine.status().work.pairs > 0
+        finally:
+            ray.shutdown()
+
+
+def test_actors_killed_at_random_points_cost_nothing(
+    nodes: Nodes, two: None, gated: Gated, tmp_path: Path, begun: Begin
+) -> None:
+    out = tmp_path / "out"
+    process = begun(command(gated.source, out, gated.utility, *on(nodes, actors=2)))
+    for gate in range(3):
+        actor = gated.reached(gate, process)
+        assert actor in actors()
+        os.kill(actor, signal.SIGKILL)
+        gated.open(gate)
+    err = ends(process, 0)
+    assert f"{LISTS} lists decided" in err
+    assert " 3 died" in err
+    assert out.read_bytes() == gated.bytes
+    assert not Path(f"{out}.errors.jsonl").exists()
+
+
+def test_a_node_that_dies_is_replaced(
+    nodes: Nodes, big: More, gated: Gated, tmp_path: Path, begun: Begin
+) -> None:
+    first, _ = big(), big()
+    out = tmp_path / "out"
+    gated.open(1, 2)
+    process = begun(
+        command(gated.source, out, gated.utility, *on(nodes, actors=2, cpus_per_actor=BIG))
+    )
+    gated.reached(0, process)
+    nodes.kill(first)
+    big()
+    gated.open(0)
+    err = ends(process, 0)
+    assert f"{LISTS} lists decided" in err
+    assert " 1 died" in err
+    assert out.read_bytes() == gated.bytes
+
+
+def test_without_nodes_a_run_ends_and_goes_on_elsewhere(
+    nodes: Nodes, big: More, gated: Gated, tmp_path: Path, begun: Begin
+) -> None:
+    node, out = big(), tmp_path / "out"
+    gated.open(0, 1)
+    settings = {"actors": 1, "cpus_per_actor": BIG, "start_seconds": WAIT_SECONDS}
+    process = begun(command(gated.source, out, gated.utility, *on(nodes, **settings)))
+    gated.reached(2, process)
+    nodes.kill(node)
+    err = ends(process, 5)
+    assert (
+        f"no worker for {WAIT_SECONDS} s: wanted 1 x {BIG} CPUs and 0 GPUs, the cluster has {{"
+        in err
+    )
+    assert "The same command goes on from here, with any engine" in err
+    gated.has_some(out)
+    gated.open(2)
+    ends(begun(command(gated.source, out, gated.utility)), 0)
+    assert out.read_bytes() == gated.bytes
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130)])
+def test_a_driver_that_dies_leaves_no_actor(
+    number: signal.Signals,
+    code: int,
+    nodes: Nodes,
+    two: None,
+    gated: Gated,
+    tmp_path: Path,
+    begun: Begin,
+) -> None:
+    out = tmp_path / "out"
+    gated.open(0, 1)
+    words = command(gated.source, out, gated.utility, *on(nodes, actors=2))
+    process = begun(words)
+    gated.reached(2, process)
+    assert len(actors()) == 2
+    assert entries(out) > 0
+    process.send_signal(number)
+    ends(process, code)
+    within(lambda: not actors(), "an actor was left behind")
+    gated.has_some(out)
+    gated.open(2)
+    ends(begun(words), 0)
+    assert out.read_bytes() == gated.bytes
+
+
+def test_a_late_answer_of_an_actor_given_up_changes_nothing(
+    nodes: Nodes, two: None, gated: Gated, tmp_path: Path, begun: Begin
+) -> None:
+    out = tmp_path / "out"
+    gated.open(1, 2)
+    process = begun(
+        command(gated.source, out, gated.utility, *on(nodes, actors=2, block_seconds=5))
+    )
+    stopped = gated.reached(0, process)
+    before = set(actors())
+    os.kill(stopped, signal.SIGSTOP)
+    gated.open(0)
+    within(lambda: set(actors()) != before, "the actor that hung was not given up")
+    with suppress(ProcessLookupError):
+        os.kill(stopped, signal.SIGCONT)
+    assert "1 died" in ends(process, 0)
+    assert out.read_bytes() == gated.bytes
+    assert not Path(f"{out}.errors.jsonl").exists()
+
+
+def test_lists_that_kill_their_worker_are_found(
+    nodes: Nodes, two: None, tmp_path: Path, begun: Begin
+) -> None:
+    lists = list(made_lists(60))
+    poison = [10, 11, 45]
+    for i in poison:
+        lists[i]["candidates"].append("kill")
+    source, out, rest = (
+        write_lists(tmp_path / "in.jsonl", lists),
+        tmp_path / "out",
+        tmp_path / "rest",
+    )
+    utility = "tests.support.faulty:deadly"
+    ends(
+        begun(command(source, out, utility, "--max-errors", "3", *on(nodes, actors=2, retries=0))),
+        3,
+    )
+    found = [json.loads(line) for line in Path(f"{out}.errors.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in found] == [lists[i]["id"] for i in poison]
+    assert all("its worker died 1 times" in row["reason"] for row in found)
+    good = [row for i, row in enumerate(lists) if i not in poison]
+    assert (
+        main(command(write_lists(tmp_path / "good.jsonl", good), rest, utility, "--quiet")[3:]) == 0
+    )
+    assert out.read_bytes() == rest.read_bytes()
+
+
+def test_where_memory_runs_out_batches_are_halved_there_alone(
+    nodes: Nodes, two: None, tmp_path: Path
+) -> None:
+    lists = list(made_lists(300))
+    (tmp_path / "claimed").touch()  # nobody is short of memory
+    expected = [
+        json_row(row)
+        for row in MBRDecoder(utility=faulty.SmallMemory(folder=str(tmp_path))).decode(lists)
+    ]
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    metric = faulty.SmallMemory(folder=str(shared))
+    try:
+        with RayEngine(RaySettings(address=nodes.cluster.address, actors=2)) as engine:
+            found = [json_row(row) for row in MBRDecoder(utility=metric).decode(lists, engine)]
+    finally:
+        ray.shutdown()
+    assert found == expected
+    (small,), (large,) = (
+        [sizes(path) for path in shared.glob(f"{kind}-*")] for kind in ("small", "large")
+    )
+    assert max(small) <= metric.most < -min(small)
+    assert min(large) > 0
+    assert max(large) > metric.most
+
+
+def sizes(path: Path) -> list[int]:
+    return [int(line) for line in path.read_text().split()]

@@ -1,0 +1,604 @@
+"""Runs: resume after any interruption, refusal of other settings or input, error records, accounting."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank.cli.main import main
+from discorank.rerank.runs import resumable as checkpoint
+from discorank.rerank.runs.resumable import Checkpoint
+
+from ...support.lists import made_lists, write_lists
+
+COMMAND = [sys.executable, "-m", "discorank"]
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def run_file(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(f"{out}.run.json").read_text())
+    return found
+
+
+def decode(source: Path, out: Path, *more: str) -> int:
+    return main(["decode", str(source), "-u", "chrf", "-o", str(out), "--quiet", *more])
+
+
+def test_rows_are_accounted_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lists = list(made_lists(50))
+    lists[3]["context_only"] = True
+    lists[9]["candidates"] = []
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    out = tmp_path / "out.jsonl"
+    assert decode(source, out, "--max-errors", "5") == 3
+    counts = run_file(out)["counts"]
+    assert (counts["rows"], counts["errors"], counts["context_only"]) == (48, 1, 1)
+    assert run_file(out)["complete"]
+    assert [row["id"] for row in rows(out)] == [
+        row["id"] for i, row in enumerate(lists) if i not in (3, 9)
+    ]
+    (error,) = rows(tmp_path / "out.jsonl.errors.jsonl")
+    assert error["file"] == str(source)
+    assert error["line"] == 10
+    assert error["id"] == lists[9]["id"]
+    assert error["where"] == "candidates"
+    assert "expected at least one" in error["reason"]
+
+
+def test_unknown_keys_pass_through(tmp_path: Path) -> None:
+    source = write_lists(
+        tmp_path / "in.jsonl", [{"id": "a", "candidates": ["x"], "meta": {"é": [1, None]}, "n": 3}]
+    )
+    assert decode(source, tmp_path / "out") == 0
+    (row,) = rows(tmp_path / "out")
+    assert row["meta"] == {"é": [1, None]}
+    assert row["n"] == 3
+    assert row["gap"] is None
+
+
+def test_again_changes_nothing(tmp_path: Path) -> None:
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(30)), tmp_path / "out"
+    assert decode(source, out) == 0
+    before = out.read_bytes()
+    assert decode(source, out) == 0
+    assert out.read_bytes() == before
+
+
+def test_appended_lists_are_decided_later(tmp_path: Path) -> None:
+    lists = list(made_lists(30))
+    out = tmp_path / "out"
+    assert decode(write_lists(tmp_path / "in.jsonl", lists[:20]), out) == 0
+    assert decode(write_lists(tmp_path / "in.jsonl", lists), out) == 0
+    whole = tmp_path / "whole"
+    assert decode(tmp_path / "in.jsonl", whole) == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_other_settings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(5)), tmp_path / "out"
+    assert decode(source, out) == 0
+    before = out.read_bytes()
+    assert decode(source, out, "--weights", "logprob", "--no-self-pair") == 4
+    message = capsys.readouterr().err
+    assert "weights was 'uniform', now 'logprob'" in message
+    assert "self_pair was True, now False" in message
+    assert main(["decode", str(source), "-u", "chrf(beta=1)", "-o", str(out), "--quiet"]) == 4
+    assert "utility was 'chrf', now 'chrf(beta=1.0)'" in capsys.readouterr().err
+    assert out.read_bytes() == before
+    assert decode(source, out) == 0  # the refusals left the run as it was
+
+
+def test_other_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lists = list(made_lists(5))
+    out = tmp_path / "out"
+    assert decode(write_lists(tmp_path / "in.jsonl", lists), out) == 0
+    lists[2]["candidates"] = ["another"]
+    assert decode(write_lists(tmp_path / "in.jsonl", lists), out) == 4
+    assert "the first 5 entries differ" in capsys.readouterr().err
+    assert decode(write_lists(tmp_path / "in.jsonl", lists[:2]), out) == 4
+    assert decode(write_lists(tmp_path / "in.jsonl", made_lists(5)), out) == 0
+
+
+def test_an_output_without_a_run_is_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(2)), tmp_path / "out"
+    out.write_text("precious\n")
+    assert decode(source, out) == 4
+    assert out.read_text() == "precious\n"
+    assert "out.run.json does not" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sink", ["in.jsonl", "out", "precious"])
+def test_saved_utilities_overwrite_nothing(
+    tmp_path: Path, sink: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(3))
+    (tmp_path / "precious").write_text("x\n")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert decode(source, tmp_path / "out", "--save-utilities", str(tmp_path / sink)) in (2, 4)
+    assert {
+        path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name in before
+    } == before
+    assert capsys.readouterr().err
+
+
+def test_outputs_are_no_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(3))
+    os.link(source, tmp_path / "other")
+    for out in (source, tmp_path / "other"):
+        assert decode(source, out) == 2
+        assert main(["convert", str(source), "-o", str(out), "--quiet"]) == 2
+    assert "is an input and an output" in capsys.readouterr().err
+    assert decode(source, tmp_path / "out") == 0
+    assert main(["convert", str(source), "-o", str(tmp_path / "out"), "--quiet"]) == 2
+    assert "is the output of a run" in capsys.readouterr().err
+
+
+def test_side_files_and_drafts_are_no_inputs_either(tmp_path: Path) -> None:
+    for side in (".errors.jsonl", ".run.json.tmp"):
+        source = write_lists(tmp_path / f"out{side}", made_lists(3))
+        before = source.read_bytes()
+        assert decode(source, tmp_path / "out") == 2
+        assert source.read_bytes() == before
+        source.unlink()
+    source = write_lists(tmp_path / "new.tmp", made_lists(3))
+    assert main(["convert", str(source), "-o", str(tmp_path / "new"), "--quiet"]) == 0
+    assert source.read_bytes() == (tmp_path / "new").read_bytes()
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["convert", str(source), "-o", str(tmp_path / "pipe"), "--quiet"]) == 2
+
+
+def test_other_saved_utilities_are_another_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(4))
+    for name, utility in (("u", "chrf"), ("v", "bleu")):
+        out, saved = f"{tmp_path}/{name}.out", f"{tmp_path}/{name}"
+        command = [
+            "decode",
+            str(source),
+            "-u",
+            utility,
+            "--quiet",
+            "-o",
+            out,
+            "--save-utilities",
+            saved,
+        ]
+        assert main(command) == 0
+    again = ["decode", str(source), "--quiet", "-o", str(tmp_path / "b"), "--utilities"]
+    assert main([*again, f"{tmp_path}/u"]) == 0
+    assert main([*again, f"{tmp_path}/v"]) == 4
+    assert "utilities was" in capsys.readouterr().err
+
+
+def test_a_word_like_nan_in_a_long_text_costs_nothing(tmp_path: Path) -> None:
+    from discorank.rerank.runs.rows import as_line
+
+    text = "x" * 3_000_000 + " NaN -Infinity " + '"' * 1000
+    assert json.loads(as_line({"text": text, "value": float("nan"), "low": float("-inf")})) == {
+        "text": text,
+        "value": None,
+        "low": float("-inf"),
+    }
+
+
+def test_reading_otherwise_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"id": "s", "references": {"R": ["r"]}, "systems": {"A": ["a"], "B": ["b"]}}
+    source = write_lists(tmp_path / "in.jsonl", [row])
+    assert decode(source, tmp_path / "out", "--from", "systems") == 0
+    write_lists(source, [row, {**row, "id": "t"}])
+    assert decode(source, tmp_path / "out", "--from", "systems", "--as-systems", "R") == 4
+    assert "as_systems was None, now ['R']" in capsys.readouterr().err
+
+
+def test_a_metric_that_cannot_be_loaded_stops_before_the_first_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(3))
+    command = [
+        "decode",
+        str(source),
+        "-u",
+        'bleu(tokenize="nosuch")',
+        "-o",
+        str(tmp_path / "out"),
+        "--max-errors",
+        "9",
+    ]
+    assert main([*command, "--quiet"]) == 2
+    assert "unknown tokenizer" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_resumable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import resource
+
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(200)), tmp_path / "out"
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (9000, limits[1]))
+    try:
+        assert decode(source, out) == 5
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "cannot be written" in capsys.readouterr().err
+    assert decode(source, out) == 0
+    assert len(rows(out)) == 200
+
+
+def test_a_broken_run_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(3)), tmp_path / "out"
+    assert decode(source, out) == 0
+    good = run_file(out)
+    broken: Any
+    for broken in (
+        {},
+        [],
+        {**good, "bytes": []},
+        {**good, "counts": {"rows": "x"}},
+        {**good, "settings": 3},
+    ):
+        Path(f"{out}.run.json").write_text(json.dumps(broken))
+        assert decode(source, out) == 4
+        assert "out.run.json" in capsys.readouterr().err
+
+
+def test_a_second_process_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from filelock import FileLock
+
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(2)), tmp_path / "out"
+    with FileLock(f"{out}.lock"):
+        assert decode(source, out) == 4
+    assert "another process is writing it" in capsys.readouterr().err
+
+
+def test_stops_at_the_first_error_and_goes_on_when_it_is_mended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists = list(made_lists(20))
+    good = dict(lists[12])
+    lists[12]["candidates"] = [{"text": "x", "logprob": "high"}]
+    source, out = write_lists(tmp_path / "in.jsonl", lists), tmp_path / "out"
+    for _ in range(2):
+        assert decode(source, out) == 3
+        assert (
+            "in.jsonl:13: stopped at an error record: candidates[0].logprob"
+            in capsys.readouterr().err
+        )
+        assert len(rows(tmp_path / "out.errors.jsonl")) == 1
+        assert len(rows(out)) == 12
+        assert not run_file(out)["complete"]
+    lists[12] = good
+    assert decode(write_lists(source, lists), out) == 0
+    assert len(rows(out)) == 20
+    assert not (tmp_path / "out.errors.jsonl").exists()
+
+
+def test_a_refused_file_leaves_a_resumable_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists = list(made_lists(20))
+    source, out = write_lists(tmp_path / "in.jsonl", lists), tmp_path / "out"
+    good = source.read_bytes()
+    source.write_bytes(good.replace(b'"d1:3"', b'"d1:\xff"'))
+    assert decode(source, out) == 2
+    assert "not UTF-8" in capsys.readouterr().err
+    source.write_bytes(good)
+    assert decode(source, out) == 0
+    assert len(rows(out)) == 20
+
+
+def test_text_format(tmp_path: Path) -> None:
+    source = write_lists(
+        tmp_path / "in.jsonl",
+        [
+            {"id": "a", "candidates": ["x y", "x y", "z"]},
+            {"id": "b", "candidates": ["two\nlines"]},
+            {"id": "c", "candidates": [["One.", "Two."]]},
+        ],
+    )
+    assert decode(source, tmp_path / "out", "--format", "text", "--max-errors", "1") == 3
+    assert (tmp_path / "out").read_text() == "x y\nOne. Two.\n"
+    (error,) = rows(tmp_path / "out.errors.jsonl")
+    assert "line break" in error["reason"]
+
+
+def test_stdout(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    source = write_lists(tmp_path / "in.jsonl", [*made_lists(3), {"id": "x", "candidates": 3}])
+    assert main(["decode", str(source), "-u", "chrf", "--quiet", "--max-errors", "1"]) == 3
+    out, err = capfdbinary.readouterr()
+    assert len(out.splitlines()) == 3
+    assert b"found a number" in err
+
+
+@pytest.mark.parametrize("utility", ["chrf", "ter", "chrf + 0.5*bleu"])
+def test_saved_utilities_decide_again(tmp_path: Path, utility: str) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(40))
+    saved = str(tmp_path / "u.jsonl")
+    assert (
+        decode(source, tmp_path / "a", "--save-utilities", saved, "--set", f"utility={utility}")
+        == 0
+    )
+    again = [
+        "decode",
+        str(source),
+        "--utilities",
+        saved,
+        "--quiet",
+        "--weights",
+        "logprob",
+        "-o",
+        str(tmp_path / "b"),
+    ]
+    assert main(again) == 0
+    direct = [
+        "decode",
+        str(source),
+        "-u",
+        utility,
+        "--quiet",
+        "--weights",
+        "logprob",
+        "-o",
+        str(tmp_path / "c"),
+    ]
+    assert main(direct) == 0
+    assert run_file(tmp_path / "b")["settings"]["utility"] == utility
+    for found, expected in zip(rows(tmp_path / "b"), rows(tmp_path / "c"), strict=True):
+        assert found["index"] == expected["index"]
+        assert found["utility"] == pytest.approx(expected["utility"], rel=1e-13)
+    if "+" not in utility:  # the mean of a sum and the sum of means differ in the last bit
+        assert (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
+
+
+def test_a_run_from_saved_utilities_goes_on(tmp_path: Path) -> None:
+    lists = list(made_lists(30))
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    saved = str(tmp_path / "u.jsonl")
+    assert decode(source, tmp_path / "a", "--save-utilities", saved) == 0
+    again = ["decode", str(source), "--utilities", saved, "--quiet", "-o", str(tmp_path / "b")]
+    for stop in (11, 12, 30):
+        write_lists(source, lists[:stop])
+        assert main(again) == 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_saved_utilities_of_other_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = str(tmp_path / "u.jsonl")
+    source = write_lists(tmp_path / "in.jsonl", made_lists(4))
+    assert decode(source, tmp_path / "a", "--save-utilities", saved) == 0
+    other = write_lists(
+        tmp_path / "other.jsonl",
+        [{"id": "d0:0", "candidates": ["a", "b", "c", "d", "e", "f", "g"] * 2}],
+    )
+    assert (
+        main(["decode", str(other), "--utilities", saved, "--quiet", "-o", str(tmp_path / "b")])
+        == 3
+    )
+    assert "the saved matrix is" in capsys.readouterr().err
+    assert (
+        main(
+            ["decode", str(other), "--utilities", str(source), "--quiet", "-o", str(tmp_path / "d")]
+        )
+        == 2
+    )
+    assert "not a file of utilities" in capsys.readouterr().err
+
+
+CONTEXTUAL = "tests.support.contextual:Echo"
+
+
+def crashes(arguments: list[str], point: int) -> bool:
+    """Runs a command in a child that dies at its `point`-th step on disk, before or after it; whether it died."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    checkpoint.EVERY_SECONDS = -1.0
+    left = [point]
+
+    def dying(call: Any) -> Any:
+        def step(*values: Any) -> Any:
+            for moment in (0, 1):
+                left[0] -= 1
+                if left[0] == 0:
+                    os._exit(9)
+                if moment == 0:
+                    found = call(*values)
+            return found
+
+        return step
+
+    try:
+        for name in ("fsync", "replace", "truncate"):
+            setattr(os, name, dying(getattr(os, name)))
+        Checkpoint._append = dying(Checkpoint._append)  # type: ignore[method-assign]
+        main(arguments)
+    finally:
+        os._exit(0)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("kind", ["rows", "text with context", "systems with utilities"])
+def test_dying_at_every_step_on_disk(tmp_path: Path, kind: str) -> None:
+    """A run that dies again and again, one step further each time, ends as one that nobody stopped."""
+    lists = list(made_lists(9))
+    lists[2]["candidates"] = ["two\nlines"] if kind == "text with context" else []
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    options = ["--quiet", "--max-errors", "9", "-u", "chrf"]
+    if kind == "text with context":
+        options = ["--quiet", "--max-errors", "9", "-u", CONTEXTUAL, "--format", "text"]
+    if kind == "systems with utilities":
+        systems = {name: [f"{name} says {i % 3}" for i in range(6)] for name in "abc"}
+        source = write_lists(source, [{"id": "s", "source": ["x"] * 6, "systems": systems}])
+        options += ["--from", "systems", "--nbest", "2"]
+
+    def command(name: str) -> list[str]:
+        more = ["--save-utilities", str(tmp_path / f"{name}.u")] if "utilities" in kind else []
+        return ["decode", str(source), *options, *more, "-o", str(tmp_path / name)]
+
+    def content(name: str) -> list[bytes]:
+        paths = [tmp_path / name, tmp_path / f"{name}.u", tmp_path / f"{name}.errors.jsonl"]
+        return [path.read_bytes() for path in paths if path.exists()]
+
+    assert main(command("whole")) in (0, 3)
+    deaths = 0
+    for point in (*range(1, 40), *range(40, 200, 7)):
+        deaths += crashes(command("out"), point)
+        if (
+            run_file(tmp_path / "out")["complete"]
+            if (tmp_path / "out.run.json").exists()
+            else False
+        ):
+            for path in tmp_path.glob("out*"):
+                path.unlink()
+    assert deaths > 30
+    assert main(command("out")) in (0, 3)
+    assert content("out") == content("whole")
+
+
+def not_ignoring_interrupts() -> None:
+    """Takes back what a shell sets for commands in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def interrupted(command: list[str], seconds: float, number: signal.Signals) -> int:
+    """Starts a command, sends it a signal after some time, returns its exit code."""
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=not_ignoring_interrupts,
+    )
+    time.sleep(seconds)
+    if number != signal.SIGKILL:  # in the middle: when rows stand there
+        out = Path(command[command.index("-o") + 1])
+        while process.poll() is None and not (out.exists() and out.stat().st_size):
+            time.sleep(0.01)
+    process.send_signal(number)
+    return process.wait(timeout=60)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupts_leave_a_resumable_run(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(2000, 24))
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    command = [*COMMAND, "decode", str(source), "-u", "chrf + bleu", "-o", str(out), "--quiet"]
+    assert interrupted(command, 0.0, number) == code
+    assert 0 < len(rows(out)) < 2000
+    assert not run_file(out)["complete"]
+    assert subprocess.run(command, check=False).returncode == 0
+    assert main(["decode", str(source), "-u", "chrf + bleu", "-o", str(whole), "--quiet"]) == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_killed_at_twenty_random_points(tmp_path: Path) -> None:
+    """SIGKILL anywhere, start again: the same bytes as a run that nobody killed, every record once."""
+    lists = list(made_lists(5000, 16, seed=3))
+    lists[3000]["candidates"] = []
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    whole, out, saved = tmp_path / "whole", tmp_path / "out", tmp_path / "u"
+    options = ["-u", "chrf", "--quiet", "--max-errors", "3"]
+    begin = time.monotonic()
+    command = [
+        *COMMAND,
+        "decode",
+        str(source),
+        *options,
+        "-o",
+        str(whole),
+        "--save-utilities",
+        str(tmp_path / "v"),
+    ]
+    assert subprocess.run(command, check=False).returncode == 3
+    seconds = time.monotonic() - begin
+    r = random.Random(7)
+    command = [
+        *COMMAND,
+        "decode",
+        str(source),
+        *options,
+        "-o",
+        str(out),
+        "--save-utilities",
+        str(saved),
+    ]
+    killed = 0
+    for attempt in range(200):
+        code = interrupted(command, r.uniform(0.3, 0.9 * seconds), signal.SIGKILL)
+        killed += code == -signal.SIGKILL
+        if killed == 20:
+            break
+        if code in (0, 3):  # finished before the kill: start over
+            for path in [*tmp_path.glob("out*"), saved]:
+                path.unlink(missing_ok=True)
+        assert attempt < 100
+    assert subprocess.run(command, check=False).returncode == 3
+    assert out.read_bytes() == whole.read_bytes()
+    assert saved.read_bytes() == (tmp_path / "v").read_bytes()
+    assert (tmp_path / "out.errors.jsonl").read_bytes() == (
+        tmp_path / "whole.errors.jsonl"
+    ).read_bytes()
+    assert [row["id"] for row in rows(out)] == [
+        row["id"] for i, row in enumerate(lists) if i != 3000
+    ]
+    assert run_file(out)["counts"] == run_file(whole)["counts"]
+
+
+def test_document_context_survives_a_restart(tmp_path: Path) -> None:
+    """A resumed sequential run reads the choices of the earlier one as context."""
+    lists = list(made_lists(60))
+    lists[17]["candidates"] = [{"text": "x", "logprob": "broken"}]
+    lists[22]["candidates"] = ["poison"]
+    lists[30]["context_only"] = True
+    (tmp_path / "contextual.py").write_text(
+        (Path(__file__).parents[2] / "support" / "contextual.py").read_text()
+    )
+    utility = "contextual:Echo"
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def run(target: Path) -> int:
+        command = [
+            *COMMAND,
+            "decode",
+            "in.jsonl",
+            "-u",
+            utility,
+            "-o",
+            str(target),
+            "--quiet",
+            "--max-errors",
+            "2",
+        ]
+        return subprocess.run(command, cwd=tmp_path, env=env, check=False).returncode
+
+    assert run(whole) == 3
+    assert {flag for row in rows(whole) for flag in row.get("flags", [])} >= {
+        "context-of-failed",
+        "context-cut",
+    }
+    for stop in (1, 18, 22, 23, 31, 47):
+        for path in tmp_path.glob("out*"):
+            os.unlink(path)
+        write_lists(source, lists[:stop])
+        assert run(out) in (0, 3)
+        write_lists(source, lists)
+        assert run(out) == 3
+        assert out.read_bytes() == whole.read_bytes(), stop

@@ -1,0 +1,452 @@
+"""Which chooser chooses best: against figures by hand, a plain loop, and from the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discorank import Document, InputError, MBRDecoder, Reranker, load_metric
+from discorank.cli.main import main
+from discorank.integrations.files.line_source import LineSource
+from discorank.integrations.formats.earlier_choices import read_chosen
+from discorank.rerank.selection.averages import mean_choices
+from discorank.rerank.selection.choosers import BASELINES, ChooserComparison, compare_choosers
+from discorank.rerank.selection.document_outputs import DocumentOutputs
+from discorank.rerank.selection.system_choices import Chosen, bases, bases_of, choices, decider_of
+
+from ...support.contextual import Echo
+
+Scores = dict[str, Any]
+
+
+def document(
+    name: str, texts: dict[str, tuple[str, ...]], scores: Scores, whole: bool = False
+) -> DocumentOutputs:
+    references = {"refA": tuple("the cat sat" for _ in next(iter(texts.values())))}
+    return DocumentOutputs(name, whole, None, texts, references, {"mqm": scores})
+
+
+def two() -> list[DocumentOutputs]:
+    """Five segments in two documents; the last one is not rated for C, and A and B share a text in the first."""
+    first = document(
+        "d1",
+        {"A": ("the same", "a1", "a2"), "B": ("the same", "b1", "b2"), "C": ("c0", "c1", "c2")},
+        {"A": (2.0, 1.0, 5.0), "B": (4.0, 0.0, 1.0), "C": (0.0, 6.0, 1.0)},
+    )
+    second = document(
+        "d2",
+        {"A": ("x", "a4"), "B": ("y", "b4"), "C": ("z", "c4")},
+        {"A": (3.0, 0.0), "B": (1.0, 9.0), "C": (2.0, None)},
+    )
+    return [first, second]
+
+
+def fixed(name: str, *texts: Any) -> Chosen:
+    return Chosen(name, texts)
+
+
+HUMAN = [("mqm", True)]
+
+
+def compared(
+    chosen: list[Chosen], documents: Any = None, choice: Any = "auto", **more: Any
+) -> ChooserComparison:
+    lists = choices(documents or two(), more.get("human", HUMAN), choice)
+    return compare_choosers({}, lists, HUMAN, decided=chosen, draws=200, **more)
+
+
+def test_means_gains_and_regret_by_hand() -> None:
+    one = fixed("one", "the same", "b1", "c2", "z", "a4")  # 3, 0, 1, 2; the last does not count
+    other = fixed("other", "c0", "c1", "b2", "x", "b4")  # 0, 6, 1, 3
+    (found,) = compared([one, other]).judged
+    assert (found.counted, found.total, found.best) == (4, 5, "B")
+    a, b = [3, 1, 5, 3], [3, 0, 1, 1]
+    c = [0, 6, 1, 2]
+    means = [
+        np.mean([3, 0, 1, 2]),
+        np.mean([0, 6, 1, 3]),
+        np.mean(b),
+        np.mean([a, b, c]),
+        np.mean([0, 0, 1, 1]),
+    ]
+    assert found.verdicts.scores == pytest.approx(means)
+    assert [gain.gain for gain in found.gains("best single system")] == pytest.approx(
+        [means[2] - m for m in means[:2]]
+    )
+    assert [gain.gain for gain in found.gains("random system")] == pytest.approx(
+        [means[3] - m for m in means[:2]]
+    )
+    assert [regret.gain for regret in found.regrets()] == pytest.approx(
+        [m - means[4] for m in means[:2]]
+    )
+    assert found.reached.tolist() == [2 / 4, 2 / 4]  # b1, c2; c0, b2
+    assert found.unscored.tolist() == [0, 0]
+    assert all(
+        gain.low <= gain.gain <= gain.high for name in BASELINES for gain in found.gains(name)
+    )
+    assert found.verdicts.units == 2
+
+
+def test_higher_scores_may_be_better() -> None:
+    lists = choices(two(), [("mqm", False)])
+    chosen = [fixed("one", "c0", "c1", "a2", "x", "a4")]
+    (found,) = compare_choosers({}, lists, [("mqm", False)], decided=chosen, draws=50).judged
+    assert found.best == "A"  # 3 + 1 + 5 + 3
+    assert found.gains("best single system")[0].gain == pytest.approx((0 + 6 + 5 + 3 - 12) / 4)
+    assert found.regrets()[0].gain == pytest.approx(3 / 4)
+
+
+def test_whole_documents_are_chosen_with_their_segments() -> None:
+    chosen = [fixed("one", Document(("c0", "c1", "c2")), Document(("y", "b4")))]
+    (found,) = compared(chosen, choice="document").judged
+    assert (found.counted, found.total) == (2, 2)
+    assert found.verdicts.scores == pytest.approx(
+        [(0 + 6 + 1 + 1) / 4, (4 + 0 + 1 + 1) / 4, 26 / 12, (5 + 1) / 4]
+    )
+    assert found.reached.tolist() == [0.5]
+    lists, metric = choices(two(), HUMAN, "document"), load_metric("chrf")
+    (scored,) = compare_choosers({}, lists, HUMAN, [metric], decided=chosen, draws=20).scored
+    assert scored.system_scores() == pytest.approx(
+        metric.corpus(["c0", "c1", "c2", "y", "b4"], ["the cat sat"] * 5)
+    )
+
+
+def test_scores_of_whole_documents_choose_documents() -> None:
+    documents = [
+        document(f"d{i}", {"A": ("a", "b"), "B": ("c", "d")}, {"A": i, "B": 1}) for i in range(4)
+    ]
+    lists = choices(documents, HUMAN)
+    assert lists.whole
+    assert isinstance(lists.lists[0].candidates[0].text, Document)
+    (found,) = compared(
+        [fixed("one", *(one.candidates[1].text for one in lists.lists))], documents
+    ).judged
+    assert found.verdicts.scores.tolist() == [1, 1, (1.5 + 1) / 2, (0 + 1 + 1 + 1) / 4]
+    with pytest.raises(InputError, match=r"human\.mqm: has scores of whole documents only"):
+        choices(documents, HUMAN, "segment")
+
+
+def test_a_text_of_no_system_counts_for_nobody() -> None:
+    one, other = (
+        fixed("one", "the same", "b1", "new", "z", "a4"),
+        fixed("other", "c0", "c1", "b2", "x", "b4"),
+    )
+    (found,) = compared([one, other]).judged
+    assert (found.counted, found.unscored.tolist()) == (3, [1, 0])
+    assert found.verdicts.scores[:2] == pytest.approx([5 / 3, 9 / 3])
+    with pytest.raises(
+        InputError, match="of 4 judged segments, 'none' chose a text that no system has in 4"
+    ):
+        compared([fixed("none", "1", "2", "3", "4", "5")])
+
+
+def test_nothing_to_judge_is_told() -> None:
+    gaps = [document("d", {"A": ("a", "b"), "B": ("c", "d")}, {"A": (1.0, None), "B": (None, 1.0)})]
+    with pytest.raises(
+        InputError,
+        match=r"human\.mqm: no segments where all of the 2 candidate systems have a score",
+    ):
+        compared([fixed("one", "a", "b")], gaps)
+    alone = [document("d", {"A": ("a",), "B": ("c",)}, {"A": (1.0,)})]
+    with pytest.raises(InputError, match="people judged 1 systems in every dimension"):
+        compared([fixed("one", "a")], alone)
+    with pytest.raises(InputError, match="no human scores to judge the choosers by"):
+        choices(two(), [])
+    with pytest.raises(InputError, match="no choosers"):
+        compared([])
+    with pytest.raises(InputError, match="there are two of the name 'oracle'"):
+        compared([fixed("oracle", "the same", "b1", "c2", "z", "a4")])
+    with pytest.raises(InputError, match="'one' chose 1 texts, there are 5 lists"):
+        compared([fixed("one", "the same")])
+
+
+rated = st.one_of(st.none(), st.integers(0, 3))
+TEXTS = st.sampled_from(["p", "q", "r"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_scores_are_those_of_a_plain_loop(data: st.DataObject) -> None:
+    documents = []
+    for d in range(data.draw(st.integers(1, 3))):
+        n = data.draw(st.integers(1, 3))
+        texts = {s: tuple(data.draw(st.lists(TEXTS, min_size=n, max_size=n))) for s in "AB"}
+        scores = {s: (1, *data.draw(st.lists(rated, min_size=n - 1, max_size=n - 1))) for s in "AB"}
+        documents.append(document(f"d{d}", texts, scores))
+    lists = choices(documents, HUMAN)
+    picks = [
+        data.draw(st.sampled_from([c.text for c in record.candidates])) for record in lists.lists
+    ]
+    (found,) = compare_choosers({}, lists, HUMAN, decided=[fixed("one", *picks)], draws=20).judged
+
+    of_choice, of_systems, best = [], [], []
+    at = 0
+    for one in documents:
+        for i in range(one.segments):
+            given_scores: list[Any] = [one.human["mqm"][s][i] for s in "AB"]  # type: ignore[index]
+            pick, at = picks[at], at + 1
+            if None in given_scores:
+                continue
+            same = [
+                score
+                for s, score in zip("AB", given_scores, strict=True)
+                if one.systems[s][i] == pick
+            ]
+            of_choice.append(np.mean(same))
+            alike = one.systems["A"][i] == one.systems["B"][i]
+            of_systems.append([np.mean(given_scores)] * 2 if alike else given_scores)
+            best.append(min(of_systems[-1]))
+    means = [
+        np.mean(of_choice),
+        np.mean(of_systems, axis=0).min(),
+        np.mean(of_systems),
+        np.mean(best),
+    ]
+    assert found.verdicts.scores == pytest.approx(means)
+    assert found.reached == pytest.approx([np.mean(np.isclose(of_choice, best))])
+    assert found.counted == len(best)
+
+
+def test_deciders_choose_and_metrics_know_what_was_optimised() -> None:
+    documents = two()
+    deciders = {name: decider_of(load_metric(name)) for name in ("chrf", "chrf + bleu", "lc")}
+    assert isinstance(deciders["chrf + bleu"], MBRDecoder)
+    assert isinstance(deciders["lc"], Reranker)
+    metrics = [load_metric("chrf++"), load_metric("ter")]
+    found = compare_choosers(deciders, choices(documents, HUMAN), HUMAN, metrics, draws=50)
+    assert found.optimised == ((True, True, False), (False, False, False))
+    picks = [r.text for r in MBRDecoder(utility="chrf").decode(found.choices.lists)]
+    references = ["the cat sat"] * 5
+    assert found.scored[0].system_scores()[0] == pytest.approx(
+        metrics[0].corpus([str(p) for p in picks], references)
+    )
+    assert bases_of("doc-bertscore") == bases(load_metric("bertscore"))
+    assert bases_of('comet(model="@sha256:0123456789abcdef") + chrf') > bases(load_metric("chrf"))
+    assert bases_of("gone:Metric + ter") == {"gone:Metric", *bases(load_metric("ter"))}
+
+
+def test_a_combination_chooses_by_its_parts(tmp_path: Path) -> None:
+    features = [
+        {"metric": name, "weight": 1.0, "min": 0.0, "max": 1.0} for name in ("chrf++", "ter")
+    ]
+    model = tmp_path / "m.json"
+    model.write_text(json.dumps({"format": 1, "features": features}))
+    metric = load_metric(f"combination(model={json.dumps(str(model))})")
+    assert bases(metric) == bases_of(metric.signature()) == bases(load_metric("chrf + ter"))
+    model.unlink()
+    assert bases_of(metric.signature()) == {"combination"}
+
+
+def test_a_chooser_with_context_reads_what_it_chose_before() -> None:
+    lists = choices(two(), HUMAN)
+    found = compare_choosers({"echo": decider_of(Echo(context=1))}, lists, HUMAN, draws=20)
+    picks = [r.text for r in MBRDecoder(utility=Echo(context=1)).decode(lists.lists)]
+    (alone,) = compare_choosers({}, lists, HUMAN, decided=[fixed("echo", *picks)], draws=20).judged
+    assert found.judged[0].verdicts.scores == pytest.approx(alone.verdicts.scores)
+
+
+def test_a_better_chooser_is_found_and_an_equal_one_is_not() -> None:
+    random = np.random.default_rng(0)
+    documents, best = [], []
+    for d in range(40):
+        scores = random.integers(0, 9, size=(3, 4)).astype(float)
+        best += scores.argmin(axis=0).tolist()
+        texts = {s: tuple(f"{s} {d} {i}" for i in range(4)) for s in "ABC"}
+        documents.append(
+            document(f"d{d}", texts, dict(zip("ABC", map(tuple, scores.tolist()), strict=True)))
+        )
+    lists = choices(documents, HUMAN).lists
+    chosen = []
+    for name in ("one", "other"):
+        places = random.integers(3, size=len(lists))
+        chosen.append(
+            fixed(name, *(r.candidates[p].text for r, p in zip(lists, places, strict=True)))
+        )
+    chosen.append(fixed("good", *(r.candidates[p].text for r, p in zip(lists, best, strict=True))))
+    (found,) = compared(chosen, documents, correction="holm").judged
+    assert found.between.clusters.tolist() == [2, 2, 1]
+    assert [pair.p_corrected for pair in found.between.pairs][1:] == pytest.approx([3 / 201] * 2)
+    assert found.reached[2] == 1
+    assert found.regrets()[2].gain == 0
+    assert found.gains("random system")[2].p_corrected == pytest.approx(1 / 201)
+    assert found.gains("random system", "holm")[2].p_corrected == pytest.approx(3 / 201)
+
+
+# files and the command line
+
+
+def write(path: Path, rows: list[Any]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def rows_of(documents: list[DocumentOutputs]) -> list[Any]:
+    return [
+        {"id": d.id, "references": d.references, "systems": d.systems, "mqm": d.human["mqm"]}
+        for d in documents
+    ]
+
+
+@pytest.fixture
+def systems(tmp_path: Path) -> str:
+    return write(tmp_path / "systems.jsonl", rows_of(two()))
+
+
+CHOSEN = [{"id": "d1:0", "text": "c0"}, {"id": "d1:1", "system": "C"}, {"id": "d2:1", "text": "b4"}]
+REST = [{"id": "d2:0", "text": "x"}, {"id": "d1:2", "text": "b2"}]
+
+
+def test_choices_are_read_by_id_text_or_system(tmp_path: Path) -> None:
+    path = write(tmp_path / "chosen.jsonl", [*CHOSEN, *REST])
+    found = read_chosen(LineSource(path), choices(two(), HUMAN), "mine")
+    assert found == fixed("mine", "c0", "c1", "b2", "x", "b4")
+    documents = write(
+        tmp_path / "d.jsonl",
+        [{"id": "d1", "text": ["c0", "c1", "c2"]}, {"id": "d2", "system": "A"}],
+    )
+    whole = read_chosen(LineSource(documents), choices(two(), HUMAN, "document"), "mine")
+    assert whole.texts == (Document(("c0", "c1", "c2")), Document(("x", "a4")))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (CHOSEN, r"chosen.jsonl: nothing chosen for 'd1:2', nor for 1 other segments"),
+        ([*CHOSEN, *REST, CHOSEN[0]], r"chosen.jsonl:6: id: 'd1:0' was there before"),
+        (
+            [{"id": "d9:0", "text": "c"}],
+            r"chosen.jsonl:1: id: 'd9:0' is none of the 5 segments, such as 'd1:0'",
+        ),
+        ([{"text": "c"}], r"chosen.jsonl:1: id: found no id"),
+        ([{"id": "d1:0", "text": ["c"]}], r"chosen.jsonl:1: text: found list, expected a string"),
+        ([{"id": "d1:0", "system": "Q"}], r"chosen.jsonl:1: system: unknown candidate system 'Q'"),
+        ([{"id": "d1:0"}], r"chosen.jsonl:1: text: found NoneType"),
+    ],
+)
+def test_files_of_other_choices_are_refused(rows: list[Any], message: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "chosen.jsonl", rows)
+    with pytest.raises(InputError, match=message):
+        read_chosen(LineSource(path), choices(two(), HUMAN), "mine")
+
+
+def test_documents_need_all_their_sentences(tmp_path: Path) -> None:
+    path = write(tmp_path / "chosen.jsonl", [{"id": "d1", "text": ["c0", "c1"]}])
+    with pytest.raises(InputError, match="text: found 2 sentences, expected a list of 3 sentences"):
+        read_chosen(LineSource(path), choices(two(), HUMAN, "document"), "mine")
+
+
+def test_the_command_compares_choosers_and_runs(
+    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "by-ter.jsonl")
+    assert (
+        main(
+            ["decode", systems, "--from", "systems", "-u", "ter", "--human", "mqm:lower", "-o", out]
+        )
+        == 0
+    )
+    capsys.readouterr()
+    command = [
+        "compare",
+        systems,
+        "--human",
+        "mqm:lower",
+        "--choosers",
+        "chrf++",
+        "lc",
+        "--decoded",
+        out,
+    ]
+    assert main([*command, "-m", "chrf", "ter", "--draws", "100", "--format", "json"]) == 0
+    printed = capsys.readouterr()
+    assert "4 of 5 segments count under mqm" in printed.err
+    assert "warning: chrf(word_order=2) chose by chrf, which therefore says little" in printed.err
+    assert "warning: by-ter chose by ter" in printed.err
+    found = json.loads(printed.out)["choosers"]
+    rows = found["by_dimension"]["mqm"]
+    assert list(rows["choosers"]) == ["chrf(word_order=2)", "lc", "by-ter"]
+    assert list(rows["baselines"]) == list(BASELINES)
+    one = rows["choosers"]["by-ter"]
+    assert one["regret"] == pytest.approx(one["score"] - rows["baselines"]["oracle"]["score"])
+    assert one["gain_over_best"] == pytest.approx(
+        rows["baselines"]["best single system"]["score"] - one["score"]
+    )
+    assert (found["pairs"][0]["a"], found["pairs"][0]["b"]) == ("chrf(word_order=2)", "lc")
+    assert found["metrics"]["by-ter"]["ter"]["optimised"] is True
+    assert found["metrics"]["by-ter"]["chrf"]["optimised"] is False
+
+
+@pytest.mark.parametrize("format", ["table", "markdown", "latex", "csv"])
+def test_choosers_alone_in_every_format(
+    format: str, systems: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [
+        "compare",
+        systems,
+        "--human",
+        "mqm:lower",
+        "--choosers",
+        "chrf",
+        "lc",
+        "--draws",
+        "50",
+        "--quiet",
+    ]
+    assert main([*command, "--format", format]) == 0
+    shown = capsys.readouterr().out
+    if format == "csv":
+        facts = list(csv.DictReader(io.StringIO(shown)))
+        assert {f["table"] for f in facts} == {"choosers", "chooser pairs"}
+        assert {f["a"] for f in facts if f["table"] == "choosers"} == {"chrf", "lc", *BASELINES}
+    else:
+        assert "best single system (B)" in shown
+        assert "4 of 5 segments, 3 systems" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--choosers", "chrf"], "no human scores to judge the choosers by"),
+        (["--choosers", "chrf", "chrf", "--human", "mqm"], "--choosers: chrf is given twice"),
+        (["--choosers", "chrf", "--human", "mqm", "--choice", "sentence"], "choice"),
+        (["--decoded", "none.jsonl", "--human", "mqm"], "none.jsonl"),
+        ([], "--metric: is missing"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    options: list[str], message: str, systems: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", systems, *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_broken_run_file_is_named(
+    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.jsonl"
+    write(out, [*CHOSEN, *REST])
+    for content, message in (
+        ("{", "out.jsonl.run.json: no JSON"),
+        ('{"signature": "chrf("}', "out.jsonl.run.json: "),
+    ):
+        Path(f"{out}.run.json").write_text(content)
+        assert main(["compare", systems, "--decoded", str(out), "--human", "mqm:lower"]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_means_over_sets_count_each_set_once() -> None:
+    one = compared([fixed("one", "the same", "b1", "c2", "z", "a4")])
+    other = compared([fixed("one", "c0", "c1", "b2", "x", "b4")])
+    (found,) = mean_choices([one, other])
+    regrets = [comparison.judged[0].regrets()[0].gain for comparison in (one, other)]
+    assert found.sets == 2
+    assert found.regret == pytest.approx(np.mean(regrets))
+    assert found.oracle_reached == pytest.approx(0.5)

@@ -1,0 +1,343 @@
+"""Reranking by weighted features: normalisations by hand, metrics among the features, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as bounded
+from hypothesis import strategies as st
+
+from discorank import InputError, Metric, Ranking, Reranker, Scorer
+from discorank.metrics.base import Info, Reading
+from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
+from discorank.metrics.spec.checked_settings import settings
+from discorank.metrics.text.texts import Item
+from discorank.rerank.reranker import normalized
+
+BOUNDED = bounded(max_examples=60, deadline=None, database=None, print_blob=True)
+
+
+class TextScorer(Scorer):
+    """Keeps items; subclasses give the value of one."""
+
+    def __init__(self, metric: Metric) -> None:
+        self.info = metric.info
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        rows = np.empty(len(items), object)
+        rows[:] = [(str(item.text), "".join(item.context)) for item in items]
+        return Reps({"item": rows}), np.array([len(text) for text, _ in rows], np.int64)
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        return [
+            np.array([[self.value(reps, h, block.source)] for h in block.hypotheses], float)
+            for block in blocks
+        ]
+
+    def value(self, reps: Reps, h: int, source: int) -> float:
+        count: int = reps["item"][h][0].count("a")
+        return count
+
+
+class FarScorer(TextScorer):
+    def value(self, reps: Reps, h: int, source: int) -> float:
+        return abs(len(reps["item"][h][0]) - len(reps["item"][source][0]))
+
+
+class NewScorer(TextScorer):
+    def value(self, reps: Reps, h: int, source: int) -> float:
+        text, context = reps["item"][h]
+        return len(set(text) - set(context))
+
+
+@settings
+class CountA(Metric):
+    """Reference-free: how many a's."""
+
+    name: ClassVar[str] = f"{__name__}:CountA"
+    info: ClassVar[Info] = Info(summary="toy", paper="none", needs_references=False)
+
+    def load(self) -> TextScorer:
+        return TextScorer(self)
+
+
+@settings
+class Far(Metric):
+    """Reference-free distance: how much longer or shorter than the source."""
+
+    name: ClassVar[str] = f"{__name__}:Far"
+    info: ClassVar[Info] = Info(
+        summary="toy",
+        paper="none",
+        needs_references=False,
+        needs_source=True,
+        higher_is_better=False,
+    )
+
+    def load(self) -> FarScorer:
+        return FarScorer(self)
+
+
+@settings
+class New(Metric):
+    """Reference-free, with context: letters that the context does not have."""
+
+    context: int = 1
+    name: ClassVar[str] = f"{__name__}:New"
+    info: ClassVar[Info] = Info(summary="toy", paper="none", needs_references=False)
+
+    @property
+    def reads(self) -> Reading:
+        return Reading(self.context, "hypothesis")
+
+    def load(self) -> NewScorer:
+        return NewScorer(self)
+
+
+def rerank(
+    features: Any, candidates: Sequence[Any], source: str | None = None, **settings: Any
+) -> Ranking:
+    data = {
+        "id": "x",
+        "candidates": list(candidates),
+        **({} if source is None else {"source": source}),
+    }
+    return next(Reranker(features, **{"nbest": None, **settings}).decode([data]))
+
+
+def utilities(ranking: Ranking) -> dict[int, float | None]:
+    return {place.index: place.utility for place in ranking.ranking}
+
+
+VALUES = [1.0, 3.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("how", "values", "expected"),
+    [
+        ("none", VALUES, VALUES),
+        ("zscore", VALUES, [-sqrt(2), sqrt(2), 0, 0]),
+        ("minmax", VALUES, [0, 1, 0.5, 0.5]),
+        ("rank", VALUES, [0, 0.75, 0.25, 0.25]),
+        ("zscore", [5.0, 5.0], [0, 0]),
+        ("minmax", [5.0, 5.0], [0, 0]),
+        ("rank", [5.0, 5.0], [0, 0]),
+        ("none", [5.0], [5.0]),
+        ("zscore", [5.0], [0]),
+        ("minmax", [1.0, 3.0, -inf], [0, 1, -inf]),
+        ("zscore", [1.0, 3.0, -inf], [-1, 1, -inf]),
+        ("rank", [1.0, 3.0, -inf], [1 / 3, 2 / 3, 0]),
+        ("minmax", [-inf, -inf], [-inf, -inf]),
+        ("minmax", [-inf, 2.0], [-inf, 0]),
+    ],
+)
+def test_normalisation_by_hand(how: str, values: list[float], expected: list[float]) -> None:
+    assert normalized(np.array(values), how).tolist() == pytest.approx(expected)
+
+
+@given(
+    values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8),
+    how=st.sampled_from(["zscore", "minmax", "rank"]),
+)
+@BOUNDED
+def test_normalisation_keeps_the_order(values: list[float], how: str) -> None:
+    values = [round(value, 3) for value in values]
+    found = normalized(np.array(values), how)
+    assert np.isfinite(found).all()
+    order = np.argsort(values, kind="stable")
+    assert (np.diff(found[order]) >= 0).all()
+
+
+def test_numbers_that_hardly_vary() -> None:
+    assert np.isfinite(normalized(np.array([0.0, 1e-200]), "zscore")).all()
+
+
+CANDIDATES = [
+    {"text": "aa", "logprob": -2.0, "score": 0.5},
+    {"text": "bbbb", "logprob": -1.0, "score": 0.25},
+    {"text": "a", "logprob": -4.0, "score": 1},
+]
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ({"logprob": 1.0}, [-2, -1, -4]),
+        ({"logprob": -0.5}, [1, 0.5, 2]),
+        ({"logprob/length": 1}, [-1, -0.25, -4]),
+        ({"length": 1.0}, [2, 4, 1]),
+        ({"field:score": 2.0}, [1, 0.5, 2]),
+        ({"logprob": 1.0, "field:score": 4.0, "length": 0.5}, [1, 2, 0.5]),
+        ({CountA(): 1.0}, [2, 0, 1]),
+        ({f"{__name__}:CountA": 1.0, "logprob": 1}, [0, -1, -3]),
+        ({f"2*{__name__}:CountA": 0.5}, [2, 0, 1]),
+    ],
+)
+def test_weighted_sums(features: Any, expected: list[float]) -> None:
+    found = rerank(features, CANDIDATES)
+    assert utilities(found) == pytest.approx(dict(enumerate(expected)))
+    assert found.index == int(np.argmax(expected))
+    assert found.text == CANDIDATES[found.index]["text"]
+
+
+def test_a_feature_is_normalised_before_it_is_weighted() -> None:
+    found = rerank({"logprob": 2.0, "length": 1.0}, CANDIDATES, normalize="minmax")
+    assert utilities(found) == pytest.approx({0: 2 * 2 / 3 + 1 / 3, 1: 3, 2: 0})
+    found = rerank({"logprob": 1.0, CountA(): -1.0}, CANDIDATES, normalize="rank")
+    assert utilities(found) == pytest.approx({0: 1 / 3 - 2 / 3, 1: 2 / 3, 2: -1 / 3})
+
+
+def test_a_distance_counts_negatively() -> None:
+    found = rerank({Far(): 1.0}, ["a", "bbb", "cc"], source="xy")
+    assert utilities(found) == {0: -1, 1: -1, 2: 0}
+    assert found.text == "cc"
+
+
+def test_a_mix_is_a_feature() -> None:
+    found = rerank(
+        {f"{__name__}:CountA + 0.5*{__name__}:Far": 2.0, "length": 1.0}, ["aa", "b"], source="xyz"
+    )
+    assert utilities(found) == pytest.approx({0: 2 * (2 - 0.5) + 2, 1: 2 * (0 - 0.5 * 2) + 1})
+
+
+def test_copies_of_a_text() -> None:
+    copies = [
+        {"text": "a", "logprob": -3},
+        {"text": "b", "logprob": -2},
+        {"text": "a", "logprob": -1},
+    ]
+    found = rerank({"logprob": 1.0}, copies)
+    assert [(place.index, place.count, place.utility) for place in found.ranking] == [
+        (2, 2, -1),
+        (1, 1, -2),
+    ]
+    assert [place.index for place in rerank({CountA(): 1.0}, ["b", "a", "a"]).ranking] == [1, 0]
+
+
+def test_sequential_context() -> None:
+    lists = [
+        {"id": "1", "document": "d", "candidates": ["a", "abc"]},
+        {"id": "2", "document": "d", "candidates": ["abcd", "de"]},
+        {"id": "3", "document": "e", "candidates": ["d", "a"]},
+    ]
+    sequential, one_best = (
+        [ranking.text for ranking in Reranker({New(): 1.0}, strategy=strategy).decode(lists)]
+        for strategy in ("auto", "one-best")
+    )
+    assert sequential == ["abc", "de", "d"]  # after "abc" d and e are new
+    assert one_best == ["abc", "abcd", "d"]  # after "a" b, c and d are new
+    with pytest.raises(InputError, match=r"list '1': document: no document, but .* reads context"):
+        next(Reranker({New(): 1.0}).decode([{"id": "1", "candidates": ["a"]}]))
+    with pytest.raises(InputError, match=r'strategy: .*reads context.*"sequential" or "one-best"'):
+        Reranker({New(): 1.0}, strategy="independent")
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ({"lenght": 1.0}, "unknown feature 'lenght'. Did you mean 'length'"),
+        ({"logprb": 1.0}, "unknown feature 'logprb'. Did you mean 'logprob'"),
+        (
+            {"chrf": 1.0},
+            "chrf compares with references, which reranking does not have.*discorank decode -u chrf",
+        ),
+        ({f"{__name__}:CountA + bleu": 1.0}, "bleu compares with references"),
+        ({}, r'features: found {}. Write {"logprob": 1.0'),
+        (["logprob"], r"features: found \['logprob'\]"),
+        ("logprob", r"features: found 'logprob'"),
+        ({"logprob": "1"}, "feature 'logprob': weight '1'. Give a finite number"),
+        ({"logprob": True}, "feature 'logprob': weight True"),
+        ({"logprob": float("nan")}, "weight nan"),
+        ({"logprob": inf}, "weight inf"),
+        ({f"{__name__}:CountA(x=1)": 1.0}, "features: .*unknown setting 'x'"),
+    ],
+)
+def test_refused_features(features: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Reranker(features)
+
+
+@pytest.mark.parametrize("name", ["logprob/lenght", "log-prob"])
+def test_the_nearest_feature_of_a_name_with_marks(name: str) -> None:
+    with pytest.raises(InputError, match=f"unknown feature '{name}'. Did you mean "):
+        Reranker({name: 1.0})
+
+
+@pytest.mark.parametrize(
+    ("features", "candidates", "message"),
+    [
+        (
+            {"logprob": 1.0},
+            ["a", "b"],
+            r"list 'x': candidates\[0\]: no logprob. Leave the feature 'logprob' out",
+        ),
+        (
+            {"logprob/length": 1.0},
+            [{"text": "a", "logprob": -1}, "b"],
+            r"candidates\[1\]: no logprob",
+        ),
+        (
+            {"field:score": 1.0},
+            [{"text": "a"}],
+            r"list 'x': candidates\[0\].score: found nothing, expected a finite",
+        ),
+        ({"field:score": 1.0}, [{"text": "a", "score": "1"}], r"candidates\[0\].score: found '1'"),
+        ({f"{__name__}:Far": 1.0}, ["a"], r"list 'x': source: .*needs the source"),
+    ],
+)
+def test_lists_that_lack_a_feature(features: Any, candidates: list[Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        rerank(features, candidates)
+
+
+def test_minus_infinity_stands_last() -> None:
+    candidates = [
+        {"text": "a", "logprob": -inf},
+        {"text": "b", "logprob": -9},
+        {"text": "c", "logprob": -inf},
+    ]
+    for how in ("none", "minmax", "zscore", "rank"):
+        assert [
+            place.index for place in rerank({"logprob": 1.0}, candidates, normalize=how).ranking
+        ] == [1, 0, 2]
+
+
+def test_a_feature_of_weight_0_does_not_count() -> None:
+    candidates = [{"text": "aa", "logprob": -inf}, {"text": "b", "logprob": -9}]
+    assert rerank({"logprob": 0.0, "length": 1.0}, candidates).text == "aa"
+
+
+def test_empty_texts() -> None:
+    found = rerank(
+        {"logprob/length": 1.0, "length": 1.0},
+        [{"text": "", "logprob": -3.0}, {"text": "ab", "logprob": -2.0}],
+    )
+    assert utilities(found) == {0: -3.0, 1: 1.0}
+
+
+def test_a_reranker_is_a_value() -> None:
+    reranker = Reranker({CountA(): 1, "logprob": 0.2})
+    assert reranker == Reranker({f"{__name__}:CountA": 1.0, "logprob": 0.2})
+    assert hash(pickle.loads(pickle.dumps(reranker))) == hash(reranker)
+    assert reranker.metrics == (CountA(),)
+    assert reranker.identity == {
+        "decoder": "rerank",
+        "features": {f"{__name__}:CountA": 1.0, "logprob": 0.2},
+        "normalize": "none",
+        "nbest": 1,
+        "strategy": "independent",
+    }
+    assert Reranker({New(): 1.0}).identity["strategy"] == "sequential"
+    with pytest.raises(InputError, match=r"unknown setting 'normalise'. Did you mean 'normalize'"):
+        Reranker({"logprob": 1.0}, normalise="rank")  # type: ignore[call-arg]
+
+
+def test_a_reranker_can_be_replaced() -> None:
+    assert replace(Reranker({"logprob": 1.0}), nbest=3) == Reranker({"logprob": 1.0}, nbest=3)

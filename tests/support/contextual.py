@@ -1,0 +1,60 @@
+"""A toy metric with context: letters shared with the reference, in a context, so that choices depend on choices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from discorank.metrics.base import Info, Metric, Reading, Scorer
+from discorank.metrics.errors import InputError
+from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
+from discorank.metrics.spec.checked_settings import settings
+from discorank.metrics.text.texts import Item
+
+
+@settings
+class Echo(Metric):
+    """Cosine of letter counts of <context; text>, squared letters of the context weighing more."""
+
+    context: int = 2
+    name: ClassVar[str] = "contextual:Echo"
+    info: ClassVar[Info] = Info(summary="toy", paper="none", bounds=(0, 1), symmetric=True)
+
+    @property
+    def reads(self) -> Reading:
+        return Reading(self.context)
+
+    def load(self) -> EchoScorer:
+        return EchoScorer(self.info)
+
+
+class EchoScorer(Scorer):
+    """Represents a text by the letters of it and its context."""
+
+    def __init__(self, info: Info) -> None:
+        self.info = info
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        if any(item.text == "poison" for item in items):
+            raise InputError("found poison", where="text", fix="Leave it out")
+        rows = [
+            np.frombuffer(f"{''.join(i.context) * 3}{i.text} ".encode(), np.uint8) for i in items
+        ]
+        letters = Ragged.of_rows(rows)
+        return Reps({"letters": letters}), letters.lengths
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        def counts(rows: IntArray) -> FloatArray:
+            one = [np.bincount(reps["letters"][row[None]].values, minlength=256) for row in rows]
+            scaled: FloatArray = (
+                np.array(one, float) / np.array([np.linalg.norm(c) for c in one])[:, None]
+            )
+            return scaled
+
+        found = []
+        for block in blocks:
+            h, r = counts(block.hypotheses), counts(block.references)
+            found.append(np.array([[float((x * y).sum()) for y in r] for x in h]))
+        return found
