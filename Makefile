@@ -28,7 +28,7 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p discorank
-	$(BIN)/mypy tests benchmarks setup.py
+	$(BIN)/mypy tests benchmarks
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.speed.pairwise_chrf

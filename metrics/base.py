@@ -1,135 +1,25 @@
-"""The two classes every metric is made of: settings (`Metric`) and a loaded scorer (`Scorer`).
+"""The settings of a metric (`Metric`), from which a scorer is loaded: scores, corpus scores and utility matrices.
 
-A scorer speaks the paper's language (a distance stays a distance); `utility_sign` turns it into a utility in one place.
-It knows no files, lists, weights, caches or Ray.
+A scorer speaks the paper's language (a distance stays a distance); `utility_sign` turns it into a utility, here alone.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property
-from math import inf
-from typing import Any, ClassVar, Literal, NamedTuple, Self, final
-
-import numpy as np
+from typing import Any, ClassVar, Self, final
 
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt
 from .execution import evaluate
+from .execution.by_sentence import columns_of, lift
 from .execution.store import Store
-from .representations import Block, FloatArray, IntArray, Reps
+from .papers import VERNIKOS_2022, Paper
+from .representations import FloatArray
+from .scorer import Info, Reading, Scorer
 from .spec import signature
-from .text.by_sentence import columns_of, lift
-from .text.texts import NO_CONTEXT, Comparison, Context, Document, Item, Text, aligned, paired
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Info:
-    """What the engines and the documentation must know about a metric without loading it."""
-
-    summary: str  # one line for people
-    paper: str  # where it comes from
-    unit: Literal["segment", "document"] = "segment"
-    needs_source: bool = False
-    needs_references: bool = True
-    higher_is_better: bool = True
-    bounds: tuple[float, float] = (-inf, inf)  # of the paper's number
-    symmetric: bool = False  # with default settings u(h, r) = u(r, h)
-    several: Literal["max", "mean", "own"] = (
-        "max"  # several references: the best, the mean, or `compare_multi`
-    )
-    linear: bool = False  # the scorer implements `expected`
-    bucketed: bool = (
-        False  # `represent` runs a model: it wants batches of similar length under a budget
-    )
-    version: int = 1  # raised whenever a score changes
-
-
-class Reading(NamedTuple):
-    """How many preceding sentences an item carries, and whose target context a hypothesis is read in.
-
-    In whole documents that are compared pairwise it is the hypothesis's own, unless `everywhere`: then every hypothesis
-    is read in the context of every reference.
-    """
-
-    context: int = 0
-    context_from: str = "reference"
-    everywhere: bool = False
-
-
-class Scorer(ABC):
-    """A loaded metric in one process."""
-
-    info: Info
-    batch_tokens: int = 4096  # summed lengths of one `represent` batch, where `info.bucketed`
-    identity: str = ""  # all that representations depend on beside the item, where `info.bucketed`: key of a cache
-
-    @abstractmethod
-    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Reads items on the CPU (tokenise, count, label): columns, and the length of each item.
-
-        A column "cut" says what was left out of a text that is too long: nothing (0), context (1), text itself (2).
-        """
-
-    def represent(self, prepared: Reps) -> Reps:
-        """The expensive step; where `info.bucketed`, on batches in order of length.
-
-        Row i depends on row i alone, to the last bit on a CPU. A column "cut" is kept by the engine.
-        """
-        return prepared
-
-    @abstractmethod
-    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        """Values [H, R] of every block ([H, 1] when reference-free); blocks arrive by the hundred.
-
-        A value depends on its pair alone, to the last bit: not on the other pairs or blocks of the call.
-        """
-
-    def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        """Values [H] of every block: each hypothesis against all references of its block together."""
-        found = self.compare(reps, blocks)
-        if self.info.several == "mean":
-            return [u.mean(axis=1) for u in found]
-        return [u.max(axis=1) if self.info.higher_is_better else u.min(axis=1) for u in found]
-
-    def expected(
-        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
-    ) -> list[FloatArray]:
-        """Values [H] averaged under reference weights [R] that sum to one, without the matrix (if `info.linear`)."""
-        raise TypeError(f"{type(self).__name__} has no linear form")
-
-    def pair_cost(self, reps: Reps, block: Block) -> int:
-        """Summed lengths of the forward passes that `compare` needs for a block; 0 where pairs are plain algebra."""
-        return 0
-
-    def pair_cut(self, reps: Reps, block: Block) -> int:
-        """The most that is left out of any pair of a block that is too long together; as the column "cut"."""
-        return 0
-
-    def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
-        """Statistics [n, columns] of n one-hypothesis blocks, from which `aggregate` makes corpus scores."""
-        found = (
-            self.compare_multi(reps, blocks)
-            if self.info.needs_references
-            else self.compare(reps, blocks)
-        )
-        return np.concatenate([value.ravel() for value in found])[:, None]
-
-    def aggregate(self, statistics: FloatArray) -> float:
-        """The corpus score of some rows of `statistics`; by default the mean of segment scores."""
-        return float(statistics[:, 0].mean())
-
-    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray | None:
-        """Corpus scores [b] from b sums of rows of `statistics` [b, columns] and how many rows each sums up [b].
-
-        Equal to `aggregate` of those rows up to rounding; None where sums do not tell the score.
-        """
-        return sums[:, 0] / rows if type(self).aggregate is Scorer.aggregate else None
-
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
-        """Why a pair (positions in the block) got its value, as JSON data for `explain` and `report`."""
-        return {}
+from .text.texts import NO_CONTEXT, Comparison, Context, Document, Text, aligned, paired
 
 
 class Metric(ABC):
@@ -172,6 +62,12 @@ class Metric(ABC):
     def fit(self, texts: Sequence[Text]) -> Self:
         """The metric with corpus state (idf, weights, ranges) from `texts`; itself where there is none."""
         return self
+
+    @classmethod
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+        """The papers of the metric with these settings; context has one of its own."""
+        in_context = (VERNIKOS_2022,) if settings.get("context") else ()
+        return (*cls.info.papers, *in_context)
 
     def for_language(self, lang: str) -> Self:
         """The metric with the defaults of a language (BCP 47) where settings were left at theirs; itself by default."""

@@ -14,21 +14,23 @@ text to another.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .base import Info
+from .base import Metric
 from .errors import DiscorankError, InputError, excerpt
-from .mixture import Mix
+from .mixture import Mix, Utility
+from .papers import JOTY_2014, JOTY_2017, Paper
+from .scorer import Info
 from .spec.signature import call, parse
 
 FORMAT = 1
 _MARK = "@sha256:"
-_LEAST_WIDTH = 1e-300  # of a feature's range: 1 / width is finite
+_MIN_WIDTH = 1e-300  # of a feature's range: 1 / width is finite
 _FIX = "Make one with: discorank train combination"
 
 
@@ -44,12 +46,17 @@ class Combination(Mix):
     name: ClassVar[str] = "combination"
     info: ClassVar[Info] = Info(
         summary="metrics weighted by training on preferences (needs model=)",
-        paper="Joty et al. 2014, 2017",
+        papers=(JOTY_2014, JOTY_2017),
     )
 
     @classmethod
-    def make(cls, settings: Mapping[str, Any]) -> Combination:
-        """The combination of a model file.
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+        """The papers of the combination itself."""
+        return cls.info.papers
+
+    @classmethod
+    def make(cls, settings: Mapping[str, Any], load: Callable[[str], Utility]) -> Combination:
+        """The combination of a model file, its metrics loaded by signature.
 
         Raises:
             InputError: the file is missing, broken, or another than its digest says.
@@ -66,7 +73,7 @@ class Combination(Mix):
                 where=path,
                 fix="It is not the model that was used",
             )
-        return cls(parts_of(_features(data, path), path), f"{path}{_MARK}{digest}")
+        return cls(parts_of(_features(data, path), path, load), f"{path}{_MARK}{digest}")
 
     def signature(self) -> str:
         """``combination(model="path@sha256:...")``."""
@@ -77,7 +84,9 @@ class Combination(Mix):
         return self
 
 
-def parts_of(features: Sequence[Mapping[str, Any]], where: str) -> tuple[tuple[float, Any], ...]:
+def parts_of(
+    features: Sequence[Mapping[str, Any]], where: str, load: Callable[[str], Utility]
+) -> tuple[tuple[float, Metric], ...]:
     """The weighted metrics of a model's features; those of weight 0 or without a range are left out.
 
     Raises:
@@ -88,7 +97,9 @@ def parts_of(features: Sequence[Mapping[str, Any]], where: str) -> tuple[tuple[f
         place = f"{where}: features[{i}]"
         weight = _weight(feature, place)
         if weight:
-            parts += [(weight * own, part) for own, part in _metric(feature["metric"], place).parts]
+            parts += [
+                (weight * own, part) for own, part in _metric(feature["metric"], place, load).parts
+            ]
     if not parts:
         raise InputError("every weight is 0", where=where, fix=_FIX)
     return tuple(parts)
@@ -109,7 +120,7 @@ def _weight(feature: Mapping[str, Any], where: str) -> float:
     if not weight or high == low:
         return 0.0
     width = high - low
-    found = weight * (1 / width) if isfinite(width) and width >= _LEAST_WIDTH else inf
+    found = weight * (1 / width) if isfinite(width) and width >= _MIN_WIDTH else inf
     if not found or not isfinite(found):
         raise InputError(
             f"weight {weight:g}, min {low:g}, max {high:g} are out of range", where=where, fix=_FIX
@@ -117,9 +128,7 @@ def _weight(feature: Mapping[str, Any], where: str) -> float:
     return found
 
 
-def _metric(spec: str, where: str) -> Any:
-    from .registry import load_metric
-
+def _metric(spec: str, where: str, load: Callable[[str], Utility]) -> Utility:
     try:
         if spec.endswith((".yaml", ".yml")):
             raise InputError("is a file", where=spec, fix="Write the metric's signature")
@@ -130,7 +139,7 @@ def _metric(spec: str, where: str) -> Any:
             raise InputError(
                 "is a combination itself", where=spec, fix="Name the metrics it is made of"
             )
-        return load_metric(spec)
+        return load(spec)
     except DiscorankError as error:
         raise error.inside(where) from error
 

@@ -15,34 +15,34 @@ class DiscorankError(Exception):
     """Root of all errors raised on purpose.
 
     Args:
-        found: what was found and what was expected instead.
+        problem: what is wrong: what was found, and what was expected instead.
         where: the place, such as ``lists.jsonl:12`` or ``candidates[3].logprob``.
         fix: what the user can do about it.
     """
 
     exit_code = 1
 
-    def __init__(self, found: str, *, where: str = "", fix: str = "") -> None:
-        super().__init__(found, where, fix)
-        self.found, self.where, self.fix = found, where, fix
+    def __init__(self, problem: str, *, where: str = "", fix: str = "") -> None:
+        super().__init__(problem, where, fix)
+        self.problem, self.where, self.fix = problem, where, fix
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
-        return f"{place}{self.found}" + (f". {self.fix}" if self.fix else "")
+        return f"{place}{self.problem}" + (f". {self.fix}" if self.fix else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (type(self), self.found, self.where, self.fix)
+        return _remade, (type(self), self.problem, self.where, self.fix)
 
     def inside(self, where: str) -> DiscorankError:
         """The same error seen from a larger place: ``lists.jsonl:12`` around ``candidates[3]``."""
         return type(self)(
-            self.found, where=f"{where}: {self.where}" if self.where else where, fix=self.fix
+            self.problem, where=f"{where}: {self.where}" if self.where else where, fix=self.fix
         )
 
 
-def _remade(kind: type[DiscorankError], found: str, where: str, fix: str) -> DiscorankError:
+def _remade(kind: type[DiscorankError], problem: str, where: str, fix: str) -> DiscorankError:
     """An error from another process."""
-    return kind(found, where=where, fix=fix)
+    return kind(problem, where=where, fix=fix)
 
 
 class TruncationWarning(UserWarning):

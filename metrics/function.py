@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .base import Info, Metric, Scorer
+from .base import Metric
 from .errors import MetricError
 from .representations import Block, FloatArray, IntArray, Reps
+from .scorer import Info, Scorer
 from .text.texts import Item, Text
 
 
@@ -23,9 +24,7 @@ class Function(Metric):
 
     call: Callable[[Text, Text], float]
     label: str = ""
-    info: ClassVar[Info] = Info(
-        summary="a Python function of two texts", paper="the user's own", unit="document"
-    )
+    info: ClassVar[Info] = Info(summary="a Python function of two texts", unit="document")
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .base import Metric, Reading
+from .base import Metric
 from .errors import InputError
 from .representations import FloatArray
+from .scorer import Reading
 from .text.texts import Context, Text
 
 

@@ -19,6 +19,7 @@ from .combination import Combination
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
 from .function import Function
 from .mixture import Mix, Utility
+from .papers import Paper
 from .spec.checked_settings import build
 from .spec.safe_yaml import read_yaml
 from .spec.signature import Call, parse
@@ -102,6 +103,14 @@ def metric_class(name: str) -> type[Metric | Combination]:
     return found
 
 
+def papers_of(name: str, settings: Mapping[str, Any]) -> tuple[Paper, ...] | None:
+    """The papers of a built-in metric with some settings; None for a metric that is not built in."""
+    if name not in BUILT_IN:
+        return None
+    fixed = BUILT_IN[name].settings
+    return metric_class(name).cited({**fixed, **settings})
+
+
 def load_metric(spec: MetricLike, /, **settings: Any) -> Utility:
     """A metric from its name, its signature, a mapping, a YAML file, a Python function or a ``module:Class``.
 
@@ -164,7 +173,7 @@ def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
 def _made(call: Call) -> Utility:
     found = _object(call.name)
     if found is Combination:
-        return Combination.make(call.settings)
+        return Combination.make(call.settings, load_metric)
     fixed = names()[call.name].settings if call.name in names() else {}
     if isinstance(found, type) and issubclass(found, Metric):
         return build(found, {**fixed, **call.settings})

@@ -16,11 +16,11 @@ import numpy as np
 from pydantic import AfterValidator, Field, PlainValidator
 
 from ..metrics.errors import DiscorankError, InputError, excerpt
+from ..metrics.execution.by_sentence import is_joined
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.spec.checked_settings import settings
-from ..metrics.text.by_sentence import is_joined
 from ..metrics.text.texts import Context, Document, Text
 from .choice import Distinct, Ranking, candidate_weights, choose
 from .engines.local import Engine, LocalEngine, Result, Task

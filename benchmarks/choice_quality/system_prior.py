@@ -17,6 +17,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
@@ -164,11 +165,8 @@ class Set:
             *(end.tolist() for end in found.scale),
             strict=True,
         )
-        return Mix(
-            parts_of(
-                [{"metric": m, "weight": w, "min": a, "max": b} for m, w, a, b in ends], self.name
-            )
-        )
+        features = [{"metric": m, "weight": w, "min": a, "max": b} for m, w, a, b in ends]
+        return Mix(parts_of(features, self.name, load_metric))
 
     def chosen(
         self, test: IntArray, utility: Utility | str, prior: Prior | None, strength: float
@@ -331,9 +329,7 @@ def show(sets: Sequence[Set], found: Sequence[Values]) -> None:
 
 def show_curve(sets: Sequence[Set], found: Sequence[Values]) -> None:
     print("\nby the number of judged segments, tested on the others (all: five folds)")
-    names: dict[str, Callable[[Set], Values]] = {
-        str(n): lambda data, n=n: curve(data, n) for n in JUDGED
-    }  # type: ignore[misc]
+    names: dict[str, Callable[[Set], Values]] = {str(n): partial(curve, size=n) for n in JUDGED}
     for label in (*names, "all"):
         own = [names[label](data) for data in sets] if label in names else found
         for name in (FAIR, *(f"{utility} {STRENGTH:g}" for utility in CURVE)):

@@ -16,7 +16,7 @@ from benchmarks.support.lists import synthetic
 
 LAST_LINE = """
 import sys
-from benchmarks.measuring import cpu_seconds, peak_mebibytes
+from benchmarks.support.measuring import cpu_seconds, peak_mebibytes
 from discorank.cli.main import main
 code = main(sys.argv[1:])
 print(code, cpu_seconds(), peak_mebibytes())

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from discorank.metrics.base import Info, Metric, Scorer
+from discorank.metrics.base import Metric
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
+from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
 
@@ -20,7 +21,7 @@ class Idle(Metric):
 
     seconds: float = 0.0  # per list
     name: ClassVar[str] = f"{__name__}:Idle"
-    info: ClassVar[Info] = Info(summary="zeros", paper="none")
+    info: ClassVar[Info] = Info(summary="zeros")
 
     def load(self) -> Scorer:
         return IdleScorer(self)

@@ -43,7 +43,7 @@ def good(record: CandidateList, line: int, raw: bytes) -> Entry:
 def bad(error: InputError, name: str, line: int, raw: bytes, identity: str | None = None) -> Entry:
     """The entry of an error that knows its place in the line and not yet the file and the line."""
     where = f"{name}:{line}" + (f": {error.where}" if error.where else "")
-    return Entry(None, InputError(error.found, where=where, fix=error.fix), line, raw, identity)
+    return Entry(None, InputError(error.problem, where=where, fix=error.fix), line, raw, identity)
 
 
 def checked(entries: Iterable[Entry], name: str) -> Generator[Entry, None, None]:

@@ -93,7 +93,7 @@ def _object(line: bytes, source: LineSource, number: int) -> dict[str, Any]:
     try:
         row = parse_json(line)
     except (InputError, RecursionError) as error:
-        found = error.found if isinstance(error, InputError) else "nested too deeply"
+        found = error.problem if isinstance(error, InputError) else "nested too deeply"
         raise source.refusal(number, found, "Write one object per line") from error
     if not isinstance(row, dict):
         raise source.refusal(

@@ -78,7 +78,7 @@ def _advised(error: InputError, data: Any) -> InputError:
     ):
         if key in data:
             fix = f"It looks like a {format} file: use --from {format}"
-            return InputError(error.found, where=error.where, fix=fix)
+            return InputError(error.problem, where=error.where, fix=fix)
     return error
 
 

@@ -71,7 +71,7 @@ def _entry(
         except InputError as error:
             fix = error.fix or f"The list {identity!r:.80} is left out"
             where = f"{name}:{number}" + (f": {error.where}" if error.where else "")
-            placed = InputError(error.found, where=where, fix=fix)
+            placed = InputError(error.problem, where=where, fix=fix)
             return Entry(None, placed, block.first, block.raw, identity or None)
     return good(CandidateList(identity, tuple(candidates)), block.first, block.raw)
 

@@ -185,7 +185,7 @@ def _within(error: InputError, document: str | None) -> InputError:
         return error
     place = f"document {document!r:.80}"
     return InputError(
-        error.found, where=f"{place}: {error.where}" if error.where else place, fix=error.fix
+        error.problem, where=f"{place}: {error.where}" if error.where else place, fix=error.fix
     )
 
 

@@ -78,7 +78,7 @@ def _entries(source: LineSource, form: str) -> Iterator[PromptEntry]:
                 else InputError("nested too deeply", fix="An input is flat")
             )
             placed = InputError(
-                found.found, where=_place(source.name, number, found.where), fix=found.fix
+                found.problem, where=_place(source.name, number, found.where), fix=found.fix
             )
             yield PromptEntry(None, placed, number, raw, identity(data))
         else:

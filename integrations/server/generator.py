@@ -97,7 +97,7 @@ class ServerGenerator:
             if isinstance(found, ExhaustedError):
                 fix = f"{found.fix}, and run the same command again; if this prompt alone fails, leave it out"
                 raise ExhaustedError(
-                    found.found, where=f"prompt {job.prompt.id!r}: server", fix=fix
+                    found.problem, where=f"prompt {job.prompt.id!r}: server", fix=fix
                 )
             yield found
 

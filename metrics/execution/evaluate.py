@@ -7,27 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 from warnings import warn
 
 import numpy as np
 
 from ..errors import MetricError, TruncationWarning, excerpt
 from ..representations import Block, FloatArray, IntArray, Reps
-from ..text.by_sentence import columns_of, lift
+from ..scorer import Scorer, Scoring
 from ..text.texts import Comparison
 from .batches import in_halves, is_out_of_memory
+from .by_sentence import columns_of, lift
 from .store import Store
-
-if TYPE_CHECKING:
-    from ..base import Metric, Scorer
 
 Columns = Sequence[Sequence[Comparison]]
 LIST_CELLS = 1 << 22  # cells of one list above which it is compared some rows at a time
 
 
 def matrices(
-    metric: Metric, comparisons: Sequence[Comparison], store: Store | None = None
+    metric: Scoring, comparisons: Sequence[Comparison], store: Store | None = None
 ) -> list[FloatArray]:
     """Values [H, R] of every comparison ([H, 1] when reference-free), in the paper's direction."""
     wanted = metric.info.needs_references
@@ -114,7 +112,7 @@ def _by_rows(scorer: Scorer, reps: Reps, block: Block) -> FloatArray:
 
 
 def scores(
-    metric: Metric, segments: Sequence[Comparison], store: Store | None = None
+    metric: Scoring, segments: Sequence[Comparison], store: Store | None = None
 ) -> FloatArray:
     """One value per one-hypothesis comparison, all its references together, [n]."""
     units = [lift(metric, segment, strict=True) for segment in segments]
@@ -126,11 +124,9 @@ def scores(
 
 
 def scores_and_statistics(
-    metric: Metric, segments: Sequence[Comparison], store: Store | None = None
+    metric: Scoring, segments: Sequence[Comparison], store: Store | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """`scores` [n], and statistics [rows, columns] for `Scorer.aggregate`; a document has a row for each sentence."""
-    from ..base import Scorer
-
     scorer, store = metric.scorer, store or Store(metric.scorer)
     own = (
         scores(metric, segments, store)
@@ -164,7 +160,7 @@ def _values(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> FloatArray
     )
 
 
-def warn_of_cuts(metric: Metric, store: Store, comparisons: Sequence[Comparison]) -> None:
+def warn_of_cuts(metric: Scoring, store: Store, comparisons: Sequence[Comparison]) -> None:
     """Warns with a TruncationWarning if texts were too long, alone or together."""
     cuts = (
         [store.cut_of([comparison]) for comparison in comparisons] if metric.info.bucketed else []

@@ -6,19 +6,17 @@ A store lives across waves of new items; a cache, where there is one, lives acro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from ..errors import MetricError
 from ..representations import Block, IntArray, Reps, turned
+from ..scorer import Scorer
 from ..text.texts import Comparison, Document, Item
 from . import cache
 from .batches import in_batches
 from .meter import Meter
-
-if TYPE_CHECKING:
-    from ..base import Scorer
 
 GROUP_LENGTH = 1 << 16  # summed lengths of the lists compared in one call
 GROUP_CELLS = 1 << 20  # summed matrix cells of the lists compared in one call

@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..representations import FloatArray, IntArray, Ragged
 
 PLACES = 1 << 19  # matching places of the pairs aligned together
-MOST_PLACES = 1 << 23  # of one pair
+MAX_PLACES = 1 << 23  # of one pair
 
 
 class Aligned(NamedTuple):
@@ -85,7 +85,7 @@ def _tiles(index: _Index, stems: Ragged, h: IntArray, r: IntArray) -> Iterator[I
         counts = np.bincount(
             pair, index.find(r[some][pair], stems.values[at])[1], len(some)
         ).astype(np.int64)
-        if counts.max(initial=0) > MOST_PLACES:
+        if counts.max(initial=0) > MAX_PLACES:
             fix = "Give its sentences as a Document, or leave it out"
             raise InputError(
                 f"{counts.max()} pairs of equal words",

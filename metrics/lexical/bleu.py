@@ -16,8 +16,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ..base import Info, Metric, Scorer
+from ..base import Metric
+from ..papers import PAPINENI_2002, POST_2018
 from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_rows
+from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
 from .ngrams import matches
@@ -52,9 +54,9 @@ class BLEU(Metric):
     name: ClassVar[str] = "bleu"
     info: ClassVar[Info] = Info(
         summary="word n-gram precision with brevity penalty (sacrebleu)",
-        paper="Papineni et al. 2002",
+        papers=(PAPINENI_2002, POST_2018),
         bounds=(0, 100),
-        several="own",
+        multi_reference="custom",
     )
 
     def for_language(self, lang: str) -> BLEU:

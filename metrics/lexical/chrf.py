@@ -8,15 +8,17 @@ common order (an empty text) score 0. Of several references the best counts. Equ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from ..base import Info, Metric, Scorer
+from ..base import Metric
+from ..papers import POPOVIC_2015, POPOVIC_2017, POST_2018, Paper
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
 from .ngrams import matches
@@ -46,9 +48,14 @@ class ChrF(Metric):
     name: ClassVar[str] = "chrf"
     info: ClassVar[Info] = Info(
         summary="character n-gram F-score (sacrebleu); chrf++ adds words",
-        paper="Popović 2015, 2017",
+        papers=(POPOVIC_2015, POST_2018),
         bounds=(0, 100),
     )
+
+    @classmethod
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+        """The paper of chrF, or of chrF++ with words."""
+        return (POPOVIC_2017 if settings.get("word_order") else POPOVIC_2015, POST_2018)
 
     def load(self) -> ChrFScorer:
         """The scorer."""

@@ -21,8 +21,10 @@ from typing import Annotated, ClassVar, Self
 import numpy as np
 from pydantic import Field
 
-from ..base import Info, Metric, Scorer
+from ..base import Metric
+from ..papers import BANERJEE_2005
 from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_rows
+from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
 from .alignment import align
@@ -56,7 +58,7 @@ class METEOR(Metric):
     name: ClassVar[str] = "meteor"
     info: ClassVar[Info] = Info(
         summary="aligned words and stems with a penalty for scattered ones",
-        paper="Banerjee and Lavie 2005",
+        papers=(BANERJEE_2005,),
         bounds=(0, 1),
     )
 

@@ -21,9 +21,11 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from pydantic import Field
 
-from ..base import Info, Metric, Scorer
+from ..base import Metric
 from ..errors import InputError
+from ..papers import DODDINGTON_2002
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps
+from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..spec.digests import DIGITS, MARK, check_file, path_of
 from ..text.texts import Document, Item, Text
@@ -55,9 +57,9 @@ class NIST(Metric):
     name: ClassVar[str] = "nist"
     info: ClassVar[Info] = Info(
         summary="shared n-grams weighted by information (needs information= or fit)",
-        paper="Doddington 2002",
+        papers=(DODDINGTON_2002,),
         bounds=(0, inf),
-        several="own",
+        multi_reference="custom",
     )
 
     def __post_init__(self) -> None:

@@ -20,8 +20,10 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ..base import Info, Metric, Scorer
+from ..base import Metric
+from ..papers import LIN_2004
 from ..representations import Block, FloatArray, IntArray, Reps, turned
+from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
 from .subsequences import longest_common, weighted_common
@@ -53,7 +55,7 @@ class RougeL(Metric):
     name: ClassVar[str] = "rouge-l"
     info: ClassVar[Info] = Info(
         summary="longest common subsequence of words, F1",
-        paper="Lin 2004",
+        papers=(LIN_2004,),
         bounds=(0, 1),
         symmetric=True,
     )
@@ -83,7 +85,7 @@ class RougeW(Metric):
     name: ClassVar[str] = "rouge-w"
     info: ClassVar[Info] = Info(
         summary="weighted longest common subsequence of words, F1",
-        paper="Lin 2004",
+        papers=(LIN_2004,),
         bounds=(0, 1),
         symmetric=True,
     )

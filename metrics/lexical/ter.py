@@ -18,8 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..base import Info, Metric, Scorer
+from ..base import Metric
+from ..papers import POST_2018, SNOVER_2006
 from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_rows
+from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
 from .ngrams import matches
@@ -47,10 +49,10 @@ class TER(Metric):
     name: ClassVar[str] = "ter"
     info: ClassVar[Info] = Info(
         summary="edits with block shifts per reference word (sacrebleu)",
-        paper="Snover et al. 2006",
+        papers=(SNOVER_2006, POST_2018),
         higher_is_better=False,
         bounds=(0, inf),
-        several="own",
+        multi_reference="custom",
     )
 
     def load(self) -> TERScorer:

@@ -20,21 +20,21 @@ import numpy as np
 from ..representations import Array, Block, FloatArray, IntArray, Ragged
 
 STEP = 1 << 18  # pairs of subtrees worked on at once, so that buffers stay in cache
-MOST_PAIRS = 1 << 24  # pairs of distinct subtrees held at once; larger calls are cut
-MOST_BLOCKS = 512
+MAX_PAIRS = 1 << 24  # pairs of distinct subtrees held at once; larger calls are cut
+MAX_BLOCKS = 512
 
 
 def kernels(
     columns: Mapping[str, Ragged], blocks: Sequence[Block], decay: float, log: bool = False
 ) -> list[FloatArray]:
     """K [H, R] of every block, or its natural logarithm (-inf where nothing matches)."""
-    if len(blocks) > MOST_BLOCKS:
-        step = range(0, len(blocks), MOST_BLOCKS)
-        return [k for i in step for k in kernels(columns, blocks[i : i + MOST_BLOCKS], decay, log)]
+    if len(blocks) > MAX_BLOCKS:
+        step = range(0, len(blocks), MAX_BLOCKS)
+        return [k for i in step for k in kernels(columns, blocks[i : i + MAX_BLOCKS], decay, log)]
     if not blocks:
         return []
     pairs = _Pairs(columns, blocks)
-    if pairs.total > MOST_PAIRS:
+    if pairs.total > MAX_PAIRS:
         if len(blocks) > 1:
             half = len(blocks) // 2
             return kernels(columns, blocks[:half], decay, log) + kernels(

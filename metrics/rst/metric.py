@@ -23,9 +23,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from ..base import Info, Metric, Scorer
+from ..base import Metric
 from ..errors import InputError
+from ..papers import GUZMAN_2014, JOTY_2014, JOTY_2017, Paper
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps
+from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..spec.digests import check_file
 from ..text.texts import Item
@@ -35,9 +37,8 @@ from .subtrees import COLUMNS, columns
 from .tree_sources import ParserName, TreeFile, TreeSource
 from .trees import shown
 
-MOST_NODES = 1000  # K of a tree of n nodes is below n^2 2^n: up to here no kernel overflows
+MAX_NODES = 1000  # K of a tree of n nodes is below n^2 2^n: up to here no kernel overflows
 Representation = Lexical | Literal["bare", "words"]
-PAPER = "Guzmán et al. 2014; Joty et al. 2017"
 
 
 @settings
@@ -63,7 +64,7 @@ class TreeKernel(Metric):
     parser: ParserName = "english"
     weights: str | None = None
     name: ClassVar[str] = "tree kernel"
-    info: ClassVar[Info] = Info(summary="any tree kernel", paper=PAPER)
+    info: ClassVar[Info] = Info(summary="any tree kernel")
 
     def __post_init__(self) -> None:
         for name in ("trees", "weights"):
@@ -91,8 +92,11 @@ class TreeKernel(Metric):
         return TreeKernelScorer(self)
 
 
-def _info(summary: str) -> Info:
-    return Info(summary=summary, paper=PAPER, unit="document", bounds=(0, 1), symmetric=True)
+KERNEL_PAPERS = (GUZMAN_2014, JOTY_2017)
+
+
+def _info(summary: str, papers: tuple[Paper, ...] = KERNEL_PAPERS) -> Info:
+    return Info(summary=summary, papers=papers, unit="document", bounds=(0, 1), symmetric=True)
 
 
 @settings
@@ -149,7 +153,7 @@ class DiscoTKLight(TreeKernel):
     """The mean of five kernels: `dr`, `dr-lex`, `dr-lex-1.1`, `dr-lex-2`, `dr-lex-2.1`."""
 
     name: ClassVar[str] = "discotk-light"
-    info: ClassVar[Info] = _info("mean of the five discourse tree kernels")
+    info: ClassVar[Info] = _info("mean of the five discourse tree kernels", (JOTY_2014, JOTY_2017))
 
     @property
     def representations(self) -> tuple[Representation, ...]:
@@ -194,7 +198,7 @@ class TreeKernelScorer(Scorer):
         added = dict(prepared.columns)
         alone = [Block(row, row) for row in np.arange(len(prepared))[:, None]]
         for i in range(len(self.metric.representations)):
-            own, big = _part(prepared, i), prepared[f"{i}.size"] > MOST_NODES
+            own, big = _part(prepared, i), prepared[f"{i}.size"] > MAX_NODES
             root, half = np.ones(len(alone)), np.zeros(len(alone))
             for log, rows in ((False, np.flatnonzero(~big)), (True, np.flatnonzero(big))):
                 found = kernels(own, [alone[row] for row in rows], self.metric.decay, log)
@@ -221,7 +225,7 @@ class TreeKernelScorer(Scorer):
         }
 
     def _normalised(self, reps: Reps, i: int, blocks: Sequence[Block]) -> list[FloatArray]:
-        own, decay, big = _part(reps, i), self.metric.decay, reps[f"{i}.size"] > MOST_NODES
+        own, decay, big = _part(reps, i), self.metric.decay, reps[f"{i}.size"] > MAX_NODES
         root, half = reps[f"{i}.root"], reps[f"{i}.half"]
         found = [
             np.minimum(k / (root[b.hypotheses][:, None] * root[b.references]), 1)

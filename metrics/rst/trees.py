@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import InputError, excerpt
-from ..text.texts import MOST_LEVELS, RSTTree
+from ..text.texts import MAX_LEVELS, RSTTree
 
 Tree = RSTTree | tuple[str, ...]
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -64,7 +64,7 @@ def check_tree(tree: Any, where: str = "rst") -> Tree:
     """The tree, if it is whole: leaves of words; nodes of two or more children, one letter for each, a nucleus.
 
     Raises:
-        InputError: it is not, or it is nested more than `MOST_LEVELS` deep.
+        InputError: it is not, or it is nested more than `MAX_LEVELS` deep.
     """
     stack: list[tuple[Any, str, int]] = [(tree, where, 0)]
     while stack:
@@ -75,9 +75,9 @@ def check_tree(tree: Any, where: str = "rst") -> Tree:
             raise InputError(
                 f"found {excerpt(node)}", where=place, fix="A leaf is a tuple of words"
             )
-        if depth >= MOST_LEVELS:
+        if depth >= MAX_LEVELS:
             raise InputError(
-                f"more than {MOST_LEVELS} levels", where=where, fix="Give a tree of fewer levels"
+                f"more than {MAX_LEVELS} levels", where=where, fix="Give a tree of fewer levels"
             )
         _check_node(node, place)
         stack += [

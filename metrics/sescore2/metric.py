@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from ..base import Info, Scorer
 from ..errors import ModelLoadError
 from ..neural.comet.head import Head
 from ..neural.comet.pooling import Mixer
@@ -20,7 +19,9 @@ from ..neural.comet.regression import RegressionScorer
 from ..neural.models import model_files as files
 from ..neural.models.encoder import Encoder
 from ..neural.models.settings import CheckpointMetric
+from ..papers import XU_2023
 from ..representations import Block, FloatArray, Reps
+from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from .rescaling import rescaled
 from .saved_models import read_model, reader_of
@@ -45,7 +46,7 @@ class SEScore2(CheckpointMetric):
     name: ClassVar[str] = "sescore2"
     info: ClassVar[Info] = Info(
         summary="regression over sentence vectors, trained on synthetic mistakes",
-        paper="Xu et al. 2023",
+        papers=(XU_2023,),
         bucketed=True,
     )
 

@@ -41,7 +41,7 @@ from .rescaling import bounds
 from .saved_models import reader_of, save_model
 
 Predict = Callable[[Sequence[str], Sequence[str]], FloatArray]
-HELD_OUT, MOST_HELD_OUT = 0.02, 500  # references
+HELD_OUT, MAX_HELD_OUT = 0.02, 500  # references
 FEWEST_TO_HOLD_OUT = round(FEWEST / HELD_OUT)
 
 
@@ -130,7 +130,7 @@ class Run:
         examples = Examples.of(pairs.rows(), sample(count, how.pairs, how.seed))
         self.ids = self._read(examples.texts)
         self.vectors: Any = None  # of all texts, where the encoder stays as it is
-        self.examples, self.held = examples.split(HELD_OUT, MOST_HELD_OUT, how.seed)
+        self.examples, self.held = examples.split(HELD_OUT, MAX_HELD_OUT, how.seed)
         self.validate = validate or (self._held_out_score if len(self.held.scores) else None)
         if how.patience is not None and self.validate is None:
             fix = f"Give rated texts, --validation, or more texts ({FEWEST_TO_HOLD_OUT} have pairs held out)"

@@ -213,7 +213,7 @@ def _released(path: Path, encoder_path: str | None) -> SEScore2Model:
     except ModelLoadError as error:
         fix = "Name its folder, configuration and tokenizer are enough: --encoder-path, encoder_path=..."
         raise ModelLoadError(
-            error.found, where=f"encoder of {path}: {error.where}", fix=fix
+            error.problem, where=f"encoder of {path}: {error.where}", fix=fix
         ) from error
     unused = (
         f"{ENCODER}pooler.",

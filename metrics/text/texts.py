@@ -13,7 +13,7 @@ from ..errors import InputError, excerpt
 
 Side = Literal["target", "source"]
 Focus = tuple[str] | tuple[str, int, int]
-MOST_LEVELS = 150  # of a discourse tree that is read
+MAX_LEVELS = 150  # of a discourse tree that is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class RSTTree:
                 where=where,
                 fix="A leaf is a list of words, a node has nuc, rel and children",
             )
-        if level >= MOST_LEVELS:
+        if level >= MAX_LEVELS:
             raise InputError(
-                f"more than {MOST_LEVELS} levels",
+                f"more than {MAX_LEVELS} levels",
                 where=where[:40],
                 fix="Give a tree of fewer levels",
             )

@@ -12,15 +12,16 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ...metrics.base import Metric, Scorer
+from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, MetricError
+from ...metrics.execution.by_sentence import columns_of, lift
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.evaluate import Folded, matrices
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility
 from ...metrics.representations import Block, FloatArray
-from ...metrics.text.by_sentence import columns_of, lift
+from ...metrics.scorer import Scorer
 from ...metrics.text.texts import Comparison
 from ..choice import expected_utility, without_own
 from .status import Status

@@ -16,10 +16,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...metrics.base import Info, Metric, Scorer
+from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
+from ...metrics.scorer import Info, Scorer
 from ...metrics.text.texts import Text
 from ..choice import Ranking, expected_utility
 from ..runs.rows import as_line
@@ -70,7 +71,7 @@ class Saved(Metric):
 
     text: str
     name: ClassVar[str] = "saved"
-    info: ClassVar[Info] = Info(summary="utilities read from a file", paper="-", unit="document")
+    info: ClassVar[Info] = Info(summary="utilities read from a file", unit="document")
 
     def signature(self) -> str:
         """The signature in the file's header."""

@@ -49,7 +49,7 @@ def error_row(error: DiscorankError, file: str, line: int, identity: str | None)
     """An error record: where, which list, why, and what to do."""
     reason = {
         "where": error.where,
-        "reason": error.found,
+        "reason": error.problem,
         "fix": error.fix,
         "kind": type(error).__name__,
     }

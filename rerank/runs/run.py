@@ -244,7 +244,7 @@ def _placed(error: DiscorankError, entry: Place, name: str) -> DiscorankError:
     """The error without the file and line that its record says beside it."""
     prefix = f"{name}:{entry.line}"
     where = error.where.removeprefix(prefix).removeprefix(": ")
-    return type(error)(error.found, where=where, fix=error.fix)
+    return type(error)(error.problem, where=where, fix=error.fix)
 
 
 def _writes(

@@ -17,11 +17,11 @@ import numpy as np
 from ...metrics.base import Metric
 from ...metrics.errors import InputError
 from ...metrics.execution import evaluate
+from ...metrics.execution.by_sentence import lift
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray, IntArray
-from ...metrics.text.by_sentence import lift
 from .document_outputs import DocumentOutputs, check_systems
 
 BATCH = 4096  # segments of a system read at once, in whole documents
@@ -254,7 +254,7 @@ def _comparisons(metric: Metric, batch: Sequence[DocumentOutputs], system: str) 
         found = re.fullmatch(r"\w+\[(\d+)\].*", error.where)
         place = f"document {owners[int(found[1])]!r:.80}: " if found else ""
         raise InputError(
-            error.found, where=f"{place}system {system!r:.80}: {error.where}", fix=error.fix
+            error.problem, where=f"{place}system {system!r:.80}: {error.where}", fix=error.fix
         ) from None
 
 

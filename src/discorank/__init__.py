@@ -20,10 +20,10 @@ _HOME = {
     "LocalEngine": ".rerank.engines.local",
     "TruncationWarning": ".metrics.errors",
     "contrastive_accuracy": ".rerank.selection.contrastive",
-    "Info": ".metrics.base",
+    "Info": ".metrics.scorer",
     "Item": ".metrics.text.texts",
     "Ragged": ".metrics.representations",
-    "Reading": ".metrics.base",
+    "Reading": ".metrics.scorer",
     "Reps": ".metrics.representations",
     "settings": ".metrics.spec.checked_settings",
     "CandidateList": ".rerank.lists",
@@ -40,7 +40,7 @@ _HOME = {
     "Ranking": ".rerank.choice",
     "Reranker": ".rerank.reranker",
     "ResumeError": ".metrics.errors",
-    "Scorer": ".metrics.base",
+    "Scorer": ".metrics.scorer",
     "decode": ".rerank.mbr",
     "load_metric": ".metrics.registry",
     "read_trees": ".metrics.rst.formats.tree_files",
@@ -79,7 +79,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .metrics.base import Info, Metric, Reading, Scorer
+    from .metrics.base import Metric
     from .metrics.errors import (
         DiscorankError,
         InputError,
@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from .metrics.registry import load_metric
     from .metrics.representations import Block, Ragged, Reps
     from .metrics.rst.formats.tree_files import read_trees
+    from .metrics.scorer import Info, Reading, Scorer
     from .metrics.spec.checked_settings import settings
     from .metrics.text.texts import Context, Document, Item, RSTTree
     from .rerank.choice import Ranking

@@ -535,7 +535,7 @@ def test_transformers_is_imported_before_a_fault_is_told_as_that_of_the_model(fo
     code = f"""
 import sys
 from transformers import AutoConfig
-from discorank.integrations.huggingface.loading import load
+from discorank.integrations.huggingface.model_loading import load
 wanted = "transformers.models.auto.modeling_auto"
 AutoConfig.from_pretrained = lambda *given, **more: sys.exit(7 * (wanted in sys.modules))
 load({str(folder / "bart")!r})

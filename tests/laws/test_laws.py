@@ -29,15 +29,15 @@ from discorank import (
     Scorer,
     load_metric,
 )
-from discorank.metrics.base import Info, Reading
+from discorank.metrics.execution.by_sentence import columns_of
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
 from discorank.metrics.registry import names
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
+from discorank.metrics.scorer import Info, Reading
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.spec.signature import portable
-from discorank.metrics.text.by_sentence import columns_of
 from discorank.metrics.text.texts import Item
 from discorank.rerank.engines.local import Task
 from discorank.rerank.engines.ray.groups import row_tiles, triangle
@@ -60,7 +60,6 @@ class Coverage(Metric):
     name: ClassVar[str] = f"{__name__}:Coverage"
     info: ClassVar[Info] = Info(
         summary="toy",
-        paper="none",
         needs_source=True,
         needs_references=False,
         bounds=(-1, 1),
@@ -105,7 +104,7 @@ class Cosine(Metric):
 
     name: ClassVar[str] = f"{__name__}:Cosine"
     info: ClassVar[Info] = Info(
-        summary="toy", paper="none", bounds=(0, 1), symmetric=True, several="mean", linear=True
+        summary="toy", bounds=(0, 1), symmetric=True, multi_reference="mean", linear=True
     )
 
     def load(self) -> CosineScorer:
@@ -148,7 +147,6 @@ class Height(Metric):
     name: ClassVar[str] = f"{__name__}:Height"
     info: ClassVar[Info] = Info(
         summary="toy",
-        paper="none",
         higher_is_better=False,
         bounds=(0, inf),
         symmetric=True,
@@ -483,9 +481,9 @@ def test_several_references(
     together = scored(metric, [h], [references])[0]
     singles = np.array([scored(metric, [h], [r])[0] for r in references])
     best = singles.max() if metric.info.higher_is_better else singles.min()
-    if metric.info.several == "max":
+    if metric.info.multi_reference == "best":
         assert together == best
-    elif metric.info.several == "mean":
+    elif metric.info.multi_reference == "mean":
         assert together == pytest.approx(singles.mean(), rel=1e-12, abs=1e-12)
     shuffled = data.draw(st.permutations(references))
     assert scored(metric, [h], [shuffled])[0] == pytest.approx(together, rel=1e-12, abs=1e-12)
@@ -666,13 +664,13 @@ def test_info_is_consistent(metric: Metric) -> None:
     assert low < high
     assert info.version >= 1
     assert info.summary
-    assert info.paper
+    assert info.papers
 
     def overrides(method: Callable[..., Any]) -> bool:
         return getattr(scorer, method.__name__) is not method
 
     assert overrides(Scorer.expected) == info.linear
-    assert info.several != "own" or overrides(Scorer.compare_multi)
+    assert info.multi_reference != "custom" or overrides(Scorer.compare_multi)
     assert metric.utility_sign == (1.0 if info.higher_is_better else -1.0)
     assert metric.parts == ((1.0, metric),)
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from discorank import Context, InputError, Metric, Scorer, load_metric
-from discorank.metrics.base import Info, Reading
 from discorank.metrics.mixture import Mix
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
+from discorank.metrics.scorer import Info, Reading
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
 
@@ -25,7 +25,7 @@ class Before(Metric):
 
     context: int = 2
     name: ClassVar[str] = f"{__name__}:Before"
-    info: ClassVar[Info] = Info(summary="toy", paper="none", needs_references=False)
+    info: ClassVar[Info] = Info(summary="toy", needs_references=False)
 
     @property
     def reads(self) -> Reading:

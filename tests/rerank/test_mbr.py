@@ -327,16 +327,13 @@ def test_a_function_that_raises_on_one_list() -> None:
         MetricError, match=f"list 'q': {__name__}:shared: ZeroDivisionError: a bang"
     ):
         next(found)
-    outcomes = dict(
-        MBRDecoder(shared).outcomes(
-            (
-                (row["id"], CandidateList(str(row["id"]), tuple(map(Candidate, row["candidates"]))))
-                for row in LISTS
-            ),
-            discorank.rerank.engines.local.LocalEngine(),
-        )
-    )
+    lists = [
+        CandidateList(str(row["id"]), tuple(map(Candidate, row["candidates"]))) for row in LISTS
+    ]
+    records = ((record.id, record) for record in lists)
+    outcomes = dict(MBRDecoder(shared).outcomes(records, LocalEngine()))
     assert [type(outcomes[name]) for name in "pqr"] == [Ranking, MetricError, Ranking]
+    assert isinstance(outcomes["r"], Ranking)
     assert outcomes["r"].text == "cd"
 
 

@@ -15,8 +15,8 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import InputError, Metric, Ranking, Reranker, Scorer
-from discorank.metrics.base import Info, Reading
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
+from discorank.metrics.scorer import Info, Reading
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
 from discorank.rerank.reranker import normalized
@@ -62,7 +62,7 @@ class CountA(Metric):
     """Reference-free: how many a's."""
 
     name: ClassVar[str] = f"{__name__}:CountA"
-    info: ClassVar[Info] = Info(summary="toy", paper="none", needs_references=False)
+    info: ClassVar[Info] = Info(summary="toy", needs_references=False)
 
     def load(self) -> TextScorer:
         return TextScorer(self)
@@ -75,7 +75,6 @@ class Far(Metric):
     name: ClassVar[str] = f"{__name__}:Far"
     info: ClassVar[Info] = Info(
         summary="toy",
-        paper="none",
         needs_references=False,
         needs_source=True,
         higher_is_better=False,
@@ -91,7 +90,7 @@ class New(Metric):
 
     context: int = 1
     name: ClassVar[str] = f"{__name__}:New"
-    info: ClassVar[Info] = Info(summary="toy", paper="none", needs_references=False)
+    info: ClassVar[Info] = Info(summary="toy", needs_references=False)
 
     @property
     def reads(self) -> Reading:

@@ -23,8 +23,8 @@ from discorank import (
     Ranking,
     Scorer,
 )
-from discorank.metrics.base import Info, Reading
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
+from discorank.metrics.scorer import Info, Reading
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
 from discorank.rerank import scheduler
@@ -42,7 +42,7 @@ class Echo(Metric):
 
     context: int = 2
     name: ClassVar[str] = f"{__name__}:Echo"
-    info: ClassVar[Info] = Info(summary="toy", paper="none", needs_source=True)
+    info: ClassVar[Info] = Info(summary="toy", needs_source=True)
 
     @property
     def reads(self) -> Reading:

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from discorank.metrics.base import Info, Metric, Reading, Scorer
+from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
+from discorank.metrics.scorer import Info, Reading, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
 
@@ -20,7 +21,7 @@ class Echo(Metric):
 
     context: int = 2
     name: ClassVar[str] = "contextual:Echo"
-    info: ClassVar[Info] = Info(summary="toy", paper="none", bounds=(0, 1), symmetric=True)
+    info: ClassVar[Info] = Info(summary="toy", bounds=(0, 1), symmetric=True)
 
     @property
     def reads(self) -> Reading:

@@ -11,9 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from discorank.metrics.base import Info, Metric, Scorer
+from discorank.metrics.base import Metric
 from discorank.metrics.errors import ModelLoadError
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
+from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
 
@@ -65,7 +66,7 @@ class Missing(Metric):
     """A metric whose model is not there."""
 
     name: ClassVar[str] = "faulty:Missing"
-    info: ClassVar[Info] = Info(summary="toy", paper="none")
+    info: ClassVar[Info] = Info(summary="toy")
 
     def load(self) -> Scorer:
         raise ModelLoadError("not on this node", where="model", fix="Copy it there")
@@ -83,7 +84,7 @@ class Hungry(Metric):
     """Shared words; at most 100 pairs, and 8 texts, fit into the memory at once."""
 
     name: ClassVar[str] = "tests.support.faulty:Hungry"
-    info: ClassVar[Info] = Info(summary="toy", paper="none", bucketed=True)
+    info: ClassVar[Info] = Info(summary="toy", bucketed=True)
 
     def load(self) -> Scorer:
         return HungryScorer()
@@ -179,7 +180,7 @@ class SmallMemory(Metric):
     folder: str = ""
     most: int = 300  # summed lengths of a batch that fits
     name: ClassVar[str] = f"{__name__}:SmallMemory"
-    info: ClassVar[Info] = Info(summary="toy", paper="none", bucketed=True)
+    info: ClassVar[Info] = Info(summary="toy", bucketed=True)
 
     def load(self) -> Scorer:
         return SmallMemoryScorer(self)

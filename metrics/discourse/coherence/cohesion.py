@@ -15,15 +15,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base import Info, Scorer
+from ...papers import WONG_2012, ZHAO_2023
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps
+from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
 from ...text.texts import Item
 from .foci import FocusMetric, FocusReader
 from .focus_grid import Grid, grid_of
 from .focus_scorer import packed, row_of, unpacked
-
-PAPER = "Wong and Kit 2012, as in Zhao et al. 2023"
 
 
 @settings
@@ -33,7 +32,7 @@ class RC(FocusMetric):
     name: ClassVar[str] = "rc"
     info: ClassVar[Info] = Info(
         summary="occurrences of repeated nouns per noun",
-        paper=PAPER,
+        papers=(WONG_2012, ZHAO_2023),
         unit="document",
         needs_references=False,
         bounds=(0, inf),
@@ -55,7 +54,7 @@ class LC(FocusMetric):
     name: ClassVar[str] = "lc"
     info: ClassVar[Info] = Info(
         summary="share of nouns that are repeated",
-        paper=PAPER,
+        papers=(WONG_2012, ZHAO_2023),
         unit="document",
         needs_references=False,
         bounds=(0, 1),

@@ -28,9 +28,10 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ...base import Info
 from ...errors import InputError
+from ...papers import ZHAO_2023
 from ...representations import Array, Block, FloatArray, IntArray, Ragged, Reps, cell_rows
+from ...scorer import Info
 from ...spec.checked_settings import settings
 from .focus_scorer import FocusModelMetric, FocusScorer, key_id, packed, products, row_of, unpacked
 from .token_vectors import states_of
@@ -58,12 +59,12 @@ class DSFocus(FocusModelMetric):
     name: ClassVar[str] = "ds-focus"
     info: ClassVar[Info] = Info(
         summary="distance of the vectors of the foci of two texts",
-        paper="Zhao et al. 2023 (DiscoScore)",
+        papers=(ZHAO_2023,),
         unit="document",
         higher_is_better=False,
         bounds=(0, inf),
         symmetric=True,
-        several="mean",
+        multi_reference="mean",
         bucketed=True,
     )
 

@@ -19,8 +19,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base import Info
+from ...papers import ZHAO_2023
 from ...representations import Array, Block, FloatArray, Ragged, Reps
+from ...scorer import Info
 from ...spec.checked_settings import settings
 from .focus_grid import Grid, adjacency, conn
 from .focus_scorer import FocusModelMetric, FocusScorer, packed, products, row_of, unpacked
@@ -39,11 +40,11 @@ class DSSent(FocusModelMetric):
     name: ClassVar[str] = "ds-sent"
     info: ClassVar[Info] = Info(
         summary="cosine of the sentence graphs of two texts",
-        paper="Zhao et al. 2023 (DiscoScore)",
+        papers=(ZHAO_2023,),
         unit="document",
         bounds=(-1, 1),
         symmetric=True,
-        several="mean",
+        multi_reference="mean",
         bucketed=True,
     )
 

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...base import Info, Scorer
+from ...papers import GUINAUDEAU_2013, MESGAR_2016, ZHAO_2023
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps
+from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
 from ...text.texts import Item
 from .ds_sent import grid_of_occurrences
@@ -39,7 +40,7 @@ class EntityGraph(FocusMetric):
     name: ClassVar[str] = "entity-graph"
     info: ClassVar[Info] = Info(
         summary="how near sentences that share nouns are",
-        paper="Guinaudeau and Strube 2013, as in Zhao et al. 2023",
+        papers=(GUINAUDEAU_2013, ZHAO_2023),
         unit="document",
         needs_references=False,
         bounds=(0, inf),
@@ -64,7 +65,7 @@ class LexicalGraph(FocusModelMetric):
     name: ClassVar[str] = "lexical-graph"
     info: ClassVar[Info] = Info(
         summary="how near sentences of similar nouns are",
-        paper="Mesgar and Strube 2016, as in Zhao et al. 2023",
+        papers=(MESGAR_2016, ZHAO_2023),
         unit="document",
         needs_references=False,
         bounds=(0, inf),

@@ -11,12 +11,12 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ...base import Scorer
 from ...errors import InputError, ModelLoadError
 from ...neural.models import model_files as files
 from ...neural.models.encoder import Encoder, pretrained, tokenizer_of
 from ...neural.models.settings import ModelMetric
 from ...representations import Array, FloatArray, IntArray, Ragged, Reps
+from ...scorer import Scorer
 from ...spec.checked_settings import settings
 from ...text.texts import Item, Text
 from .entities import named_by_longest, named_by_members, read_vectors

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...base import Info, Scorer
+from ...papers import GONG_2015, ZHAO_2023
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps
+from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
 from ...text.texts import Item
 from .foci import FocusMetric, FocusReader
@@ -31,7 +32,7 @@ class LexicalChain(FocusMetric):
     name: ClassVar[str] = "lexical-chain"
     info: ClassVar[Info] = Info(
         summary="nouns that come back in the same sentences of both texts",
-        paper="Gong et al. 2015, as in Zhao et al. 2023",
+        papers=(GONG_2015, ZHAO_2023),
         unit="document",
         bounds=(0, inf),
     )

@@ -17,9 +17,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ...base import Info
 from ...errors import InputError
+from ...papers import LIU_2024
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ...scorer import Info
 from ...spec.checked_settings import settings
 from .densities import TERMS, Densities, counts, in_parts
 from .role_sources import RoleMetric, RoleScorer
@@ -45,11 +46,11 @@ class PDD(RoleMetric):
     name: ClassVar[str] = "pdd"
     info: ClassVar[Info] = Info(
         summary="divergence of discourse role densities by position",
-        paper="Liu et al. 2024",
+        papers=(LIU_2024,),
         unit="document",
         higher_is_better=False,
         bounds=(0, float("inf")),
-        several="own",
+        multi_reference="custom",
         linear=True,
         bucketed=True,
     )

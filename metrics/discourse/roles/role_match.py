@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base import Info
+from ...papers import LIU_2024
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ...scorer import Info
 from ...spec.checked_settings import settings
 from .densities import TERMS, in_parts
 from .role_sources import RoleMetric, RoleScorer
@@ -28,7 +29,7 @@ class RoleMatch(RoleMetric):
     name: ClassVar[str] = "role-match"
     info: ClassVar[Info] = Info(
         summary="discourse roles that agree sentence by sentence",
-        paper="Liu et al. 2024",
+        papers=(LIU_2024,),
         unit="document",
         bounds=(0, 1),
         linear=True,

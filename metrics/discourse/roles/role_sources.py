@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...base import Scorer
 from ...errors import InputError, excerpt
 from ...neural.models import model_files as files
 from ...neural.models.settings import ModelMetric
 from ...representations import IntArray, Ragged, Reps
+from ...scorer import Scorer
 from ...spec.checked_settings import settings
 from ...spec.user_functions import identity
 from ...text.sentence_splitting import splitter

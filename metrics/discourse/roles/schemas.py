@@ -45,7 +45,7 @@ SCHEMAS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 NO_ROLE = "NA"  # left out by default where a list has it
-MOST_ROLES = 64  # without a schema
+MAX_ROLES = 64  # without a schema
 SchemaSpec = str | int | tuple[str, ...]
 
 
@@ -78,7 +78,7 @@ class Schema(NamedTuple):
     @property
     def size(self) -> int:
         """How many numbers there may be."""
-        return MOST_ROLES if self.open else len(self.names)
+        return MAX_ROLES if self.open else len(self.names)
 
     def name(self, number: int) -> str:
         """The name of a role, or its number where it has none."""

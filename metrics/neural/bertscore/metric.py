@@ -21,9 +21,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from ...base import Info, Reading, Scorer
 from ...errors import InputError, ModelLoadError
+from ...papers import ZHANG_2020
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, turned
+from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import settings
 from ...text.texts import Item, Text
 from ..models import model_files as files
@@ -77,7 +78,7 @@ class BERTScore(ContextModelMetric):
     name: ClassVar[str] = "bertscore"
     info: ClassVar[Info] = Info(
         summary="greedy matching of contextual token vectors",
-        paper="Zhang et al. 2020; with context Vernikos et al. 2022",
+        papers=(ZHANG_2020,),
         symmetric=True,
         bucketed=True,
     )

@@ -120,7 +120,9 @@ def read_checkpoint(path: str | Path) -> CometCheckpoint:
         held, tensors = _contents(path)
         return _checkpoint(path, settings, held, tensors)
     except InputError as error:
-        raise ModelLoadError(error.found, where=error.where or str(path), fix=error.fix) from error
+        raise ModelLoadError(
+            error.problem, where=error.where or str(path), fix=error.fix
+        ) from error
 
 
 def _located(path: Path) -> tuple[Path, Path | None]:

@@ -14,12 +14,13 @@ Unbounded, about 0 to 1 for most checkpoints, higher is better, not symmetric; a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from ...base import Info, Reading, Scorer
 from ...errors import ModelLoadError
+from ...papers import REI_2020, REI_2022, Paper
+from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import settings
 from ..models import model_files as files
 from ..models.context_tokens import Frame, Reader
@@ -76,7 +77,7 @@ class CometMetric(CheckpointMetric):
         except ModelLoadError as error:
             fix = "Name its folder, configuration and tokenizer are enough: --encoder-path, encoder_path=..."
             raise ModelLoadError(
-                error.found, where=f"encoder of {checkpoint.path}: {error.where}", fix=fix
+                error.problem, where=f"encoder of {checkpoint.path}: {error.where}", fix=fix
             ) from error
 
     def _check(self, checkpoint: CometCheckpoint) -> None:
@@ -128,9 +129,9 @@ class Comet(CometMetric):
     name: ClassVar[str] = "comet"
     info: ClassVar[Info] = Info(
         summary="trained regression over sentence vectors of source, hypothesis and reference",
-        paper="Rei et al. 2020; with context Vernikos et al. 2022",
+        papers=(REI_2020,),
         needs_source=True,
-        several="mean",
+        multi_reference="mean",
         bucketed=True,
     )
 
@@ -157,11 +158,19 @@ class CometQE(CometMetric):
     name: ClassVar[str] = "comet-qe"
     info: ClassVar[Info] = Info(
         summary="trained regression over sentence vectors of source and hypothesis",
-        paper="Rei et al. 2020; with context Vernikos et al. 2022",
+        papers=(REI_2020,),
         needs_source=True,
         needs_references=False,
         bucketed=True,
     )
+
+    @classmethod
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+        """The papers of COMET, and that of CometKiwi for models of that name."""
+        is_kiwi = "kiwi" in str(settings.get("model")).lower()
+        kiwi = (REI_2022,) if is_kiwi else ()
+        first, *context = super().cited(settings)
+        return (first, *kiwi, *context)
 
     @property
     def reads(self) -> Reading:

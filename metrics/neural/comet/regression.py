@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...base import Scorer
 from ...representations import Block, FloatArray, IntArray, Reps
+from ...scorer import Scorer
 from ...text.texts import Item
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ...base import Scorer
 from ...execution.batches import in_batches
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ...scorer import Scorer
 from ...text.texts import Item
 from ..models.context_tokens import TEXT_CUT, Reader
 from ..models.encoder import Encoder

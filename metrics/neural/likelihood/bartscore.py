@@ -17,9 +17,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ...base import Info
 from ...errors import InputError
+from ...papers import YUAN_2021
 from ...representations import Reps
+from ...scorer import Info
 from ...spec.checked_settings import settings
 from ..models.context_tokens import Frame
 from ..models.settings import ContextModelMetric
@@ -59,16 +60,19 @@ class BARTScore(BARTMetric):
     name: ClassVar[str] = "bartscore"
     info: ClassVar[Info] = Info(
         summary="likelihood of the text given the reference, of the reference given the text, or both",
-        paper="Yuan et al. 2021",
+        papers=(YUAN_2021,),
         bounds=(-inf, 0.0),
         symmetric=True,
-        several="mean",
+        multi_reference="mean",
         bucketed=True,
     )
 
     def load(self) -> LikelihoodScorer:
         """The model."""
-        return LikelihoodScorer(self, load(self, Frame.of), _extent, WAYS[self.direction], self.agg)
+        multi_reference: Literal["best", "mean"] = "best" if self.agg == "max" else "mean"
+        return LikelihoodScorer(
+            self, load(self, Frame.of), _extent, WAYS[self.direction], multi_reference
+        )
 
 
 @settings
@@ -83,7 +87,7 @@ class BARTScoreFaithfulness(BARTMetric):
     name: ClassVar[str] = "bartscore-faithfulness"
     info: ClassVar[Info] = Info(
         summary="likelihood of the text given its source",
-        paper="Yuan et al. 2021",
+        papers=(YUAN_2021,),
         needs_source=True,
         needs_references=False,
         bounds=(-inf, 0.0),

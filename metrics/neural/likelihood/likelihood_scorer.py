@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...base import Scorer
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ...scorer import Scorer
 from ...text.texts import Item
 from ..models import model_files as files
 from ..models.context_tokens import Frame, Reader
@@ -73,7 +73,7 @@ class LikelihoodScorer(Scorer):
         loaded: from `load`.
         extent: which labels are scored, of what the reader has read.
         ways: what is averaged.
-        several: how several references combine.
+        multi_reference: how several references combine.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ class LikelihoodScorer(Scorer):
         loaded: tuple[Reader, Seq2Seq],
         extent: Callable[[Reps], Extent],
         ways: Sequence[Way],
-        several: Literal["mean", "max"] = "mean",
+        multi_reference: Literal["mean", "best"] = "mean",
     ) -> None:
-        self.info = replace(metric.info, several=several)
+        self.info = replace(metric.info, multi_reference=multi_reference)
         self.reader, self.model = loaded
         self.extent, self.ways = extent, tuple(ways)
         self.batch_tokens, self.identity = (

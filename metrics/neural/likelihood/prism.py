@@ -14,9 +14,10 @@ from __future__ import annotations
 from math import inf
 from typing import Any, ClassVar, Literal, Self
 
-from ...base import Info, Reading
 from ...errors import InputError, ModelLoadError, unknown
+from ...papers import THOMPSON_2020
 from ...representations import Reps
+from ...scorer import Info, Reading
 from ...spec.checked_settings import settings
 from ..models.context_tokens import Frame
 from ..models.settings import ContextModelMetric
@@ -48,10 +49,10 @@ class Prism(ContextModelMetric):
     name: ClassVar[str] = "prism"
     info: ClassVar[Info] = Info(
         summary="likelihood of either text given the other",
-        paper="Thompson and Post 2020; with mBART-50 and context Vernikos et al. 2022",
+        papers=(THOMPSON_2020,),
         bounds=(-inf, 0.0),
         symmetric=True,
-        several="mean",
+        multi_reference="mean",
         bucketed=True,
     )
 

@@ -11,8 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from ...base import Metric, Reading
+from ...base import Metric
 from ...errors import ModelLoadError
+from ...scorer import Reading
 from ...spec.checked_settings import settings
 from . import model_files as files
 from .context_tokens import Truncation

@@ -24,10 +24,10 @@ from .parser_network import Weights
 from .weights import Model, load
 
 SHIPPED = Path(__file__).with_name("english.npz")
-MOST_UNITS = (
+MAX_UNITS = (
     16  # EDUs of a sentence parsed at once; longer ones are cut, as a chart grows with the cube
 )
-MOST_WORDS = 400  # words read at once
+MAX_WORDS = 400  # words read at once
 
 
 class Cut(NamedTuple):
@@ -57,14 +57,14 @@ class Parser:
 
     def _sentence(self, text: str) -> Tree:
         found = words(text)
-        parts = [self.words(found[i : i + MOST_WORDS]) for i in range(0, len(found), MOST_WORDS)]
+        parts = [self.words(found[i : i + MAX_WORDS]) for i in range(0, len(found), MAX_WORDS)]
         return joined(parts)
 
     def words(self, found: Sequence[str]) -> Tree:
         """The tree of a sentence's words."""
         tags, starts = self.segment(found)
-        step = range(0, len(starts), MOST_UNITS)
-        return joined([self._units(found, tags, starts[i : i + MOST_UNITS + 1]) for i in step])
+        step = range(0, len(starts), MAX_UNITS)
+        return joined([self._units(found, tags, starts[i : i + MAX_UNITS + 1]) for i in step])
 
     def segment(self, found: Sequence[str]) -> tuple[list[str], list[int]]:
         """The tag of every word, and the first word of every EDU."""
@@ -75,9 +75,9 @@ class Parser:
         ]
 
     def _units(self, found: Sequence[str], tags: list[str], starts: list[int]) -> Tree:
-        """The tree of up to `MOST_UNITS` EDUs; one more start is where they end."""
-        end = starts[MOST_UNITS] if len(starts) > MOST_UNITS else len(found)
-        begin, own = starts[0], starts[:MOST_UNITS]
+        """The tree of up to `MAX_UNITS` EDUs; one more start is where they end."""
+        end = starts[MAX_UNITS] if len(starts) > MAX_UNITS else len(found)
+        begin, own = starts[0], starts[:MAX_UNITS]
         some = found[begin:end]
         units = Units(
             [word.lower() for word in some],

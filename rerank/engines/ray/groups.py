@@ -18,7 +18,7 @@ from .stages import Tile
 from .worker import Sent
 
 ROWS = 16  # tiles have a multiple of so many rows
-LEAST_SECONDS = 0.1  # what a step of a stage should take at least
+MIN_SECONDS = 0.1  # what a step of a stage should take at least
 MOST = 1024  # chunks, and tiles, of a list
 
 
@@ -194,4 +194,4 @@ def _count(seconds: float, actors: int, lists: int) -> int:
     if lists > 1:
         return 1
     even = actors * ceil(seconds / BLOCK_SECONDS / actors)
-    return max(1, min(MOST, even, ceil(seconds / LEAST_SECONDS)))
+    return max(1, min(MOST, even, ceil(seconds / MIN_SECONDS)))

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ....metrics.base import Metric
+from ....metrics.execution.by_sentence import columns_of, lift
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.evaluate import of_columns
 from ....metrics.execution.meter import Meter
 from ....metrics.execution.store import Fresh, Store
 from ....metrics.representations import FloatArray
-from ....metrics.text.by_sentence import columns_of, lift
 from ....metrics.text.texts import Comparison, Item
 from ..local import Result, Task, is_linear, linear_form, places_of, reduced, result_of
 

@@ -11,13 +11,14 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
-from ....metrics.base import Metric, Scorer
+from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.meter import Metered
 from ....metrics.execution.store import Fresh
 from ....metrics.mixture import Mix
 from ....metrics.representations import FloatArray
+from ....metrics.scorer import Scorer
 from ....metrics.text.texts import Comparison
 from ..local import LocalEngine, Result, Task, problem_of
 from .stages import Compared, Reduced, Share, Tile, results

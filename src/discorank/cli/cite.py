@@ -10,7 +10,8 @@ from typing import Any
 
 from ..metrics.combination import Combination
 from ..metrics.errors import DiscorankError, InputError
-from ..metrics.papers import OF_TESTS, bibtex, keys_of
+from ..metrics.papers import OF_TESTS, Paper, bibtex
+from ..metrics.registry import load_metric, papers_of
 from ..metrics.spec.checked_settings import settings
 from ..metrics.spec.signature import Call, parse, portable
 from ..tables import escaped
@@ -47,15 +48,15 @@ def run(arguments: Sequence[str]) -> int:
         raise InputError(
             "no metrics", where="METRICS", fix="Give metrics by name or signature, or a .run.json"
         )
-    cited: dict[str, tuple[str, ...]] = {}
+    cited: dict[str, tuple[Paper, ...]] = {}
     for call in (call for signature in given for call in _calls(signature, values["quiet"])):
-        keys = keys_of(call.name, call.settings)
-        if keys is None:
+        papers = papers_of(call.name, call.settings)
+        if papers is None:
             say(f"{call.name}: not one of discorank's metrics; look up its paper", values["quiet"])
-        cited[call.name] = tuple(dict.fromkeys((*cited.get(call.name, ()), *(keys or ()))))
+        cited[call.name] = tuple(dict.fromkeys((*cited.get(call.name, ()), *(papers or ()))))
     tests = OF_TESTS if values["tests"] else ()
     sys.stdout.write(
-        f"{_sentence(given, cited, tests)}\n\n{bibtex([k for keys in cited.values() for k in keys])}"
+        f"{_sentence(given, cited, tests)}\n\n{bibtex([paper for papers in cited.values() for paper in papers])}"
     )
     sys.stdout.write("\n" + bibtex(tests) if tests else "")
     return 0
@@ -67,7 +68,7 @@ def _calls(signature: str, quiet: bool) -> Iterator[Call]:
         yield call
         if call.name == Combination.name:
             try:
-                parts = Combination.make(call.settings).parts
+                parts = load_metric({"name": call.name, **call.settings}).parts
             except DiscorankError as error:
                 say(f"combination: its metrics are not cited ({error}); name them too", quiet)
             else:
@@ -76,11 +77,11 @@ def _calls(signature: str, quiet: bool) -> Iterator[Call]:
 
 
 def _sentence(
-    signatures: Sequence[str], cited: Mapping[str, Sequence[str]], tests: Sequence[str]
+    signatures: Sequence[str], cited: Mapping[str, Sequence[Paper]], tests: Sequence[Paper]
 ) -> str:
     from .. import __version__
 
-    metrics = _listed([f"{escaped(name)}{_citation(keys)}" for name, keys in cited.items()])
+    metrics = _listed([f"{escaped(name)}{_citation(papers)}" for name, papers in cited.items()])
     exact = "; ".join(rf"\texttt{{{escaped(portable(one))}}}" for one in dict.fromkeys(signatures))
     rest = ""
     if tests:
@@ -91,8 +92,9 @@ def _sentence(
     return f"We computed {metrics} with discorank {__version__} (signatures: {exact}).{rest}"
 
 
-def _citation(keys: Sequence[str]) -> str:
-    return rf" \citep{{{','.join(keys)}}}" if keys else ""
+def _citation(papers: Sequence[Paper]) -> str:
+    keys = ",".join(paper.key for paper in papers)
+    return rf" \citep{{{keys}}}" if keys else ""
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from .inputs import InputOptions, cache_in, check_model, metric_in, open_input
 from .options import Options, build, needed
 
 NEAREST = 3
-MOST_SHOWN = 8  # entries of each part of a reason, in text
+MAX_SHOWN = 8  # entries of each part of a reason, in text
 
 
 @settings
@@ -161,8 +161,8 @@ def _brief(value: Any) -> str:
         ]
     else:
         return str(value)
-    return ", ".join(parts[:MOST_SHOWN]) + (
-        f", and {len(parts) - MOST_SHOWN} more" if len(parts) > MOST_SHOWN else ""
+    return ", ".join(parts[:MAX_SHOWN]) + (
+        f", and {len(parts) - MAX_SHOWN} more" if len(parts) > MAX_SHOWN else ""
     )
 
 

@@ -18,12 +18,12 @@ from ..integrations.files.strict_json import parse_json
 from ..metrics.base import Metric
 from ..metrics.errors import InputError, excerpt
 from ..metrics.execution import evaluate
+from ..metrics.execution.by_sentence import lift
 from ..metrics.execution.cache import Cache
 from ..metrics.execution.store import Store
 from ..metrics.mixture import Mix, Utility
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import settings
-from ..metrics.text.by_sentence import lift
 from ..metrics.text.texts import Text
 from ..rerank.lists import plain, read_candidate
 from ..rerank.runs.rows import as_line
@@ -231,7 +231,7 @@ def _placed(error: InputError, batch: Sequence[Segment]) -> InputError:
     if not found:
         return error
     return InputError(
-        error.found, where=f"{batch[int(found[2])].where}: {found[1]}{found[3]}", fix=error.fix
+        error.problem, where=f"{batch[int(found[2])].where}: {found[1]}{found[3]}", fix=error.fix
     )
 
 

@@ -21,7 +21,7 @@ from ..tables import number
 from .island import rounded
 from .summary_text import several
 
-MOST_ERRORS = 200  # shown; all are counted
+MAX_ERRORS = 200  # shown; all are counted
 _FIX = "Give the output of decode or rerank"
 
 
@@ -109,7 +109,7 @@ def read_run(path: str | Path) -> ChosenRun:
         raise InputError(reason, where=str(path), fix="Run the same command again to complete it")
     errors: list[Mapping[str, Any]] = []
     if head.counts.get("errors"):
-        lines = islice(LineSource(beside := f"{path}.errors.jsonl"), MOST_ERRORS)
+        lines = islice(LineSource(beside := f"{path}.errors.jsonl"), MAX_ERRORS)
         errors = [checked(dict[str, Any], line, f"{beside}:{n}", _FIX) for n, line in lines]
     return ChosenRun(str(path), head, {row.id: row for row in found}, tuple(errors))
 

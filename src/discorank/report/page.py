@@ -22,7 +22,7 @@ from .island import as_island, documents
 from .summary_text import Summary, believed, lead, plain, several, summary
 
 SCRIPTS = ("words.js", "showing.js", "documents.js", "lists.js")
-MOST_PAIRS = 40  # systems of whose pairs a table is shown; the heat map shows all
+MAX_PAIRS = 40  # systems of whose pairs a table is shown; the heat map shows all
 
 
 class Figure(NamedTuple):
@@ -149,7 +149,7 @@ def _metric(
             f"Scores of single {unit}s: the middle half, the median, and the range of 90 %.",
         ),
     )
-    table = tables.pairs(one, found.level) if 1 < len(one.systems) <= MOST_PAIRS else None
+    table = tables.pairs(one, found.level) if 1 < len(one.systems) <= MAX_PAIRS else None
     return MetricPart(one.name, is_open, shown, table)
 
 
@@ -175,7 +175,7 @@ def _human(found: KeptComparison, one: KeptHuman, number: int, mark: Any) -> Hum
     if any(a.systems.get("pairwise_accuracy") is not None for a in one.agreement):
         about = "How often a metric orders two systems as people do."
         shown.insert(0, Figure(mark(plots.agreement(one, f"{name}-agreement")), about))
-    unnamed = "; too many systems for names" if len(one.scores.systems) > plots.MOST_NAMES else ""
+    unnamed = "; too many systems for names" if len(one.scores.systems) > plots.MAX_NAMES else ""
     for i, metric in enumerate(found.metrics):
         svg = plots.against_people(metric, one, f"{name}-against{i}")
         shown.append(

@@ -14,8 +14,8 @@ from .svg import COLOURS, drawing, inline, label
 
 WIDTH_INCHES = 4.4
 ROW_INCHES = 0.19
-MOST_SIGNS = 40  # systems; of more, a heat map shows colours alone
-MOST_NAMES = 60  # systems; of more, points have no names
+MAX_SIGNS = 40  # systems; of more, a heat map shows colours alone
+MAX_NAMES = 60  # systems; of more, points have no names
 LEVELS = (0.001, 0.01)  # and the level of the comparison
 
 
@@ -93,7 +93,7 @@ def heat_map(one: KeptScores, level: float, name: str) -> str:
                 facecolors=[COLOURS[colours[row[j]]] for j in starts],
                 edgecolor="face",
             )
-        for i, j in zip(*np.nonzero((cells != 3) & (cells != 7) & (n <= MOST_SIGNS)), strict=True):
+        for i, j in zip(*np.nonzero((cells != 3) & (cells != 7) & (n <= MAX_SIGNS)), strict=True):
             sign = "+" if cells[i, j] > 3 else "−"
             axes.text(
                 j, i, sign, ha="center", va="center_baseline", fontsize=7, color=COLOURS["ink"]
@@ -152,7 +152,7 @@ def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
             axes.invert_xaxis()
         if not judged.higher_is_better:
             axes.invert_yaxis()
-        if len(kept) <= MOST_NAMES:
+        if len(kept) <= MAX_NAMES:
             _name_points(figure, axes, xy, [label(judged.systems[h], 20) for h, _ in kept])
         return inline(
             figure, f"{metric.name} against {judged.name}: {len(kept)} systems, a point each"

@@ -13,11 +13,11 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import MBRDecoder, Metric, MetricError, Scorer
-from discorank.metrics.base import Info
 from discorank.metrics.execution.batches import in_batches, in_halves, is_out_of_memory
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
+from discorank.metrics.scorer import Info
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import NO_CONTEXT, Item
 from discorank.rerank.engines.local import LocalEngine
@@ -43,7 +43,7 @@ class Narrow(Metric):
     cells: int = 1 << 30
     error: str = "numpy"
     name: ClassVar[str] = f"{__name__}:Narrow"
-    info: ClassVar[Info] = Info(summary="toy", paper="none", bucketed=True, several="mean")
+    info: ClassVar[Info] = Info(summary="toy", bucketed=True, multi_reference="mean")
 
     def load(self) -> NarrowScorer:
         return NarrowScorer(self)

@@ -272,8 +272,8 @@ def test_a_metric_without_a_model_leaves_the_cache_alone(tmp_path: Path) -> None
 SHARE = """
 import sys
 import numpy as np
-from discorank.metrics.cache import Cache, key
-from discorank.metrics.reps import Reps
+from discorank.metrics.execution.cache import Cache, key
+from discorank.metrics.representations import Reps
 
 cache = Cache(sys.argv[1], 30000)
 for i in range(30):

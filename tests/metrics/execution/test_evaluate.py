@@ -22,14 +22,14 @@ from discorank import (
     Scorer,
     load_metric,
 )
-from discorank.metrics.base import Info, Reading
 from discorank.metrics.execution import evaluate
 from discorank.metrics.execution import store as store_module
+from discorank.metrics.execution.by_sentence import is_joined, lift
 from discorank.metrics.execution.evaluate import Folded, matrices
 from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
+from discorank.metrics.scorer import Info, Reading
 from discorank.metrics.spec.checked_settings import settings
-from discorank.metrics.text.by_sentence import is_joined, lift
 from discorank.metrics.text.texts import NO_CONTEXT, Comparison, Item, paired
 from discorank.rerank.lists import Candidate
 
@@ -44,7 +44,7 @@ class Recorder(Metric):
     context_from: str = "reference"
     bad: str = "\x00"
     name: ClassVar[str] = f"{__name__}:Recorder"
-    info: ClassVar[Info] = Info(summary="toy", paper="none", bucketed=True)
+    info: ClassVar[Info] = Info(summary="toy", bucketed=True)
 
     @property
     def reads(self) -> Reading:
@@ -339,7 +339,7 @@ class Slope(Metric):
     """Linear: u(h, r) = f(r), whose sum shows the order it was made in."""
 
     name: ClassVar[str] = f"{__name__}:Slope"
-    info: ClassVar[Info] = Info(summary="toy", paper="none", linear=True)
+    info: ClassVar[Info] = Info(summary="toy", linear=True)
 
     def load(self) -> SlopeScorer:
         return SlopeScorer()

@@ -35,7 +35,7 @@ from discorank.metrics.rst.trees import (
     split_right,
 )
 from discorank.metrics.text.sentence_splitting import sentences
-from discorank.metrics.text.texts import MOST_LEVELS, RSTTree
+from discorank.metrics.text.texts import MAX_LEVELS, RSTTree
 
 from ...support.trees import trees
 
@@ -225,12 +225,12 @@ def deep(levels: int) -> dict[str, Any] | list[str]:
 
 
 def test_the_deepest_trees_are_read_compared_and_written(tmp_path: Path) -> None:
-    words, other = "b " * MOST_LEVELS + "a", "b " * (MOST_LEVELS - 1) + "a"
+    words, other = "b " * MAX_LEVELS + "a", "b " * (MAX_LEVELS - 1) + "a"
     row = {
         "id": "x",
         "candidates": [
-            {"text": [words], "rst": deep(MOST_LEVELS)},
-            {"text": [other], "rst": deep(MOST_LEVELS - 1)},
+            {"text": [words], "rst": deep(MAX_LEVELS)},
+            {"text": [other], "rst": deep(MAX_LEVELS - 1)},
         ],
     }
     path = tmp_path / "lists.jsonl"
@@ -239,13 +239,13 @@ def test_the_deepest_trees_are_read_compared_and_written(tmp_path: Path) -> None
         main(["decode", str(path), "-u", "dr-lex", "-o", str(tmp_path / "o.jsonl"), "--quiet"]) == 0
     )
     assert json.loads((tmp_path / "o.jsonl").read_text(encoding="utf-8"))["text"] == [words]
-    row["candidates"] = [{"text": [words + " a"], "rst": deep(MOST_LEVELS + 1)}]
+    row["candidates"] = [{"text": [words + " a"], "rst": deep(MAX_LEVELS + 1)}]
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
     assert (
         main(["decode", str(path), "-u", "dr-lex", "-o", str(tmp_path / "p.jsonl"), "--quiet"]) != 0
     )
 
-    tree = check_tree(RSTTree.read(deep(MOST_LEVELS)))
+    tree = check_tree(RSTTree.read(deep(MAX_LEVELS)))
     files = {"t.jsonl": (json.dumps(plain(tree)) + "\n") * 2, "t.dis": write_lisp(tree) * 2}
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -179,7 +179,7 @@ def test_calls_that_are_cut_are_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     made = [represent(tree, Lexical(), Reading()) for tree in SOURCES]
     blocks = [Block(np.arange(9), np.arange(9)), Block(np.arange(4), np.arange(5, 9))]
     expected = kernels(columns(made)[0], blocks, 0.4)
-    for name, value in (("MOST_PAIRS", 10), ("STEP", 7), ("MOST_BLOCKS", 1)):
+    for name, value in (("MAX_PAIRS", 10), ("STEP", 7), ("MAX_BLOCKS", 1)):
         monkeypatch.setattr(gram, name, value)
         for a, b in zip(kernels(columns(made)[0], blocks, 0.4), expected, strict=True):
             assert a.tobytes() == b.tobytes()
@@ -223,7 +223,7 @@ def test_log_space_meets_plain_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [text_of(tree) for tree in SOURCES]
     metric = load_metric("dr-lex")
     expected = metric.pairwise(texts, texts)
-    monkeypatch.setattr("discorank.metrics.rst.metric.MOST_NODES", 12)
+    monkeypatch.setattr("discorank.metrics.rst.metric.MAX_NODES", 12)
     found = load_metric("dr-lex").pairwise(texts, texts)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 

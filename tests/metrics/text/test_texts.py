@@ -18,9 +18,8 @@ TREE = {
 
 
 def test_a_document_is_a_value() -> None:
-    document = Document(
-        ["a", "b"], id="x", roles=[1, "Aim"], foci=[[("cat", 0, 3)], [["dog"]]], rst=TREE
-    )  # type: ignore[list-item]
+    foci: list[list[Any]] = [[("cat", 0, 3)], [["dog"]]]
+    document = Document(["a", "b"], id="x", roles=[1, "Aim"], foci=foci, rst=TREE)
     assert document.sentences == ("a", "b")
     assert document.roles == (1, "Aim")
     assert document.foci == ((("cat", 0, 3),), (("dog",),))

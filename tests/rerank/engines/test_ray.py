@@ -16,9 +16,10 @@ from typing import Any, ClassVar
 import pytest
 
 from discorank.cli.main import main
-from discorank.metrics.base import Info, Metric, Scorer
+from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError, MetricError, ModelLoadError, ResourceError
 from discorank.metrics.execution.cache import Cache
+from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.engines.local import Engine, LocalEngine
 from discorank.rerank.engines.ray import groups as ray_groups
@@ -98,7 +99,7 @@ def cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on every list is cut into many small pieces."""
     monkeypatch.setattr(ray_work, "SPLIT_BLOCKS", 0)
     monkeypatch.setattr(ray_groups, "BLOCK_SECONDS", 0.001)
-    monkeypatch.setattr(ray_groups, "LEAST_SECONDS", 0.0001)
+    monkeypatch.setattr(ray_groups, "MIN_SECONDS", 0.0001)
     monkeypatch.setattr(ray_groups, "MOST", 6)
 
 

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from discorank import Context, InputError, MetricError, load_metric
 from discorank.cli.main import main
 from discorank.integrations.formats.contrastive_items import read_contrastive
-from discorank.metrics.base import Info, Metric, Reading, Scorer
+from discorank.metrics.base import Metric
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
+from discorank.metrics.scorer import Info, Reading, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
 from discorank.rerank.selection import contrastive
@@ -46,7 +47,6 @@ class Known(Metric):
     name: ClassVar[str] = f"{__name__}:Known"
     info: ClassVar[Info] = Info(
         summary="toy",
-        paper="none",
         needs_source=True,
         needs_references=False,
         bounds=(0, 1),

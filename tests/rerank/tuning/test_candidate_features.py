@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discorank import Context, InputError, load_metric
-from discorank.metrics.base import Reading
+from discorank.metrics.scorer import Reading
 from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.lists import read_list
 from discorank.rerank.tuning.candidate_features import features

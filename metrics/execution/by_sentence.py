@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from .texts import Comparison, Document, Item
-
-if TYPE_CHECKING:
-    from ..base import Metric, Reading
+from ..scorer import Reading, Scoring
+from ..text.texts import Comparison, Document, Item
 
 
-def lift(metric: Metric, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:
+def lift(metric: Scoring, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:
     """The comparisons whose mean is the value of this one: itself, or one per sentence of its documents.
 
     A segment metric reads documents sentence by sentence where all have equally many sentences, each in the context of
@@ -38,7 +35,7 @@ def lift(metric: Metric, comparison: Comparison, *, strict: bool = False) -> lis
     return [_mapped(comparison, lambda item: item._replace(text=str(item.text)))]
 
 
-def is_joined(metric: Metric, comparison: Comparison) -> bool:
+def is_joined(metric: Scoring, comparison: Comparison) -> bool:
     """Whether documents of unequal sentence counts are compared as joined text."""
     return metric.info.unit == "segment" and len(_sentence_counts(comparison)) > 1
 
@@ -79,7 +76,7 @@ def _sentence(item: Item, at: int, k: int) -> Item:
     return Item(sentences[at], before[-k:] if k else (), item.side)
 
 
-def columns_of(metric: Metric, comparison: Comparison) -> list[list[Comparison]]:
+def columns_of(metric: Scoring, comparison: Comparison) -> list[list[Comparison]]:
     """What is compared for a matrix, column by column: comparisons whose mean it is; mostly one for all columns.
 
     A metric that reads documents in every context has a column, and so H representations, for each reference.

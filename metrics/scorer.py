@@ -1,0 +1,147 @@
+"""A loaded metric in one process (`Scorer`), and what is known of a metric before it is loaded (`Info`, `Reading`).
+
+A scorer speaks the paper's language: a distance stays a distance. It knows no files, lists, weights, caches or Ray.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from .papers import Paper
+from .representations import Block, FloatArray, IntArray, Reps
+from .text.texts import Item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Info:
+    """What the engines and the documentation must know about a metric without loading it."""
+
+    summary: str  # one line for people
+    papers: tuple[Paper, ...] = ()  # where it comes from
+    unit: Literal["segment", "document"] = "segment"
+    needs_source: bool = False
+    needs_references: bool = True
+    higher_is_better: bool = True
+    bounds: tuple[float, float] = (-inf, inf)  # of the paper's number
+    symmetric: bool = False  # with default settings u(h, r) = u(r, h)
+    multi_reference: Literal["best", "mean", "custom"] = "best"  # custom: by `compare_multi`
+    linear: bool = False  # the scorer implements `expected`
+    bucketed: bool = (
+        False  # `represent` runs a model: it wants batches of similar length under a budget
+    )
+    version: int = 1  # raised whenever a score changes
+
+
+class Reading(NamedTuple):
+    """How many preceding sentences an item carries, and whose target context a hypothesis is read in.
+
+    In whole documents that are compared pairwise it is the hypothesis's own, unless `everywhere`: then every hypothesis
+    is read in the context of every reference.
+    """
+
+    context: int = 0
+    context_from: str = "reference"
+    everywhere: bool = False
+
+
+class Scorer(ABC):
+    """A loaded metric in one process."""
+
+    info: Info
+    batch_tokens: int = 4096  # summed lengths of one `represent` batch, where `info.bucketed`
+    identity: str = ""  # all that representations depend on beside the item, where `info.bucketed`: key of a cache
+
+    @abstractmethod
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Reads items on the CPU (tokenise, count, label): columns, and the length of each item.
+
+        A column "cut" says what was left out of a text that is too long: nothing (0), context (1), text itself (2).
+        """
+
+    def represent(self, prepared: Reps) -> Reps:
+        """The expensive step; where `info.bucketed`, on batches in order of length.
+
+        Row i depends on row i alone, to the last bit on a CPU. A column "cut" is kept by the engine.
+        """
+        return prepared
+
+    @abstractmethod
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values [H, R] of every block ([H, 1] when reference-free); blocks arrive by the hundred.
+
+        A value depends on its pair alone, to the last bit: not on the other pairs or blocks of the call.
+        """
+
+    def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values [H] of every block: each hypothesis against all references of its block together."""
+        found = self.compare(reps, blocks)
+        if self.info.multi_reference == "mean":
+            return [u.mean(axis=1) for u in found]
+        return [u.max(axis=1) if self.info.higher_is_better else u.min(axis=1) for u in found]
+
+    def expected(
+        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
+    ) -> list[FloatArray]:
+        """Values [H] averaged under reference weights [R] that sum to one, without the matrix (if `info.linear`)."""
+        raise TypeError(f"{type(self).__name__} has no linear form")
+
+    def pair_cost(self, reps: Reps, block: Block) -> int:
+        """Summed lengths of the forward passes that `compare` needs for a block; 0 where pairs are plain algebra."""
+        return 0
+
+    def pair_cut(self, reps: Reps, block: Block) -> int:
+        """The most that is left out of any pair of a block that is too long together; as the column "cut"."""
+        return 0
+
+    def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
+        """Statistics [n, columns] of n one-hypothesis blocks, from which `aggregate` makes corpus scores."""
+        found = (
+            self.compare_multi(reps, blocks)
+            if self.info.needs_references
+            else self.compare(reps, blocks)
+        )
+        return np.concatenate([value.ravel() for value in found])[:, None]
+
+    def aggregate(self, statistics: FloatArray) -> float:
+        """The corpus score of some rows of `statistics`; by default the mean of segment scores."""
+        return float(statistics[:, 0].mean())
+
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray | None:
+        """Corpus scores [b] from b sums of rows of `statistics` [b, columns] and how many rows each sums up [b].
+
+        Equal to `aggregate` of those rows up to rounding; None where sums do not tell the score.
+        """
+        return sums[:, 0] / rows if type(self).aggregate is Scorer.aggregate else None
+
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+        """Why a pair (positions in the block) got its value, as JSON data for `explain` and `report`."""
+        return {}
+
+
+class Scoring(Protocol):
+    """What it takes to run a metric: its name, its facts and its loaded scorer."""
+
+    @property
+    def name(self) -> str:
+        """Its name, for messages."""
+
+    @property
+    def info(self) -> Info:
+        """Its facts."""
+
+    @property
+    def reads(self) -> Reading:
+        """How much context it reads, and whose."""
+
+    @property
+    def scorer(self) -> Scorer:
+        """The loaded metric."""
+
+    def signature(self) -> str:
+        """The metric as a call."""
