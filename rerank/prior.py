@@ -20,8 +20,8 @@ import numpy as np
 
 from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.representations import FloatArray
-from .choice import finite
 from .lists import Candidate, CandidateList
+from .weights import finite
 
 KIND, FORMAT = "discorank-prior", 1
 STRENGTH = 6.0

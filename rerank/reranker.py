@@ -13,16 +13,26 @@ from typing import Annotated, Any, Literal, cast
 import numpy as np
 from pydantic import Field, PlainValidator
 
-from ..metrics.errors import InputError, excerpt, unknown
+from ..metrics.errors import InputError
 from ..metrics.mixture import Mix, Utility
-from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Context
-from .choice import Distinct, Ranking, choose, finite, number_field
-from .engines.local import Engine, Task
+from .choice import Ranking, choose
+from .decider import decide_all
+from .distinct import Distinct
+from .engines.interface import Engine, Result, Task
+from .features import (
+    EXPECTED,
+    Feature,
+    WeightedFeatures,
+    name_of,
+    normalized,
+    plain_feature,
+    weighted_features,
+)
 from .lists import CandidateList
-from .mbr import MBRDecoder, decide_all
+from .mbr_decoder import MBRDecoder
 from .scheduler import (
     Accept,
     Outcome,
@@ -33,55 +43,6 @@ from .scheduler import (
     accept_all,
     resolve,
 )
-
-PLAIN = ("logprob", "logprob/length", "length")
-EXPECTED = "expected"
-
-
-Feature = str | Utility
-
-
-def _weighted(features: Any) -> tuple[tuple[Feature, float], ...]:
-    """Checked (plain name or metric, weight) pairs from a mapping."""
-    if (
-        isinstance(features, tuple)
-        and features
-        and all(isinstance(pair, tuple) for pair in features)
-    ):
-        features = dict(features)  # as `dataclasses.replace` hands them back
-    if not isinstance(features, Mapping) or not features:
-        raise InputError(
-            f"found {excerpt(features)}", where="features", fix='Write {"logprob": 1.0, ...}'
-        )
-    pairs = []
-    for given, weight in features.items():
-        number = finite(weight)
-        if number is None:
-            raise InputError(
-                f"weight {excerpt(weight)}", where=f"feature {given!r}", fix="Give a finite number"
-            )
-        pairs.append((feature_of(given), number))
-    return tuple(pairs)
-
-
-def feature_of(given: Any) -> Feature:
-    """A feature that is read off the list, by its name, or a metric without references; raises InputError."""
-    if isinstance(given, str) and _is_plain(given):
-        return given
-    try:
-        metric = load_metric(given)
-    except InputError as error:
-        if isinstance(given, str) and "(" not in given and "+" not in given:
-            raise unknown("feature", given, (*PLAIN, EXPECTED, "field:NAME", *names())) from None
-        raise error.inside("features") from None
-    for _, part in metric.parts:
-        if part.info.needs_references:
-            raise InputError(
-                f"{part.name} compares with references, which reranking does not have",
-                where="features",
-                fix=f"Choose with it as a utility instead: discorank decode -u {part.name}, or rerank -m {EXPECTED}",
-            )
-    return metric
 
 
 @settings
@@ -99,9 +60,7 @@ class Reranker:
         decoder: what "expected" is of: its utility, weights, prior, self pair; nothing else of it counts.
     """
 
-    features: Annotated[
-        Mapping[Any, float] | tuple[tuple[Feature, float], ...], PlainValidator(_weighted)
-    ]
+    features: Annotated[Mapping[Any, float] | WeightedFeatures, PlainValidator(weighted_features)]
     normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
@@ -109,20 +68,17 @@ class Reranker:
 
     def __post_init__(self) -> None:
         if (self.decoder is not None) != (EXPECTED in dict(self._features)):
-            found = "a decoder" if self.decoder else f"the feature {EXPECTED!r}"
+            problem = f"{'a decoder' if self.decoder else f'the feature {EXPECTED!r}'} alone"
             fix = f"Give the feature {EXPECTED!r} with its weight, and a decoder (rerank --utility) that says of what"
-            raise InputError(f"{found} alone", where="features", fix=fix)
+            raise InputError(problem, where="features", fix=fix)
         if self.decoder is not None and (self.decoder.oracle or self.decoder.shortlist is not None):
-            raise InputError(
-                "an oracle or a shortlist",
-                where="decoder",
-                fix="Leave it out: rerank has every candidate",
-            )
+            fix = "Leave it out: rerank has every candidate"
+            raise InputError("an oracle or a shortlist", where="decoder", fix=fix)
         resolve(self.strategy, self.width)
 
     @property
-    def _features(self) -> tuple[tuple[Feature, float], ...]:
-        return cast("tuple[tuple[Feature, float], ...]", self.features)
+    def _features(self) -> WeightedFeatures:
+        return cast(WeightedFeatures, self.features)  # checked when it was made
 
     @property
     def _metrics(self) -> tuple[Utility, ...]:
@@ -149,7 +105,7 @@ class Reranker:
         """The settings that a run's results depend on."""
         return {
             "decoder": "rerank",
-            "features": {_name(feature): weight for feature, weight in self._features},
+            "features": {name_of(feature): weight for feature, weight in self._features},
             "normalize": self.normalize,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
@@ -166,86 +122,47 @@ class Reranker:
         self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
-        return Scheduler(self.program, engine, self.resolved_strategy, self.width, accept).run(
-            records
-        )
+        scheduler = Scheduler(self.program, engine, self.resolved_strategy, self.width, accept)
+        return scheduler.run(records)
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
         distinct = Distinct(record.candidates)
-        columns: dict[Feature, FloatArray] = {
-            feature: _plain_feature(feature, record)
-            for feature, _ in self._features
-            if isinstance(feature, str) and feature != EXPECTED
-        }
+        columns: dict[Feature, FloatArray] = {}  # [N] values of every feature
+        for feature, _ in self._features:
+            if isinstance(feature, str) and feature != EXPECTED:
+                columns[feature] = plain_feature(feature, record)
         if self.decoder is not None:
             everything = np.arange(len(distinct))
-            found = yield from self.decoder.valued(record, distinct, everything, context, flags)
-            columns[EXPECTED], flags = found.values[distinct.of], found.flags
-        metrics = self._metrics
-        if metrics:
-            mix = Mix(tuple((weight, part) for metric in metrics for weight, part in metric.parts))
-            comparisons = tuple(
-                part.comparison(distinct.texts, (), record.source, context.last(part.reads.context))
-                for _, part in mix.parts
-            )
-            result = yield Task(record.id, mix, comparisons, np.ones(1))
+            mbr = self.decoder.algorithm
+            expected = yield from mbr.expected(record, distinct, everything, context, flags)
+            columns[EXPECTED], flags = expected.values[distinct.of], expected.flags
+        if self._metrics:
+            result = yield self._task(record, distinct, context)
             flags = (*flags, *(flag for flag in result.flags if flag not in flags))
-            rows = iter(result.values)
-            for metric in metrics:
-                value = sum(
-                    weight * part.utility_sign * next(rows) for weight, part in metric.parts
-                )
-                columns[metric] = np.asarray(value)[distinct.of]
+            columns |= self._metric_columns(result, distinct)
         scores = np.zeros(len(record.candidates))
         for feature, weight in self._features:
             if weight:
                 scores = scores + weight * normalized(columns[feature], self.normalize)
         return choose(record, scores, self.nbest, flags, distinct=distinct)
 
+    def _task(self, record: CandidateList, distinct: Distinct, context: Context) -> Task:
+        """The distinct texts under all metrics at once."""
+        parts = tuple(part for metric in self._metrics for part in metric.parts)
+        comparisons = tuple(
+            part.comparison(distinct.texts, (), record.source, context.last(part.reads.context))
+            for _, part in parts
+        )
+        return Task(record.id, Mix(parts), comparisons, np.ones(1))
 
-def _is_plain(name: str) -> bool:
-    """Whether a feature is read off the list, without a metric."""
-    return name in (*PLAIN, EXPECTED) or (name.startswith("field:") and name != "field:")
-
-
-def _name(feature: Feature) -> str:
-    return feature if isinstance(feature, str) else feature.signature()
-
-
-def _plain_feature(name: str, record: CandidateList) -> FloatArray:
-    """A feature of every candidate that needs no metric, [N]."""
-    lengths = np.array([len(str(candidate.text)) for candidate in record.candidates], float)
-    if name == "length":
-        return lengths
-    if name.startswith("field:"):
-        field = name.removeprefix("field:")
-        found = [
-            number_field(c, field, f"candidates[{i}]") for i, c in enumerate(record.candidates)
-        ]
-        return np.array(found)
-    for i, candidate in enumerate(record.candidates):
-        if candidate.logprob is None:
-            raise InputError(
-                "no logprob", where=f"candidates[{i}]", fix=f"Leave the feature {name!r} out"
+    def _metric_columns(self, result: Result, distinct: Distinct) -> dict[Feature, FloatArray]:
+        """The values of every metric as a utility, [N]."""
+        columns: dict[Feature, FloatArray] = {}
+        values = iter(result.values)
+        for metric in self._metrics:
+            of_distinct = sum(
+                weight * part.utility_sign * next(values) for weight, part in metric.parts
             )
-    values = np.array([candidate.logprob for candidate in record.candidates], float)
-    return values if name == "logprob" else values / np.maximum(lengths, 1)
-
-
-def normalized(values: FloatArray, how: str) -> FloatArray:
-    """One feature of a list, [N], as `Reranker.normalize` says; a feature that does not vary becomes 0.
-
-    >>> normalized(np.array([1.0, 3.0, 2.0]), "minmax").tolist()
-    [0.0, 1.0, 0.5]
-    """
-    if how == "none":
-        return values
-    if how == "rank":
-        return np.array([(values < value).mean() for value in values])
-    finite = values[np.isfinite(values)]
-    if not len(finite) or not finite.std() > 0:
-        return np.where(np.isfinite(values), 0.0, values)
-    if how == "zscore":
-        return np.asarray((values - finite.mean()) / finite.std())
-    return np.asarray((values - finite.min()) / (finite.max() - finite.min()))
+            columns[metric] = np.asarray(of_distinct)[distinct.of]
+        return columns

@@ -2,7 +2,7 @@
 
 A record's decision is a program (a generator) that hands out tasks and receives their results, so a decision can take
 several steps; a record of a document can wait for the choice before it, which is its context. A sliding window of
-records is open at any time. The scheduler knows neither metrics, nor engines, nor files.
+records is open at any time. Any `Engine` does; no metric and no file format is known here.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from ..metrics.errors import DiscorankError, InputError
-from ..metrics.text.texts import NO_CONTEXT, Context, Document, Text
+from ..metrics.text.texts import Context, Document, Text
 from .choice import Ranking
-from .engines.local import Engine, Result, Task
+from .context import Lane
+from .engines.interface import Engine, Result, Task
 from .lists import CandidateList
 
 WINDOW_RECORDS = 4096
@@ -63,24 +64,38 @@ class Decided(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Lane:
-    """What later records of one document read, and who waits for it."""
+class _DocumentQueue:
+    """The records of one document: what the next one reads, and which wait for it."""
 
-    context: Context = NO_CONTEXT
-    position: int | None = None
+    lane: Lane
     waiting: deque[_Job] = field(default_factory=deque)
-    was_cut: bool = False  # since the last decision
+    was_cut: bool = False  # the context was cut since the last decision
     lent: int = 0  # how many of the next records read the first candidate of one that failed
+
+    def enter(self, record: CandidateList, after_gap: bool) -> None:
+        """Moves on to a record, which may cut the context."""
+        if self.lane.enter(record.position, after_gap):
+            self.was_cut, self.lent = True, 0
+
+    def extend(self, record: CandidateList, text: Text, failed: bool = False) -> None:
+        """Adds what was chosen for a record, or what a failed one lends."""
+        width = self.lane.width
+        if not width:
+            return
+        self.lent = width if failed else max(0, self.lent - 1)
+        self.lane.extend(str(record.source or ""), str(text))
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
+    """A record on its way to its outcome."""
+
     tag: Any
     record: CandidateList | None
-    size: int = 0
-    broken: bool = False  # a line before it could not be read
+    characters: int = 0
+    after_gap: bool = False  # a line before it could not be read
     program: Program | None = None
-    done: bool = False
+    is_done: bool = False
     outcome: Outcome = None
 
 
@@ -103,28 +118,25 @@ class Scheduler:
         width: int = 0,
         accept: Accept = accept_all,
     ) -> None:
-        self.decide, self.engine, self.strategy, self.width, self.accept = (
-            decide,
-            engine,
-            strategy,
-            width,
-            accept,
-        )
-        self.open: deque[_Job] = deque()
-        self.characters = 0
-        self.running: dict[int, _Job] = {}
-        self.lanes: dict[int, _Lane] = {}
-        self.document: str | None = None
-        self.lane = _Lane()
-        self.broken = False  # the last line could not be read
-        self.more = True  # there may be further records
+        self.decide, self.engine, self.accept = decide, engine, accept
+        self.strategy, self.width = strategy, width
+        self.open: deque[_Job] = deque()  # in input order
+        self.characters = 0  # of the open jobs
+        self.running: dict[int, _Job] = {}  # by the key that the engine has for them
+        self.queue_of: dict[
+            int, _DocumentQueue
+        ] = {}  # of every job that is not done, by the same key
+        self.document: str | None = None  # of the last record
+        self.queue = _DocumentQueue(Lane(width))
+        self.after_gap = False  # the last line could not be read
+        self.has_more = True  # there may be further records
         self.refused: Exception | None = None  # why there are none
 
     def run(
         self, records: Iterable[tuple[Any, CandidateList | Decided | DiscorankError]]
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of every (tag, record), in input order; a record that fails has its error as outcome."""
-        self.more, self.refused = True, None
+        self.has_more, self.refused = True, None
         try:
             yield from self._decided(iter(records))
         finally:
@@ -136,20 +148,25 @@ class Scheduler:
     def _decided(
         self, source: Iterator[tuple[Any, CandidateList | Decided | DiscorankError]]
     ) -> Iterator[tuple[Any, Outcome]]:
-        while self.more or self.open:
-            while self.more and self._has_room():
+        """Reads while there is room, hands out what is done, and collects what the engine has."""
+        while self.has_more or self.open:
+            while self.has_more and self._has_room():
                 self._read(source)
-            while self.open and self.open[0].done:
+            while self.open and self.open[0].is_done:
                 job = self.open.popleft()
-                self.characters -= job.size
+                self.characters -= job.characters
                 yield job.tag, job.outcome
-            if self.running and not (self.more and self._has_room()):
-                found = self.engine.collect()
-                if not found or any(key not in self.running for key, _ in found):
-                    fix = "Read one's rankings to the end, or close them, before those of the next"
-                    raise InputError("is at work for two decoders at once", where="engine", fix=fix)
-                for key, result in found:
-                    self._step(self.running.pop(key), result)
+            if self.running and not (self.has_more and self._has_room()):
+                self._collect()
+
+    def _collect(self) -> None:
+        """Takes the results of the engine and moves their jobs on."""
+        results = self.engine.collect()
+        if not results or any(key not in self.running for key, _ in results):
+            fix = "Read one's rankings to the end, or close them, before those of the next"
+            raise InputError("is at work for two decoders at once", where="engine", fix=fix)
+        for key, result in results:
+            self._step(self.running.pop(key), result)
 
     def _read(self, source: Iterator[tuple[Any, CandidateList | Decided | DiscorankError]]) -> None:
         """Admits the next record; if there is an error instead, it is raised when all before it is decided."""
@@ -158,85 +175,89 @@ class Scheduler:
         except Exception as error:
             pair, self.refused = None, error
         if pair is None:
-            self.more = False
+            self.has_more = False
         else:
             self._admit(*pair)
 
     def _has_room(self) -> bool:
-        return not self.open or (
-            len(self.open) < WINDOW_RECORDS and self.characters < WINDOW_CHARACTERS
-        )
+        if not self.open:
+            return True
+        return len(self.open) < WINDOW_RECORDS and self.characters < WINDOW_CHARACTERS
 
-    def _admit(self, tag: Any, given: CandidateList | Decided | DiscorankError) -> None:
-        record = (
-            given.record
-            if isinstance(given, Decided)
-            else None
-            if isinstance(given, DiscorankError)
-            else given
-        )
+    def _admit(self, tag: Any, entry: CandidateList | Decided | DiscorankError) -> None:
+        """Takes in a line: a record to decide, one that was decided earlier, or one that could not be read."""
+        if isinstance(entry, DiscorankError):
+            self.after_gap = True
+            self.open.append(_Job(tag, None, is_done=True, outcome=entry))
+        elif isinstance(entry, Decided):
+            self._admit_decided(entry)
+        else:
+            self._admit_record(tag, entry)
+
+    def _admit_decided(self, decided: Decided) -> None:
+        """Lets a record that an earlier run decided lend its text."""
+        record = decided.record
         if record is None:
-            self.broken = True
-            if isinstance(given, DiscorankError):
-                self.open.append(_Job(tag, None, done=True, outcome=given))
+            self.after_gap = True
             return
-        lane, broken = self._lane_of(record), self.broken
-        self.broken = False
-        if isinstance(given, Decided):
-            _cut(lane, record, broken)
-            chosen = self.strategy != "one-best"
-            self._extend(
-                lane,
-                record,
-                given.text if chosen else record.candidates[0].text,
-                given.failed and chosen,
-            )
-            lane.was_cut &= record.context_only or (given.failed and chosen)
-            return
-        job = _Job(tag, record, _characters(record), broken)
-        self.open.append(job)
-        self.characters += job.size
+        queue, after_gap = self._queue_of_document(record), self.after_gap
+        self.after_gap = False
+        queue.enter(record, after_gap)
         if self.strategy == "one-best":
-            _cut(lane, record, broken)
-            private = replace(lane, position=None, waiting=deque())
-            lane.was_cut &= record.context_only
-            self._extend(lane, record, record.candidates[0].text)
-            lane, job.broken = private, False
-        lane.waiting.append(job)
-        self.lanes[id(job)] = lane
-        if len(lane.waiting) == 1:
-            self._start_next(lane)
+            text, failed = record.candidates[0].text, False
+        else:
+            text, failed = decided.text, decided.failed
+        queue.extend(record, text, failed)
+        queue.was_cut &= record.context_only or failed
 
-    def _lane_of(self, record: CandidateList) -> _Lane:
-        """The lane of the record's document; documents are adjacent, so one is enough."""
-        if (
-            self.strategy == "independent"
-            or record.document is None
-            or record.document != self.document
-        ):
-            self.document, self.lane = record.document, _Lane()
-        return self.lane
+    def _admit_record(self, tag: Any, record: CandidateList) -> None:
+        """Puts a record into the queue of its document, and starts it if nothing stands before it."""
+        queue, after_gap = self._queue_of_document(record), self.after_gap
+        self.after_gap = False
+        job = _Job(tag, record, _characters(record), after_gap)
+        self.open.append(job)
+        self.characters += job.characters
+        if self.strategy == "one-best":
+            # its context is known at once: it waits for nobody, in a queue of its own
+            queue.enter(record, after_gap)
+            own_lane = replace(queue.lane, position=None)
+            own_queue = replace(queue, lane=own_lane, waiting=deque())
+            queue.was_cut &= record.context_only
+            queue.extend(record, record.candidates[0].text)
+            queue, job.after_gap = own_queue, False
+        queue.waiting.append(job)
+        self.queue_of[id(job)] = queue
+        if len(queue.waiting) == 1:
+            self._start_next(queue)
 
-    def _start_next(self, lane: _Lane) -> None:
-        """Starts the records at the head of a lane until one waits for the engine."""
-        while lane.waiting:
-            job = lane.waiting[0]
-            if job.done:
-                lane.waiting.popleft()
-                del self.lanes[id(job)]
+    def _queue_of_document(self, record: CandidateList) -> _DocumentQueue:
+        """The queue of the record's document; documents are adjacent, so one is enough."""
+        is_same = record.document is not None and record.document == self.document
+        if self.strategy == "independent" or not is_same:
+            self.document, self.queue = record.document, _DocumentQueue(Lane(self.width))
+        return self.queue
+
+    def _start_next(self, queue: _DocumentQueue) -> None:
+        """Starts the records at the head of a queue until one waits for the engine."""
+        while queue.waiting:
+            job = queue.waiting[0]
+            if job.is_done:
+                queue.waiting.popleft()
+                del self.queue_of[id(job)]
                 continue
             if job.program is not None:
                 return
-            self._start(job, lane)
+            self._start(job, queue)
 
-    def _start(self, job: _Job, lane: _Lane) -> None:
+    def _start(self, job: _Job, queue: _DocumentQueue) -> None:
+        """Begins the decision of a record in the context that its queue has now."""
         record = job.record
         if record is None:
             return
-        _cut(lane, record, job.broken)
-        flags = ("context-cut",) * lane.was_cut + ("context-of-failed",) * bool(lane.lent)
+        queue.enter(record, job.after_gap)
+        flags = ("context-cut",) * queue.was_cut + ("context-of-failed",) * bool(queue.lent)
         if record.context_only:
-            self._finish(job, lane, None)
+            self._finish(job, queue, None)
             return
         if self.width and record.document is None and not _is_whole(record):
             error = InputError(
@@ -244,74 +265,61 @@ class Scheduler:
                 where="document",
                 fix='Name the document of every list (strategy "sequential" or "one-best"), or set context=0',
             )
-            self._finish(job, lane, error)
+            self._finish(job, queue, error)
             return
-        job.program = self.decide(record, lane.context, flags)
-        self._advance(job, lane, None)
+        job.program = self.decide(record, queue.lane.context, flags)
+        self._advance(job, queue, None)
 
     def _step(self, job: _Job, result: Result | DiscorankError) -> None:
-        lane = self.lanes[id(job)]
+        """Hands a result to the job that asked for it, and starts who waited for that job."""
+        queue = self.queue_of[id(job)]
         if isinstance(result, DiscorankError):
-            self._finish(job, lane, result)
+            self._finish(job, queue, result)
         else:
-            self._advance(job, lane, result)
-        self._start_next(lane)
+            self._advance(job, queue, result)
+        self._start_next(queue)
 
-    def _advance(self, job: _Job, lane: _Lane, result: Result | None) -> None:
+    def _advance(self, job: _Job, queue: _DocumentQueue, result: Result | None) -> None:
         """Runs the program to its next task or its end."""
         if job.program is None:
             return
         try:
             task = next(job.program) if result is None else job.program.send(result)
         except StopIteration as end:
-            self._finish(job, lane, self._accepted(end.value))
+            self._finish(job, queue, self._accepted(end.value))
         except DiscorankError as error:
-            self._finish(job, lane, error)
+            self._finish(job, queue, error)
         else:
             self.running[id(job)] = job
             self.engine.submit(id(job), task)
 
     def _accepted(self, ranking: Ranking) -> Ranking | DiscorankError:
+        """The ranking, or why it cannot be written."""
         try:
             self.accept(ranking)
         except DiscorankError as error:
             return error
         return ranking
 
-    def _finish(self, job: _Job, lane: _Lane, outcome: Outcome) -> None:
-        job.done, job.outcome = True, outcome
-        if job.record is not None:
-            text = outcome.text if isinstance(outcome, Ranking) else job.record.candidates[0].text
-            self._extend(lane, job.record, text, isinstance(outcome, DiscorankError))
-            lane.was_cut &= not isinstance(outcome, Ranking)
-
-    def _extend(self, lane: _Lane, record: CandidateList, text: Text, failed: bool = False) -> None:
-        if not self.width:
+    def _finish(self, job: _Job, queue: _DocumentQueue, outcome: Outcome) -> None:
+        """Records an outcome and adds what was chosen to the context; a failed record lends its first candidate."""
+        job.is_done, job.outcome = True, outcome
+        if job.record is None:
             return
-        lane.lent = self.width if failed else max(0, lane.lent - 1)
-        source = (*lane.context.source, str(record.source or ""))
-        lane.context = Context(source, (*lane.context.target, str(text))).last(self.width)
-        lane.position = record.position
+        text = job.record.candidates[0].text
+        if isinstance(outcome, Ranking):
+            text = outcome.text
+        queue.extend(job.record, text, isinstance(outcome, DiscorankError))
+        queue.was_cut &= not isinstance(outcome, Ranking)
 
 
 def _characters(record: CandidateList) -> int:
     """About how much text a record holds."""
-    texts = [candidate.text for candidate in (*record.candidates, *record.pseudo_references)]
+    candidates = (*record.candidates, *record.pseudo_references)
+    texts = [candidate.text for candidate in candidates]
     return sum(len(str(text)) for text in (*texts, *record.references, record.source or ""))
 
 
 def _is_whole(record: CandidateList) -> bool:
     """Whether every candidate is a document, which brings its own context."""
     return all(isinstance(candidate.text, Document) for candidate in record.candidates)
-
-
-def _cut(lane: _Lane, record: CandidateList, broken: bool) -> None:
-    """Empties the lane if the record does not stand right behind the last one, or a broken line came between."""
-    known = lane.position is not None and record.position is not None
-    jump = (
-        record.position != (lane.position or 0) + 1
-        if known
-        else broken and lane.context != NO_CONTEXT
-    )
-    if jump:
-        lane.context, lane.lent, lane.was_cut = NO_CONTEXT, 0, True

@@ -27,7 +27,7 @@ from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGe
 from discorank.integrations.huggingface.model_loading import load
 from discorank.metrics.execution.evaluate import scores_and_statistics
 from discorank.rerank.lists import CandidateList
-from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.mbr_decoder import MBRDecoder
 
 SIZES, BEAM, DRAWS = (8, 16, 32, 64), 5, 1000
 UTILITIES = ("chrf", "bleu", 'bertscore(model="minilm")')

@@ -23,7 +23,7 @@ from discorank.cli.main import main as main_command
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.rerank.choice import in_order
 from discorank.rerank.lists import CandidateList
-from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.mbr_decoder import MBRDecoder
 
 UTILITIES = ("chrf", "chrf(beta=1)", "chrf++", "bleu", "ter", "rouge-l", "chrf + bleu")
 RESAMPLES = 2000

@@ -19,7 +19,7 @@ import numpy as np
 
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.rerank.lists import CandidateList
-from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.mbr_decoder import MBRDecoder
 
 UTILITIES = ("chrf", "bertscore", "doc-bertscore")
 RESAMPLES = 2000

@@ -24,7 +24,7 @@ from scipy.stats import kendalltau  # type: ignore[import-untyped]
 from discorank import load_metric
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.rerank.lists import CandidateList
-from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.mbr_decoder import MBRDecoder
 
 SETS = ("summeval", "realsumm", "newsroom_ner18")
 UTILITIES = (

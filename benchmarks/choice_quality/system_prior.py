@@ -31,9 +31,10 @@ from discorank.metrics.combination import parts_of
 from discorank.metrics.mixture import Mix, Utility
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.rerank.choice import Distinct, expected_utility
-from discorank.rerank.engines.local import Result, Task
-from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.distinct import Distinct
+from discorank.rerank.engines.interface import Result, Task
+from discorank.rerank.expectation import expected_utility
+from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.prior import STRENGTH, Prior
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.selection.system_prior import estimate_prior

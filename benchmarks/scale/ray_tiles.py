@@ -16,7 +16,8 @@ from typing import Any
 
 from benchmarks.support.lists import synthetic
 from discorank import MBRDecoder
-from discorank.rerank.engines.local import Engine, LocalEngine
+from discorank.rerank.engines.interface import Engine
+from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray import work as ray_work
 from discorank.rerank.engines.ray.engine import RayEngine
 from discorank.rerank.engines.ray.settings import RaySettings

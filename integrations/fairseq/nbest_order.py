@@ -13,9 +13,10 @@ from typing import Any
 from ...metrics.errors import InputError
 from ...metrics.spec.safe_yaml import read_yaml
 from ...rerank.choice import Ranking
-from ...rerank.engines.local import Engine, LocalEngine
+from ...rerank.engines.interface import Engine
+from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList
-from ...rerank.mbr import MBRDecoder
+from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
 
 

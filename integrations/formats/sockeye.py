@@ -12,8 +12,8 @@ from math import isfinite
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt
-from ...rerank.choice import finite
 from ...rerank.lists import CandidateList, read_list
+from ...rerank.weights import finite
 from ..files.entries import Entry, bad, good
 from ..files.line_source import LineSource
 from ..files.strict_json import parse_json

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from ...metrics.errors import InputError
 from ...metrics.registry import MetricLike
-from ...rerank.mbr import MBRDecoder
+from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
 
 

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
-from ...rerank.engines.local import Engine
+from ...rerank.context import Lane
+from ...rerank.engines.interface import Engine
 from ...rerank.lists import CandidateList
-from ...rerank.mbr import MBRDecoder
+from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.scheduler import Program, Scheduler
 from .generator import Generator, Prompt
 from .template import TARGET_CONTEXT, Template
@@ -33,40 +34,12 @@ class Turn(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Lane:
-    """What the next sentence of one document reads."""
-
-    document: str | None = None
-    position: int | None = None
-    context: Context = NO_CONTEXT
-    lost: bool = False  # the last sentence came to nothing
-
-    def enter(self, prompt: Prompt, broken: bool) -> bool:
-        """Empties the context if the sentence does not stand right behind the last one; whether it did."""
-        known = self.position is not None and prompt.position is not None
-        jump = prompt.position != (self.position or 0) + 1 if known else broken
-        cut = (jump or self.lost) and (self.lost or self.context != NO_CONTEXT)
-        if cut:
-            self.context = NO_CONTEXT
-        self.lost, self.position = False, prompt.position
-        return cut
-
-    def extend(self, prompt: Prompt, text: str | None, width: int) -> None:
-        """Adds a sentence and what was chosen for it; None if nothing could be."""
-        if text is None:
-            self.lost = True
-        else:
-            source = (*self.context.source, str(prompt.source or prompt.text))
-            self.context = Context(source, (*self.context.target, text)).last(width)
-
-
-@dataclass(slots=True)
-class _Job:
+class _WaitingInput:
     """An input that waits for its turn."""
 
     place: int
     prompt: Prompt
-    broken: bool  # the line before it could not be read
+    after_gap: bool  # the line before it could not be read
     context: Context = NO_CONTEXT
     flags: tuple[str, ...] = ()
 
@@ -97,7 +70,8 @@ class Turns:
     ) -> None:
         self.generator, self.template, self.first = generator, template, first or template
         self.context, self.decider, self.engine = context, decider, engine
-        self.lane, self.broken = _Lane(), False
+        self.document: str | None = None  # of the last input
+        self.lane, self.after_gap = Lane(self.width), False
         self._check()
 
     def _check(self) -> None:
@@ -165,64 +139,66 @@ class Turns:
     def _numbered(
         self, inputs: Sequence[Prompt | DiscorankError]
     ) -> Iterator[tuple[int, Turn | DiscorankError]]:
-        """Place and outcome of every input, in the order in which they come."""
-        yield from (
-            (place, given)
-            for place, given in enumerate(inputs)
-            if isinstance(given, DiscorankError)
-        )
-        lanes = self._lanes(inputs)
-        while any(waiting for _, waiting in lanes):
-            wave = [(lane, job) for lane, waiting in lanes for job in self._ready(lane, waiting)]
-            for (lane, job), outcome in zip(
-                wave, self._wave([job for _, job in wave]), strict=True
-            ):
+        """Place and outcome of every input, in the order in which they are done."""
+        for place, entry in enumerate(inputs):
+            if isinstance(entry, DiscorankError):
+                yield place, entry
+        queues = self._queues(inputs)
+        while any(waiting for _, waiting in queues):
+            # the next input of every document, generated together
+            wave = [(lane, job) for lane, waiting in queues for job in self._ready(lane, waiting)]
+            outcomes = self._wave([job for _, job in wave])
+            for (lane, job), outcome in zip(wave, outcomes, strict=True):
                 if self.decider is not None:
-                    lane.extend(job.prompt, _text_of(outcome), self.width)
+                    _extend(lane, job.prompt, _text_of(outcome))
                 yield job.place, outcome
 
-    def _lanes(self, inputs: Sequence[Prompt | DiscorankError]) -> list[tuple[_Lane, deque[_Job]]]:
-        """The inputs of every document, in order."""
-        lanes: list[tuple[_Lane, deque[_Job]]] = []
-        for place, given in enumerate(inputs):
-            if isinstance(given, DiscorankError):
-                self.broken = True
+    def _queues(
+        self, inputs: Sequence[Prompt | DiscorankError]
+    ) -> list[tuple[Lane, deque[_WaitingInput]]]:
+        """The lane of every document, with its inputs in order."""
+        queues: list[tuple[Lane, deque[_WaitingInput]]] = []
+        for place, entry in enumerate(inputs):
+            if isinstance(entry, DiscorankError):
+                self.after_gap = True
                 continue
-            lane = self._lane_of(given)
-            if not lanes or lanes[-1][0] is not lane:
-                lanes.append((lane, deque()))
-            lanes[-1][1].append(_Job(place, given, self.broken))
-            self.broken = False
-        return lanes
+            lane = self._lane_of(entry)
+            if not queues or queues[-1][0] is not lane:
+                queues.append((lane, deque()))
+            _, waiting = queues[-1]
+            waiting.append(_WaitingInput(place, entry, self.after_gap))
+            self.after_gap = False
+        return queues
 
     def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
         """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
         if prompt is None:
-            self.broken = True
+            self.after_gap = True
             return
         lane = self._lane_of(prompt)
-        lane.enter(prompt, self.broken)
-        lane.extend(prompt, "" if self.decider is None else chosen, self.width)
-        self.broken = False
+        lane.enter(prompt.position, self.after_gap)
+        _extend(lane, prompt, "" if self.decider is None else chosen)
+        self.after_gap = False
 
-    def _lane_of(self, prompt: Prompt) -> _Lane:
+    def _lane_of(self, prompt: Prompt) -> Lane:
         """The lane of the prompt's document; documents are adjacent, so one is enough."""
-        if prompt.document is None or prompt.document != self.lane.document:
-            self.lane = _Lane(prompt.document)
+        if prompt.document is None or prompt.document != self.document:
+            self.document, self.lane = prompt.document, Lane(self.width)
         return self.lane
 
-    def _ready(self, lane: _Lane, waiting: deque[_Job]) -> Iterator[_Job]:
+    def _ready(self, lane: Lane, waiting: deque[_WaitingInput]) -> Iterator[_WaitingInput]:
         """The next of a lane, or all where none has to wait for a choice, with their contexts."""
         while waiting:
             job = waiting.popleft()
-            job.flags = ("context-cut",) * lane.enter(job.prompt, job.broken)
+            is_cut = lane.enter(job.prompt.position, job.after_gap)
+            job.flags = ("context-cut",) * is_cut
             job.context = lane.context
             yield job
             if self.decider is not None:
                 return
-            lane.extend(job.prompt, "", self.width)
+            _extend(lane, job.prompt, "")
 
-    def _wave(self, jobs: Sequence[_Job]) -> Iterator[Turn | DiscorankError]:
+    def _wave(self, jobs: Sequence[_WaitingInput]) -> Iterator[Turn | DiscorankError]:
         """Generates for inputs that do not wait for one another, and decides; what came before an error comes out."""
         if self.decider is None:
             yield from self._made(jobs)
@@ -253,7 +229,7 @@ class Turns:
         if stopped is not None:
             raise stopped
 
-    def _made(self, jobs: Sequence[_Job]) -> Iterator[Turn | DiscorankError]:
+    def _made(self, jobs: Sequence[_WaitingInput]) -> Iterator[Turn | DiscorankError]:
         """What was generated for every input, in order, as it comes."""
         filled = [self._filled(job) for job in jobs]
         made = iter(
@@ -263,7 +239,7 @@ class Turns:
             outcome = next(made) if isinstance(prompt, Prompt) else prompt
             yield outcome if isinstance(outcome, DiscorankError) else Turn(outcome, None, job.flags)
 
-    def _filled(self, job: _Job) -> Prompt | DiscorankError:
+    def _filled(self, job: _WaitingInput) -> Prompt | DiscorankError:
         prompt, template = job.prompt, self.template if job.context.source else self.first
         if self.width and prompt.document is None:
             fix = "Name the document of every input, or set context=0"
@@ -290,6 +266,14 @@ class Turns:
 
         outcomes = Scheduler(decide, engine).run((None, record) for record, _ in lists)
         return [outcome for _, outcome in outcomes if outcome is not None]
+
+
+def _extend(lane: Lane, prompt: Prompt, chosen: str | None) -> None:
+    """Adds an input and what was chosen for it to its lane; None if nothing could be."""
+    if chosen is None:
+        lane.lose()
+    else:
+        lane.extend(str(prompt.source or prompt.text), chosen)
 
 
 def _in_order(

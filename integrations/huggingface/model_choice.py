@@ -10,9 +10,9 @@ from ...metrics.errors import DiscorankError, InputError, excerpt, unknown
 from ...metrics.registry import MetricLike
 from ...metrics.text.texts import Document
 from ...rerank.choice import Ranking
-from ...rerank.engines.local import Engine
+from ...rerank.engines.interface import Engine
 from ...rerank.lists import CandidateList
-from ...rerank.mbr import MBRDecoder
+from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
 from ..generation.decider_setting import decider_of, reads_logprobs
 from ..generation.generator import Prompt

@@ -22,9 +22,10 @@ from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from ...metrics.scorer import Info, Scorer
 from ...metrics.text.texts import Text
-from ..choice import Ranking, expected_utility
+from ..choice import Ranking
+from ..expectation import expected_utility
 from ..runs.rows import as_line
-from .local import Result, Task
+from .interface import Result, Task
 from .status import Status
 
 KIND = "discorank-utilities"

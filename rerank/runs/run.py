@@ -21,10 +21,10 @@ from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import portable
 from ...metrics.text.texts import Document, Text
-from ..engines.local import Engine
+from ..decider import Decider
+from ..engines.interface import Engine
 from ..engines.saved_matrices import header, matrix_row
 from ..lists import NOTHING, CandidateList
-from ..mbr import Decider
 from ..scheduler import Decided, Outcome, accept_all
 from .resumable import Checkpoint, Measured, Stream
 from .rows import error_row, json_row, text_row

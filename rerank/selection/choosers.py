@@ -22,9 +22,9 @@ from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.text.texts import Text
-from ..choice import Distinct
+from ..decider import Decider
+from ..distinct import Distinct
 from ..lists import CandidateList
-from ..mbr import Decider
 from .resampling_units import blocks, segments_of_unit, unit_name
 from .significance import Correction, Verdicts, corrected, judge
 from .statistics import DRAWS

@@ -23,8 +23,9 @@ from ...metrics.registry import MetricLike, load_metric
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Context
 from ..choice import TIE
-from ..engines.local import Engine, LocalEngine, Result, Task
-from ..mbr import total
+from ..decider import combined_values
+from ..engines.interface import Engine, Result, Task
+from ..engines.local import LocalEngine
 
 CHUNK_ITEMS = 512  # handed to the engine together
 CHUNK_CHARACTERS = 1 << 20
@@ -281,7 +282,7 @@ def _task(metric: Utility, item: ContrastiveItem) -> Task:
 def _verdict(task: Task, result: Result | DiscorankError) -> Verdict:
     if isinstance(result, DiscorankError):
         raise result.inside(_place(task.id))
-    return Verdict.of(total(task.metric, result), result.flags)
+    return Verdict.of(combined_values(task.metric, result), result.flags)
 
 
 def _chunks(items: Iterable[ContrastiveItem]) -> Iterator[list[ContrastiveItem]]:

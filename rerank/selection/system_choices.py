@@ -18,9 +18,10 @@ from ...metrics.mixture import Utility
 from ...metrics.registry import load_metric, metric_class, names
 from ...metrics.spec.signature import Call, parse
 from ...metrics.text.texts import Document, Text
+from ..decider import Decider, decide_all
 from ..engines.local import LocalEngine
 from ..lists import Candidate, CandidateList
-from ..mbr import Decider, MBRDecoder, decide_all
+from ..mbr_decoder import MBRDecoder
 from ..reranker import Reranker
 from .document_outputs import DocumentOutputs
 from .system_scores import human_scored

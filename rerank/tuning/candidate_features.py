@@ -22,7 +22,7 @@ from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison, Document, Text
 from ..engines.local import LocalEngine
 from ..lists import CandidateList
-from ..mbr import MBRDecoder
+from ..mbr_decoder import MBRDecoder
 
 BATCH = 256  # lists that are scored at once, and the rest of the last document
 Against = Literal["references", "candidates"]

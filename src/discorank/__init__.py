@@ -32,7 +32,7 @@ _HOME = {
     "DiscorankError": ".metrics.errors",
     "Document": ".metrics.text.texts",
     "InputError": ".metrics.errors",
-    "MBRDecoder": ".rerank.mbr",
+    "MBRDecoder": ".rerank.mbr_decoder",
     "Metric": ".metrics.base",
     "MetricError": ".metrics.errors",
     "ModelLoadError": ".metrics.errors",
@@ -41,7 +41,7 @@ _HOME = {
     "Reranker": ".rerank.reranker",
     "ResumeError": ".metrics.errors",
     "Scorer": ".metrics.scorer",
-    "decode": ".rerank.mbr",
+    "decode": ".rerank.decode_list",
     "load_metric": ".metrics.registry",
     "read_trees": ".metrics.rst.formats.tree_files",
 }
@@ -96,9 +96,10 @@ if TYPE_CHECKING:
     from .metrics.spec.checked_settings import settings
     from .metrics.text.texts import Context, Document, Item, RSTTree
     from .rerank.choice import Ranking
+    from .rerank.decode_list import decode
     from .rerank.engines.local import LocalEngine
     from .rerank.lists import Candidate, CandidateList
-    from .rerank.mbr import MBRDecoder, decode
+    from .rerank.mbr_decoder import MBRDecoder
     from .rerank.reranker import Reranker
     from .rerank.selection.contrastive import contrastive_accuracy
 

@@ -18,7 +18,7 @@ from discorank.cli.watching import Row, Watch, amounts_line, rates, rows_of, sta
 from discorank.metrics.execution.meter import Metered
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.status import Status, WorkerStatus
-from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.mbr_decoder import MBRDecoder
 
 from ..support.lists import made_lists, write_lists
 

@@ -29,7 +29,7 @@ from discorank.metrics.errors import DiscorankError, InputError, ResourceError, 
 from discorank.metrics.text.texts import Context
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import Candidate
-from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.runs.run import StoppedByErrorsError
 
 from ..support.contextual import Echo

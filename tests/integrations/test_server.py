@@ -28,7 +28,7 @@ from discorank.integrations.server import (
 from discorank.integrations.server.client import UnusableError
 from discorank.metrics.errors import DiscorankError, InputError, ResourceError
 from discorank.rerank.lists import Candidate, CandidateList
-from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.reranker import Reranker
 
 from ..support.serving import Reply, Seen, Server, completion, echo, serving

@@ -39,7 +39,7 @@ from discorank.metrics.scorer import Info, Reading
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.spec.signature import portable
 from discorank.metrics.text.texts import Item
-from discorank.rerank.engines.local import Task
+from discorank.rerank.engines.interface import Task
 from discorank.rerank.engines.ray.groups import row_tiles, triangle
 from discorank.rerank.engines.ray.stages import Share
 

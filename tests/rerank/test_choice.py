@@ -12,14 +12,10 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Candidate, CandidateList, InputError
-from discorank.rerank.choice import (
-    TIE,
-    Distinct,
-    candidate_weights,
-    choose,
-    expected_utility,
-    in_order,
-)
+from discorank.rerank.choice import TIE, choose, in_order
+from discorank.rerank.distinct import Distinct
+from discorank.rerank.expectation import expected_utility
+from discorank.rerank.weights import candidate_weights
 
 BOUNDED = bounded(max_examples=80, deadline=None, database=None, print_blob=True)
 

@@ -19,7 +19,7 @@ from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info, Reading
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
-from discorank.rerank.reranker import normalized
+from discorank.rerank.features import normalized
 
 BOUNDED = bounded(max_examples=60, deadline=None, database=None, print_blob=True)
 

@@ -29,7 +29,8 @@ from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
 from discorank.rerank import scheduler
 from discorank.rerank.choice import choose
-from discorank.rerank.engines.local import LocalEngine, Result, Task
+from discorank.rerank.engines.interface import Result, Task
+from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.status import Status
 from discorank.rerank.scheduler import Decided, Program, Scheduler, StrategySetting
 

@@ -19,7 +19,7 @@ from ....metrics.errors import DiscorankError, ModelLoadError, ResourceError
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.meter import Metered
 from ....metrics.mixture import Utility
-from ..local import Result, Task
+from ..interface import Result, Task
 from ..status import Status, WorkerMeter
 from .actors import Actor, stolen_by
 from .blocks import Kind

@@ -20,7 +20,8 @@ from ....metrics.execution.meter import Meter
 from ....metrics.execution.store import Fresh, Store
 from ....metrics.representations import FloatArray
 from ....metrics.text.texts import Comparison, Item
-from ..local import Result, Task, is_linear, linear_form, places_of, reduced, result_of
+from ..interface import Result, Task
+from ..local import Expectation, is_linear, linear_form, places_of, reduced, result_of
 
 
 class Tile(NamedTuple):
@@ -131,7 +132,11 @@ def results(tasks: Sequence[Task], found: Mapping[tuple[int, int], Reduced]) -> 
     """The results of lists from those of their parts."""
     parts = [[found[i, p] for p in range(len(task.comparisons))] for i, task in enumerate(tasks)]
     return [
-        result_of(task, [part[:2] for part in some], max(part.cut for part in some))
+        result_of(
+            task,
+            [Expectation(part.values, part.matrix) for part in some],
+            max(part.cut for part in some),
+        )
         for task, some in zip(tasks, parts, strict=True)
     ]
 

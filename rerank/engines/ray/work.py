@@ -12,7 +12,7 @@ from typing import Any
 
 from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError, MetricError
-from ..local import Result, Task
+from ..interface import Result, Task
 from .blocks import BLOCK_SECONDS, Kind, Queue, Rates, Step
 from .cluster import reason
 from .groups import Group

@@ -20,7 +20,8 @@ from ....metrics.mixture import Mix
 from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer
 from ....metrics.text.texts import Comparison
-from ..local import LocalEngine, Result, Task, problem_of
+from ..interface import Result, Task
+from ..local import LocalEngine, problem_of
 from .stages import Compared, Reduced, Share, Tile, results
 
 SHARES = 4  # of groups that are kept for further steps

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ..rerank.engines.local import Engine, LocalEngine
+from ..rerank.engines.interface import Engine
+from ..rerank.engines.local import LocalEngine
 from ..rerank.engines.ray.settings import RaySettings
 from .inputs import cache_in
 from .options import build_group

@@ -15,10 +15,11 @@ from ..metrics.base import Metric
 from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Text
-from ..rerank.choice import Distinct, Ranking
+from ..rerank.choice import Ranking
+from ..rerank.distinct import Distinct
 from ..rerank.engines.local import LocalEngine
 from ..rerank.lists import CandidateList
-from ..rerank.mbr import MBRDecoder
+from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.runs.rows import as_line
 from .inputs import InputOptions, cache_in, check_model, metric_in, open_input
 from .options import Options, build, needed

@@ -20,7 +20,7 @@ from ..integrations.server.settings import Connection
 from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
 from ..rerank.engines.local import LocalEngine
-from ..rerank.mbr import MBRDecoder
+from ..rerank.mbr_decoder import MBRDecoder
 from .console import Progress, say
 from .inputs import cache_in, check_model, metric_in
 from .options import Options, build, needed

@@ -22,9 +22,10 @@ from ..report.extra import plot_package, template_package
 from ..report.page import rendered
 from ..report.summary_text import several
 from ..rerank.engines.local import LocalEngine
+from ..rerank.features import PLAIN
 from ..rerank.lists import CandidateList
-from ..rerank.mbr import MBRDecoder
-from ..rerank.reranker import PLAIN, Reranker
+from ..rerank.mbr_decoder import MBRDecoder
+from ..rerank.reranker import Reranker
 from ..rerank.selection.comparison_folder import FILES, KeptComparison, load
 from .console import Progress, say
 from .explain import explanation

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
-from ..rerank.mbr import MBRDecoder
-from ..rerank.reranker import EXPECTED, Reranker, feature_of
+from ..rerank.features import EXPECTED, feature_of
+from ..rerank.mbr_decoder import MBRDecoder
+from ..rerank.reranker import Reranker
 from ..rerank.runs.run import RunSettings
 from .engines import GROUPS, engine_in
 from .inputs import InputOptions, adapted, check_model, metric_in

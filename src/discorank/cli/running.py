@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, cast
 
 from ..metrics.errors import InputError, ResourceError
 from ..metrics.spec.checked_settings import settings
-from ..rerank.engines.local import Engine
-from ..rerank.mbr import Decider
+from ..rerank.decider import Decider
+from ..rerank.engines.interface import Engine
 from ..rerank.runs.run import RunSettings, run_lists
 from .console import Progress, say
 from .inputs import open_input, reading_in

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import NamedTuple, TypeVar
 
 from ..metrics.execution.meter import STAGES, Meter, Metered
-from ..rerank.engines.local import Engine
+from ..rerank.engines.interface import Engine
 from ..rerank.engines.status import Status, WorkerStatus
 from .console import say, table
 

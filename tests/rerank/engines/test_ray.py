@@ -21,7 +21,8 @@ from discorank.metrics.errors import InputError, MetricError, ModelLoadError, Re
 from discorank.metrics.execution.cache import Cache
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
-from discorank.rerank.engines.local import Engine, LocalEngine
+from discorank.rerank.engines.interface import Engine
+from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray import groups as ray_groups
 from discorank.rerank.engines.ray import work as ray_work
 from discorank.rerank.engines.ray.actors import Actor
@@ -30,7 +31,7 @@ from discorank.rerank.engines.ray.engine import RayEngine
 from discorank.rerank.engines.ray.groups import Group
 from discorank.rerank.engines.ray.settings import RaySettings
 from discorank.rerank.lists import read_list
-from discorank.rerank.mbr import MBRDecoder
+from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.reranker import Reranker
 from discorank.rerank.runs.rows import json_row
 

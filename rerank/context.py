@@ -1,0 +1,55 @@
+"""The k sentences before: the one rule of what a sentence of a document is read after.
+
+The sentences of a document follow each other in a lane. Each reads the last k that were chosen before it. A jump in
+position, or a line between them that could not be read, empties the context: what comes next does not stand right
+behind what was chosen last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..metrics.text.texts import NO_CONTEXT, Context
+
+
+@dataclass(slots=True)
+class Lane:
+    """What the next sentence of one document reads.
+
+    Args:
+        width: how many preceding sentences are context, k.
+        context: the last of them.
+        position: where the last sentence stands in its document, if it says so.
+        is_lost: the last sentence came to nothing, so nobody knows what the next one should read.
+    """
+
+    width: int
+    context: Context = NO_CONTEXT
+    position: int | None = None
+    is_lost: bool = False
+
+    def enter(self, position: int | None, after_gap: bool) -> bool:
+        """Moves on to the next sentence; returns whether that cut it off from the sentences before.
+
+        Args:
+            position: where it stands in the document, if it says so.
+            after_gap: a line before it could not be read; decides where positions are not known.
+        """
+        follows = not after_gap
+        if self.position is not None and position is not None:
+            follows = position == self.position + 1
+        is_cut = self.is_lost or (not follows and self.context != NO_CONTEXT)
+        if is_cut:
+            self.context = NO_CONTEXT
+        self.position, self.is_lost = position, False
+        return is_cut
+
+    def extend(self, source: str, target: str) -> None:
+        """Adds the sentence and what was chosen for it."""
+        sources = (*self.context.source, source)
+        targets = (*self.context.target, target)
+        self.context = Context(sources, targets).last(self.width)
+
+    def lose(self) -> None:
+        """Nothing could be chosen for the sentence: the next one begins anew."""
+        self.is_lost = True

@@ -1,0 +1,84 @@
+"""What every chooser is, an MBRDecoder or a Reranker: lists in, rankings out, through any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..metrics.errors import DiscorankError
+from ..metrics.mixture import Utility
+from ..metrics.representations import FloatArray
+from .choice import Ranking
+from .engines.interface import Engine, Result
+from .engines.local import LocalEngine
+from .lists import CandidateList, read_list
+from .scheduler import Accept, Outcome, Strategy, accept_all
+
+
+class Decider(Protocol):
+    """What decides lists."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that a run's results depend on."""
+
+    @property
+    def resolved_strategy(self) -> Strategy:
+        """Where the context of a list comes from."""
+
+    @property
+    def metrics(self) -> tuple[Utility, ...]:
+        """Every metric it uses."""
+
+    @property
+    def width(self) -> int:
+        """How many preceding sentences its metrics read."""
+
+    def outcomes(
+        self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
+    ) -> Iterator[tuple[Any, Outcome]]:
+        """(tag, outcome) of (tag, record)."""
+
+
+def decide_all(
+    decider: Decider, lists: Iterable[Any], engine: Engine | None = None
+) -> Iterator[Ranking]:
+    """Rankings of any iterable of lists, streamed; raises the first error, naming the list."""
+    engine = engine or LocalEngine()
+    engine.load(decider.metrics)
+    records = map(_named, count(1), lists)
+    for name, outcome in decider.outcomes(records, engine):
+        if isinstance(outcome, DiscorankError):
+            raise outcome.inside(name)
+        if outcome is not None:
+            yield outcome
+
+
+def _named(number: int, data: Any) -> tuple[str, CandidateList | DiscorankError]:
+    """The name of a list for messages, and the list or what is wrong with it."""
+    try:
+        record = read_list(data)
+    except DiscorankError as error:
+        identity = data.get("id") if isinstance(data, Mapping) else None
+        is_known = isinstance(identity, str)
+        return (f"list {identity!r}" if is_known else f"list number {number}"), error
+    return f"list {record.id!r}", record
+
+
+def combined_values(utility: Utility, result: Result) -> FloatArray:
+    """Expected utilities [H]: the weighted sum of the parts' expectations, distances negated."""
+    factors = np.array([weight * part.utility_sign for weight, part in utility.parts])
+    return np.asarray((factors[:, None] * result.values).sum(axis=0))
+
+
+def combined_matrix(utility: Utility, result: Result) -> FloatArray | None:
+    """The utility matrix [H, R] in the same way, if the task kept its matrices."""
+    if not result.matrices:
+        return None
+    matrix = np.zeros(1)
+    for (weight, part), part_matrix in zip(utility.parts, result.matrices, strict=True):
+        matrix = matrix + weight * part.utility_sign * part_matrix
+    return matrix

@@ -1,0 +1,53 @@
+"""What an engine is: lists go in as tasks, expected utilities come out as results, in any order.
+
+A result is small ([H] per list) whatever the size of its matrix, so that an engine may work on other machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, Protocol
+
+from ...metrics.errors import DiscorankError
+from ...metrics.mixture import Utility
+from ...metrics.representations import FloatArray
+from ...metrics.text.texts import Comparison
+from .status import Status
+
+
+class Task(NamedTuple):
+    """One list to be valued under one utility."""
+
+    id: str
+    metric: Utility
+    comparisons: tuple[Comparison, ...]  # one per part of the utility
+    weights: FloatArray  # [R], any positive scale; without use where a part is reference-free
+    own: FloatArray | None = None  # [H] left out of each row's own column
+    keep_matrix: bool = False
+
+
+class Result(NamedTuple):
+    """What a list is worth: expectations [parts, H] in each part's own direction, and the matrices if asked for."""
+
+    values: FloatArray
+    matrices: tuple[FloatArray, ...] = ()
+    flags: tuple[str, ...] = ()  # what the list's reader should know
+
+
+class Engine(Protocol):
+    """Where expectations come from; results may come in any order."""
+
+    def load(self, metrics: Sequence[Utility]) -> None:
+        """Makes ready for these metrics; one that cannot be loaded raises here."""
+
+    def submit(self, key: int, task: Task) -> None:
+        """Takes a list; `key` comes back with its result."""
+
+    def collect(self) -> list[tuple[int, Result | DiscorankError]]:
+        """Waits until something submitted is done and returns all that is; a list that fails has its error."""
+
+    def forget(self, keys: Collection[int]) -> None:
+        """Lets go of lists that were submitted and not collected."""
+
+    def status(self) -> Status:
+        """The work done since the engine was loaded."""

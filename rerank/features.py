@@ -1,0 +1,118 @@
+"""Features of candidates for reranking, read off the list or by reference-free metrics, and their normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..metrics.errors import InputError, excerpt, unknown
+from ..metrics.mixture import Utility
+from ..metrics.registry import load_metric, names
+from ..metrics.representations import FloatArray
+from .lists import CandidateList
+from .weights import finite, number_field
+
+PLAIN = ("logprob", "logprob/length", "length")
+EXPECTED = "expected"
+
+Feature = str | Utility
+WeightedFeatures = tuple[tuple[Feature, float], ...]
+
+
+def weighted_features(features: Any) -> WeightedFeatures:
+    """Checked (plain name or metric, weight) pairs from a mapping; pairs that were checked before are returned.
+
+    Raises:
+        InputError: no mapping, an unknown feature, a metric with references, or a weight that is no finite number.
+    """
+    if _are_pairs(features):
+        features = dict(features)  # as `dataclasses.replace` hands them back
+    if not isinstance(features, Mapping) or not features:
+        fix = 'Write {"logprob": 1.0, ...}'
+        raise InputError(f"found {excerpt(features)}", where="features", fix=fix)
+    pairs = []
+    for feature, weight in features.items():
+        number = finite(weight)
+        if number is None:
+            place = f"feature {feature!r}"
+            raise InputError(f"weight {excerpt(weight)}", where=place, fix="Give a finite number")
+        pairs.append((feature_of(feature), number))
+    return tuple(pairs)
+
+
+def _are_pairs(features: Any) -> bool:
+    if not isinstance(features, tuple) or not features:
+        return False
+    return all(isinstance(pair, tuple) for pair in features)
+
+
+def feature_of(spec: Any) -> Feature:
+    """A feature that is read off the list, by its name, or a metric without references; raises InputError."""
+    if isinstance(spec, str) and is_plain(spec):
+        return spec
+    try:
+        metric = load_metric(spec)
+    except InputError as error:
+        if isinstance(spec, str) and "(" not in spec and "+" not in spec:
+            raise unknown("feature", spec, (*PLAIN, EXPECTED, "field:NAME", *names())) from None
+        raise error.inside("features") from None
+    for _, part in metric.parts:
+        if part.info.needs_references:
+            raise InputError(
+                f"{part.name} compares with references, which reranking does not have",
+                where="features",
+                fix=f"Choose with it as a utility instead: discorank decode -u {part.name}, or rerank -m {EXPECTED}",
+            )
+    return metric
+
+
+def is_plain(name: str) -> bool:
+    """Whether a feature is read off the list, without a metric."""
+    return name in (*PLAIN, EXPECTED) or (name.startswith("field:") and name != "field:")
+
+
+def name_of(feature: Feature) -> str:
+    """The name of a feature that is read off the list, or the signature of a metric."""
+    return feature if isinstance(feature, str) else feature.signature()
+
+
+def plain_feature(name: str, record: CandidateList) -> FloatArray:
+    """A feature of every candidate that needs no metric, [N].
+
+    Raises:
+        InputError: a candidate does not have it.
+    """
+    candidates = record.candidates
+    lengths = np.array([len(str(candidate.text)) for candidate in candidates], float)
+    if name == "length":
+        return lengths
+    if name.startswith("field:"):
+        field = name.removeprefix("field:")
+        values = [number_field(c, field, f"candidates[{i}]") for i, c in enumerate(candidates)]
+        return np.array(values)
+    for i, candidate in enumerate(candidates):
+        if candidate.logprob is None:
+            fix = f"Leave the feature {name!r} out"
+            raise InputError("no logprob", where=f"candidates[{i}]", fix=fix)
+    logprobs = np.array([candidate.logprob for candidate in candidates], float)
+    return logprobs if name == "logprob" else logprobs / np.maximum(lengths, 1)
+
+
+def normalized(values: FloatArray, normalize: str) -> FloatArray:
+    """One feature of a list, [N], as `Reranker.normalize` says; a feature that does not vary becomes 0.
+
+    >>> normalized(np.array([1.0, 3.0, 2.0]), "minmax").tolist()
+    [0.0, 1.0, 0.5]
+    """
+    if normalize == "none":
+        return values
+    if normalize == "rank":
+        return np.array([(values < value).mean() for value in values])
+    finite = values[np.isfinite(values)]
+    if not len(finite) or not finite.std() > 0:
+        return np.where(np.isfinite(values), 0.0, values)
+    if normalize == "zscore":
+        return np.asarray((values - finite.mean()) / finite.std())
+    return np.asarray((values - finite.min()) / (finite.max() - finite.min()))

@@ -1,0 +1,168 @@
+"""The settings of minimum Bayes risk decoding, and the decoder that users make of them; the algorithm is in `mbr`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, PlainValidator
+
+from ..metrics.errors import InputError
+from ..metrics.mixture import Utility
+from ..metrics.registry import MetricLike, load_metric
+from ..metrics.spec.checked_settings import settings
+from ..metrics.text.texts import Context
+from .choice import Ranking
+from .decider import decide_all
+from .engines.interface import Engine
+from .lists import CandidateList
+from .mbr import MBR
+from .prior import STRENGTH, Prior, check_strength, load_prior
+from .pseudo_references import Weigh
+from .scheduler import (
+    Accept,
+    Outcome,
+    Program,
+    Scheduler,
+    Strategy,
+    StrategySetting,
+    accept_all,
+    resolve,
+)
+from .weights import candidate_weights, checked_weights
+
+
+def _optional_metric(spec: MetricLike | None) -> Utility | None:
+    return None if spec is None else load_metric(spec)
+
+
+@settings
+class MBRDecoder:
+    """Chooses by expected utility.
+
+    Args:
+        utility: a metric, its name or signature, or a function u(h, r).
+        weights: "uniform", "logprob" or "field:NAME", the weights of pseudo-references.
+        temperature: divides log-probabilities.
+        self_pair: whether a candidate counts as a pseudo-reference for itself.
+        prior: the file of a prior over systems (`discorank train prior`), which weighs pseudo-references instead, by
+            their field "system".
+        prior_strength: how much a prior counts; 0 not at all, a large one chooses the best system.
+        nbest: how many places a ranking has; None (all, on the command line) for every distinct text.
+        strategy: where context comes from in lists of a document; "auto" is "sequential" for metrics with context.
+        shortlist: the utility of a first stage that keeps `top_k` distinct texts.
+        top_k: how many the first stage keeps.
+        oracle: decide against the human references instead: what the best choice would be.
+        keep_matrix: whether rankings carry their utility matrix.
+    """
+
+    utility: Annotated[MetricLike, PlainValidator(load_metric)]
+    weights: Annotated[str, AfterValidator(checked_weights)] = "uniform"
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    self_pair: bool = True
+    prior: Annotated[Prior | str | None, PlainValidator(load_prior)] = None
+    prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
+    nbest: Annotated[int, Field(ge=1)] | None = 1
+    strategy: StrategySetting = "auto"
+    shortlist: Annotated[MetricLike | None, PlainValidator(_optional_metric)] = None
+    top_k: Annotated[int, Field(ge=1)] = 16
+    oracle: bool = False
+    keep_matrix: bool = False
+
+    def __post_init__(self) -> None:
+        resolve(self.strategy, self.width)
+        check_strength(self.prior, self.prior_strength)
+        if self.prior is not None and self.weights != "uniform":
+            problem = (
+                f"weights {self.weights!r} beside a prior, which weighs pseudo-references itself"
+            )
+            raise InputError(problem, where="prior", fix="Give one of them")
+
+    @property
+    def metrics(self) -> tuple[Utility, ...]:
+        """Every utility it uses, in the order of use."""
+        first = _optional_metric(self.shortlist)
+        return (*(() if first is None else (first,)), load_metric(self.utility))
+
+    @property
+    def width(self) -> int:
+        """How many preceding sentences the utilities read."""
+        return max(metric.reads.context for metric in self.metrics)
+
+    @property
+    def resolved_strategy(self) -> Strategy:
+        """The strategy that "auto" stands for."""
+        return resolve(self.strategy, self.width)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that a run's results depend on."""
+        first = _optional_metric(self.shortlist)
+        return {
+            "decoder": "mbr",
+            **self.expectation,
+            "nbest": self.nbest,
+            "strategy": self.resolved_strategy,
+            "shortlist": first and f"{first.signature()}, top {self.top_k}",
+            "oracle": self.oracle,
+        }
+
+    @property
+    def expectation(self) -> dict[str, Any]:
+        """The settings that expected utilities depend on; a prior stands by what is in its file."""
+        prior = load_prior(self.prior)
+        return {
+            "utility": load_metric(self.utility).signature(),
+            "weights": self.weights,
+            "temperature": self.temperature,
+            "self_pair": self.self_pair,
+            **(
+                {}
+                if prior is None
+                else {"prior": prior.digest, "prior_strength": self.prior_strength}
+            ),
+        }
+
+    def decode(
+        self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
+    ) -> Iterator[Ranking]:
+        """Rankings of any iterable of lists, streamed, in input order (lists that only lend context give none).
+
+        Raises:
+            InputError: a list that cannot be decoded; the error names its id.
+        """
+        return decide_all(self, lists, engine)
+
+    def outcomes(
+        self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
+    ) -> Iterator[tuple[Any, Outcome]]:
+        """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
+        scheduler = Scheduler(self.program, engine, self.resolved_strategy, self.width, accept)
+        return scheduler.run(records)
+
+    def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
+        """The decision of one list, task by task."""
+        return self.algorithm.program(record, context, flags)
+
+    @property
+    def algorithm(self) -> MBR:
+        """The algorithm with these settings."""
+        return MBR(
+            load_metric(self.utility),
+            self._weigh,
+            self.self_pair,
+            self.nbest,
+            _optional_metric(self.shortlist),
+            self.top_k,
+            self.oracle,
+            self.keep_matrix,
+        )
+
+    @property
+    def _weigh(self) -> Weigh:
+        """How pseudo-references are weighed."""
+        prior = load_prior(self.prior)
+        if prior is not None:
+            return partial(prior.of_candidates, strength=self.prior_strength)
+        return partial(candidate_weights, weights=self.weights, temperature=self.temperature)
