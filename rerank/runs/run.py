@@ -23,11 +23,11 @@ from ...metrics.spec.signature import portable
 from ...metrics.text.texts import Document, Text
 from ..decider import Decider
 from ..engines.interface import Engine
-from ..engines.saved_matrices import header, matrix_row
 from ..lists import NOTHING, CandidateList
 from ..scheduler import Decided, Outcome, accept_all
 from .resumable import Checkpoint, Measured, Stream
 from .rows import error_row, json_row, text_row
+from .saved_matrices import header, matrix_row
 
 PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
 

@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from .cli.console import table
-
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -21,6 +19,16 @@ CORRECTED = {
     "holm": "; p corrected (Holm)",
     "fdr": "; p corrected (Benjamini and Hochberg)",
 }
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as text in aligned columns; the first row is the head."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
 class Table(NamedTuple):
@@ -42,7 +50,7 @@ def number(value: float | None) -> str:
 
 def text(tables: Iterable[Table]) -> str:
     """Aligned columns under titles."""
-    return "\n".join(f"{one.title}\n{table([one.head, *one.rows])}\n" for one in tables)
+    return "\n".join(f"{one.title}\n{aligned([one.head, *one.rows])}\n" for one in tables)
 
 
 def markdown(tables: Iterable[Table]) -> str:

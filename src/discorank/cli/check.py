@@ -11,7 +11,8 @@ from typing import Any, Literal
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Document
 from ..rerank.lists import CandidateList
-from .console import Progress, say, table
+from ..tables import aligned
+from .console import Progress, say
 from .inputs import InputOptions, metric_in, open_input
 from .options import Options
 
@@ -110,7 +111,7 @@ def run(arguments: Sequence[str]) -> int:
     if values["format"] == "json":
         sys.stdout.write(json.dumps(report, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write(table([[name, _shown(value)] for name, value in report.items()]) + "\n")
+        sys.stdout.write(aligned([[name, _shown(value)] for name, value in report.items()]) + "\n")
     return 3 if tally.counts["errors"] else 0
 
 

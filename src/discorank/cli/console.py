@@ -133,12 +133,3 @@ def say(text: str, quiet: bool = False) -> None:
     """Tells people something, on stderr."""
     if not quiet:
         print(text, file=sys.stderr)
-
-
-def table(rows: list[list[str]]) -> str:
-    """Rows in aligned columns; the first row is the head."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )

@@ -7,9 +7,9 @@ from contextlib import nullcontext
 
 from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
-from ..rerank.engines.saved_matrices import SavedEngine
 from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.runs.run import RunSettings
+from ..rerank.runs.saved_matrices import SavedEngine
 from .engines import GROUPS, engine_in
 from .inputs import InputOptions, check_model, metric_in
 from .options import Options, build, needed

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..metrics.registry import metric_class, names
 from ..metrics.spec.checked_settings import settings
-from .console import table
+from ..tables import aligned
 from .options import Options, field_helps
 
 
@@ -55,7 +55,7 @@ def _all() -> str:
         rows.append(
             [name, info.unit, f"{low:g}..{high:g}", better, "+".join(needs) or "-", info.summary]
         )
-    return table(rows)
+    return aligned(rows)
 
 
 def _one(name: str) -> str:
@@ -72,5 +72,5 @@ def _one(name: str) -> str:
     doc = inspect.getdoc(inspect.getmodule(cls)) or ""
     about = (inspect.getdoc(cls) or "").partition("Args:")[0].strip()
     return "\n\n".join(
-        part for part in (name, doc, about, table(rows) if len(rows) > 1 else "") if part
+        part for part in (name, doc, about, aligned(rows) if len(rows) > 1 else "") if part
     )

@@ -27,7 +27,8 @@ from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Text
 from ..rerank.lists import plain, read_candidate
 from ..rerank.runs.rows import as_line
-from .console import say, table
+from ..tables import aligned
+from .console import say
 from .inputs import cache_in, check_model, metric_in
 from .options import Options, needed
 from .running import OutputOptions, check_not_input, complete_or_absent
@@ -372,7 +373,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
         ]
         for r in rows
     ]
-    return table([head, *shown]) + "\n"
+    return aligned([head, *shown]) + "\n"
 
 
 def _json(row: Mapping[str, Any]) -> str:

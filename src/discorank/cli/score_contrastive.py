@@ -23,7 +23,8 @@ from ..rerank.selection.contrastive import (
     Verdict,
     verdicts,
 )
-from .console import Progress, say, table
+from ..tables import aligned
+from .console import Progress, say
 from .inputs import cache_in, check_model, metric_in
 from .options import needed
 from .running import check_not_input, complete_or_absent
@@ -136,7 +137,7 @@ def _text(accuracies: Mapping[str, ContrastiveAccuracy]) -> str:
             low, high = one.interval_percent()
             counts = [str(one.n), str(one.correct), f"{one.percent:.1f}", str(one.ties)]
             rows.append([_label(by, value), *counts, f"{low:.1f} to {high:.1f}"])
-        parts.append(f"{signature}\n{table([head, *rows])}\n")
+        parts.append(f"{signature}\n{aligned([head, *rows])}\n")
     return "\n".join(parts)
 
 

@@ -10,7 +10,8 @@ from typing import NamedTuple, TypeVar
 from ..metrics.execution.meter import STAGES, Meter, Metered
 from ..rerank.engines.interface import Engine
 from ..rerank.engines.status import Status, WorkerStatus
-from .console import say, table
+from ..tables import aligned
+from .console import say
 
 TABLE_SECONDS = 10.0  # a shorter run of one process gets no table
 WARNING_SECONDS = 30.0  # before that, starting up explains why workers wait
@@ -57,7 +58,7 @@ class Watch:
         status, own = self.engine.status(), self.meter.now
         if status.workers or monotonic() - self.begun >= TABLE_SECONDS:
             say(
-                "\n".join((amounts_line(status), table(time_table(rows_of(status, own))))),
+                "\n".join((amounts_line(status), aligned(time_table(rows_of(status, own))))),
                 self.quiet,
             )
         self._warn(status)

@@ -17,7 +17,8 @@ from ...rerank.tuning.combination_training import (
     read_rankings,
     train_combination,
 )
-from ..console import say, table
+from ...tables import aligned
+from ..console import say
 from ..inputs import InputOptions, cache_in, metric_in, open_input
 from ..options import Options, build, needed
 from ..running import check_not_input, check_writable, complete_or_absent
@@ -126,7 +127,7 @@ def shown(model: Mapping[str, Any]) -> str:
     )
     held, alone = model["held_out"], 100 * model["held_out"]["best_single_accuracy"]
     return (
-        f"{table(rows)}\n{model['pairs']} pairs of {model['documents']} documents, penalty {model['penalty']:g}; "
+        f"{aligned(rows)}\n{model['pairs']} pairs of {model['documents']} documents, penalty {model['penalty']:g}; "
         f"held out: {100 * held['accuracy']:.1f} % right "
         f"(the single metric that is best on the other folds {alone:.1f} %), "
         f"loss {held['loss']:.4f}{calm if tried and model['penalty'] == max(tried) else ''}"

@@ -14,7 +14,8 @@ from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...rerank.prior import STRENGTH, Prior
 from ...rerank.selection.system_prior import Root, estimate_prior
-from ..console import say, table
+from ...tables import aligned
+from ..console import say
 from ..options import Options, needed
 from ..running import check_not_input, check_writable, complete_or_absent
 
@@ -110,7 +111,7 @@ def shown(prior: Prior) -> str:
     have = "they have" if len(unjudged) > 1 else "it has"
     told = f"\nNobody judged {', '.join(unjudged)}: {have} the mean of all." if unjudged else ""
     return (
-        f"{table(rows)}\nAn error is {error}{prior.human}; below 0 is better than the mean system. "
+        f"{aligned(rows)}\nAn error is {error}{prior.human}; below 0 is better than the mean system. "
         f"{prior.segments} segments of {prior.documents} documents, sigma {prior.sigma:.3f}, "
         f"between systems {prior.between:.3f}, design effect {prior.design_effect:.2f}{told}"
     )

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from ...metrics.discourse.roles.role_training import RoleTraining, train
 from ...metrics.spec.checked_settings import settings
-from ..console import say, table
+from ...tables import aligned
+from ..console import say
 from ..options import Options, build, needed
 from ..running import check_not_input
 
@@ -64,4 +65,4 @@ def shown(figures: Mapping[str, Any]) -> str:
     rows.append(["most frequent role", f"{figures['majority']:.1f}", ""])
     rows.append(["macro F1", f"{figures['macro_f1']:.1f}", ""])
     rows += [[f"F1 {name}", f"{value:.1f}", ""] for name, value in figures["f1"].items()]
-    return f"{table(rows)}\n{figures['documents']} documents, {figures['sentences']} sentences"
+    return f"{aligned(rows)}\n{figures['documents']} documents, {figures['sentences']} sentences"

@@ -11,7 +11,8 @@ from typing import Any, Literal
 from ...metrics.rst.parser.parser_training import ParserTraining, train
 from ...metrics.rst.parser.weights import save
 from ...metrics.spec.checked_settings import settings
-from ..console import say, table
+from ...tables import aligned
+from ..console import say
 from ..options import Options, build, needed
 from ..running import check_not_input, check_writable, complete_or_absent
 
@@ -69,7 +70,7 @@ def figures_table(figures: Mapping[str, Any]) -> str:
     for name, value in figures.items():
         for part, entry in _entries(name, value):
             rows.append([part, f"{entry['f1']:.1f}", f"[{entry['low']:.1f}, {entry['high']:.1f}]"])
-    return table(rows) + f"\n{figures['documents']} documents, {figures['sentences']} sentences"
+    return aligned(rows) + f"\n{figures['documents']} documents, {figures['sentences']} sentences"
 
 
 def _entries(name: str, value: Any) -> list[tuple[str, Mapping[str, float]]]:

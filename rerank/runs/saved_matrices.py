@@ -23,10 +23,10 @@ from ...metrics.representations import FloatArray
 from ...metrics.scorer import Info, Scorer
 from ...metrics.text.texts import Text
 from ..choice import Ranking
+from ..engines.interface import Result, Task
+from ..engines.status import Status
 from ..expectation import expected_utility
-from ..runs.rows import as_line
-from .interface import Result, Task
-from .status import Status
+from .rows import as_line
 
 KIND = "discorank-utilities"
 
