@@ -12,7 +12,7 @@ from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
 from .lists import CandidateList
-from .weights import finite, number_field
+from .weighting import finite, number_field
 
 PLAIN = ("logprob", "logprob/length", "length")
 EXPECTED = "expected"

@@ -30,7 +30,7 @@ from .scheduler import (
     accept_all,
     resolve,
 )
-from .weights import candidate_weights, checked_weights
+from .weighting import candidate_weights, checked_weights
 
 
 def _optional_metric(spec: MetricLike | None) -> Utility | None:

@@ -21,7 +21,7 @@ import numpy as np
 from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.representations import FloatArray
 from .lists import Candidate, CandidateList
-from .weights import finite
+from .weighting import finite
 
 KIND, FORMAT = "discorank-prior", 1
 STRENGTH = 6.0

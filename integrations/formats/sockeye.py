@@ -13,7 +13,7 @@ from typing import Any
 
 from ...metrics.errors import InputError, excerpt
 from ...rerank.lists import CandidateList, read_list
-from ...rerank.weights import finite
+from ...rerank.weighting import finite
 from ..files.entries import Entry, bad, good
 from ..files.line_source import LineSource
 from ..files.strict_json import parse_json

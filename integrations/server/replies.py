@@ -14,7 +14,7 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...rerank.lists import NOTHING, Candidate
-from ...rerank.weights import finite
+from ...rerank.weighting import finite
 
 ROUNDING = 1e-3  # a total this little above 0 is a sum of rounded numbers
 

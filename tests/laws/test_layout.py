@@ -1,57 +1,113 @@
-"""The layout's promises: which folders are packaged, which import which, what importing costs."""
+"""The layout's promises: which folders are packaged, which import which, what names are, what importing costs."""
 
 from __future__ import annotations
 
 import ast
 import doctest
 import importlib
+import io
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
+import tokenize
 import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from typing import assert_type
 
 import pytest
+from importlinter.cli import lint_imports
 
 import discorank
 
 ROOT = Path(__file__).parents[2]
-MAY_IMPORT = {
-    "metrics": {"metrics"},
-    "rerank": {"rerank", "metrics"},
-    "integrations": {"integrations", "rerank", "metrics"},
-    "configs": {"configs"},
-}
+FACE = ROOT / "src" / "discorank"
+LINKED = ("metrics", "rerank", "integrations", "configs")
+FOLDERS = ("src", *LINKED)
+SAME_NAME = {"__init__", "__main__", "metric", "settings", "generator", "command"}  # one in a room
 
 
-def python_files(folder: str) -> list[Path]:
-    return sorted((ROOT / folder).rglob("*.py"))
+def python_files(folder: str) -> Iterator[Path]:
+    """The Python files of a top-level folder, not through links."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        if not any(parent.is_symlink() for parent in path.parents):
+            yield path
+
+
+def every_file() -> list[Path]:
+    return [path for folder in FOLDERS for path in python_files(folder)]
 
 
 def test_every_folder_is_packaged() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    folders = {name: ROOT / folder for name, folder in settings["package-dir"].items()}
-    found = set()
-    for name, folder in folders.items():
-        for init in folder.rglob("__init__.py"):
-            found.add(".".join([name, *init.parent.relative_to(folder).parts]))
-    assert found == set(settings["packages"])
+    packages = set()
+    for path in every_file():
+        if path.name == "__init__.py":
+            parts = path.parent.relative_to(ROOT).parts
+            packages.add(".".join(parts[1:] if parts[0] == "src" else ("discorank", *parts)))
+    assert packages == set(settings["packages"])
 
 
-@pytest.mark.parametrize("folder", MAY_IMPORT)
-def test_imports_point_one_way(folder: str) -> None:
-    for path in python_files(folder):
-        depth = len(path.relative_to(ROOT).parts) - 1
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                assert node.level <= depth + 1
-                if node.level == depth + 1:
-                    target = (node.module or "").split(".")[0]
-                    assert target in MAY_IMPORT[folder], f"{path} imports {target}"
-            assert not (
-                isinstance(node, ast.ImportFrom) and (node.module or "").startswith("discorank")
-            )
+def test_the_package_is_whole_under_src() -> None:
+    for folder in LINKED:
+        assert (FACE / folder).is_dir()
+        assert (FACE / folder).resolve() == ROOT / folder
+
+
+def test_a_checkout_without_links_builds_the_same_package(tmp_path: Path) -> None:
+    names = ["setup.py", "pyproject.toml", "README.md", "LICENSE", "src", *LINKED]
+    built = []
+    for kind in ("linked", "plain"):
+        checkout = tmp_path / kind
+        checkout.mkdir()
+        for name in names:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, checkout / name, symlinks=True)
+            else:
+                shutil.copy(ROOT / name, checkout / name)
+        if kind == "plain":  # what git leaves where links are not to be had
+            for folder in LINKED:
+                (checkout / "src" / "discorank" / folder).unlink()
+                (checkout / "src" / "discorank" / folder).write_text(f"../../{folder}")
+        command = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", "out"]
+        subprocess.run(command, cwd=checkout, check=True, capture_output=True)
+        out = checkout / "out"
+        built.append({path.relative_to(out): path.read_bytes() for path in out.rglob("*.*")})
+    assert built[0] == built[1]
+    assert Path("discorank/metrics/base.py") in built[0]
+
+
+def test_imports_point_one_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert lint_imports(config_filename="pyproject.toml", no_cache=True) == 0
+
+
+def test_module_names_are_unique() -> None:
+    places = defaultdict(list)
+    for path in every_file():
+        places[path.stem].append(str(path.relative_to(ROOT)))
+    repeated = {name: at for name, at in places.items() if len(at) > 1 and name not in SAME_NAME}
+    assert repeated == {}
+
+
+def test_public_classes_have_names_of_their_own() -> None:
+    places = defaultdict(list)
+    for path in every_file():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(path.relative_to(ROOT)))
+    assert {name: at for name, at in places.items() if len(at) > 1} == {}
+
+
+def test_names_say_what_a_thing_is() -> None:
+    vague = re.compile(r"found|told|MOST_\w+|LEAST_\w+")
+    for path in every_file():
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+            if token.type == tokenize.NAME:
+                assert not vague.fullmatch(token.string), f"{path}:{token.start[0]}"
 
 
 def test_no_top_level_package_of_ours() -> None:
@@ -89,23 +145,26 @@ def test_help_is_light() -> None:
 
 
 def test_face_is_complete() -> None:
-    for name in discorank.__all__:
+    public = vars(discorank)["__all__"]
+    assert "decode" in public
+    assert set(public) <= set(dir(discorank))
+    for name in public:
         assert getattr(discorank, name) is not None
-    assert set(discorank.__all__) <= set(dir(discorank))
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        discorank.nothing  # noqa: B018
+    missing = "nothing"
+    with pytest.raises(AttributeError, match=missing):
+        getattr(discorank, missing)
+
+
+def test_type_checkers_see_the_package() -> None:
+    ranking = discorank.decode(["a"], utility="chrf")
+    assert_type(ranking, discorank.Ranking)
+    assert_type(ranking.text, str | discorank.Document)
 
 
 def modules() -> list[str]:
     names = ["discorank"]
-    names += [
-        m.name
-        for m in pkgutil.walk_packages(discorank.__path__, "discorank.")
-        if m.name != "discorank.__main__"
-    ]
-    for folder in MAY_IMPORT:
-        package = importlib.import_module(f"discorank.{folder}")
-        names += [m.name for m in pkgutil.walk_packages(package.__path__, f"discorank.{folder}.")]
+    walked = pkgutil.walk_packages(discorank.__path__, "discorank.")
+    names += [module.name for module in walked if module.name != "discorank.__main__"]
     return sorted(set(names))
 
 
@@ -120,6 +179,5 @@ def test_nothing_unfinished_or_unsafe() -> None:
     bad = re.compile(
         r"NotImplementedError|TODO|FIXME|XXX|pickle\.load|trust_remote_code=True|\beval\(|weights_only=False"
     )
-    for folder in (*MAY_IMPORT, "src"):
-        for path in python_files(folder):
-            assert not bad.search(path.read_text()), path
+    for path in every_file():
+        assert not bad.search(path.read_text()), path
