@@ -11,8 +11,7 @@ from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
-from .lists import CandidateList
-from .weighting import finite, number_field
+from .lists import CandidateList, finite, number_field
 
 PLAIN = ("logprob", "logprob/length", "length")
 EXPECTED = "expected"

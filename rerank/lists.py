@@ -229,13 +229,13 @@ def _references(data: Mapping[str, Any]) -> tuple[Text, ...]:
     given = data.get("references", [])
     if isinstance(given, str):
         return (given,)
-    found = _candidates(data, "references")
-    for i, reference in enumerate(found):
+    references = _candidates(data, "references")
+    for i, reference in enumerate(references):
         if reference.fields or reference.logprob is not None:
             raise InputError(
                 "found more than a text", where=f"references[{i}]", fix="Leave its other keys out"
             )
-    return tuple(reference.text for reference in found)
+    return tuple(reference.text for reference in references)
 
 
 def _logprob(value: Any, where: str) -> float | None:
@@ -290,3 +290,23 @@ def _kind(value: Any) -> str:
 
 def _shown(data: Mapping[str, Any], key: str) -> str:
     return _kind(data[key]) if key in data else "nothing"
+
+
+def number_field(candidate: Candidate, name: str, where: str) -> float:
+    """A candidate's field as a finite number; InputError if it is missing or none."""
+    value = candidate.fields.get(name)
+    number = finite(value)
+    if number is None:
+        shown = excerpt(value) if name in candidate.fields else "nothing"
+        raise InputError(f"found {shown}, expected a finite number", where=f"{where}.{name}")
+    return number
+
+
+def finite(value: object) -> float | None:
+    """A value as a finite float; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if isfinite(value) else None
+    except OverflowError:
+        return None

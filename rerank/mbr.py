@@ -6,8 +6,7 @@
 
 Each text is represented once. With a shortlist, a cheap utility or a reference-free metric first keeps the `top_k` best
 (as candidates and pseudo-references) and the expensive utility decides among them. `expectation` computes both forms of
-mu from an engine's comparisons, `choice` the argmax with its ties; `pseudo_references` and `weighting` say what r
-and w are.
+mu from an engine's comparisons, `choice` the argmax with its ties; `pseudo_references` says what r and w are.
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@ import numpy as np
 
 from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.representations import FloatArray
-from .lists import Candidate, CandidateList
-from .weighting import finite
+from .lists import Candidate, CandidateList, finite
 
 KIND, FORMAT = "discorank-prior", 1
 STRENGTH = 6.0

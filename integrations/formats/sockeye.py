@@ -12,8 +12,7 @@ from math import isfinite
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt
-from ...rerank.lists import CandidateList, read_list
-from ...rerank.weighting import finite
+from ...rerank.lists import CandidateList, finite, read_list
 from ..files.entries import Entry, bad, good
 from ..files.line_source import LineSource
 from ..files.strict_json import parse_json

@@ -261,8 +261,11 @@ class Turns:
             return []
         contexts = {id(record): context for record, context in lists}
 
+        algorithm = decider.algorithm
+
         def decide(record: CandidateList, _: Context, flags: tuple[str, ...]) -> Program:
-            return decider.program(record, contexts[id(record)].last(decider.width), flags)
+            context = contexts[id(record)].last(decider.width)
+            return algorithm.program(record, context, flags)
 
         outcomes = Scheduler(decide, engine).run((None, record) for record, _ in lists)
         return [outcome for _, outcome in outcomes if outcome is not None]

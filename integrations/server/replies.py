@@ -13,8 +13,7 @@ from math import inf
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...rerank.lists import NOTHING, Candidate
-from ...rerank.weighting import finite
+from ...rerank.lists import NOTHING, Candidate, finite
 
 ROUNDING = 1e-3  # a total this little above 0 is a sum of rounded numbers
 

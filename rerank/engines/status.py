@@ -108,13 +108,13 @@ class WorkerMeter:
 
 def amounts(work: Metered) -> dict[str, Any]:
     """Work as JSON data: amounts, and seconds by stage."""
-    found = {
+    totals = {
         "texts": work.texts,
         "cached_texts": work.cached_texts,
         "tokens": work.tokens,
         "pairs": work.pairs,
     }
-    return {**found, "stages": {name: round(seconds, 3) for name, seconds in work.seconds.items()}}
+    return {**totals, "stages": {name: round(seconds, 3) for name, seconds in work.seconds.items()}}
 
 
 def work_of(row: Mapping[str, Any]) -> Metered:

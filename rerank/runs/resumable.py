@@ -264,12 +264,9 @@ class Checkpoint:
         now = json.loads(json.dumps(self.identity))
         differing = [key for key in sorted({*was, *now}) if was.get(key) != now.get(key)]
         if differing:
-            found = "; ".join(
-                f"{key} was {was.get(key)!r}, now {now.get(key)!r}" for key in differing
-            )
-            raise ResumeError(
-                found, where=str(self.run_file), fix="Choose another output, or the same settings"
-            )
+            changes = [f"{key} was {was.get(key)!r}, now {now.get(key)!r}" for key in differing]
+            fix = "Choose another output, or the same settings"
+            raise ResumeError("; ".join(changes), where=str(self.run_file), fix=fix)
 
     def _cut(self) -> None:
         for name, path in self.sinks.items():

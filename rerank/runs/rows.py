@@ -66,7 +66,7 @@ def as_line(row: dict[str, Any]) -> bytes:
         text = json.dumps(row, ensure_ascii=False, allow_nan=False)
     except ValueError:
         text = json.dumps(row, ensure_ascii=False)
-        text = _STRING_OR_NUMBER.sub(lambda found: _SPELT.get(found[0], found[0]), text)
+        text = _STRING_OR_NUMBER.sub(lambda match: _SPELT.get(match[0], match[0]), text)
     try:
         return text.encode("utf-8") + b"\n"
     except UnicodeEncodeError:

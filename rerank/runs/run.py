@@ -1,6 +1,7 @@
 """A run: candidate lists in, one row per list out, resumable by the same command.
 
-Rows in = rows out + error rows + context-only rows. It knows neither file formats nor metrics.
+Rows in = rows out + error rows + context-only rows. It ties decider, engine, resumable outputs and the form of rows
+together; of input formats it knows nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from platform import python_version
-from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import Field
 
@@ -25,6 +26,7 @@ from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList
 from ..scheduler import Decided, Outcome, accept_all
+from .entry import Entry
 from .resumable import Checkpoint, Measured, Stream
 from .rows import error_row, json_row, text_row
 from .saved_matrices import header, matrix_row
@@ -35,27 +37,7 @@ PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transform
 T = TypeVar("T")
 Written = tuple[
     dict[str, bytes], dict[str, int]
-]  # what an entry adds to every output, and to the counts
-
-
-class Place(Protocol):
-    """Where an entry stands in the input."""
-
-    @property
-    def line(self) -> int: ...  # noqa: D102
-    @property
-    def raw(self) -> bytes: ...  # noqa: D102
-    @property
-    def id(self) -> str | None: ...  # noqa: D102
-
-
-class Entry(Place, Protocol):
-    """What a reader yields for one list: the record, or the error that stands for it."""
-
-    @property
-    def record(self) -> CandidateList | None: ...  # noqa: D102
-    @property
-    def error(self) -> InputError | None: ...  # noqa: D102
+]  # what is added to every output, and to the counts
 
 
 class StoppedByErrorsError(DiscorankError):
@@ -81,7 +63,7 @@ class RunSettings:
 
 def run_lists(
     decider: Decider,
-    entries: Iterable[Entry],
+    entries: Iterable[Entry[CandidateList]],
     name: str,
     out: Path | None,
     engine: Engine,
@@ -163,7 +145,9 @@ def outputs(
     return Checkpoint(out, sinks, identity, {**about, "versions": _versions()})
 
 
-def _metered(entries: Iterable[Entry], meter: Meter) -> Iterator[Entry]:
+def _metered(
+    entries: Iterable[Entry[CandidateList]], meter: Meter
+) -> Iterator[Entry[CandidateList]]:
     source = iter(entries)
     while True:
         with meter.stage("read"):
@@ -193,7 +177,7 @@ def completing(
 
 
 def write_outcomes(
-    outcomes: Iterable[tuple[Place, T]],
+    outcomes: Iterable[tuple[Entry[Any], T]],
     written: Callable[[T], Written],
     name: str,
     checkpoint: Checkpoint | Stream,
@@ -231,7 +215,7 @@ def write_outcomes(
         on_progress(checkpoint.state.entries, checkpoint.state.counts.get("errors", 0))
 
 
-def stopped(error: DiscorankError, entry: Place, name: str) -> StoppedByErrorsError:
+def stopped(error: DiscorankError, entry: Entry[Any], name: str) -> StoppedByErrorsError:
     """What ends a run at one error record more than it may have."""
     return StoppedByErrorsError(
         f"stopped at an error record: {_placed(error, entry, name)}",
@@ -240,7 +224,7 @@ def stopped(error: DiscorankError, entry: Place, name: str) -> StoppedByErrorsEr
     )
 
 
-def _placed(error: DiscorankError, entry: Place, name: str) -> DiscorankError:
+def _placed(error: DiscorankError, entry: Entry[Any], name: str) -> DiscorankError:
     """The error without the file and line that its record says beside it."""
     prefix = f"{name}:{entry.line}"
     where = error.where.removeprefix(prefix).removeprefix(": ")
@@ -270,7 +254,9 @@ def _writes(
     return writes, counts | dict.fromkeys(outcome.flags, 1)
 
 
-def _records(replayed: Iterable[Any], entries: Iterator[Entry]) -> Iterator[tuple[Any, Any]]:
+def _records(
+    replayed: Iterable[Any], entries: Iterator[Entry[CandidateList]]
+) -> Iterator[tuple[Any, Any]]:
     for record in replayed:
         yield None, record
     for entry in entries:
@@ -279,7 +265,7 @@ def _records(replayed: Iterable[Any], entries: Iterator[Entry]) -> Iterator[tupl
 
 def _skipped(
     decider: Decider,
-    entries: Iterator[Entry],
+    entries: Iterator[Entry[CandidateList]],
     name: str,
     checkpoint: Checkpoint | Stream,
     form: str,
@@ -332,8 +318,8 @@ def _identity(decider: Decider, run: RunSettings) -> dict[str, Any]:
         for _, part in metric.parts
     }
     saved = {"save_utilities": True} if run.save_utilities else {}
-    found = {**decider.identity, "score_versions": versions, "format": run.format, **saved}
-    return cast("dict[str, Any]", _portable(found))
+    settings = {**decider.identity, "score_versions": versions, "format": run.format, **saved}
+    return cast("dict[str, Any]", _portable(settings))
 
 
 def _portable(value: Any) -> Any:
@@ -347,8 +333,8 @@ def _portable(value: Any) -> Any:
 
 def _signature(decider: Decider) -> str | list[str]:
     """The signature of every metric, or the only one."""
-    found = [metric.signature() for metric in decider.metrics]
-    return found[0] if len(found) == 1 else found
+    signatures = [metric.signature() for metric in decider.metrics]
+    return signatures[0] if len(signatures) == 1 else signatures
 
 
 def _versions() -> dict[str, str]:

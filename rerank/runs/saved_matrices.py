@@ -109,7 +109,7 @@ class SavedEngine:
         self.utility = Saved(first["utility"])
         self.done: list[tuple[int, Result | DiscorankError]] = []
         self.next: tuple[str, str, FloatArray] | None = None
-        self.found = False  # the row of the first list
+        self.is_placed = False  # at the row of the first list
 
     def load(self, metrics: Sequence[Utility]) -> None:
         """There is nothing to load."""
@@ -135,37 +135,36 @@ class SavedEngine:
         return Status()
 
     def _value(self, task: Task) -> Result:
-        if not self.found:
+        if not self.is_placed:
             self._find(task.id)
         elif self.next is None:
             row = next(self.rows, None)
             self.next = None if row is None else read_row(row)
         if self.next is None or self.next[0] != task.id:
-            found = "the end of the file" if self.next is None else repr(self.next[0])
+            instead = "the end of the file" if self.next is None else repr(self.next[0])
             raise InputError(
-                f"no saved utilities for {task.id!r}, found {found}",
+                f"no saved utilities for {task.id!r}, found {instead}",
                 where=str(self.path),
                 fix="Decide the lists they were saved from, in the same order",
             )
-        (_, digest, u), self.next = self.next, None
+        (_, digest, matrix), self.next = self.next, None
         items = task.comparisons[0].hypotheses
         expected = (len(items), len(task.comparisons[0].references))
-        if u.shape != expected or digest != text_digest(item.text for item in items):
+        if matrix.shape != expected or digest != text_digest(item.text for item in items):
             raise InputError(
-                f"the saved matrix is {u.shape}, of other texts than this list's {expected}",
+                f"the saved matrix is {matrix.shape}, of other texts than this list's {expected}",
                 where=str(self.path),
                 fix="Save the utilities again",
             )
-        return Result(
-            expected_utility(u, task.weights, task.own)[None], (u,) if task.keep_matrix else ()
-        )
+        values = expected_utility(matrix, task.weights, task.own)
+        return Result(values[None], (matrix,) if task.keep_matrix else ())
 
     def _find(self, name: str) -> None:
         """Goes to the row of the first list, which is not the first of the file where a run goes on."""
         for row in self.rows:
             self.next = read_row(row)
             if self.next[0] == name:
-                self.found = True
+                self.is_placed = True
                 return
         self.next, self.rows = None, self._read()
         next(self.rows, None)

@@ -15,7 +15,7 @@ from discorank import Candidate, CandidateList, InputError
 from discorank.rerank.choice import TIE, choose, in_order
 from discorank.rerank.distinct import Distinct
 from discorank.rerank.expectation import expected_utility
-from discorank.rerank.weighting import candidate_weights
+from discorank.rerank.pseudo_references import candidate_weights
 
 BOUNDED = bounded(max_examples=80, deadline=None, database=None, print_blob=True)
 
