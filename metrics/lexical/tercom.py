@@ -187,8 +187,8 @@ def _edited(blocks: _Blocks, alignment: EditAlignment) -> Array:
     """Whether every block has an edited word in both texts, [blocks]."""
     _, wrong_h, wrong_r = alignment
     pair, h, r, length = blocks
-    edited_h = wrong_h[h + length, pair] > wrong_h[h, pair]
-    edited_r = wrong_r[r + length, pair] > wrong_r[r, pair]
+    edited_h: Array = wrong_h[h + length, pair] > wrong_h[h, pair]
+    edited_r: Array = wrong_r[r + length, pair] > wrong_r[r, pair]
     return edited_h & edited_r
 
 
