@@ -75,7 +75,8 @@ class _Index:
     def runs(self, row: IntArray, stem: IntArray) -> tuple[IntArray, IntArray]:
         """Where in `self.words` the words of a stem in a row begin, and how many there are, [queries] each."""
         if not len(self.keys):
-            return np.zeros(len(row), np.int64), np.zeros(len(row), np.int64)
+            nowhere = np.zeros(len(row), np.int64)
+            return nowhere, nowhere
         key = row * self.num_stems + stem
         run = np.searchsorted(self.keys, key)
         run = np.minimum(run, len(self.keys) - 1)
@@ -152,14 +153,23 @@ def _aligned(words: Ragged, index: _Index, h: IntArray, r: IntArray) -> Aligned:
     taken = _taken(places, order, words.lengths[h], words.lengths[r])
 
     # A chunk begins where a place does not follow the last one on its diagonal.
-    pair, i, j, equal = places.pair[taken], places.i[taken], places.j[taken], equal[taken]
+    pair = places.pair[taken]
+    i = places.i[taken]
+    j = places.j[taken]
+    same_pair = pair[1:] == pair[:-1]
+    next_i = i[1:] == i[:-1] + 1
+    next_j = j[1:] == j[:-1] + 1
     follows = np.zeros(len(pair), np.bool_)
-    follows[1:] = (pair[1:] == pair[:-1]) & (i[1:] == i[:-1] + 1) & (j[1:] == j[:-1] + 1)
-    num_equal = np.bincount(pair[equal], minlength=len(h))
+    follows[1:] = same_pair & next_i & next_j
+    num_equal = np.bincount(pair[equal[taken]], minlength=len(h))
     num_aligned = np.bincount(pair, minlength=len(h))
     num_chunks = np.bincount(pair[~follows], minlength=len(h))
     num_stems = num_aligned - num_equal
-    return Aligned(num_equal.astype(float), num_stems.astype(float), num_chunks.astype(float))
+    return Aligned(
+        num_equal.astype(float),
+        num_stems.astype(float),
+        num_chunks.astype(float),
+    )
 
 
 def _order(places: _Places, equal: Array) -> IntArray:
@@ -187,7 +197,8 @@ def _run_lengths(places: _Places, size: int) -> IntArray:
     """How many places in a row on its diagonal every place stands among; texts have `size` words at most."""
     # Sort by pair, diagonal and i; neighbours on a diagonal have keys that differ by 1.
     diagonal = places.j - places.i + size  # 1 to 2 size - 1
-    key = (places.pair * 2 * size + diagonal) * (size + 1) + places.i
+    line = places.pair * 2 * size + diagonal
+    key = line * (size + 1) + places.i
     order = np.argsort(key)
     starts = np.flatnonzero(np.diff(key[order], prepend=-2) != 1)
     sizes = np.diff(starts, append=len(order))
@@ -206,8 +217,10 @@ def _taken(places: _Places, order: IntArray, of_h: IntArray, of_r: IntArray) -> 
         of_r: words of the text r of every pair, [pairs].
     """
     # Number the words of all pairs on either side.
-    word_h = places.i + (of_h.cumsum() - of_h)[places.pair]  # [places]
-    word_r = places.j + (of_r.cumsum() - of_r)[places.pair]
+    first_word_h = of_h.cumsum() - of_h  # [pairs]
+    first_word_r = of_r.cumsum() - of_r
+    word_h = places.i + first_word_h[places.pair]  # [places]
+    word_r = places.j + first_word_r[places.pair]
     # Each word's first place in the order, as a rank among the places that are left; -1 once it is aligned.
     first_h = np.zeros(int(of_h.sum()), np.int64)
     first_r = np.zeros(int(of_r.sum()), np.int64)
@@ -215,7 +228,8 @@ def _taken(places: _Places, order: IntArray, of_h: IntArray, of_r: IntArray) -> 
     while len(order):
         # Write the ranks backwards: the last writer of a word is its first place.
         rank = np.arange(len(order))
-        h, r = word_h[order], word_r[order]
+        h = word_h[order]
+        r = word_r[order]
         first_h[h[::-1]] = rank[::-1]
         first_r[r[::-1]] = rank[::-1]
         # Take the places that are first for both their words, and drop all places of these words.
@@ -223,5 +237,6 @@ def _taken(places: _Places, order: IntArray, of_h: IntArray, of_r: IntArray) -> 
         taken[order[best]] = True
         first_h[h[best]] = -1
         first_r[r[best]] = -1
-        order = order[(first_h[h] >= 0) & (first_r[r] >= 0)]
+        free = (first_h[h] >= 0) & (first_r[r] >= 0)
+        order = order[free]
     return np.flatnonzero(taken)

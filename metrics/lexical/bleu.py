@@ -123,7 +123,11 @@ class BLEUScorer(Scorer):
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """|h|, |r|, matches and n-grams of every order, [n, 2 + 2 N]."""
-        return np.array([self._counts(reps, int(b.hypotheses[0]), b.references) for b in blocks])
+        rows = []
+        for block in blocks:
+            hypothesis = int(block.hypotheses[0])
+            rows.append(self._counts(reps, hypothesis, block.references))
+        return np.array(rows)
 
     def aggregate(self, statistics: FloatArray) -> float:
         """Corpus BLEU of the summed statistics, every order counting."""
@@ -146,14 +150,16 @@ class BLEUScorer(Scorer):
         for gram, count in _ngrams(words, order).items():
             correct[len(gram) - 1] += min(count, most[gram])
         # Of two references equally close in length the shorter counts.
-        closest = min(map(len, others), key=lambda length: (abs(length - len(words)), length))
+        lengths = map(len, others)
+        closest = min(lengths, key=lambda length: (abs(length - len(words)), length))
         totals = [max(len(words) - n, 0) for n in range(order)]
         return [len(words), closest, *correct, *totals]
 
     def _from_statistics(self, rows: FloatArray, effective_order: bool) -> FloatArray:
         """BLEU [cells] of statistics [2 + 2 N, cells]."""
         middle = 2 + self.metric.max_ngram_order
-        correct, totals = [*rows[2:middle]], [*rows[middle:]]
+        correct = [*rows[2:middle]]
+        totals = [*rows[middle:]]
         return self._bleu(correct, totals, rows[0], rows[1], effective_order)
 
     def _bleu(
@@ -211,5 +217,6 @@ def _ngrams(words: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
     """Counts of all n-grams of 1 to `order` words."""
     counts: Counter[tuple[str, ...]] = Counter()
     for n in range(1, order + 1):
-        counts.update(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+        starts = range(len(words) - n + 1)
+        counts.update(tuple(words[i : i + n]) for i in starts)
     return counts

@@ -141,7 +141,8 @@ class ChrFScorer(Scorer):
         p = precision / orders
         r = recall / orders
         denominator = self.factor * p + r
-        return 100 * (1 + self.factor) * p * r / np.where(denominator > 0, denominator, 1)
+        divisor = np.where(denominator > 0, denominator, 1)
+        return 100 * (1 + self.factor) * p * r / divisor
 
 
 class _Level:
@@ -162,8 +163,10 @@ class _Level:
         for n, matched in enumerate(matches(self.symbols, self.blocks, self.order)):
             # A text of n symbols has no n-gram of n + 1, and so no match: any divisor will do.
             for s in pieces:
-                precision[s] += matched[s] / np.maximum(self.of_h[s] - n, 1)
-                recall[s] += matched[s] / np.maximum(self.of_r[s] - n, 1)
+                ngrams_h = np.maximum(self.of_h[s] - n, 1)
+                ngrams_r = np.maximum(self.of_r[s] - n, 1)
+                precision[s] += matched[s] / ngrams_h
+                recall[s] += matched[s] / ngrams_r
         orders += np.minimum(np.minimum(self.of_h, self.of_r), self.order)
 
     def statistics(self, cells: Sequence[int]) -> FloatArray:

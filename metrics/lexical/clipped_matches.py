@@ -137,8 +137,9 @@ def _add_frequent(total: FloatArray, positions: Array, n: int, lists: Lists) -> 
             here = slice(*np.searchsorted(gram, (low, low + size)))
         # one n-gram more, which no text has
         counts = np.bincount(cell[here] - low * places, minlength=(size + 1) * places)
+        counts = counts.reshape(-1, places)
         first_here = np.clip(first - low, 0, size)
-        _add_products(total, counts.reshape(-1, places), first_here, lists)
+        _add_products(total, counts, first_here, lists)
 
 
 def _first_grams(gram: Array, list_of_position: Array, num_lists: int) -> IntArray:
@@ -151,8 +152,9 @@ def _first_grams(gram: Array, list_of_position: Array, num_lists: int) -> IntArr
     """
     all_lists = np.arange(num_lists + 1, dtype=list_of_position.dtype)
     bounds = np.searchsorted(list_of_position, all_lists)
-    inside = bounds < len(gram)
-    return np.where(inside, gram.take(bounds, mode="clip"), int(gram[-1]) + 1)
+    num_grams = int(gram[-1]) + 1
+    first = gram.take(bounds, mode="clip")
+    return np.where(bounds < len(gram), first, num_grams)
 
 
 class _Tiles(NamedTuple):

@@ -42,16 +42,24 @@ class TextPairs(NamedTuple):
 
     def take(self, pairs: IntArray) -> Self:
         """Some of the pairs."""
-        h, r, n, m, low, high = self
+        low, high = self.low, self.high
         if self.has_beam:
             low, high = low[:, pairs], high[:, pairs]
-        return type(self)(h[:, pairs], r[:, pairs], n[pairs], m[pairs], low, high)
+        return type(self)(
+            self.h[:, pairs],
+            self.r[:, pairs],
+            self.n[pairs],
+            self.m[pairs],
+            low,
+            high,
+        )
 
     def with_beam(self) -> Self:
         """The pairs within Tercom's beam: row i reaches BEAM words around i |m| / |n|, further where m is very long."""
         i = np.arange(len(self.h) + 1)[:, None]
         ratio = self.m / self.n
-        width = np.where(ratio / 2 > BEAM, np.ceil(ratio / 2 + BEAM), BEAM)
+        wide = np.ceil(ratio / 2 + BEAM)
+        width = np.where(ratio / 2 > BEAM, wide, BEAM)
         middle = np.floor(i * ratio)
         # Columns j of every row, from low up to before high; the last row reaches the end.
         low = np.maximum(0, middle - width)
@@ -98,15 +106,17 @@ def _distances_and_table(pairs: TextPairs, keep: bool) -> tuple[IntArray, Array]
         twice = table[(d - 2) % planes]
         # Inner rows a to b, 1 <= i < d: one step on the diagonal, and one more if the words are equal,
         first, last = windows[d]
-        a, b = max(first, 1), min(last, d - 1)
-        first_r = max_m - d + a
-        same = pairs.h[a - 1 : b] == pairs.r[first_r : first_r + b + 1 - a]
+        a = max(first, 1)
+        b = min(last, d - 1)
+        here = slice(a, b + 1)
+        above = slice(a - 1, b)
+        same = pairs.h[above] == pairs.r[max_m - d + a : max_m - d + b + 1]
         across = same.view(np.int8).astype(dtype, copy=False)
-        across += twice[a - 1 : b]
+        across += twice[above]
         across += dtype(1)
         # or a word more on either side.
-        np.maximum(across, before[a - 1 : b], out=across)
-        np.maximum(across, before[a : b + 1], out=now[a : b + 1])
+        np.maximum(across, before[above], out=across)
+        np.maximum(across, before[here], out=now[here])
         # At the edges one text is still empty; the row before the window must not be chosen later.
         if first:
             now[first - 1] = NEVER
@@ -115,9 +125,9 @@ def _distances_and_table(pairs: TextPairs, keep: bool) -> tuple[IntArray, Array]
         if last == d:
             now[d] = 0
         if pairs.has_beam:
-            here = slice(first, last + 1)
-            outside = (pairs.low[here] > d) | (pairs.high[here] <= d)
-            now[here][outside] = NEVER
+            window = slice(first, last + 1)
+            outside = (pairs.low[window] > d) | (pairs.high[window] <= d)
+            now[window][outside] = NEVER
         # Read the scores of the pairs that end here.
         ended = by_end[ended_before[d] : ended_before[d + 1]]
         if len(ended):
@@ -167,17 +177,22 @@ def align(pairs: TextPairs, table: Array) -> EditAlignment:
     wrong_r = np.zeros((max_m + 1, num_pairs), np.int64)
 
     # Pairs p stand at cells (i, j), all still on their way to (0, 0).
-    i, j, p = pairs.n.copy(), pairs.m.copy(), np.arange(num_pairs)
+    i = pairs.n.copy()
+    j = pairs.m.copy()
+    p = np.arange(num_pairs)
     while len(p):
         d = i + j
         score = table[d, i, p]
         # Across: a word of either text, equal or substituted.
         inner = (i > 0) & (j > 0)
-        same = pairs.h[i - 1, p] == pairs.r[max_m - np.maximum(j, 1), p]
-        across = inner & (table[d - 2, i - 1, p] + 1 + same == score)
+        word_h = pairs.h[i - 1, p]
+        word_r = pairs.r[max_m - np.maximum(j, 1), p]
+        same = word_h == word_r
+        score_across = table[d - 2, i - 1, p] + 1 + same
+        across = inner & (score_across == score)
         # Down: a word of the hypothesis is deleted; otherwise one of the reference is inserted.
-        costs_down = (j == 0) | (table[d - 1, i - 1, p] == score)
-        down = ~across & (i > 0) & costs_down
+        score_down = table[d - 1, i - 1, p]
+        down = ~across & (i > 0) & ((j == 0) | (score_down == score))
         # Note the edit at its words, and how far the hypothesis is for the reference word.
         wrong = ~(across & same)
         uses_h = across | down

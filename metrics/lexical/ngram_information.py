@@ -54,7 +54,8 @@ class Information(NamedTuple):
     def bits(self, texts: Sequence[Sequence[str]]) -> FloatArray:
         """Info of the n-grams that start at every word of some texts, [words, order]; 0 where there is none."""
         lengths = np.array([len(words) for words in texts], np.int64)
-        word = np.array([self.numbers.get(word, -1) for words in texts for word in words], np.int64)
+        numbers = [self.numbers.get(word, -1) for words in texts for word in words]
+        word = np.array(numbers, np.int64)
         left = _left(lengths)
         information = np.zeros((len(word), len(self.levels)))
         place = np.zeros(len(word), np.int64)  # of the first n words; -1 if unknown
@@ -62,8 +63,10 @@ class Information(NamedTuple):
         for n, level in enumerate(self.levels):
             # Look up the n-grams with a word more; they are unknown where either part is.
             here = np.flatnonzero(left > n)
-            first, last = place[here], word[here + n]
-            keys = np.where((first >= 0) & (last >= 0), first * len(self.numbers) + last, -1)
+            first = place[here]
+            last = word[here + n]
+            both_known = (first >= 0) & (last >= 0)
+            keys = np.where(both_known, first * len(self.numbers) + last, -1)
             at = np.searchsorted(level.keys, keys)
             known = at < len(level.keys)
             known[known] = level.keys[at[known]] == keys[known]

@@ -138,7 +138,9 @@ def _own_lengths(symbols: Ragged, lists: Lists) -> IntArray | None:
     if not lists.square:
         return None
     lengths = np.zeros((len(lists.num_hypotheses), lists.max_hypotheses), np.int64)
-    lengths[lists.list_of(lists.slots), lists.place_of(lists.slots)] = symbols.lengths[lists.rows]
+    list_of_text = lists.list_of(lists.slots)
+    place_of_text = lists.place_of(lists.slots)
+    lengths[list_of_text, place_of_text] = symbols.lengths[lists.rows]
     return lengths
 
 
@@ -156,7 +158,8 @@ def _line(symbols: Ragged, lists: Lists, order: int) -> _Line:
     line_symbols[ends - 1] = 0
 
     # Pack slots and symbols left, in 32 bits if there is room for the symbols in common too.
-    left = np.minimum(np.repeat(ends - 1, lengths) - np.arange(total), MAX_COUNT)
+    left = np.repeat(ends - 1, lengths) - np.arange(total)
+    left = np.minimum(left, MAX_COUNT)
     slots_left = np.repeat(lists.slots << COUNT_BITS, lengths) | left
     if int(lists.slots[-1]) < 1 << 31 - 2 * COUNT_BITS:
         slots_left = slots_left.astype(np.int32)

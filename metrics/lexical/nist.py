@@ -175,7 +175,11 @@ class NISTScorer(Scorer):
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """|h|, mean |r|, information shared and n-grams of every order, [n, 2 + 2 order]."""
-        return np.array([self._counts(reps, int(b.hypotheses[0]), b.references) for b in blocks])
+        rows = []
+        for block in blocks:
+            hypothesis = int(block.hypotheses[0])
+            rows.append(self._counts(reps, hypothesis, block.references))
+        return np.array(rows)
 
     def aggregate(self, statistics: FloatArray) -> float:
         """Corpus NIST of the summed statistics."""
@@ -209,7 +213,8 @@ class NISTScorer(Scorer):
     def _from_statistics(self, rows: FloatArray) -> FloatArray:
         """NIST [cells] of statistics [2 + 2 order, cells]."""
         middle = 2 + self.order
-        shared, ngrams = [*rows[2:middle]], [*rows[middle:]]
+        shared = [*rows[2:middle]]
+        ngrams = [*rows[middle:]]
         return _nist(shared, ngrams, rows[0], rows[1])
 
 

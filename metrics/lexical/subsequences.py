@@ -64,8 +64,9 @@ def _row(words: Ragged, row: int) -> Array:
 def _ones(lengths: IntArray, starts: IntArray) -> int:
     """An integer with a bit for every word of every text; text i starts at byte `starts[i]`."""
     bits = 0
-    for length, start in zip(lengths.tolist(), starts[:-1].tolist(), strict=True):
-        bits += ((1 << length) - 1) << 8 * start
+    for length, start in zip(lengths, starts[:-1], strict=True):
+        ones = (1 << int(length)) - 1
+        bits += ones << 8 * int(start)
     return bits
 
 
@@ -99,7 +100,8 @@ def _places(texts: Sequence[Array], starts: IntArray, least: int) -> dict[int, i
         np.bitwise_or.at(rows, byte, mask)
         raw = rows.tobytes()
         for i, word in enumerate(unique[chosen].tolist()):
-            places[word] = int.from_bytes(raw[i * size : (i + 1) * size], "little")
+            word_bytes = raw[i * size : (i + 1) * size]
+            places[word] = int.from_bytes(word_bytes, "little")
     return places
 
 
@@ -107,8 +109,11 @@ def weighted_common(words: Ragged, blocks: Sequence[Block], weight: float) -> li
     """f^-1(WLCS) of every pair of every block, [H, R]; a square block's pairs are compared once."""
     # Compare the pairs of all blocks together.
     cells = [_cells(block) for block in blocks]
-    h = [block.hypotheses[i] for block, (i, _) in zip(blocks, cells, strict=True)]
-    r = [block.references[j] for block, (_, j) in zip(blocks, cells, strict=True)]
+    h = []
+    r = []
+    for block, (i, j) in zip(blocks, cells, strict=True):
+        h.append(block.hypotheses[i])
+        r.append(block.references[j])
     values = _wlcs_roots(words, np.concatenate(h), np.concatenate(r), weight)
 
     matrices = []
@@ -137,7 +142,8 @@ def _wlcs_roots(words: Ragged, h: IntArray, r: IntArray, weight: float) -> Float
     # The shorter text of every pair is h: WLCS is symmetric.
     longer = words.lengths[h] > words.lengths[r]
     h, r = np.where(longer, r, h), np.where(longer, h, r)
-    n, m = words.lengths[h], words.lengths[r]
+    n = words.lengths[h]
+    m = words.lengths[r]
 
     # Equal texts, and those without a word, need no table.
     text = equal_texts(words)
@@ -201,23 +207,28 @@ def _wlcs(h: Array, r: Array, n: IntArray, m: IntArray, gains: FloatArray) -> Fl
     by_end = np.argsort(ends)
     ended_before = np.searchsorted(ends[by_end], np.arange(last_end + 2)).tolist()
     for d in range(2, last_end + 1):
-        now, before, twice = d % 3, (d - 1) % 3, (d - 2) % 3  # c(., d - i), one and two words less
-        first, last = max(1, d - max_m), min(max_n, d - 1)
-        here, above = slice(first, last + 1), slice(first - 1, last)  # rows i and i - 1
+        now = d % 3
+        before = (d - 1) % 3
+        twice = (d - 2) % 3
+        first = max(1, d - max_m)
+        last = min(max_n, d - 1)
+        here = slice(first, last + 1)  # rows i
+        above = slice(first - 1, last)  # rows i - 1
         # A match prolongs the run on its diagonal, anything else ends it.
-        first_r = max_m - d + first
-        same = h[above] == r[first_r : first_r + last + 1 - first]
-        np.multiply(run[twice, above] + 1, same, out=run[now, here])
+        same = h[above] == r[max_m - d + first : max_m - d + last + 1]
+        new_run, old_run = run[now, here], run[twice, above]
+        np.multiply(old_run + 1, same, out=new_run)
         # Without a match c is the better of its neighbours, with one the diagonal's and what the run gains.
-        np.maximum(c[before, above], c[before, here], out=c[now, here])
+        new_c, old_c = c[now, here], c[twice, above]
+        np.maximum(c[before, above], c[before, here], out=new_c)
         matched = np.flatnonzero(same)
-        run_length = run[now, here].reshape(-1)[matched]
-        diagonal = c[twice, above].reshape(-1)[matched]
-        c[now, here].reshape(-1)[matched] = diagonal + gains[run_length]
+        gained = gains[new_run.reshape(-1)[matched]]
+        new_c.reshape(-1)[matched] = old_c.reshape(-1)[matched] + gained
         # Nothing is shared with an empty text: c(0, d) and c(d, 0).
         c[now, 0] = 0
         if last == d - 1 and d <= max_n:
             c[now, d] = run[now, d] = 0
+        # Read the results of the pairs that end here.
         ended = by_end[ended_before[d] : ended_before[d + 1]]
         wlcs[ended] = c[now, n[ended], ended]
     return wlcs

@@ -83,15 +83,25 @@ class TERScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """TER [H, R] of every block."""
-        return [_rate(edits, lengths[None, :]) for edits, lengths in _edits(reps, blocks)]
+        matrices = []
+        for edits, lengths in _edits(reps, blocks):
+            matrices.append(_rate(edits, lengths[None, :]))
+        return matrices
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """TER [H] of every block: the fewest edits over the average reference length."""
-        return [_rate(edits.min(axis=1), _mean(lengths)) for edits, lengths in _edits(reps, blocks)]
+        values = []
+        for edits, lengths in _edits(reps, blocks):
+            fewest = edits.min(axis=1)
+            values.append(_rate(fewest, _mean(lengths)))
+        return values
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Fewest edits and average reference length, [n, 2]."""
-        return np.array([(edits.min(), _mean(lengths)) for edits, lengths in _edits(reps, blocks)])
+        rows = []
+        for edits, lengths in _edits(reps, blocks):
+            rows.append((edits.min(), _mean(lengths)))
+        return np.array(rows)
 
     def aggregate(self, statistics: FloatArray) -> float:
         """TER of the summed statistics."""
@@ -123,7 +133,9 @@ def _edits(reps: Reps, blocks: Sequence[Block]) -> Iterator[tuple[FloatArray, Fl
     h, r = cell_rows(local)
     key = text[h] * len(text) + text[r]
     _, first, pair_of_cell = np.unique(key, return_index=True, return_inverse=True)
-    h, r, common = h[first], r[first], common[first]
+    h = h[first]
+    r = r[first]
+    common = common[first]
 
     # Start from the lower bound; search the pairs that it does not decide.
     differ = text[h] != text[r]

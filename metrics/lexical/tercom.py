@@ -72,7 +72,9 @@ def _searched(pairs: TextPairs, edits: IntArray, floor: IntArray) -> IntArray:
         edits[active] -= np.where(gain > 0, gain - 1, 0)
         # Those that gained, and still may, go on with the words in their new order.
         going = np.flatnonzero((gain > 0) & (distance - gain > floor))
-        active, floor, tried = active[going], floor[going], tried[going]
+        active = active[going]
+        floor = floor[going]
+        tried = tried[going]
         pairs = pairs._replace(h=words).take(going)
     return edits
 
@@ -91,7 +93,10 @@ class _Shifts(NamedTuple):
 
 
 def _best_shift(
-    pairs: TextPairs, alignment: EditAlignment, distance: IntArray, tried: IntArray
+    pairs: TextPairs,
+    alignment: EditAlignment,
+    distance: IntArray,
+    tried: IntArray,
 ) -> tuple[IntArray, Array]:
     """What the best shift of every pair gains [pairs], and the words after it [N, pairs].
 
@@ -124,8 +129,10 @@ def _best_shift(
     gain = np.zeros(len(distance), np.int64)
     np.maximum.at(gain, shifts.pair, gains)
     best = shifts.where((gains == gain[shifts.pair]) & (gains > 0))
-    best = best.where(np.lexsort((best.target, best.start, -best.length, best.pair)))
-    best = best.where(np.unique(best.pair, return_index=True)[1])
+    order = np.lexsort((best.target, best.start, -best.length, best.pair))
+    best = best.where(order)
+    _, first = np.unique(best.pair, return_index=True)
+    best = best.where(first)
     words = pairs.h.copy()
     words[:, best.pair] = _shifted(pairs, best)
     return gain, words
@@ -160,10 +167,13 @@ def _shifts(pairs: TextPairs, alignment: EditAlignment, tried: IntArray) -> _Shi
     num_offsets = np.where(enough[blocks.pair], 0, blocks.length + 1)
     offset = ranges(np.zeros_like(num_offsets), num_offsets)
     block = owners(num_offsets)
-    pair, r = blocks.pair[block], blocks.r[block]
-    target = before[r + offset, pair]
-    new = (offset == 0) | (target != before[r + offset - 1, pair])
-    pair, block = pair[new], block[new]
+    pair = blocks.pair[block]
+    r = blocks.r[block] + offset
+    target = before[r, pair]
+    last_target = before[r - 1, pair]
+    new = (offset == 0) | (target != last_target)
+    pair = pair[new]
+    block = block[new]
     tried += np.bincount(pair, minlength=len(tried))
     return _Shifts(pair, blocks.h[block], blocks.length[block], target[new])
 
@@ -176,7 +186,12 @@ def _movable_blocks(pairs: TextPairs, alignment: EditAlignment) -> _Blocks:
     # Of the others take every beginning.
     block = owners(longest.length)
     lengths = ranges(np.ones_like(longest.length), longest.length)
-    blocks = _Blocks(longest.pair[block], longest.h[block], longest.r[block], lengths)
+    blocks = _Blocks(
+        longest.pair[block],
+        longest.h[block],
+        longest.r[block],
+        lengths,
+    )
     # The word aligned with the block's first reference word must be outside the block.
     aligned = alignment.before[blocks.r + 1, blocks.pair]
     elsewhere = (aligned <= blocks.h) | (aligned > blocks.h + blocks.length)
@@ -199,12 +214,16 @@ def _common_blocks(pairs: TextPairs) -> _Blocks:
     # run[i, j]: words in common from i and j on, which is one more than from i + 1 and j + 1 on if they are equal.
     run = np.zeros((max_n + 1, max_m + 1, num_pairs), np.int8)
     for i in range(max_n - 1, -1, -1):
-        np.minimum(run[i + 1, 1:] + 1, SHIFT_WORDS, out=run[i, :-1])
+        longer = run[i + 1, 1:] + 1
+        np.minimum(longer, SHIFT_WORDS, out=run[i, :-1])
         run[i, :-1] *= pairs.h[i] == pairs.r[::-1]
     h, r, pair = np.nonzero(run)
     near = np.abs(h - r) <= SHIFT_DISTANCE
-    h, r, pair = h[near], r[near], pair[near]
-    return _Blocks(pair, h, r, run[h, r, pair].astype(np.int64))
+    h = h[near]
+    r = r[near]
+    pair = pair[near]
+    length = run[h, r, pair].astype(np.int64)
+    return _Blocks(pair, h, r, length)
 
 
 def _swap(shifts: _Shifts, n: IntArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -227,7 +246,8 @@ def _shifted(pairs: TextPairs, shifts: _Shifts) -> Array:
     a, b, c = (bound.astype(np.int32) for bound in _swap(shifts, pairs.n))
     place = np.arange(len(pairs.h), dtype=np.int32)[:, None]
     # The words now in a..a + c - b were in b..c, the rest of a..c in a..b.
-    move = np.where(place < a + c - b, b - a, b - c)
+    moved_left = place < a + c - b
+    move = np.where(moved_left, b - a, b - c)
     move *= (place >= a) & (place < c)
     words: Array = pairs.h[place + move, shifts.pair]
     return words

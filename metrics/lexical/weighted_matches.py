@@ -43,7 +43,8 @@ def weighted_matches(words: Ragged, weights: IntArray, block: Block) -> Iterator
     rows = block.hypotheses
     if not block.square:
         rows = np.concatenate((block.hypotheses, block.references))
-    num_hypotheses, num_words = len(block.hypotheses), int(words.values.max(initial=0)) + 1
+    num_hypotheses = len(block.hypotheses)
+    num_words = int(words.values.max(initial=0)) + 1
     own = _own_weights(words, weights, rows)
     places = _all_places(words, rows)
     for n in range(weights.shape[1]):
@@ -72,14 +73,20 @@ def _all_places(words: Ragged, rows: IntArray) -> _Places:
 
 def _own_weights(words: Ragged, weights: IntArray, rows: IntArray) -> IntArray:
     """Summed weights of all n-grams of every row, which it shares with itself, [rows, orders]."""
-    before = np.zeros((1, weights.shape[1]), np.int64)
-    sums = np.concatenate((before, weights.cumsum(axis=0)))  # up to every word
-    own: IntArray = sums[words.offsets[rows + 1]] - sums[words.offsets[rows]]
+    nothing = np.zeros((1, weights.shape[1]), np.int64)
+    sums = np.concatenate((nothing, weights.cumsum(axis=0)))  # before every word, and of all
+    starts = words.offsets[rows]
+    ends = words.offsets[rows + 1]
+    own: IntArray = sums[ends] - sums[starts]
     return own
 
 
 def _shared(
-    gram: IntArray, row: IntArray, weight: FloatArray, num_hypotheses: int, num_rows: int
+    gram: IntArray,
+    row: IntArray,
+    weight: FloatArray,
+    num_hypotheses: int,
+    num_rows: int,
 ) -> tuple[FloatArray, IntArray]:
     """Summed weights [H, R] of the n-grams that texts share, and the places of these n-grams.
 
@@ -92,11 +99,14 @@ def _shared(
     """
     square = num_hypotheses == num_rows
     order = np.lexsort((row, gram))
-    gram, row, weight = gram[order], row[order], weight[order]
+    gram = gram[order]
+    row = row[order]
+    weight = weight[order]
 
     # Give every (n-gram, k-th occurrence) a column: an n-gram has as many as its highest k + 1.
     k = _occurrences(gram, row)
-    columns_of_gram = np.zeros(int(gram[-1]) + 1 if len(gram) else 0, np.int64)
+    num_grams = int(gram[-1]) + 1 if len(gram) else 0
+    columns_of_gram = np.zeros(num_grams, np.int64)
     np.maximum.at(columns_of_gram, gram, k + 1)
     first_column = columns_of_gram.cumsum() - columns_of_gram
     column = first_column[gram] + k  # [places]
@@ -106,7 +116,8 @@ def _shared(
     texts = np.bincount(column, minlength=num_columns)
     useful = texts > 1
     if not square:
-        hypotheses = np.bincount(column[row < num_hypotheses], minlength=num_columns)
+        of_hypothesis = row < num_hypotheses
+        hypotheses = np.bincount(column[of_hypothesis], minlength=num_columns)
         useful = (hypotheses > 0) & (hypotheses < texts)
     used = useful[column]
 
@@ -115,19 +126,28 @@ def _shared(
     values = np.zeros(int(useful.sum()))
     values[number[used]] = weight[used]
     matches = _products(number[used], row[used], values, num_hypotheses, num_rows)
-    return matches, order[useful[first_column[gram]]]
+    # An n-gram that texts share is at least once in two of them: its first column is useful.
+    shared = useful[first_column[gram]]
+    return matches, order[shared]
 
 
 def _occurrences(gram: IntArray, row: IntArray) -> IntArray:
     """How often the n-gram of every place stands in the same row before; sorted by n-gram and row, [places]."""
+    other_gram = gram[1:] != gram[:-1]
+    other_row = row[1:] != row[:-1]
     new = np.ones(len(gram), np.bool_)
-    new[1:] = (gram[1:] != gram[:-1]) | (row[1:] != row[:-1])
+    new[1:] = other_gram | other_row
     starts = np.flatnonzero(new)
-    return np.arange(len(gram)) - np.repeat(starts, np.diff(starts, append=len(gram)))
+    sizes = np.diff(starts, append=len(gram))
+    return np.arange(len(gram)) - np.repeat(starts, sizes)
 
 
 def _products(
-    column: IntArray, row: IntArray, values: FloatArray, num_hypotheses: int, num_rows: int
+    column: IntArray,
+    row: IntArray,
+    values: FloatArray,
+    num_hypotheses: int,
+    num_rows: int,
 ) -> FloatArray:
     """A diag(w) A' for hypotheses and references, [H, R].
 
@@ -146,5 +166,6 @@ def _products(
         here = (column >= low) & (column < high)
         piece = np.zeros((num_rows, high - low))
         piece[row[here], column[here] - low] = 1
-        total += (piece[:num_hypotheses] * values[low:high]) @ piece[first_reference:].T
+        weighted = piece[:num_hypotheses] * values[low:high]
+        total += weighted @ piece[first_reference:].T
     return total
