@@ -92,7 +92,8 @@ def _tiles(index: _Index, stems: Ragged, h: IntArray, r: IntArray) -> Iterator[I
         # Count the matching places of so many pairs that they have about PLACES words.
         pairs = np.arange(start, min(start + step, len(h)))
         pair, word = _words_of(stems, h[pairs])
-        _, matching = index.runs(r[pairs][pair], stems.values[word])
+        row_r = r[pairs][pair]
+        _, matching = index.runs(row_r, stems.values[word])
         places = np.bincount(pair, matching, len(pairs)).astype(np.int64)  # [pairs]
         _check_size(int(places.max(initial=0)))
         # Cut where the running sum passes a multiple of PLACES.

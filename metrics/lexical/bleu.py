@@ -87,7 +87,8 @@ class BLEUScorer(Scorer):
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words as the tokenizer splits them, and their number."""
-        columns, counts = packed([self._split(str(item.text).rstrip()) for item in items])
+        tokens = [self._split(str(item.text).rstrip()) for item in items]
+        columns, counts = packed(tokens)
         return Reps(columns), counts
 
     def _split(self, text: str) -> list[str]:
@@ -107,9 +108,16 @@ class BLEUScorer(Scorer):
         values = np.empty(len(h))
         for start in range(0, len(h), STEP):
             s = slice(start, start + STEP)
+            length, closest = of_h[s], of_r[s]
             correct = [values_of_order[s] for values_of_order in matched]
-            totals = [np.maximum(of_h[s] - n, 0) for n in range(order)]
-            values[s] = self._bleu(correct, totals, of_h[s], of_r[s], self.metric.effective_order)
+            totals = [np.maximum(length - n, 0) for n in range(order)]
+            values[s] = self._bleu(
+                correct,
+                totals,
+                length,
+                closest,
+                self.metric.effective_order,
+            )
         return by_block(values, blocks)
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
@@ -196,11 +204,12 @@ class BLEUScorer(Scorer):
             halvings = np.where(missed, halvings * 2, halvings)
             numerator = np.where(missed, self._smoothed(halvings), 100 * hits)
             precision = numerator / np.maximum(possible, 1e-300)
-            # An order that the hypothesis lacks adds nothing if N is effective, else the logarithm of 0.
-            counts = going & (precision > 0)
-            absent = NO_PRECISION * (going | (not effective))
+            # A precision of 0 has NO_PRECISION as its logarithm; an order that the hypothesis lacks has it too, unless
+            # N is effective and the order adds nothing.
+            positive = going & (precision > 0)
+            otherwise = NO_PRECISION * (going | (not effective))
             with np.errstate(divide="ignore"):
-                logs = logs + np.where(counts, np.log(precision), absent)
+                logs = logs + np.where(positive, np.log(precision), otherwise)
             orders = orders + going
         num_orders = np.maximum(orders, 1) if effective else len(correct)
         any_match = sum(correct) > 0

@@ -77,7 +77,7 @@ def edit_distances(pairs: TextPairs) -> IntArray:
 
 
 def edit_table(pairs: TextPairs) -> tuple[IntArray, Array]:
-    """Edit distances [pairs], and the table that `align` reads, [N + M + 1, N + 1, pairs]."""
+    """Edit distances [pairs], and the table that `edit_alignment` reads, [N + M + 1, N + 1, pairs]."""
     return _distances_and_table(pairs, keep=True)
 
 
@@ -163,7 +163,7 @@ class EditAlignment(NamedTuple):
     wrong_r: IntArray  # [M + 1, pairs] edited words among the first j of the reference
 
 
-def align(pairs: TextPairs, table: Array) -> EditAlignment:
+def edit_alignment(pairs: TextPairs, table: Array) -> EditAlignment:
     """Walks every pair's table back from its end; of equal costs a substitution is first, then a deletion.
 
     Args:

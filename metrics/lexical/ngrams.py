@@ -110,13 +110,13 @@ def _matches(symbols: Ragged, lists: Lists, order: int) -> Iterator[FloatArray]:
     diagonal = np.arange(lists.max_hypotheses)
 
     # At first every position takes part; those of one list have one prefix.
-    at = np.arange(len(line.slots_left))  # positions in the line
+    line_positions = np.arange(len(line.slots_left))
     prefix = lists.list_of(line.slots_left >> COUNT_BITS).astype(np.int64)
     done = 0
     while done < order:
         # Sort by prefix and as many further symbols as a key has room for.
         depth = _depth(line, prefix, order - done)
-        sorted_positions, key = _sorted(line, at, prefix, done, depth)
+        sorted_positions, key = _sorted(line, line_positions, prefix, done, depth)
         positions = sorted_positions
         for n in range(1, depth + 1):
             positions = positions[_kept(positions, n)]
@@ -129,7 +129,7 @@ def _matches(symbols: Ragged, lists: Lists, order: int) -> Iterator[FloatArray]:
         if done < order:
             # Those that agree in all symbols so far have one prefix in the next sort.
             kept = _kept(sorted_positions, depth)
-            at = key[kept] & (1 << line.position_bits) - 1
+            line_positions = key[kept] & (1 << line.position_bits) - 1
             prefix = begins(sorted_positions[kept], depth).cumsum()
 
 
@@ -192,7 +192,11 @@ def _depth(line: _Line, prefix: IntArray, orders_left: int) -> int:
 
 
 def _sorted(
-    line: _Line, at: IntArray, prefix: IntArray, done: int, depth: int
+    line: _Line,
+    line_positions: IntArray,
+    prefix: IntArray,
+    done: int,
+    depth: int,
 ) -> tuple[Array, IntArray]:
     """Packed positions in the order of their keys, and the keys, [positions] each.
 
@@ -203,7 +207,7 @@ def _sorted(
 
     Args:
         line: all texts.
-        at: positions in the line, [positions].
+        line_positions: the positions to sort, [positions].
         prefix: of every position, [positions].
         done: symbols that the prefix stands for.
         depth: symbols to sort by.
@@ -215,10 +219,10 @@ def _sorted(
         key <<= line.symbol_bits
         key |= line.symbols[j : j + total]
     if done:
-        key = key[at]
+        key = key[line_positions]
     key |= prefix << line.symbol_bits * depth
     key <<= line.position_bits
-    key |= at
+    key |= line_positions
     key.sort()
 
     # Neighbours have n symbols in common if their keys differ only below these.

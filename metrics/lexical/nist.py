@@ -147,8 +147,8 @@ class NISTScorer(Scorer):
         """Words and their number; the information of the n-grams that start at each in steps of 1 / UNIT."""
         tokens = [self.split(str(item.text)) for item in items]
         columns, counts = packed(tokens)
-        bits = np.rint(self.counted.bits(tokens) * UNIT).astype(np.int64)
-        return Reps({**columns, "information": Ragged.of_lengths(bits, counts)}), counts
+        steps = np.rint(self.counted.bits(tokens) * UNIT).astype(np.int64)
+        return Reps({**columns, "information": Ragged.of_lengths(steps, counts)}), counts
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """NIST [H, R] of every block."""
@@ -219,7 +219,8 @@ class NISTScorer(Scorer):
 
 
 def _ngrams(words: Sequence[str], n: int) -> Iterable[tuple[str, ...]]:
-    return (tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+    starts = range(len(words) - n + 1)
+    return (tuple(words[i : i + n]) for i in starts)
 
 
 def _nist(
@@ -240,5 +241,6 @@ def _nist(
     for information, count in zip(shared, ngrams, strict=True):
         total = total + information / (UNIT * np.maximum(count, 1))
     ratio = np.minimum(of_h / np.maximum(of_r, 1), 1)
-    penalty = np.exp(BETA * np.log(np.maximum(ratio, 1e-300)) ** 2)
+    log_ratio = np.log(np.maximum(ratio, 1e-300))
+    penalty = np.exp(BETA * log_ratio**2)
     return np.asarray(total * penalty)

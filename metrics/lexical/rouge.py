@@ -170,4 +170,6 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """What stands alone, and a word; either takes the combining marks that follow."""
     characters = map(chr, range(LAST_MARK + 1))
     marks = "".join(char for char in characters if unicodedata.category(char).startswith("M"))
-    return re.compile(f"[{SINGLE}][{marks}]*"), re.compile(rf"\w[\w{marks}]*")
+    single = re.compile(f"[{SINGLE}][{marks}]*")
+    word = re.compile(rf"\w[\w{marks}]*")
+    return single, word

@@ -11,7 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..representations import Array, IntArray
-from .edit_distance import BEAM, EditAlignment, TextPairs, align, edit_distances, edit_table
+from .edit_distance import (
+    BEAM,
+    EditAlignment,
+    TextPairs,
+    edit_alignment,
+    edit_distances,
+    edit_table,
+)
 from .ranges import owners, ranges
 
 SHIFT_WORDS, SHIFT_DISTANCE, TRIED_SHIFTS = 10, 50, 1000  # Tercom's limits
@@ -68,7 +75,8 @@ def _searched(pairs: TextPairs, edits: IntArray, floor: IntArray) -> IntArray:
     while len(active):
         # Each makes its best shift, which costs one edit.
         distance, table = edit_table(pairs)
-        gain, words = _best_shift(pairs, align(pairs, table), distance, tried)
+        alignment = edit_alignment(pairs, table)
+        gain, words = _best_shift(pairs, alignment, distance, tried)
         edits[active] -= np.where(gain > 0, gain - 1, 0)
         # Those that gained, and still may, go on with the words in their new order.
         going = np.flatnonzero((gain > 0) & (distance - gain > floor))
