@@ -5,7 +5,7 @@ this order, each if both its words are still free:
     equal words before equal stems; long runs of matches on a diagonal before short ones; near the main diagonal
     before far from it; left before right.
 So as many words are aligned as can be, first equal ones, in few chunks. The order is strict among places that share a
-word, and the same from either side: the alignment is symmetric. It is found in rounds that take every place which
+word, and the same from either side: the alignment is symmetric. It is made in rounds that take every place which
 comes first of all free places of both its words.
 
 It knows neither texts nor scores: words arrive as integers.
@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..representations import FloatArray, IntArray, Ragged
+from ..representations import Array, FloatArray, IntArray, Ragged
+from .ranges import owners, ranges
 
 PLACES = 1 << 19  # matching places of the pairs aligned together
 MAX_PLACES = 1 << 23  # of one pair
@@ -45,125 +46,198 @@ def align(words: Ragged, stems: Ragged, h: IntArray, r: IntArray) -> Aligned:
     Raises:
         InputError: two long texts of the same few words.
     """
-    found = Aligned(*np.zeros((3, len(h))))
+    totals = Aligned(*np.zeros((3, len(h))))
     index = _Index(stems)
     for pairs in _tiles(index, stems, h, r):
-        for column, values in zip(found, _aligned(words, index, h[pairs], r[pairs]), strict=True):
-            column[pairs] = values
-    return found
+        tile = _aligned(words, index, h[pairs], r[pairs])
+        for total, values in zip(totals, tile, strict=True):
+            total[pairs] = values
+    return totals
 
 
 class _Index:
-    """Where each stem stands in each row."""
+    """Where each stem stands in each row.
+
+    The words of all rows are sorted by key = row * number of stems + stem; those of one key are a run.
+    """
 
     def __init__(self, stems: Ragged) -> None:
         self.stems = stems
-        self.top = int(stems.values.max(initial=0)) + 1
-        row = np.repeat(np.arange(len(stems)), stems.lengths)
-        keys = row * self.top + stems.values
-        self.place = np.argsort(keys, kind="stable")  # of the words, by row and stem
-        self.keys, self.first, self.counts = np.unique(
-            keys[self.place], return_index=True, return_counts=True
+        self.num_stems = int(stems.values.max(initial=0)) + 1
+        key = owners(stems.lengths) * self.num_stems + stems.values
+        self.words = np.argsort(key, kind="stable")  # indices into all words, by key
+        self.keys, self.starts, self.counts = np.unique(
+            key[self.words],
+            return_index=True,
+            return_counts=True,
         )
 
-    def find(self, row: IntArray, stem: IntArray) -> tuple[IntArray, IntArray]:
-        """Where in `place` the words of a stem in a row begin, and how many there are."""
+    def runs(self, row: IntArray, stem: IntArray) -> tuple[IntArray, IntArray]:
+        """Where in `self.words` the words of a stem in a row begin, and how many there are, [queries] each."""
         if not len(self.keys):
-            return np.zeros(len(row), np.int64), np.zeros(len(row), np.int64)
-        keys = row * self.top + stem
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return self.first[at], np.where(self.keys[at] == keys, self.counts[at], 0)
+            nowhere = np.zeros(len(row), np.int64)
+            return nowhere, nowhere
+        key = row * self.num_stems + stem
+        run = np.searchsorted(self.keys, key)
+        run = np.minimum(run, len(self.keys) - 1)
+        present = self.keys[run] == key
+        return self.starts[run], np.where(present, self.counts[run], 0)
 
 
 def _tiles(index: _Index, stems: Ragged, h: IntArray, r: IntArray) -> Iterator[IntArray]:
-    """All pairs that share a stem, some at a time."""
-    lengths = stems.lengths[h]
-    start, step = 0, max(1, PLACES // max(1, int(lengths.max(initial=1))))
-    while start < len(h):
-        some = np.arange(start, min(start + step, len(h)))
-        pair, at = _positions(stems, h[some])
-        counts = np.bincount(
-            pair, index.find(r[some][pair], stems.values[at])[1], len(some)
-        ).astype(np.int64)
-        if counts.max(initial=0) > MAX_PLACES:
-            fix = "Give its sentences as a Document, or leave it out"
-            raise InputError(
-                f"{counts.max()} pairs of equal words",
-                where="a text of few different words",
-                fix=fix,
-            )
-        kept = np.flatnonzero(counts)
-        tile = counts[kept].cumsum() // PLACES
-        yield from (some[kept[tile == number]] for number in np.unique(tile).tolist())
-        start += step
+    """All pairs that share a stem, as indices into `h` and `r`, about PLACES matching places at a time."""
+    longest = int(stems.lengths[h].max(initial=1))
+    step = max(1, PLACES // max(1, longest))
+    for start in range(0, len(h), step):
+        # Count the matching places of so many pairs that they have about PLACES words.
+        pairs = np.arange(start, min(start + step, len(h)))
+        pair, word = _words_of(stems, h[pairs])
+        row_r = r[pairs][pair]
+        _, matching = index.runs(row_r, stems.values[word])
+        places = np.bincount(pair, matching, len(pairs)).astype(np.int64)  # [pairs]
+        _check_size(int(places.max(initial=0)))
+        # Cut where the running sum passes a multiple of PLACES.
+        sharing = np.flatnonzero(places)
+        tile = places[sharing].cumsum() // PLACES
+        for number in np.unique(tile).tolist():
+            yield pairs[sharing[tile == number]]
 
 
-def _positions(texts: Ragged, rows: IntArray) -> tuple[IntArray, IntArray]:
-    """Number of the row and place in `texts.values` of every word of some rows."""
+def _check_size(places: int) -> None:
+    if places > MAX_PLACES:
+        raise InputError(
+            f"{places} pairs of equal words",
+            where="a text of few different words",
+            fix="Give its sentences as a Document, or leave it out",
+        )
+
+
+def _words_of(texts: Ragged, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """All words of some rows: index of the row in `rows`, and of the word in `texts.values`, [words] each."""
     lengths = texts.lengths[rows]
-    pair = np.repeat(np.arange(len(rows)), lengths)
-    return pair, np.arange(len(pair)) + np.repeat(
-        texts.offsets[rows] - lengths.cumsum() + lengths, lengths
-    )
+    return owners(lengths), ranges(texts.offsets[rows], lengths)
 
 
 class _Places(NamedTuple):
-    """Matching places of some pairs, by pair, word of h and word of r."""
+    """Matching places (i, j) of some pairs, by pair, i and j, [places] each."""
 
     pair: IntArray
-    h: IntArray  # place in the values of all texts
+    h: IntArray  # the words, as indices into the words of all texts
     r: IntArray
-    i: IntArray  # place in its text
+    i: IntArray  # the words, as places in their texts
     j: IntArray
 
+    @property
+    def longest(self) -> int:
+        """Words of the longest text, as far as they match."""
+        return int(max(self.i.max(), self.j.max())) + 1
 
-def _aligned(
-    words: Ragged, index: _Index, h: IntArray, r: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Equal words, equal stems and chunks of some pairs."""
-    pair, at = _positions(words, h)
-    first, counts = index.find(r[pair], index.stems.values[at])
-    place = np.arange(int(counts.sum())) + np.repeat(first - counts.cumsum() + counts, counts)
-    pair, of_h, of_r = np.repeat(pair, counts), np.repeat(at, counts), index.place[place]
-    i, j = of_h - words.offsets[h][pair], of_r - words.offsets[r][pair]
-    places = _Places(pair, of_h, of_r, i, j)
-    equal = words.values[of_h] == words.values[of_r]
-    size = int(max(i.max(), j.max())) + 1
-    rank = (~equal * (size + 1) + size - _run_lengths(places, size)) * size + np.abs(i - j)
-    order = np.argsort(rank * size + np.minimum(i, j))
+
+def _matching(words: Ragged, index: _Index, h: IntArray, r: IntArray) -> _Places:
+    """The places of pairs `h`, `r` whose stems are equal."""
+    # Every word of h meets the run of its stem in r.
+    pair, word = _words_of(words, h)
+    starts, counts = index.runs(r[pair], index.stems.values[word])
+    pair = np.repeat(pair, counts)
+    word_h = np.repeat(word, counts)
+    word_r = index.words[ranges(starts, counts)]
+    i = word_h - words.offsets[h][pair]
+    j = word_r - words.offsets[r][pair]
+    return _Places(pair, word_h, word_r, i, j)
+
+
+def _aligned(words: Ragged, index: _Index, h: IntArray, r: IntArray) -> Aligned:
+    """Equal words, equal stems and chunks of pairs `h`, `r` that share a stem."""
+    places = _matching(words, index, h, r)
+    equal = words.values[places.h] == words.values[places.r]
+    order = _order(places, equal)
     taken = _taken(places, order, words.lengths[h], words.lengths[r])
-    pair, i, j, equal = pair[taken], i[taken], j[taken], equal[taken]
+
+    # A chunk begins where a place does not follow the last one on its diagonal.
+    pair = places.pair[taken]
+    i = places.i[taken]
+    j = places.j[taken]
+    same_pair = pair[1:] == pair[:-1]
+    next_i = i[1:] == i[:-1] + 1
+    next_j = j[1:] == j[:-1] + 1
     follows = np.zeros(len(pair), np.bool_)
-    follows[1:] = (pair[1:] == pair[:-1]) & (i[1:] == i[:-1] + 1) & (j[1:] == j[:-1] + 1)
-    same, all_, chunks = (
-        np.bincount(pair[which], minlength=len(h)) for which in (equal, slice(None), ~follows)
+    follows[1:] = same_pair & next_i & next_j
+    num_equal = np.bincount(pair[equal[taken]], minlength=len(h))
+    num_aligned = np.bincount(pair, minlength=len(h))
+    num_chunks = np.bincount(pair[~follows], minlength=len(h))
+    num_stems = num_aligned - num_equal
+    return Aligned(
+        num_equal.astype(float),
+        num_stems.astype(float),
+        num_chunks.astype(float),
     )
-    return same.astype(float), (all_ - same).astype(float), chunks.astype(float)
+
+
+def _order(places: _Places, equal: Array) -> IntArray:
+    """The places in the order in which they are taken.
+
+    The criteria are packed into one number, the weightier the higher; with all texts of `size` words or fewer:
+        factor                   values         criterion
+        (size + 1) * size^2      0, 1           whether only the stems are equal
+        size^2                   0 to size      size - matches in a row on the diagonal
+        size                     0 to size - 1  distance from the main diagonal
+        1                        0 to size - 1  the smaller of i and j
+
+    Args:
+        places: all matching places.
+        equal: whether their words are equal, [places].
+    """
+    size = places.longest
+    short = size - _run_lengths(places, size)
+    rank = ~equal * (size + 1) + short
+    rank = rank * size + np.abs(places.i - places.j)
+    return np.argsort(rank * size + np.minimum(places.i, places.j))
 
 
 def _run_lengths(places: _Places, size: int) -> IntArray:
-    """How many places in a row on its diagonal every place stands among; texts are of `size` words at most."""
-    keys = (places.pair * 2 * size + places.j - places.i + size) * (size + 1) + places.i
-    order = np.argsort(keys)
-    starts = np.flatnonzero(np.diff(keys[order], prepend=-2) != 1)
+    """How many places in a row on its diagonal every place stands among; texts have `size` words at most."""
+    # Sort by pair, diagonal and i; neighbours on a diagonal have keys that differ by 1.
+    diagonal = places.j - places.i + size  # 1 to 2 size - 1
+    line = places.pair * 2 * size + diagonal
+    key = line * (size + 1) + places.i
+    order = np.argsort(key)
+    starts = np.flatnonzero(np.diff(key[order], prepend=-2) != 1)
     sizes = np.diff(starts, append=len(order))
-    found = np.empty(len(order), np.int64)
-    found[order] = np.repeat(sizes, sizes)
-    return found
+    lengths = np.empty(len(order), np.int64)
+    lengths[order] = np.repeat(sizes, sizes)
+    return lengths
 
 
 def _taken(places: _Places, order: IntArray, of_h: IntArray, of_r: IntArray) -> IntArray:
-    """The places that are aligned, by pair and word of h; lengths of the texts of every pair are given."""
-    word_h = places.i + (of_h.cumsum() - of_h)[places.pair]  # a number for each word of each pair
-    word_r = places.j + (of_r.cumsum() - of_r)[places.pair]
-    best_h, best_r = np.zeros(int(of_h.sum()), np.int64), np.zeros(int(of_r.sum()), np.int64)
+    """The places that are aligned, by pair and word of h, as indices into all places.
+
+    Args:
+        places: all matching places.
+        order: they in the order in which they are taken, [places].
+        of_h: words of the text h of every pair, [pairs].
+        of_r: words of the text r of every pair, [pairs].
+    """
+    # Number the words of all pairs on either side.
+    first_word_h = of_h.cumsum() - of_h  # [pairs]
+    first_word_r = of_r.cumsum() - of_r
+    word_h = places.i + first_word_h[places.pair]  # [places]
+    word_r = places.j + first_word_r[places.pair]
+    # Each word's first place in the order, as a rank among the places that are left; -1 once it is aligned.
+    first_h = np.zeros(int(of_h.sum()), np.int64)
+    first_r = np.zeros(int(of_r.sum()), np.int64)
     taken = np.zeros(len(order), np.bool_)
     while len(order):
+        # Write the ranks backwards: the last writer of a word is its first place.
         rank = np.arange(len(order))
-        h, r = word_h[order], word_r[order]
-        best_h[h[::-1]] = best_r[r[::-1]] = rank[::-1]  # the last writer is the first in order
-        best = (best_h[h] == rank) & (best_r[r] == rank)
+        h = word_h[order]
+        r = word_r[order]
+        first_h[h[::-1]] = rank[::-1]
+        first_r[r[::-1]] = rank[::-1]
+        # Take the places that are first for both their words, and drop all places of these words.
+        best = (first_h[h] == rank) & (first_r[r] == rank)
         taken[order[best]] = True
-        best_h[h[best]] = best_r[r[best]] = -1
-        order = order[(best_h[h] >= 0) & (best_r[r] >= 0)]
+        first_h[h[best]] = -1
+        first_r[r[best]] = -1
+        free = (first_h[h] >= 0) & (first_r[r] >= 0)
+        order = order[free]
     return np.flatnonzero(taken)

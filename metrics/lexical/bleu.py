@@ -78,51 +78,69 @@ class BLEUScorer(Scorer):
     """Represents a text by its words; the rest is counting."""
 
     def __init__(self, metric: BLEU) -> None:
-        self.info, self.metric = metric.info, metric
+        self.info = metric.info
+        self.metric = metric
         self.tokenizer = sacrebleu_tokenizer(metric.tokenize, metric.name)
-        value = metric.smooth_value
-        self.smooth_value = SMOOTH_VALUES[metric.smooth_method] if value is None else value
+        self.smooth_value = SMOOTH_VALUES[metric.smooth_method]
+        if metric.smooth_value is not None:
+            self.smooth_value = metric.smooth_value
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words as the tokenizer splits them, and their number."""
-        texts = (str(item.text).rstrip() for item in items)
-        lowered = (text.lower() if self.metric.lowercase else text for text in texts)
-        columns, counts = packed([self.tokenizer(text).split() for text in lowered])
+        tokens = [self._split(str(item.text).rstrip()) for item in items]
+        columns, counts = packed(tokens)
         return Reps(columns), counts
+
+    def _split(self, text: str) -> list[str]:
+        if self.metric.lowercase:
+            text = text.lower()
+        words: list[str] = self.tokenizer(text).split()
+        return words
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """BLEU [H, R] of every block."""
         words, local = numbered(reps, blocks)
-        found = list(matches(words, local, self.metric.max_ngram_order))  # [cells] per order
+        order = self.metric.max_ngram_order
+        matched = list(matches(words, local, order))  # [cells] per order
         h, r = cell_rows(local)
-        of_h, of_r = words.lengths[h].astype(float), words.lengths[r].astype(float)
+        of_h = words.lengths[h].astype(float)
+        of_r = words.lengths[r].astype(float)
         values = np.empty(len(h))
         for start in range(0, len(h), STEP):
             s = slice(start, start + STEP)
-            totals = [np.maximum(of_h[s] - n, 0) for n in range(len(found))]
-            correct = [order[s] for order in found]
-            values[s] = self._bleu(correct, totals, of_h[s], of_r[s], self.metric.effective_order)
+            length, closest = of_h[s], of_r[s]
+            correct = [values_of_order[s] for values_of_order in matched]
+            totals = [np.maximum(length - n, 0) for n in range(order)]
+            values[s] = self._bleu(
+                correct,
+                totals,
+                length,
+                closest,
+                self.metric.effective_order,
+            )
         return by_block(values, blocks)
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """BLEU [H] of every block, clipped over all its references together."""
         values = []
         for block in blocks:
-            rows = np.array(
-                [self._counts(reps, int(h), block.references) for h in block.hypotheses]
-            ).T
-            values.append(self._from_statistics(rows, self.metric.effective_order))
+            rows = [self._counts(reps, int(h), block.references) for h in block.hypotheses]
+            columns = np.array(rows).T
+            values.append(self._from_statistics(columns, self.metric.effective_order))
         return values
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """|h|, |r|, matches and n-grams of every order, [n, 2 + 2 N]."""
-        return np.array([self._counts(reps, int(b.hypotheses[0]), b.references) for b in blocks])
+        rows = []
+        for block in blocks:
+            hypothesis = int(block.hypotheses[0])
+            rows.append(self._counts(reps, hypothesis, block.references))
+        return np.array(rows)
 
     def aggregate(self, statistics: FloatArray) -> float:
         """Corpus BLEU of the summed statistics, every order counting."""
-        return float(
-            self._from_statistics(statistics.sum(axis=0)[:, None], effective_order=False)[0]
-        )
+        sums = statistics.sum(axis=0)[:, None]
+        return float(self._from_statistics(sums, effective_order=False)[0])
 
     def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
         """Corpus BLEU [b] of b summed statistics."""
@@ -132,22 +150,25 @@ class BLEUScorer(Scorer):
         """One row of `statistics`."""
         order = self.metric.max_ngram_order
         words, *others = unpacked(reps, np.concatenate(([hypothesis], references)))
-        pooled: Counter[tuple[str, ...]] = Counter()
+        # An n-gram counts as often as the reference with most of it has it.
+        most: Counter[tuple[str, ...]] = Counter()
         for other in others:
-            pooled |= _ngrams(other, order)
-        own = _ngrams(words, order)
+            most |= _ngrams(other, order)
         correct = [0] * order
-        for gram, n in own.items():
-            correct[len(gram) - 1] += min(n, pooled[gram])
-        closest = min(map(len, others), key=lambda n: (abs(n - len(words)), n))
-        return [len(words), closest, *correct, *(max(len(words) - n, 0) for n in range(order))]
+        for gram, count in _ngrams(words, order).items():
+            correct[len(gram) - 1] += min(count, most[gram])
+        # Of two references equally close in length the shorter counts.
+        lengths = map(len, others)
+        closest = min(lengths, key=lambda length: (abs(length - len(words)), length))
+        totals = [max(len(words) - n, 0) for n in range(order)]
+        return [len(words), closest, *correct, *totals]
 
     def _from_statistics(self, rows: FloatArray, effective_order: bool) -> FloatArray:
         """BLEU [cells] of statistics [2 + 2 N, cells]."""
-        order = self.metric.max_ngram_order
-        return self._bleu(
-            [*rows[2 : 2 + order]], [*rows[2 + order :]], rows[0], rows[1], effective_order
-        )
+        middle = 2 + self.metric.max_ngram_order
+        correct = [*rows[2:middle]]
+        totals = [*rows[middle:]]
+        return self._bleu(correct, totals, rows[0], rows[1], effective_order)
 
     def _bleu(
         self,
@@ -157,29 +178,42 @@ class BLEUScorer(Scorer):
         closest: FloatArray,
         effective: bool,
     ) -> FloatArray:
-        """The formula above, elementwise; `correct` and `total` have one array per order."""
+        """The formula above, elementwise, [cells].
+
+        Args:
+            correct: matches_n, an array [cells] for every order.
+            total: |h|_n, the same.
+            length: |h|, [cells].
+            closest: |r|, [cells].
+            effective: whether N is the largest order that the hypothesis has.
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             penalty = np.where(length < closest, np.exp(1 - closest / length), 1.0)
-        logs = orders = np.zeros(1)
+        logs = orders = np.zeros(1)  # sum of ln p_n, and orders in it
         halvings: Any = np.ones(1)
-        going: Any = True
+        going: Any = True  # whether the hypothesis has this order and all below
         for n, (matched, grams) in enumerate(zip(correct, total, strict=True)):
-            added = self.smooth_value if self.metric.smooth_method == "add-k" and n else 0.0
-            hits, possible = matched + added, np.maximum(grams + added, 1e-300)
-            going = going & (grams + added > 0)
+            # Smooth: add-k adds to both counts beyond unigrams, the others stand in for 0 matches.
+            added = 0.0
+            if self.metric.smooth_method == "add-k" and n:
+                added = self.smooth_value
+            hits = matched + added
+            possible = grams + added
+            going = going & (possible > 0)
             missed = going & (hits == 0)
             halvings = np.where(missed, halvings * 2, halvings)
-            precision = np.where(missed, self._smoothed(halvings), 100 * hits) / possible
+            numerator = np.where(missed, self._smoothed(halvings), 100 * hits)
+            precision = numerator / np.maximum(possible, 1e-300)
+            # A precision of 0 has NO_PRECISION as its logarithm; an order that the hypothesis lacks has it too, unless
+            # N is effective and the order adds nothing.
+            positive = going & (precision > 0)
+            otherwise = NO_PRECISION * (going | (not effective))
             with np.errstate(divide="ignore"):
-                logs = logs + np.where(
-                    going & (precision > 0),
-                    np.log(precision),
-                    NO_PRECISION * (going | (not effective)),
-                )
+                logs = logs + np.where(positive, np.log(precision), otherwise)
             orders = orders + going
-        n_orders = np.maximum(orders, 1) if effective else len(correct)
+        num_orders = np.maximum(orders, 1) if effective else len(correct)
         any_match = sum(correct) > 0
-        return np.where(any_match, penalty * np.exp(logs / n_orders), 0.0)
+        return np.where(any_match, penalty * np.exp(logs / num_orders), 0.0)
 
     def _smoothed(self, halvings: FloatArray) -> FloatArray | float:
         """100 times the numerator that stands in for 0 matches."""
@@ -189,6 +223,9 @@ class BLEUScorer(Scorer):
 
 
 def _ngrams(words: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
-    return Counter(
-        tuple(words[i : i + n]) for n in range(1, order + 1) for i in range(len(words) - n + 1)
-    )
+    """Counts of all n-grams of 1 to `order` words."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for n in range(1, order + 1):
+        starts = range(len(words) - n + 1)
+        counts.update(tuple(words[i : i + n]) for i in starts)
+    return counts

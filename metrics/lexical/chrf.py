@@ -9,7 +9,6 @@ common order (an empty text) score 0. Of several references the best counts. Equ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -66,48 +65,60 @@ class ChrFScorer(Scorer):
     """Represents a text by its code points, and its words for chrF++; everything else is counting."""
 
     def __init__(self, metric: ChrF) -> None:
-        self.info, self.metric, self.factor = metric.info, metric, metric.beta**2
+        self.info = metric.info
+        self.metric = metric
+        self.factor = metric.beta**2
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Code points (and words), and the number of code points."""
         texts = [str(item.text) for item in items]
         if self.metric.lowercase:
             texts = [text.lower() for text in texts]
-        kept = texts if self.metric.whitespace else ["".join(text.split()) for text in texts]
-        lengths = np.fromiter(map(len, kept), np.int64, len(kept))
-        points = np.frombuffer("".join(kept).encode("utf-32-le", "surrogatepass"), np.uint32)
+        characters = texts
+        if not self.metric.whitespace:
+            characters = ["".join(text.split()) for text in texts]
+        lengths = np.fromiter(map(len, characters), np.int64, len(characters))
+        encoded = "".join(characters).encode("utf-32-le", "surrogatepass")
+        points = np.frombuffer(encoded, np.uint32)
         columns: dict[str, Ragged | IntArray] = {"points": Ragged.of_lengths(points, lengths)}
         if self.metric.word_order:
-            columns |= packed([_separated(text) for text in texts])[0]
+            words, _ = packed([_separated(text) for text in texts])
+            columns |= words
         return Reps(columns), lengths
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """chrF [H, R] of every block."""
-        precision, recall, orders = (
-            np.zeros(sum(block.cells for block in blocks)) for _ in range(3)
-        )
+        cells = sum(block.cells for block in blocks)
+        precision = np.zeros(cells)
+        recall = np.zeros(cells)
+        orders = np.zeros(cells)
         for level in self._levels(reps, blocks):
             level.add(precision, recall, orders)
         return by_block(self._f(precision, recall, orders), blocks)
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """n-grams of h and of r and matches, for every order, of the best reference, [n, 3 (C + W)]."""
-        values = np.concatenate([u.ravel() for u in self.compare(reps, blocks)])
-        starts = np.cumsum([0, *(len(block.references) for block in blocks)]).tolist()
-        best = [start + int(values[start:end].argmax()) for start, end in pairwise(starts)]
-        return np.concatenate(
-            [level.statistics(best) for level in self._levels(reps, blocks)], axis=1
-        )
+        # Each block has one hypothesis: find the cell of its best reference.
+        best = []
+        start = 0
+        for values in self.compare(reps, blocks):
+            best.append(start + int(values.argmax()))
+            start += values.size
+        levels = [level.statistics(best) for level in self._levels(reps, blocks)]
+        return np.concatenate(levels, axis=1)
 
     def aggregate(self, statistics: FloatArray) -> float:
         """chrF of the summed statistics."""
-        return float(self.aggregate_sums(statistics.sum(axis=0, keepdims=True), np.ones(1))[0])
+        sums = statistics.sum(axis=0, keepdims=True)
+        return float(self.aggregate_sums(sums, np.ones(1))[0])
 
     def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
         """chrF [b] of b summed statistics."""
-        of_h, of_r, matched = np.moveaxis(sums.reshape(len(sums), -1, 3), 2, 0)  # [b, orders]
+        by_order = sums.reshape(len(sums), -1, 3)
+        of_h, of_r, matched = np.moveaxis(by_order, 2, 0)  # [b, orders]
         orders = np.count_nonzero((of_h > 0) & (of_r > 0), axis=1)
-        precision, recall = ((matched / np.maximum(grams, 1)).sum(axis=1) for grams in (of_h, of_r))
+        precision = (matched / np.maximum(of_h, 1)).sum(axis=1)
+        recall = (matched / np.maximum(of_r, 1)).sum(axis=1)
         return self._f(precision, recall, orders)
 
     def _levels(self, reps: Reps, blocks: Sequence[Block]) -> Iterator[_Level]:
@@ -119,29 +130,43 @@ class ChrFScorer(Scorer):
     def _f(
         self, precision: FloatArray, recall: FloatArray, orders: FloatArray | IntArray
     ) -> FloatArray:
-        """The formula above from sums over some orders, elementwise: the same operations for any number of cells."""
+        """The formula above, elementwise: the same operations for any number of cells.
+
+        Args:
+            precision: sum of P_n over some orders, [cells].
+            recall: sum of R_n, [cells].
+            orders: orders that both texts have, [cells].
+        """
         orders = np.maximum(orders, 1)
-        p, r = precision / orders, recall / orders
-        below = self.factor * p + r
-        return 100 * (1 + self.factor) * p * r / np.where(below > 0, below, 1)
+        p = precision / orders
+        r = recall / orders
+        denominator = self.factor * p + r
+        divisor = np.where(denominator > 0, denominator, 1)
+        return 100 * (1 + self.factor) * p * r / divisor
 
 
 class _Level:
     """Characters or words of all pairs of some blocks, up to an n-gram order."""
 
     def __init__(self, symbols: Ragged, blocks: Sequence[Block], order: int) -> None:
-        self.symbols, self.blocks, self.order = symbols, blocks, order
+        self.symbols = symbols
+        self.blocks = blocks
+        self.order = order
         h, r = cell_rows(blocks)
         lengths = symbols.lengths.astype(np.float64)
-        self.of_h, self.of_r = lengths.take(h), lengths.take(r)  # symbols of either text [cells]
+        self.of_h = lengths.take(h)  # symbols of the hypothesis, [cells]
+        self.of_r = lengths.take(r)  # symbols of the reference, [cells]
 
     def add(self, precision: FloatArray, recall: FloatArray, orders: FloatArray) -> None:
         """Adds P_n and R_n of every order, and how many orders both texts have, to [cells]."""
         pieces = [slice(start, start + STEP) for start in range(0, len(orders), STEP)]
         for n, matched in enumerate(matches(self.symbols, self.blocks, self.order)):
-            for s in pieces:  # a text without n-grams has no matches
-                precision[s] += matched[s] / np.maximum(self.of_h[s] - n, 1)
-                recall[s] += matched[s] / np.maximum(self.of_r[s] - n, 1)
+            # A text of n symbols has no n-gram of n + 1, and so no match: any divisor will do.
+            for s in pieces:
+                ngrams_h = np.maximum(self.of_h[s] - n, 1)
+                ngrams_r = np.maximum(self.of_r[s] - n, 1)
+                precision[s] += matched[s] / ngrams_h
+                recall[s] += matched[s] / ngrams_r
         orders += np.minimum(np.minimum(self.of_h, self.of_r), self.order)
 
     def statistics(self, cells: Sequence[int]) -> FloatArray:
@@ -149,8 +174,9 @@ class _Level:
         h, r = self.of_h[cells], self.of_r[cells]
         columns = []
         for n, matched in enumerate(matches(self.symbols, self.blocks, self.order)):
+            of_h = np.maximum(h - n, 0)
             of_r = np.maximum(r - n, 0)
-            columns += [np.maximum(h - n, 0) * (of_r > 0), of_r, matched[cells]]
+            columns += [of_h * (of_r > 0), of_r, matched[cells]]
         return np.stack(columns, axis=1)
 
 

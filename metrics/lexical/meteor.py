@@ -64,10 +64,12 @@ class METEOR(Metric):
 
     def for_language(self, lang: str) -> Self:
         """Without the English stemmer for other languages, and with sacrebleu's tokenizer for the language."""
+        metric = self
         english = lang.lower().partition("-")[0] in ("en", "eng")
-        found = self if english or not self.stemmer else replace(self, stemmer=False)
+        if self.stemmer and not english:
+            metric = replace(self, stemmer=False)
         tokenizer = tokenizer_for(lang)
-        return found.with_defaults(tokenize=tokenizer) if tokenizer else found
+        return metric.with_defaults(tokenize=tokenizer) if tokenizer else metric
 
     def load(self) -> METEORScorer:
         """The scorer with its tokenizer.
@@ -83,23 +85,27 @@ class METEORScorer(Scorer):
     """Represents a text by its words and their stems; pairs are aligned many at a time."""
 
     def __init__(self, metric: METEOR) -> None:
-        self.info, self.metric = metric.info, metric
+        self.info = metric.info
+        self.metric = metric
         self.tokenizer = sacrebleu_tokenizer(metric.tokenize, metric.name)
         self.stem = porter_stemmer(metric.name) if metric.stemmer else None
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words, their stems, and their number."""
-        texts = (str(item.text).rstrip() for item in items)
-        lowered = (text.lower() if self.metric.lowercase else text for text in texts)
-        tokens = [self.tokenizer(text).split() for text in lowered]
+        tokens = [self._split(str(item.text).rstrip()) for item in items]
         columns, counts = packed(tokens)
         if self.stem:
-            stems = {
-                word: self.stem(word) or word
-                for word in {word for words in tokens for word in words}
-            }
+            vocabulary = {word for words in tokens for word in words}
+            stems = {word: self.stem(word) or word for word in vocabulary}
             tokens = [[stems[word] for word in words] for words in tokens]
-        return Reps({**columns, "stems": packed(tokens)[0]["words"]}), counts
+        stem_columns, _ = packed(tokens)
+        return Reps({**columns, "stems": stem_columns["words"]}), counts
+
+    def _split(self, text: str) -> list[str]:
+        if self.metric.lowercase:
+            text = text.lower()
+        words: list[str] = self.tokenizer(text).split()
+        return words
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """METEOR [H, R] of every block."""
@@ -107,37 +113,48 @@ class METEORScorer(Scorer):
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Equal words, equal stems, chunks, |h| and |r| of the best reference, [n, 5]."""
-        rows = _counts(reps, blocks)
-        values = by_block(self._meteor(rows), blocks)
-        starts = np.cumsum([0, *(block.cells for block in blocks[:-1])])
-        return rows[:, starts + [int(value.argmax()) for value in values]].T
+        counts = _counts(reps, blocks)
+        # Each block has one hypothesis: find the cell of its best reference.
+        best = []
+        start = 0
+        for values in by_block(self._meteor(counts), blocks):
+            best.append(start + int(values.argmax()))
+            start += values.size
+        return counts[:, best].T
 
     def aggregate(self, statistics: FloatArray) -> float:
         """METEOR of the summed statistics."""
-        return float(self._meteor(statistics.sum(axis=0)[:, None])[0])
+        sums = statistics.sum(axis=0)[:, None]
+        return float(self._meteor(sums)[0])
 
     def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
         """METEOR [b] of b summed statistics."""
         return self._meteor(sums.T)
 
-    def _meteor(self, rows: FloatArray) -> FloatArray:
-        """The formula above; rows as in `statistics`, [5, cells]."""
-        exact, stems, chunks, of_h, of_r = rows
-        how = self.metric
-        weighted = exact + how.stem_weight * stems
-        below = how.alpha * of_r + (1 - how.alpha) * of_h  # with P and R written out
-        mean = np.divide(weighted, below, out=np.zeros_like(below), where=weighted > 0)
+    def _meteor(self, counts: FloatArray) -> FloatArray:
+        """The formula above, [cells], of the columns of `statistics`, [5, cells]."""
+        exact, stems, chunks, of_h, of_r = counts
+        alpha, beta, gamma = self.metric.alpha, self.metric.beta, self.metric.gamma
+        weighted = exact + self.metric.stem_weight * stems
+        # F = P R / (alpha P + (1 - alpha) R) with P and R written out
+        denominator = alpha * of_r + (1 - alpha) * of_h
+        f = np.zeros_like(denominator)
+        np.divide(weighted, denominator, out=f, where=weighted > 0)
         shares = chunks / np.maximum(exact + stems, 1)
-        return np.asarray((1 - how.gamma * shares**how.beta) * mean)
+        return np.asarray((1 - gamma * shares**beta) * f)
 
 
 def _counts(reps: Reps, blocks: Sequence[Block]) -> FloatArray:
     """Equal words, equal stems, chunks, |h| and |r| of every cell of every block, [5, cells]."""
     words, local = numbered(reps, blocks)
-    stems, _ = numbered(Reps({"words": reps["stems"], "count": reps["count"]}), blocks)
+    stem_reps = Reps({"words": reps["stems"], "count": reps["count"]})
+    stems, _ = numbered(stem_reps, blocks)
+    # Alignments are symmetric: align two rows once, whichever is the hypothesis.
     h, r = cell_rows(local)
-    low, high = np.minimum(h, r), np.maximum(h, r)  # alignments are symmetric
-    _, first, of_cell = np.unique(low * len(words) + high, return_index=True, return_inverse=True)
+    key = np.minimum(h, r) * len(words) + np.maximum(h, r)
+    _, first, pair_of_cell = np.unique(key, return_index=True, return_inverse=True)
     aligned = align(words, stems, h[first], r[first])
-    rows: list[FloatArray] = [column[of_cell] for column in aligned]
-    return np.stack([*rows, words.lengths[h].astype(float), words.lengths[r].astype(float)])
+    shared: list[FloatArray] = [column[pair_of_cell] for column in aligned]
+    of_h = words.lengths[h].astype(float)
+    of_r = words.lengths[r].astype(float)
+    return np.stack([*shared, of_h, of_r])

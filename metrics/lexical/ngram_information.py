@@ -16,7 +16,7 @@ from ..representations import FloatArray, IntArray
 
 
 class _Level(NamedTuple):
-    """The n-grams of one order."""
+    """The n-grams of one order; an n-gram's place is its index."""
 
     keys: IntArray  # sorted: place of the first n - 1 words * words known + last word
     counts: FloatArray
@@ -37,39 +37,49 @@ class Information(NamedTuple):
         lengths = np.array([len(row) for row in rows], np.int64)
         word = np.array([number for row in rows for number in row], np.int64)
         left = _left(lengths)
-        place, levels = np.zeros(len(word), np.int64), []
+        place = np.zeros(len(word), np.int64)  # of the n words that start at every word
+        levels = []
         for n in range(order):
+            # Where a word more follows, the n-gram becomes one of the next order.
             here = np.flatnonzero(left > n)
-            keys, place[here], counts = np.unique(
-                place[here] * len(numbers) + word[here + n], return_inverse=True, return_counts=True
+            keys, longer, counts = np.unique(
+                place[here] * len(numbers) + word[here + n],
+                return_inverse=True,
+                return_counts=True,
             )
+            place[here] = longer
             levels.append(_Level(keys, counts.astype(float)))
         return cls(numbers, tuple(levels), len(word))
 
     def bits(self, texts: Sequence[Sequence[str]]) -> FloatArray:
         """Info of the n-grams that start at every word of some texts, [words, order]; 0 where there is none."""
         lengths = np.array([len(words) for words in texts], np.int64)
-        word = np.array([self.numbers.get(word, -1) for words in texts for word in words], np.int64)
+        numbers = [self.numbers.get(word, -1) for words in texts for word in words]
+        word = np.array(numbers, np.int64)
         left = _left(lengths)
-        found = np.zeros((len(word), len(self.levels)))
+        information = np.zeros((len(word), len(self.levels)))
         place = np.zeros(len(word), np.int64)  # of the first n words; -1 if unknown
         before = np.full(len(word), max(1.0, self.total))  # how often they were seen, at least once
         for n, level in enumerate(self.levels):
+            # Look up the n-grams with a word more; they are unknown where either part is.
             here = np.flatnonzero(left > n)
+            first = place[here]
             last = word[here + n]
-            keys = np.where(
-                (place[here] >= 0) & (last >= 0), place[here] * len(self.numbers) + last, -1
-            )
+            both_known = (first >= 0) & (last >= 0)
+            keys = np.where(both_known, first * len(self.numbers) + last, -1)
             at = np.searchsorted(level.keys, keys)
             known = at < len(level.keys)
             known[known] = level.keys[at[known]] == keys[known]
+            # An unknown one counts as seen once.
             counts = np.ones(len(here))
             counts[known] = level.counts[at[known]]
-            found[here, n] = np.log2(before[here] / counts)
-            place[here], before[here] = np.where(known, at, -1), counts
-        return found
+            information[here, n] = np.log2(before[here] / counts)
+            place[here] = np.where(known, at, -1)
+            before[here] = counts
+        return information
 
 
 def _left(lengths: IntArray) -> IntArray:
     """How many words are left in its text from every word on, itself too, [words]."""
-    return np.repeat(lengths.cumsum(), lengths) - np.arange(int(lengths.sum()))
+    ends = np.repeat(lengths.cumsum(), lengths)
+    return ends - np.arange(int(lengths.sum()))

@@ -3,7 +3,8 @@
 Every position of every text is sorted once by (list, the symbols from here on). The n-grams of any order are then runs
 of neighbours that agree in n leading symbols: the next order needs no sort, only a comparison of one small number per
 position, and positions only ever drop out, as an n-gram that occurs once in its list starts no longer one that occurs
-twice. It knows neither characters nor scores: texts arrive as integers.
+twice. Where a sort key has no room for the symbols of all orders, further sorts serve the orders that are left. It
+knows neither characters nor scores: texts arrive as integers.
 """
 
 from __future__ import annotations
@@ -14,168 +15,238 @@ from typing import NamedTuple
 import numpy as np
 
 from ..representations import Array, Block, FloatArray, IntArray, Ragged
-from .clipped_matches import DEPTH, DEPTH_BITS, BoolArray, Lists, clipped_matches
+from .clipped_matches import COUNT_BITS, MAX_COUNT, BoolArray, Lists, begins, clipped_matches
+from .ranges import ranges
 
 KEY_BITS = 63
+PLAIN_SYMBOLS = 1 << 17  # symbols up to here are numbered by a table, whatever their number
 
 
-class Positions(NamedTuple):
-    """All texts in one line, each closed by the symbol 0."""
+class _Line(NamedTuple):
+    """All texts of some lists in one line, each closed by the symbol 0.
 
-    symbol: IntArray  # [line + order], the end is 0
+    A position knows its text by
+        bits 6 and up    slot of the text, see `Lists`
+        bits 0 to 5      symbols left in the text from here on, at most 63
+    which is a packed position of `clipped_matches` without its lowest bits.
+    """
+
+    symbols: IntArray  # [length + order], 0 beyond the length
     symbol_bits: int
-    about: Array  # [line]: slot << DEPTH_BITS | symbols left in the text
+    slots_left: Array  # [length]
 
     @property
-    def bits(self) -> int:
-        """Bits of a position."""
-        return len(self.about).bit_length()
+    def position_bits(self) -> int:
+        """Bits of a position in the line."""
+        return len(self.slots_left).bit_length()
 
 
 def matches(symbols: Ragged, blocks: Sequence[Block], order: int) -> Iterator[FloatArray]:
     """For n = 1..order the clipped n-gram matches [cells] of all pairs of all blocks, each block's [H, R] flat."""
-    shapes = np.array([_shape(block) for block in blocks])
+    shapes = np.array([_padded_shape(block) for block in blocks])
     kinds = np.unique(shapes)
     if len(kinds) == 1:
         yield from _matches(symbols, _lists(blocks), order)
         return
-    cells = np.repeat(shapes, [len(b.hypotheses) * len(b.references) for b in blocks])
-    where = [np.flatnonzero(cells == kind) for kind in kinds]
-    members = [
-        _lists([b for b, shape in zip(blocks, shapes, strict=True) if shape == kind])
-        for kind in kinds
-    ]
-    for found in zip(*(_matches(symbols, lists, order) for lists in members), strict=True):
-        total = np.empty(len(cells))
-        for at, values in zip(where, found, strict=True):
-            total[at] = values
+    # Blocks of one padded shape are compared together; their values return to their blocks' cells.
+    cells_per_block = [len(block.hypotheses) * len(block.references) for block in blocks]
+    shape_of_cell = np.repeat(shapes, cells_per_block)
+    cells, groups = [], []
+    for kind in kinds:
+        members = [block for block, shape in zip(blocks, shapes, strict=True) if shape == kind]
+        cells.append(np.flatnonzero(shape_of_cell == kind))
+        groups.append(_matches(symbols, _lists(members), order))
+    for values_of_groups in zip(*groups, strict=True):
+        total = np.empty(len(shape_of_cell))
+        for where, values in zip(cells, values_of_groups, strict=True):
+            total[where] = values
         yield total
 
 
-def _shape(block: Block) -> int:
-    """Equal for blocks that may be padded to one shape."""
-    high = (len(block.hypotheses) - 1).bit_length()
-    return -1 - high if block.square else high << 8 | (len(block.references) - 1).bit_length()
+def _padded_shape(block: Block) -> int:
+    """A number that is equal for blocks that may be padded to one shape."""
+    h_bits = (len(block.hypotheses) - 1).bit_length()
+    if block.square:
+        return -1 - h_bits
+    r_bits = (len(block.references) - 1).bit_length()
+    return h_bits << 8 | r_bits
 
 
 def _lists(blocks: Sequence[Block]) -> Lists:
     """Lists that are all square or all not."""
     square = blocks[0].square
-    hyps = np.fromiter((len(b.hypotheses) for b in blocks), np.int64, len(blocks))
-    refs = np.fromiter((len(b.references) for b in blocks), np.int64, len(blocks))
-    high, wide = int(hyps.max()), int(refs.max())
-    height = high if square else high + wide
-    bits = max(height - 1, 1).bit_length()
-    first = np.arange(len(blocks)) << bits
-    parts, sizes = [b.hypotheses for b in blocks], hyps
+    num_hypotheses = np.fromiter((len(b.hypotheses) for b in blocks), np.int64, len(blocks))
+    num_references = np.fromiter((len(b.references) for b in blocks), np.int64, len(blocks))
+    max_hypotheses = int(num_hypotheses.max())
+    max_references = int(num_references.max())
+    places_per_list = max_hypotheses if square else max_hypotheses + max_references
+    place_bits = max(places_per_list - 1, 1).bit_length()
+
+    # Slots count up from a list's first place, and from the place of its first reference.
+    parts = [block.hypotheses for block in blocks]
+    sizes = num_hypotheses
+    first_slots = np.arange(len(blocks)) << place_bits
     if not square:
-        parts = [rows for b in blocks for rows in (b.hypotheses, b.references)]
-        sizes, first = np.stack((hyps, refs), 1).ravel(), np.stack((first, first + high), 1).ravel()
-    slot = np.arange(sizes.sum()) + np.repeat(first - sizes.cumsum() + sizes, sizes)
-    return Lists(np.concatenate(parts), slot, hyps, refs, high, wide, height, bits)
+        parts = [rows for block in blocks for rows in (block.hypotheses, block.references)]
+        sizes = np.stack((num_hypotheses, num_references), 1).ravel()
+        first_slots = np.stack((first_slots, first_slots + max_hypotheses), 1).ravel()
+    return Lists(
+        np.concatenate(parts),
+        ranges(first_slots, sizes),
+        num_hypotheses,
+        num_references,
+        max_hypotheses,
+        max_references,
+        places_per_list,
+        place_bits,
+    )
 
 
 def _matches(symbols: Ragged, lists: Lists, order: int) -> Iterator[FloatArray]:
-    """`matches` of lists of similar shape. Words: slot, symbols left in the text, symbols in common with the last."""
-    line = _positions(symbols, lists, order)
-    existing, own = lists.existing, _own_lengths(symbols, lists)
-    diagonal = np.arange(lists.high)
-    at, prefix = (
-        np.arange(len(line.about)),
-        (line.about >> lists.bits + DEPTH_BITS).astype(np.int64),
-    )
+    """`matches` of lists of similar shape."""
+    line = _line(symbols, lists, order)
+    existing = lists.existing
+    own_lengths = _own_lengths(symbols, lists)
+    diagonal = np.arange(lists.max_hypotheses)
+
+    # At first every position takes part; those of one list have one prefix.
+    line_positions = np.arange(len(line.slots_left))
+    prefix = lists.list_of(line.slots_left >> COUNT_BITS).astype(np.int64)
     done = 0
     while done < order:
-        free = KEY_BITS - line.bits - int(prefix.max(initial=0)).bit_length()
-        depth = min(order - done, free // line.symbol_bits)
-        if depth < 1:  # needs millions of symbols, nearly all different
-            raise OverflowError("too many distinct symbols to compare in one call")
-        all_words, key = _sorted(line, at, prefix, done, depth)
-        words = all_words
+        # Sort by prefix and as many further symbols as a key has room for.
+        depth = _depth(line, prefix, order - done)
+        sorted_positions, key = _sorted(line, line_positions, prefix, done, depth)
+        positions = sorted_positions
         for n in range(1, depth + 1):
-            words = words[_kept(words, n)]
-            found = clipped_matches(words, n, lists)
-            if own is not None:
-                found[:, diagonal, diagonal] = np.maximum(own - (done + n - 1), 0)
-            yield (found if existing is None else found[existing]).ravel()
+            positions = positions[_kept(positions, n)]
+            total = clipped_matches(positions, n, lists)
+            if own_lengths is not None:
+                own = np.maximum(own_lengths - (done + n - 1), 0)
+                total[:, diagonal, diagonal] = own
+            yield (total if existing is None else total[existing]).ravel()
         done += depth
         if done < order:
-            keep = _kept(all_words, depth)
-            at = key[keep] & (1 << line.bits) - 1
-            prefix = ((all_words[keep] & DEPTH) < depth).cumsum()
+            # Those that agree in all symbols so far have one prefix in the next sort.
+            kept = _kept(sorted_positions, depth)
+            line_positions = key[kept] & (1 << line.position_bits) - 1
+            prefix = begins(sorted_positions[kept], depth).cumsum()
 
 
 def _own_lengths(symbols: Ragged, lists: Lists) -> IntArray | None:
-    """Length of every text of square lists [lists, high], the n-grams of which it shares with itself; else None."""
-    if lists.high < lists.height:
+    """Length of every text [lists, max_hypotheses], which decides its matches with itself; None unless square."""
+    if not lists.square:
         return None
-    lengths = np.zeros((len(lists.hypotheses), lists.high), np.int64)
-    lengths[lists.slot >> lists.bits, lists.slot & (1 << lists.bits) - 1] = symbols.lengths[
-        lists.rows
-    ]
+    lengths = np.zeros((len(lists.num_hypotheses), lists.max_hypotheses), np.int64)
+    list_of_text = lists.list_of(lists.slots)
+    place_of_text = lists.place_of(lists.slots)
+    lengths[list_of_text, place_of_text] = symbols.lengths[lists.rows]
     return lengths
 
 
-def _positions(symbols: Ragged, lists: Lists, order: int) -> Positions:
-    lengths = symbols.lengths[lists.rows] + 1
+def _line(symbols: Ragged, lists: Lists, order: int) -> _Line:
+    """The line of the lists' texts, with room for n-grams of `order` symbols at every position."""
+    lengths = symbols.lengths[lists.rows] + 1  # with the closing symbol
     ends = lengths.cumsum()
     total = int(ends[-1])
-    line = np.arange(total)
-    source = line + np.repeat(symbols.offsets[lists.rows] - ends + lengths, lengths)
+
+    # Copy the texts; the closing symbol takes whatever follows a text, and then 0.
+    source = ranges(symbols.offsets[lists.rows], lengths)
     values = symbols.values if len(symbols.values) else np.zeros(1, np.int64)
-    symbol = np.zeros(total + order, np.int64)
-    symbol[:total], count = dense(values.take(source, mode="clip"))
-    symbol[ends - 1] = 0
-    left = np.minimum(np.repeat(ends - 1, lengths) - line, DEPTH)
-    about = np.repeat(lists.slot << DEPTH_BITS, lengths) | left
-    short = int(lists.slot[-1]) < 1 << 31 - 2 * DEPTH_BITS
-    return Positions(symbol, count.bit_length(), about.astype(np.int32) if short else about)
+    line_symbols = np.zeros(total + order, np.int64)
+    line_symbols[:total], num_symbols = dense(values.take(source, mode="clip"))
+    line_symbols[ends - 1] = 0
+
+    # Pack slots and symbols left, in 32 bits if there is room for the symbols in common too.
+    left = np.repeat(ends - 1, lengths) - np.arange(total)
+    left = np.minimum(left, MAX_COUNT)
+    slots_left = np.repeat(lists.slots << COUNT_BITS, lengths) | left
+    if int(lists.slots[-1]) < 1 << 31 - 2 * COUNT_BITS:
+        slots_left = slots_left.astype(np.int32)
+    return _Line(line_symbols, num_symbols.bit_length(), slots_left)
 
 
 def dense(values: Array) -> tuple[IntArray, int]:
     """The same values as 1..n in order, and n."""
     low = int(values.min())
-    top = int(values.max()) - low + 1
-    if top <= max(1 << 17, 4 * len(values)):
-        values = values - values.dtype.type(low)
-        present = np.zeros(top, np.bool_)
-        present[values] = True
-        number = present.cumsum(dtype=np.int64)
-        return number.take(values), int(number[-1])
-    unique, inverse = np.unique(values, return_inverse=True)
-    return inverse + 1, len(unique)
+    num_possible = int(values.max()) - low + 1
+    if num_possible > max(PLAIN_SYMBOLS, 4 * len(values)):
+        unique, inverse = np.unique(values, return_inverse=True)
+        return inverse + 1, len(unique)
+    # Close together: a table of those present numbers them without a sort.
+    values = values - values.dtype.type(low)
+    present = np.zeros(num_possible, np.bool_)
+    present[values] = True
+    number = present.cumsum(dtype=np.int64)
+    return number.take(values), int(number[-1])
+
+
+def _depth(line: _Line, prefix: IntArray, orders_left: int) -> int:
+    """How many of the symbols that are left a key has room for, beside prefix and position."""
+    prefix_bits = int(prefix.max(initial=0)).bit_length()
+    free = KEY_BITS - line.position_bits - prefix_bits
+    depth = min(orders_left, free // line.symbol_bits)
+    if depth < 1:  # needs millions of symbols, nearly all different
+        raise OverflowError("too many distinct symbols to compare in one call")
+    return depth
 
 
 def _sorted(
-    line: Positions, at: IntArray, prefix: IntArray, done: int, depth: int
+    line: _Line,
+    line_positions: IntArray,
+    prefix: IntArray,
+    done: int,
+    depth: int,
 ) -> tuple[Array, IntArray]:
-    """Words of the positions `at`, sorted by prefix and the `depth` symbols after the first `done`; their keys."""
-    total = len(line.about)
-    key = line.symbol[done : done + total].copy()
+    """Packed positions in the order of their keys, and the keys, [positions] each.
+
+    A key holds, from its highest bits to its lowest:
+        prefix               list and first `done` symbols, as a number
+        symbol_bits each     the next `depth` symbols
+        position_bits        position in the line
+
+    Args:
+        line: all texts.
+        line_positions: the positions to sort, [positions].
+        prefix: of every position, [positions].
+        done: symbols that the prefix stands for.
+        depth: symbols to sort by.
+    """
+    # Join each position's symbols, then put prefix and position on either side.
+    total = len(line.slots_left)
+    key = line.symbols[done : done + total].copy()
     for j in range(done + 1, done + depth):
         key <<= line.symbol_bits
-        key |= line.symbol[j : j + total]
+        key |= line.symbols[j : j + total]
     if done:
-        key = key[at]
+        key = key[line_positions]
     key |= prefix << line.symbol_bits * depth
-    key <<= line.bits
-    key |= at
+    key <<= line.position_bits
+    key |= line_positions
     key.sort()
-    differ = (key[1:] ^ key[:-1]) >> line.bits
+
+    # Neighbours have n symbols in common if their keys differ only below these.
+    differ = (key[1:] ^ key[:-1]) >> line.position_bits
     common = np.zeros(len(key), np.uint8)
     for n in range(1, depth + 1):
-        common[1:] += differ < 1 << line.symbol_bits * (depth - n)
-    words = line.about.take(key & (1 << line.bits) - 1)
-    words -= np.minimum(words & DEPTH, done)
-    words <<= DEPTH_BITS
-    words |= common
-    return words, key
+        bits_below = line.symbol_bits * (depth - n)
+        common[1:] += differ < 1 << bits_below
+
+    # Pack slot, symbols left after the first `done`, and symbols in common.
+    positions = line.slots_left.take(key & (1 << line.position_bits) - 1)
+    positions -= np.minimum(positions & MAX_COUNT, done)
+    positions <<= COUNT_BITS
+    positions |= common
+    return positions, key
 
 
-def _kept(words: Array, n: int) -> BoolArray:
-    """Which positions have an n-gram, and one that occurs again in its list."""
-    alone = (words & DEPTH) < n
-    alone[:-1] &= alone[1:]
-    keep = (words & DEPTH << DEPTH_BITS) >= n << DEPTH_BITS
-    keep &= ~alone
-    return keep
+def _kept(positions: Array, n: int) -> BoolArray:
+    """Which sorted positions have an n-gram, and one that occurs again in its list, [positions]."""
+    # An n-gram occurs once if the next one begins right after it.
+    once = begins(positions, n)
+    once[:-1] &= once[1:]
+    # Its text is long enough if n symbols are left; compared in place, without a shift.
+    left_mask = MAX_COUNT << COUNT_BITS
+    kept = (positions & left_mask) >= n << COUNT_BITS
+    kept &= ~once
+    return kept

@@ -77,9 +77,9 @@ class NIST(Metric):
             return self
         split = _Splitter(self)
         words = [split(sentence) for text in texts for sentence in _sentences(text)]
-        digest = sha256(
-            "\n".join(sorted(map(" ".join, words))).encode("utf-8", "surrogatepass")
-        ).hexdigest()
+        # The counts do not depend on the order of the texts, and neither does their digest.
+        lines = sorted(map(" ".join, words))
+        digest = sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
         fitted = replace(self, information=FITTED + digest[:DIGITS])
         fitted.__dict__["counted"] = Information.of(words, self.order)
         return fitted
@@ -102,6 +102,7 @@ class NIST(Metric):
         return NISTScorer(self, self.__dict__.get("counted") or self._counted())
 
     def _counted(self) -> Information:
+        """The counts in the file that `information` names."""
         if self.information is None or self.information.startswith(FITTED):
             fix = 'Name a file of texts like the references, one per line: nist(information="FILE"), or call fit(texts)'
             raise InputError("no texts to count n-grams in", where=self.name, fix=fix)
@@ -110,9 +111,8 @@ class NIST(Metric):
             with open(path, encoding="utf-8") as lines:
                 return Information.of(map(_Splitter(self), lines), self.order)
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"is not UTF-8: {error}", where=path, fix="Name a text file, one text per line"
-            ) from None
+            fix = "Name a text file, one text per line"
+            raise InputError(f"is not UTF-8: {error}", where=path, fix=fix) from None
 
 
 def _sentences(text: Text) -> Iterable[str]:
@@ -123,14 +123,14 @@ class _Splitter:
     """Words of a text."""
 
     def __init__(self, metric: NIST) -> None:
-        self.tokenizer, self.lowercase = (
-            sacrebleu_tokenizer(metric.tokenize, metric.name),
-            metric.lowercase,
-        )
+        self.tokenizer = sacrebleu_tokenizer(metric.tokenize, metric.name)
+        self.lowercase = metric.lowercase
 
     def __call__(self, text: str) -> list[str]:
         text = text.rstrip()
-        words: list[str] = self.tokenizer(text.lower() if self.lowercase else text).split()
+        if self.lowercase:
+            text = text.lower()
+        words: list[str] = self.tokenizer(text).split()
         return words
 
 
@@ -138,46 +138,53 @@ class NISTScorer(Scorer):
     """Represents a text by its words and the information of its n-grams."""
 
     def __init__(self, metric: NIST, counted: Information) -> None:
-        self.info, self.order, self.counted = metric.info, metric.order, counted
+        self.info = metric.info
+        self.order = metric.order
+        self.counted = counted
         self.split = _Splitter(metric)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words and their number; the information of the n-grams that start at each in steps of 1 / UNIT."""
         tokens = [self.split(str(item.text)) for item in items]
         columns, counts = packed(tokens)
-        bits = np.rint(self.counted.bits(tokens) * UNIT).astype(np.int64)
-        return Reps({**columns, "information": Ragged.of_lengths(bits, counts)}), counts
+        steps = np.rint(self.counted.bits(tokens) * UNIT).astype(np.int64)
+        return Reps({**columns, "information": Ragged.of_lengths(steps, counts)}), counts
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """NIST [H, R] of every block."""
         words, local = numbered(reps, blocks)
-        information = reps["information"][localised(blocks)[0]].values
-        lengths, found = words.lengths.astype(float), []
+        rows, _ = localised(blocks)
+        information = reps["information"][rows].values
+        lengths = words.lengths.astype(float)
+        matrices = []
         for block in local:
-            of_h, of_r = lengths[block.hypotheses][:, None], lengths[block.references][None, :]
-            shared = weighted_matches(words, information, block)
-            found.append(
-                _nist(
-                    list(shared), [np.maximum(of_h - n, 0) for n in range(self.order)], of_h, of_r
-                )
-            )
-        return found
+            of_h = lengths[block.hypotheses][:, None]
+            of_r = lengths[block.references][None, :]
+            shared = list(weighted_matches(words, information, block))
+            ngrams = [np.maximum(of_h - n, 0) for n in range(self.order)]
+            matrices.append(_nist(shared, ngrams, of_h, of_r))
+        return matrices
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """NIST [H] of every block, clipped over all its references together."""
-        rows = [
-            np.array([self._counts(reps, int(h), b.references) for h in b.hypotheses]).T
-            for b in blocks
-        ]
-        return [self._from_statistics(some) for some in rows]
+        values = []
+        for block in blocks:
+            rows = [self._counts(reps, int(h), block.references) for h in block.hypotheses]
+            values.append(self._from_statistics(np.array(rows).T))
+        return values
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """|h|, mean |r|, information shared and n-grams of every order, [n, 2 + 2 order]."""
-        return np.array([self._counts(reps, int(b.hypotheses[0]), b.references) for b in blocks])
+        rows = []
+        for block in blocks:
+            hypothesis = int(block.hypotheses[0])
+            rows.append(self._counts(reps, hypothesis, block.references))
+        return np.array(rows)
 
     def aggregate(self, statistics: FloatArray) -> float:
         """Corpus NIST of the summed statistics."""
-        return float(self._from_statistics(statistics.sum(axis=0)[:, None])[0])
+        sums = statistics.sum(axis=0)[:, None]
+        return float(self._from_statistics(sums)[0])
 
     def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
         """Corpus NIST [b] of b summed statistics."""
@@ -189,6 +196,7 @@ class NISTScorer(Scorer):
         information = reps["information"][np.array([hypothesis])].values
         shared = []
         for n in range(1, self.order + 1):
+            # An n-gram may match as often as the reference with most of it has it.
             left: Counter[tuple[str, ...]] = Counter()
             for other in others:
                 left |= Counter(_ngrams(other, n))
@@ -198,26 +206,41 @@ class NISTScorer(Scorer):
                     left[gram] -= 1
                     matched += int(information[i, n - 1])
             shared.append(matched)
-        mean = sum(map(len, others)) / len(others)
-        return [len(words), mean, *shared, *(max(len(words) - n, 0) for n in range(self.order))]
+        mean_length = sum(map(len, others)) / len(others)
+        ngrams = [max(len(words) - n, 0) for n in range(self.order)]
+        return [len(words), mean_length, *shared, *ngrams]
 
     def _from_statistics(self, rows: FloatArray) -> FloatArray:
         """NIST [cells] of statistics [2 + 2 order, cells]."""
         middle = 2 + self.order
-        return _nist([*rows[2:middle]], [*rows[middle:]], rows[0], rows[1])
+        shared = [*rows[2:middle]]
+        ngrams = [*rows[middle:]]
+        return _nist(shared, ngrams, rows[0], rows[1])
 
 
 def _ngrams(words: Sequence[str], n: int) -> Iterable[tuple[str, ...]]:
-    return (tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+    starts = range(len(words) - n + 1)
+    return (tuple(words[i : i + n]) for i in starts)
 
 
 def _nist(
-    shared: Sequence[FloatArray], ngrams: Sequence[FloatArray], of_h: FloatArray, of_r: FloatArray
+    shared: Sequence[FloatArray],
+    ngrams: Sequence[FloatArray],
+    of_h: FloatArray,
+    of_r: FloatArray,
 ) -> FloatArray:
-    """The formula above, elementwise; `shared` (in steps of 1 / UNIT) and `ngrams` have one array per order."""
-    total = sum(
-        (s / (UNIT * np.maximum(n, 1)) for s, n in zip(shared, ngrams, strict=True)), np.zeros(1)
-    )
+    """The formula above, elementwise.
+
+    Args:
+        shared: information of the shared n-grams in steps of 1 / UNIT, an array for every order.
+        ngrams: |h|_n, the same.
+        of_h: |h|.
+        of_r: |r|.
+    """
+    total = np.zeros(1)
+    for information, count in zip(shared, ngrams, strict=True):
+        total = total + information / (UNIT * np.maximum(count, 1))
     ratio = np.minimum(of_h / np.maximum(of_r, 1), 1)
-    penalty = np.exp(BETA * np.log(np.maximum(ratio, 1e-300)) ** 2)
+    log_ratio = np.log(np.maximum(ratio, 1e-300))
+    penalty = np.exp(BETA * log_ratio**2)
     return np.asarray(total * penalty)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, ClassVar, Literal
 
@@ -22,7 +22,7 @@ from pydantic import Field
 
 from ..base import Metric
 from ..papers import LIN_2004
-from ..representations import Block, FloatArray, IntArray, Reps, turned
+from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
@@ -105,40 +105,51 @@ class RougeScorer(Scorer):
     def __init__(
         self, info: Info, tokenizer: Tokenizer, stemmer: bool, weight: float | None
     ) -> None:
-        self.info, self.weight = info, weight
-        self.split = _unicode_words if tokenizer == "unicode" else re.compile("[a-z0-9]+").findall
+        self.info = info
+        self.weight = weight
+        self.split: Callable[[str], list[str]] = _unicode_words
+        if tokenizer == "rouge_score":
+            self.split = re.compile("[a-z0-9]+").findall
         self.stem = porter_stemmer("rouge") if stemmer else None
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words as the tokenizer splits them, and their number."""
         tokens = [self.split(str(item.text).lower()) for item in items]
         if self.stem:
-            stems = {
-                word: self.stem(word) for words in tokens for word in words if len(word) > STEMMED
-            }
-            tokens = [
-                [stem for word in words if (stem := stems.get(word, word))] for words in tokens
-            ]
+            vocabulary = {word for words in tokens for word in words}
+            stems = {word: self.stem(word) for word in vocabulary if len(word) > STEMMED}
+            tokens = [_stemmed(words, stems) for words in tokens]
         columns, counts = packed(tokens)
         return Reps(columns), counts
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """F [H, R] of every block."""
         words, local = numbered(reps, blocks)
+        # A block that is the one before it turned has its matrix transposed.
+        repeats = turned(local)
+        distinct = [block for block, repeat in zip(local, repeats, strict=True) if not repeat]
+        common = iter(self._common(words, distinct))
         lengths = words.lengths.astype(float)
-        again = turned(local)
-        once = [block for block, same in zip(local, again, strict=True) if not same]
+        x = np.zeros((0, 0))
+        matrices = []
+        for block, repeat in zip(local, repeats, strict=True):
+            x = x.T if repeat else next(common)
+            of_h = lengths[block.hypotheses][:, None]
+            of_r = lengths[block.references]
+            matrices.append(_f(x, of_h, of_r))
+        return matrices
+
+    def _common(self, words: Ragged, blocks: Sequence[Block]) -> list[FloatArray]:
+        """x [H, R] of every block."""
         if self.weight is None:
-            new = iter([longest_common(words, block) for block in once])
-        else:
-            new = iter(weighted_common(words, once, self.weight))
-        found: list[FloatArray] = []
-        for same in again:
-            found.append(found[-1].T if same else next(new))
-        return [
-            _f(x, lengths[b.hypotheses][:, None], lengths[b.references])
-            for x, b in zip(found, local, strict=True)
-        ]
+            return [longest_common(words, block) for block in blocks]
+        return weighted_common(words, blocks, self.weight)
+
+
+def _stemmed(words: Sequence[str], stems: Mapping[str, str]) -> list[str]:
+    """Words with their stems in their places, as far as there are; without those whose stem is empty."""
+    stemmed = [stems.get(word, word) for word in words]
+    return [word for word in stemmed if word]
 
 
 def _f(x: FloatArray, of_h: FloatArray, of_r: FloatArray) -> FloatArray:
@@ -147,6 +158,7 @@ def _f(x: FloatArray, of_h: FloatArray, of_r: FloatArray) -> FloatArray:
 
 
 def _unicode_words(text: str) -> list[str]:
+    """Words of letters, digits, ``_`` and their marks; ideographs and kana stand alone."""
     if text.isascii():
         return re.findall(r"\w+", text)
     single, word = _patterns()
@@ -156,7 +168,8 @@ def _unicode_words(text: str) -> list[str]:
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """What stands alone, and a word; either takes the combining marks that follow."""
-    marks = "".join(
-        chr(i) for i in range(LAST_MARK + 1) if unicodedata.category(chr(i)).startswith("M")
-    )
-    return re.compile(f"[{SINGLE}][{marks}]*"), re.compile(rf"\w[\w{marks}]*")
+    characters = map(chr, range(LAST_MARK + 1))
+    marks = "".join(char for char in characters if unicodedata.category(char).startswith("M"))
+    single = re.compile(f"[{SINGLE}][{marks}]*")
+    word = re.compile(rf"\w[\w{marks}]*")
+    return single, word

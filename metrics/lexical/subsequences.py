@@ -5,15 +5,16 @@ It knows neither texts nor scores: words arrive as integers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ..representations import Array, Block, FloatArray, IntArray, Ragged
+from .ranges import ranges
 from .word_columns import equal_texts, word_columns
 
 CELLS = 1 << 16  # words of the longer texts of the pairs compared together
-PLACE_BYTES = 1 << 24  # of the places made at a time
+PLACE_BYTES = 1 << 24  # of the bit sets made at a time
 
 
 def longest_common(words: Ragged, block: Block) -> FloatArray:
@@ -23,73 +24,109 @@ def longest_common(words: Ragged, block: Block) -> FloatArray:
     (2004) for the next word of a reference, with the places of that word as `match`, is V = (V + (V & match)) | (V &
     ~match); the zeros of V among a hypothesis' bits count its longest common subsequence with the words so far. In a
     square block a reference meets only the hypotheses before it: LCS is symmetric, and |r| with itself.
+
+    V in bytes, from its lowest bit on:
+        hypothesis 0 of |h| = 3    hypothesis 1 of |h| = 9    ...
+        byte 0                     bytes 1 and 2
+        3 bits, 5 free             9 bits, 7 free
     """
-    texts = [words.values[words.offsets[row] : words.offsets[row + 1]] for row in block.hypotheses]
+    # Place the hypotheses: each gets whole bytes, with at least one free bit.
     lengths = words.lengths[block.hypotheses]
-    starts = np.concatenate(([0], (lengths // 8 + 1).cumsum()))  # bytes; at least one bit is free
-    places = _places(texts, starts, 2 if block.square else 1)
-    ones = sum(
-        ((1 << n) - 1) << 8 * start
-        for n, start in zip(lengths.tolist(), starts.tolist(), strict=False)
-    )
-    found = np.zeros((len(texts), len(block.references)))
-    for column, row in enumerate(block.references):
-        last = column if block.square else len(texts)
-        full = value = ones & ((1 << 8 * int(starts[last])) - 1)
-        for word in words.values[words.offsets[row] : words.offsets[row + 1]].tolist():
+    starts = np.concatenate(([0], (lengths // 8 + 1).cumsum()))  # bytes, and the end
+    num_bytes = int(starts[-1])
+    hypotheses = [_row(words, row) for row in block.hypotheses.tolist()]
+    places = _places(hypotheses, starts, 2 if block.square else 1)
+    ones = _ones(lengths, starts)
+
+    matrix = np.zeros((len(hypotheses), len(block.references)))
+    for column, row in enumerate(block.references.tolist()):
+        # V begins with ones; a square block leaves later hypotheses out.
+        last = column if block.square else len(hypotheses)
+        full = ones & ((1 << 8 * int(starts[last])) - 1)
+        value = full
+        for word in _row(words, row).tolist():
             if match := value & places.get(word, 0):
                 value = ((value + match) | (value - match)) & full
-        gone = np.frombuffer((full ^ value).to_bytes(int(starts[-1]), "little"), np.uint8)
-        found[:, column] = np.add.reduceat(np.bitwise_count(gone), starts[:-1], dtype=np.int64)
+        # Count the zeros of V, hypothesis by hypothesis.
+        zeros = (full ^ value).to_bytes(num_bytes, "little")
+        zeros_per_byte = np.bitwise_count(np.frombuffer(zeros, np.uint8))
+        matrix[:, column] = np.add.reduceat(zeros_per_byte, starts[:-1], dtype=np.int64)
     if block.square:
-        found += found.T
-        np.fill_diagonal(found, lengths)
-    return found
+        matrix += matrix.T
+        np.fill_diagonal(matrix, lengths)
+    return matrix
+
+
+def _row(words: Ragged, row: int) -> Array:
+    return words.values[words.offsets[row] : words.offsets[row + 1]]
+
+
+def _ones(lengths: IntArray, starts: IntArray) -> int:
+    """An integer with a bit for every word of every text; text i starts at byte `starts[i]`."""
+    bits = 0
+    for length, start in zip(lengths, starts[:-1], strict=True):
+        ones = (1 << int(length)) - 1
+        bits += ones << 8 * int(start)
+    return bits
 
 
 def _places(texts: Sequence[Array], starts: IntArray, least: int) -> dict[int, int]:
-    """For every word with `least` places or more an integer with a bit at each; text i starts at byte `starts[i]`."""
+    """For every word with `least` places or more an integer with a bit at each.
+
+    Args:
+        texts: words as numbers.
+        starts: byte where each text starts, and the end, [texts + 1].
+        least: places of a word that is worth an integer.
+    """
     values = np.concatenate(texts)
-    places = np.concatenate(
-        [np.arange(8 * at, 8 * at + len(text)) for text, at in zip(texts, starts, strict=False)]
-    )
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    bit = ranges(8 * starts[:-1], lengths)  # [words]
     unique, inverse, times = np.unique(values, return_inverse=True, return_counts=True)
-    number = np.flatnonzero(times >= least)
+    numbers = np.flatnonzero(times >= least)
     size = int(starts[-1])
     step = max(1, PLACE_BYTES // size)
-    found = {}
-    for some in (number[at : at + step] for at in range(0, len(number), step)):
+    places = {}
+    for start in range(0, len(numbers), step):
+        # Number these words 0, 1, ...; all others are -1.
+        chosen = numbers[start : start + step]
         row = np.full(len(unique), -1)
-        row[some] = np.arange(len(some))
+        row[chosen] = np.arange(len(chosen))
         row = row[inverse]
-        bits = np.zeros(len(some) * size, np.uint8)
-        here = places[row >= 0]
-        np.bitwise_or.at(
-            bits, row[row >= 0] * size + (here >> 3), (1 << (here & 7)).astype(np.uint8)
-        )
-        raw = bits.tobytes()
-        for at, word in enumerate(unique[some].tolist()):
-            found[word] = int.from_bytes(raw[at * size : (at + 1) * size], "little")
-    return found
+        # Set the bits in one array of bytes, `size` for each word, and read an integer off each.
+        here = row >= 0
+        byte = row[here] * size + (bit[here] >> 3)
+        mask = (1 << (bit[here] & 7)).astype(np.uint8)
+        rows = np.zeros(len(chosen) * size, np.uint8)
+        np.bitwise_or.at(rows, byte, mask)
+        raw = rows.tobytes()
+        for i, word in enumerate(unique[chosen].tolist()):
+            word_bytes = raw[i * size : (i + 1) * size]
+            places[word] = int.from_bytes(word_bytes, "little")
+    return places
 
 
 def weighted_common(words: Ragged, blocks: Sequence[Block], weight: float) -> list[FloatArray]:
     """f^-1(WLCS) of every pair of every block, [H, R]; a square block's pairs are compared once."""
+    # Compare the pairs of all blocks together.
     cells = [_cells(block) for block in blocks]
-    h = np.concatenate([b.hypotheses[i] for b, (i, _) in zip(blocks, cells, strict=True)])
-    r = np.concatenate([b.references[j] for b, (_, j) in zip(blocks, cells, strict=True)])
-    values = _wlcs_roots(words, h, r, weight)
-    found = []
+    h = []
+    r = []
+    for block, (i, j) in zip(blocks, cells, strict=True):
+        h.append(block.hypotheses[i])
+        r.append(block.references[j])
+    values = _wlcs_roots(words, np.concatenate(h), np.concatenate(r), weight)
+
+    matrices = []
     start = 0
     for block, (i, j) in zip(blocks, cells, strict=True):
-        u = np.zeros((len(block.hypotheses), len(block.references)))
-        u[i, j] = values[start : start + len(i)]
+        matrix = np.zeros((len(block.hypotheses), len(block.references)))
+        matrix[i, j] = values[start : start + len(i)]
         start += len(i)
         if block.square:
-            u += u.T
-            np.fill_diagonal(u, words.lengths[block.hypotheses])
-        found.append(u)
-    return found
+            matrix += matrix.T
+            np.fill_diagonal(matrix, words.lengths[block.hypotheses])
+        matrices.append(matrix)
+    return matrices
 
 
 def _cells(block: Block) -> tuple[IntArray, IntArray]:
@@ -102,56 +139,96 @@ def _cells(block: Block) -> tuple[IntArray, IntArray]:
 
 def _wlcs_roots(words: Ragged, h: IntArray, r: IntArray, weight: float) -> FloatArray:
     """f^-1(WLCS) of rows `h` and `r` of `words`, [pairs]."""
+    # The shorter text of every pair is h: WLCS is symmetric.
     longer = words.lengths[h] > words.lengths[r]
     h, r = np.where(longer, r, h), np.where(longer, h, r)
-    n, m = words.lengths[h], words.lengths[r]
-    f = np.arange(int(n.max(initial=0)) + 1) ** weight
-    gains = np.diff(f, prepend=0.0)  # f(k) - f(k - 1), and 0 for k = 0
+    n = words.lengths[h]
+    m = words.lengths[r]
+
+    # Equal texts, and those without a word, need no table.
     text = equal_texts(words)
     same = text[h] == text[r]
     roots = np.where(same, n, 0).astype(float)
-    order = np.lexsort((n, m))[::-1]
-    order = order[(n > 0)[order] & ~same[order]]
-    start = 0
-    while start < len(order):
-        some = order[start : start + max(1, CELLS // int(m[order[start]]))]
-        sides = word_columns(words, h[some], -1), word_columns(words, r[some], -2)[::-1]
-        wlcs = _wlcs(*sides, n[some], m[some], gains)
-        roots[some] = np.minimum(
-            [value ** (1 / weight) for value in wlcs.tolist()], n[some]
-        )  # rounding aside
-        start += len(some)
+    undecided = (n > 0) & ~same
+
+    longest = int(n.max(initial=0))
+    f = np.arange(longest + 1) ** weight
+    gains = np.diff(f, prepend=0.0)  # f(k) - f(k - 1), and 0 for k = 0
+    for pairs in _tiles(n, m, undecided):
+        columns_h = word_columns(words, h[pairs], -1)
+        columns_r = word_columns(words, r[pairs], -2)[::-1]
+        wlcs = _wlcs(columns_h, columns_r, n[pairs], m[pairs], gains)
+        inverses = [value ** (1 / weight) for value in wlcs.tolist()]
+        roots[pairs] = np.minimum(inverses, n[pairs])  # rounding aside
     return roots
 
 
+def _tiles(n: IntArray, m: IntArray, undecided: Array) -> Iterator[IntArray]:
+    """The undecided pairs, longest texts first, so many at a time that they have about CELLS words.
+
+    Args:
+        n: words of the shorter text, [pairs].
+        m: words of the longer text, [pairs].
+        undecided: a mask, [pairs].
+    """
+    order = np.lexsort((n, m))[::-1]
+    order = order[undecided[order]]
+    start = 0
+    while start < len(order):
+        longest = int(m[order[start]])
+        stop = start + max(1, CELLS // longest)
+        yield order[start:stop]
+        start = stop
+
+
 def _wlcs(h: Array, r: Array, n: IntArray, m: IntArray, gains: FloatArray) -> FloatArray:
-    """WLCS [pairs] of word columns `h` [N, pairs] and `r` [M, pairs] (last word first), antidiagonal by antidiagonal.
+    """WLCS of pairs of texts, [pairs], antidiagonal by antidiagonal.
 
     Row i of antidiagonal d is c(i, d - i); all pairs are worked on at once.
+
+    Args:
+        h: words of the one text, a column per pair, [N, pairs].
+        r: words of the other, last first, so that an antidiagonal of pairs of words is two plain slices, [M, pairs].
+        n: words of h, [pairs].
+        m: words of r, [pairs].
+        gains: f(k) - f(k - 1) for k = 0, 1, ..., N.
     """
-    (tall, count), wide = h.shape, len(r)
-    c = np.zeros((3, tall + 1, count))
-    run = np.zeros(
-        (3, tall + 1, count), np.int16 if tall < 1 << 15 else np.int32
-    )  # matches in a row up to a cell
-    found = np.zeros(count)
+    max_n, num_pairs = h.shape
+    max_m = len(r)
+    run_dtype = np.int16 if max_n < 1 << 15 else np.int32
+    # Only three antidiagonals are kept: antidiagonal d is plane d % 3.
+    c = np.zeros((3, max_n + 1, num_pairs))
+    run = np.zeros((3, max_n + 1, num_pairs), run_dtype)  # matches in a row up to a cell
+
+    # A pair's result stands at the end of antidiagonal n + m.
+    wlcs = np.zeros(num_pairs)
     ends = n + m
-    order = np.argsort(ends)
-    done = np.searchsorted(ends[order], np.arange(int(ends.max()) + 2)).tolist()
-    for d in range(2, int(ends.max()) + 1):
-        now, before, twice = d % 3, (d - 1) % 3, (d - 2) % 3
-        first, last = max(1, d - wide), min(tall, d - 1)
-        here, above = slice(first, last + 1), slice(first - 1, last)
-        same = h[above] == r[wide - d + first : wide - d + last + 1]
-        np.multiply(run[twice, above] + 1, same, out=run[now, here])
-        np.maximum(c[before, above], c[before, here], out=c[now, here])
+    last_end = int(ends.max())
+    by_end = np.argsort(ends)
+    ended_before = np.searchsorted(ends[by_end], np.arange(last_end + 2)).tolist()
+    for d in range(2, last_end + 1):
+        now = d % 3
+        before = (d - 1) % 3
+        twice = (d - 2) % 3
+        first = max(1, d - max_m)
+        last = min(max_n, d - 1)
+        here = slice(first, last + 1)  # rows i
+        above = slice(first - 1, last)  # rows i - 1
+        # A match prolongs the run on its diagonal, anything else ends it.
+        same = h[above] == r[max_m - d + first : max_m - d + last + 1]
+        new_run, old_run = run[now, here], run[twice, above]
+        np.multiply(old_run + 1, same, out=new_run)
+        # Without a match c is the better of its neighbours, with one the diagonal's and what the run gains.
+        new_c, old_c = c[now, here], c[twice, above]
+        np.maximum(c[before, above], c[before, here], out=new_c)
         matched = np.flatnonzero(same)
-        c[now, here].reshape(-1)[matched] = (
-            c[twice, above].reshape(-1)[matched] + gains[run[now, here].reshape(-1)[matched]]
-        )
+        gained = gains[new_run.reshape(-1)[matched]]
+        new_c.reshape(-1)[matched] = old_c.reshape(-1)[matched] + gained
+        # Nothing is shared with an empty text: c(0, d) and c(d, 0).
         c[now, 0] = 0
-        if last == d - 1 and d <= tall:
+        if last == d - 1 and d <= max_n:
             c[now, d] = run[now, d] = 0
-        ended = order[done[d] : done[d + 1]]
-        found[ended] = c[now, n[ended], ended]
-    return found
+        # Read the results of the pairs that end here.
+        ended = by_end[ended_before[d] : ended_before[d + 1]]
+        wlcs[ended] = c[now, n[ended], ended]
+    return wlcs

@@ -24,8 +24,9 @@ from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
+from .edit_distance import TextPairs
 from .ngrams import matches
-from .tercom import Pairs, fewest_edits
+from .tercom import fewest_edits
 from .word_columns import equal_texts, numbered, packed
 
 CELLS = 1 << 20  # table cells of the pairs searched together
@@ -76,22 +77,31 @@ class TERScorer(Scorer):
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Words as the tokenizer splits them, and their number."""
-        columns, counts = packed(
-            [self.tokenizer(str(item.text).rstrip()).split() for item in items]
-        )
+        texts = (str(item.text).rstrip() for item in items)
+        columns, counts = packed([self.tokenizer(text).split() for text in texts])
         return Reps(columns), counts
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """TER [H, R] of every block."""
-        return [_rate(edits, lengths[None, :]) for edits, lengths in _edits(reps, blocks)]
+        matrices = []
+        for edits, lengths in _edits(reps, blocks):
+            matrices.append(_rate(edits, lengths[None, :]))
+        return matrices
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """TER [H] of every block: the fewest edits over the average reference length."""
-        return [_rate(edits.min(axis=1), _mean(lengths)) for edits, lengths in _edits(reps, blocks)]
+        values = []
+        for edits, lengths in _edits(reps, blocks):
+            fewest = edits.min(axis=1)
+            values.append(_rate(fewest, _mean(lengths)))
+        return values
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Fewest edits and average reference length, [n, 2]."""
-        return np.array([(edits.min(), _mean(lengths)) for edits, lengths in _edits(reps, blocks)])
+        rows = []
+        for edits, lengths in _edits(reps, blocks):
+            rows.append((edits.min(), _mean(lengths)))
+        return np.array(rows)
 
     def aggregate(self, statistics: FloatArray) -> float:
         """TER of the summed statistics."""
@@ -108,28 +118,39 @@ def _mean(lengths: FloatArray) -> FloatArray:
 
 
 def _rate(edits: FloatArray, length: FloatArray) -> FloatArray:
-    """100 edits / length, elementwise."""
-    return 100 * np.where(length > 0, edits / np.where(length > 0, length, 1), edits > 0)
+    """100 edits / length, elementwise; without a length 100 if there are edits, else 0."""
+    divisor = np.where(length > 0, length, 1)
+    return 100 * np.where(length > 0, edits / divisor, edits > 0)
 
 
 def _edits(reps: Reps, blocks: Sequence[Block]) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Edits [H, R] and reference lengths [R] of every block; equal pairs of texts are compared once per call."""
     words, local = numbered(reps, blocks)
-    common = next(matches(words, local, 1)).astype(np.int64)  # [cells]
+    common = next(matches(words, local, 1)).astype(np.int64)  # word matches [cells]
+
+    # Find the different pairs of texts.
     text = equal_texts(words)
     h, r = cell_rows(local)
-    _, first, inverse = np.unique(
-        text[h] * len(text) + text[r], return_index=True, return_inverse=True
-    )
-    h, r, common = h[first], r[first], common[first]
+    key = text[h] * len(text) + text[r]
+    _, first, pair_of_cell = np.unique(key, return_index=True, return_inverse=True)
+    h = h[first]
+    r = r[first]
+    common = common[first]
+
+    # Start from the lower bound; search the pairs that it does not decide.
     differ = text[h] != text[r]
-    edits = np.where(differ, np.maximum(words.lengths[h], words.lengths[r]) - common, 0)
-    open_ = np.flatnonzero(differ & (common > 0))
-    for some in _tiles(words.lengths[h[open_]] + words.lengths[r[open_]] + 2, CELLS):
-        chosen = open_[some]
-        edits[chosen] = fewest_edits(Pairs.of(words, h[chosen], r[chosen]), edits[chosen])
-    for block, found in zip(local, by_block(edits[inverse].astype(float), local), strict=True):
-        yield found, words.lengths[block.references].astype(float)
+    longer = np.maximum(words.lengths[h], words.lengths[r])
+    edits = np.where(differ, longer - common, 0)  # [pairs]
+    undecided = np.flatnonzero(differ & (common > 0))
+    sides = words.lengths[h[undecided]] + words.lengths[r[undecided]] + 2
+    for tile in _tiles(sides, CELLS):
+        pairs = undecided[tile]
+        text_pairs = TextPairs.of(words, h[pairs], r[pairs])
+        edits[pairs] = fewest_edits(text_pairs, edits[pairs])
+
+    matrices = by_block(edits[pair_of_cell].astype(float), local)
+    for block, matrix in zip(local, matrices, strict=True):
+        yield matrix, words.lengths[block.references].astype(float)
 
 
 def _tiles(sides: IntArray, cells: int) -> Iterator[IntArray]:
@@ -137,6 +158,7 @@ def _tiles(sides: IntArray, cells: int) -> Iterator[IntArray]:
     order = np.argsort(-sides, kind="stable")
     start = 0
     while start < len(order):
-        stop = start + max(1, 4 * cells // int(sides[order[start]]) ** 2)
+        largest = int(sides[order[start]])
+        stop = start + max(1, 4 * cells // largest**2)
         yield order[start:stop]
         start = stop

@@ -29,9 +29,8 @@ def sacrebleu_tokenizer(name: str, where: str) -> Any:
     try:
         return BLEU(tokenize=name).tokenizer
     except (ImportError, RuntimeError, OSError) as error:
-        raise ModelLoadError(
-            f"{error}", where=f"tokenizer {name!r}", fix="Install what it names"
-        ) from error
+        where = f"tokenizer {name!r}"
+        raise ModelLoadError(f"{error}", where=where, fix="Install what it names") from error
 
 
 def porter_stemmer(where: str) -> Callable[[str], str]:
@@ -43,8 +42,7 @@ def porter_stemmer(where: str) -> Callable[[str], str]:
     try:
         from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ModelLoadError(
-            "stemmer=True needs nltk", where=where, fix="Install it: pip install nltk"
-        ) from error
+        problem, fix = "stemmer=True needs nltk", "Install it: pip install nltk"
+        raise ModelLoadError(problem, where=where, fix=fix) from error
     stem: Callable[[str], str] = PorterStemmer().stem
     return stem

@@ -19,20 +19,23 @@ def packed(tokens: Sequence[Sequence[str]]) -> tuple[dict[str, Ragged | IntArray
 
     Tokens hold no white space.
     """
-    rows = [
-        "".join(f"{word} " for word in words).encode("utf-8", "surrogatepass") for words in tokens
-    ]
+    rows = [_encoded(words) for words in tokens]
     values = np.frombuffer(b"".join(rows), np.uint8)
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     counts = np.fromiter(map(len, tokens), np.int64, len(tokens))
     return {"words": Ragged.of_lengths(values, lengths), "count": counts}, counts
 
 
+def _encoded(words: Sequence[str]) -> bytes:
+    return "".join(f"{word} " for word in words).encode("utf-8", "surrogatepass")
+
+
 def unpacked(reps: Reps, rows: IntArray) -> list[list[str]]:
-    """The tokens of the given rows."""
+    """The tokens of some rows."""
     words = _words(reps, rows)
-    ends = reps["count"][rows].cumsum()
-    return [words[end - n : end] for end, n in zip(ends, reps["count"][rows], strict=True)]
+    counts = reps["count"][rows]
+    ends = counts.cumsum()
+    return [words[end - n : end] for end, n in zip(ends, counts, strict=True)]
 
 
 def numbered(reps: Reps, blocks: Sequence[Block]) -> tuple[Ragged, list[Block]]:
@@ -49,28 +52,39 @@ def numbered(reps: Reps, blocks: Sequence[Block]) -> tuple[Ragged, list[Block]]:
 
 def localised(blocks: Sequence[Block]) -> tuple[IntArray, list[Block]]:
     """All rows of some blocks one after the other, and the same blocks counting from these rows."""
-    parts, local, start = [], [], 0
+    parts: list[IntArray] = []
+    local: list[Block] = []
+    start = 0
     for block in blocks:
-        middle = start + len(block.hypotheses)
-        hypotheses = references = np.arange(start, middle)
+        end = start + len(block.hypotheses)
+        hypotheses = np.arange(start, end)
+        references = hypotheses  # one array if the block is square
         parts.append(block.hypotheses)
         if not block.square:
-            references = np.arange(middle, middle + len(block.references))
+            start, end = end, end + len(block.references)
+            references = np.arange(start, end)
             parts.append(block.references)
         local.append(Block(hypotheses, references))
-        start = int(references[-1]) + 1 if len(references) else middle
+        start = end
     return np.concatenate(parts), local
 
 
 def equal_texts(words: Ragged) -> IntArray:
     """A number per row, equal for rows of equal words, [rows]."""
     number: dict[bytes, int] = {}
-    rows = (words.values[start:end].tobytes() for start, end in pairwise(words.offsets.tolist()))
+    bounds = pairwise(words.offsets.tolist())
+    rows = (words.values[start:end].tobytes() for start, end in bounds)
     return np.array([number.setdefault(row, len(number)) for row in rows], np.int64)
 
 
 def word_columns(words: Ragged, rows: IntArray, filler: int) -> Array:
-    """Some rows, none empty, as columns of equal height, [height, rows]; what is missing is `filler`."""
+    """Some rows as the columns of one array, [longest, rows].
+
+    Args:
+        words: rows of words as numbers.
+        rows: those to take, none empty, [rows].
+        filler: stands below the last word of a shorter row.
+    """
     lengths = words.lengths[rows]
     place = np.arange(lengths.max())[:, None]
     at = words.offsets[rows] + np.minimum(place, lengths - 1)

@@ -88,22 +88,14 @@ WORKED: list[tuple[str, list[str], dict[str, Any], float]] = [
     ("a b c", ["a c b"], {"max_ngram_order": 2}, 50.0),  # 1 and 1/(2*2): sqrt(1/4)
     ("a b c", ["a c b"], {"max_ngram_order": 2, "smooth_method": "none"}, 0.0),
     ("a b c", ["a c b"], {"max_ngram_order": 2, "smooth_method": "floor"}, 100 * sqrt(0.1 / 2)),
-    (
-        "a b c",
-        ["a c b"],
-        {"max_ngram_order": 2, "smooth_method": "add-k"},
-        100 * sqrt(1 / 3),
-    ),  # (0+1)/(2+1)
+    # (0+1)/(2+1)
+    ("a b c", ["a c b"], {"max_ngram_order": 2, "smooth_method": "add-k"}, 100 * sqrt(1 / 3)),
     ("a b c", ["a c b"], {}, 100 * (1 / 4 / 4) ** (1 / 3)),  # 1, 1/(2*2), 1/(4*1)
     ("a a a a", ["a a"], {"max_ngram_order": 1}, 50.0),  # clipped
     ("a b", ["b x", "x a"], {"max_ngram_order": 1}, 100.0),  # clipped over all references together
     ("a a", ["a b c d e f", "a"], {"max_ngram_order": 1}, 50.0),  # the closest length is 1
-    (
-        "a b c",
-        ["a b c x y", "a"],
-        {"max_ngram_order": 1},
-        100.0,
-    ),  # as near either way: the shorter, 1
+    # as near either way: the shorter, 1
+    ("a b c", ["a b c x y", "a"], {"max_ngram_order": 1}, 100.0),
     ("x y", ["a b"], {}, 0.0),  # no common word
     ("", ["a"], {}, 0.0),
     ("a", [""], {}, 0.0),
@@ -139,8 +131,8 @@ def test_pairwise_equals_sacrebleu(
     settings: dict[str, Any], hypotheses: list[str], references: list[str]
 ) -> None:
     metric = load_metric("bleu", **settings)
-    found = metric.pairwise(hypotheses, references)
-    np.testing.assert_allclose(found, plain(settings, hypotheses, references), rtol=0, atol=1e-9)
+    matrix = metric.pairwise(hypotheses, references)
+    np.testing.assert_allclose(matrix, plain(settings, hypotheses, references), rtol=0, atol=1e-9)
     square = metric.pairwise(hypotheses, hypotheses)
     np.testing.assert_allclose(square, plain(settings, hypotheses, hypotheses), rtol=0, atol=1e-9)
 
@@ -200,16 +192,13 @@ HARD = {
 @pytest.mark.parametrize("tokenize", ["13a", "none", "zh", "char", "intl"])
 @pytest.mark.parametrize("kind", HARD)
 def test_hard_texts_equal_sacrebleu(kind: str, tokenize: str) -> None:
-    given, metric, settings = (
-        HARD[kind],
-        load_metric("bleu", tokenize=tokenize),
-        {"tokenize": tokenize},
-    )
-    expected = plain(settings, given, given)
-    np.testing.assert_allclose(metric.pairwise(given, given), expected, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(
-        metric.pairwise(given, [*given, "x"])[:, :-1], expected, rtol=0, atol=1e-9
-    )
+    texts = HARD[kind]
+    settings = {"tokenize": tokenize}
+    metric = load_metric("bleu", **settings)
+    expected = plain(settings, texts, texts)
+    np.testing.assert_allclose(metric.pairwise(texts, texts), expected, rtol=0, atol=1e-9)
+    one_more = metric.pairwise(texts, [*texts, "x"])
+    np.testing.assert_allclose(one_more[:, :-1], expected, rtol=0, atol=1e-9)
 
 
 def test_a_huge_vocabulary_equals_sacrebleu() -> None:
@@ -219,13 +208,14 @@ def test_a_huge_vocabulary_equals_sacrebleu() -> None:
         " ".join(chr(rng.randrange(0x4E00, 0x9FFF)) for _ in range(rng.randrange(1, 40)))
         for _ in range(400)
     ]
-    found = load_metric("bleu", tokenize="none").pairwise(made, made)
+    matrix = load_metric("bleu", tokenize="none").pairwise(made, made)
     pairs = [(rng.randrange(400), rng.randrange(400)) for _ in range(300)] + [
         (i, i) for i in range(0, 400, 9)
     ]
     peer = peer_of({"tokenize": "none"})
     for i, j in pairs:
-        assert found[i, j] == pytest.approx(peer.sentence_score(made[i], [made[j]]).score, abs=1e-9)
+        expected = peer.sentence_score(made[i], [made[j]]).score
+        assert matrix[i, j] == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(

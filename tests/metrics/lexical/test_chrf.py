@@ -73,19 +73,11 @@ def plain(
 WORKED = [
     ("ab", "abc", {"char_order": 1, "beta": 1.0}, 80.0),  # P = 2/2, R = 2/3
     ("ab", "abc", {"char_order": 1, "beta": 2.0}, 500 / 7),  # 500 (2/3) / (4 + 2/3)
-    (
-        "abc",
-        "ab",
-        {"char_order": 1, "beta": 2.0},
-        1000 / 11,
-    ),  # P = 2/3, R = 1: 500 (2/3) / (8/3 + 1)
+    # P = 2/3, R = 1: 500 (2/3) / (8/3 + 1)
+    ("abc", "ab", {"char_order": 1, "beta": 2.0}, 1000 / 11),
     ("aab", "aba", {"char_order": 2}, 75.0),  # 3 of 3 letters, 1 of 2 bigrams
-    (
-        "aaaa",
-        "aa",
-        {"char_order": 2, "beta": 1.0},
-        1000 / 17,
-    ),  # clipped: P = (2/4 + 1/3) / 2, R = 1
+    # clipped: P = (2/4 + 1/3) / 2, R = 1
+    ("aaaa", "aa", {"char_order": 2, "beta": 1.0}, 1000 / 17),
     ("ab", "abcdef", {}, 31.25),  # only orders 1 and 2 in both: P = 1, R = (2/6 + 1/5) / 2
     ("abc", "abc", {}, 100.0),  # three orders, all hit
     ("a", "b", {}, 0.0),
@@ -98,32 +90,16 @@ WORKED = [
     ("a b", "ab", {"char_order": 1, "whitespace": True, "beta": 1.0}, 80.0),  # P = 2/3, R = 1
     ("AB", "ab", {}, 0.0),
     ("AB", "ab", {"lowercase": True}, 100.0),
-    (
-        "the cat.",
-        "the cat",
-        {"char_order": 1, "word_order": 1, "beta": 1.0},
-        3200 / 37,
-    ),  # P = (6/7 + 2/3) / 2, R = 1
-    (
-        "cat the",
-        "the cat",
-        {"char_order": 1, "word_order": 2},
-        200 / 3,
-    ),  # letters 1, words 1, word pairs 0
+    # P = (6/7 + 2/3) / 2, R = 1
+    ("the cat.", "the cat", {"char_order": 1, "word_order": 1, "beta": 1.0}, 3200 / 37),
+    # letters 1, words 1, word pairs 0
+    ("cat the", "the cat", {"char_order": 1, "word_order": 2}, 200 / 3),
     ("a.", "a .", {"char_order": 1, "word_order": 1}, 100.0),  # one mark is split off
     (".a", ". a", {"char_order": 1, "word_order": 1}, 100.0),
-    (
-        "a..",
-        "a. .",
-        {"char_order": 1, "word_order": 1},
-        750 / 11,
-    ),  # only one mark: "a." "." against "a" "." "."
-    (
-        "(a)",
-        "(a )",
-        {"char_order": 1, "word_order": 1},
-        750 / 11,
-    ),  # its end is split off, its start is not
+    # only one mark: "a." "." against "a" "." "."
+    ("a..", "a. .", {"char_order": 1, "word_order": 1}, 750 / 11),
+    # its end is split off, its start is not
+    ("(a)", "(a )", {"char_order": 1, "word_order": 1}, 750 / 11),
 ]
 
 
@@ -148,8 +124,8 @@ def test_pairwise_equals_sacrebleu(
     settings: dict[str, Any], hypotheses: list[str], references: list[str]
 ) -> None:
     metric = load_metric("chrf", **settings)
-    found = metric.pairwise(hypotheses, references)
-    np.testing.assert_allclose(found, plain(settings, hypotheses, references), rtol=0, atol=1e-9)
+    matrix = metric.pairwise(hypotheses, references)
+    np.testing.assert_allclose(matrix, plain(settings, hypotheses, references), rtol=0, atol=1e-9)
     square = metric.pairwise(hypotheses, hypotheses)
     np.testing.assert_allclose(square, plain(settings, hypotheses, hypotheses), rtol=0, atol=1e-9)
 
@@ -196,12 +172,12 @@ HARD = {
 )
 @pytest.mark.parametrize("kind", HARD)
 def test_hard_texts_equal_sacrebleu(kind: str, settings: dict[str, Any]) -> None:
-    given, metric = HARD[kind], load_metric("chrf", **settings)
-    expected = plain(settings, given, given)
-    np.testing.assert_allclose(metric.pairwise(given, given), expected, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(
-        metric.pairwise(given, [*given, "x"])[:, :-1], expected, rtol=0, atol=1e-9
-    )
+    texts = HARD[kind]
+    metric = load_metric("chrf", **settings)
+    expected = plain(settings, texts, texts)
+    np.testing.assert_allclose(metric.pairwise(texts, texts), expected, rtol=0, atol=1e-9)
+    one_more = metric.pairwise(texts, [*texts, "x"])
+    np.testing.assert_allclose(one_more[:, :-1], expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("settings", [{}, {"word_order": 2}], ids=str)
@@ -215,14 +191,15 @@ def test_a_huge_alphabet_equals_sacrebleu(settings: dict[str, Any]) -> None:
     made = [text.encode("utf-8", "ignore").decode() for text in made]
     made += [a[: len(a) // 2] + b[len(b) // 2 :] for a, b in pairwise(made[:101])]
     assert len(made) == 400
-    found = load_metric("chrf", **settings).pairwise(made, made)
+    matrix = load_metric("chrf", **settings).pairwise(made, made)
     peer = CHRF(**settings)
     pairs = [(i, j) for i in range(100) for j in (i, i + 1, 300 + i)] + [
         (300 + i, i + 1) for i in range(99)
     ]
     pairs += [(rng.randrange(400), rng.randrange(400)) for _ in range(200)]
     for i, j in pairs:
-        assert found[i, j] == pytest.approx(peer.sentence_score(made[i], [made[j]]).score, abs=1e-9)
+        expected = peer.sentence_score(made[i], [made[j]]).score
+        assert matrix[i, j] == pytest.approx(expected, abs=1e-9)
 
 
 @given(
@@ -243,8 +220,8 @@ def test_pairwise_equals_fastchrf(
         )[0]
     except UnicodeEncodeError:
         return
-    found = load_metric("chrf", beta=beta, whitespace=whitespace).pairwise(hypotheses, references)
-    np.testing.assert_allclose(found, peer, rtol=0, atol=1e-3)  # it counts in float32
+    matrix = load_metric("chrf", beta=beta, whitespace=whitespace).pairwise(hypotheses, references)
+    np.testing.assert_allclose(matrix, peer, rtol=0, atol=1e-3)  # it counts in float32
 
 
 @pytest.mark.parametrize(

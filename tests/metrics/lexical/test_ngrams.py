@@ -27,7 +27,7 @@ LISTS = st.lists(st.tuples(TEXTS, st.none() | TEXTS), min_size=1, max_size=6)
 
 def counted(lists: Lists, order: int) -> list[list[int]]:
     """By hand."""
-    found = []
+    cells_of_orders = []
     for n in range(1, order + 1):
         cells = []
         for hypotheses, references in lists:
@@ -37,8 +37,8 @@ def counted(lists: Lists, order: int) -> list[list[int]]:
                 for side in sides
             )
             cells += [(a & b).total() for a in h for b in r]
-        found.append(cells)
-    return found
+        cells_of_orders.append(cells)
+    return cells_of_orders
 
 
 def kernel(lists: Lists, order: int) -> list[FloatArray]:
@@ -52,11 +52,11 @@ def kernel(lists: Lists, order: int) -> list[FloatArray]:
             rows += references
         blocks.append(Block(h, r))
     symbols = Ragged.of_rows([np.array(row, np.int64) for row in rows])
-    return [found.copy() for found in matches(symbols, blocks, order)]
+    return [cells.copy() for cells in matches(symbols, blocks, order)]
 
 
 def check(lists: Lists, order: int) -> None:
-    assert [found.tolist() for found in kernel(lists, order)] == counted(lists, order)
+    assert [cells.tolist() for cells in kernel(lists, order)] == counted(lists, order)
 
 
 @given(LISTS, st.integers(1, 8))
@@ -124,7 +124,7 @@ texts = {texts}
 ChrF().pairwise(texts, texts)
 print([line.split()[1] for line in open("/proc/self/status") if "VmHWM" in line])
 """
-    found = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
-    assert int(found.split("'")[1]) < 600 * 1024
+    assert int(output.split("'")[1]) < 600 * 1024

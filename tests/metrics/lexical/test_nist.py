@@ -66,10 +66,10 @@ def plain(seen: Sequence[str], hypothesis: str, references: Sequence[str]) -> fl
 @pytest.mark.parametrize(("gram", "bits"), [*INFORMATION.items(), *UNSEEN.items()])
 def test_information_by_hand(gram: str, bits: float) -> None:
     split = gram.split()
-    found = Information.of([text.split() for text in TEXTS], 3).bits([["c"], split])
-    assert found.shape == (1 + len(split), 3)
-    assert found[1, len(split) - 1] == pytest.approx(bits, abs=1e-12)
-    assert found[-1, 1:].tolist() == [0, 0]  # nothing starts there
+    information = Information.of([text.split() for text in TEXTS], 3).bits([["c"], split])
+    assert information.shape == (1 + len(split), 3)
+    assert information[1, len(split) - 1] == pytest.approx(bits, abs=1e-12)
+    assert information[-1, 1:].tolist() == [0, 0]  # nothing starts there
 
 
 def test_worked() -> None:
