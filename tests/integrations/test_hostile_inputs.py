@@ -36,7 +36,7 @@ READER = """
 import json, os, resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[4]),) * 2)
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
-from discorank.integrations.formats import open_lists
+from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.errors import InputError
 path, form, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 entries, message = 0, ""
