@@ -14,8 +14,8 @@ from ...rerank.engines.local import Engine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr import MBRDecoder
 from ...rerank.reranker import Reranker
-from ..generation.decider_setting import decider_of, reads_logprobs
 from ..generation.generator import Prompt
+from ..generation.utility_argument import decider_of, reads_logprobs
 from .generator import ServerGenerator
 from .settings import Connection, ServerSettings
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from discorank.integrations import huggingface
 from discorank.integrations.generation.generator import Prompt
 from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGenerator
-from discorank.integrations.huggingface.decoding import Decoding
 from discorank.integrations.huggingface.sampling import drawn, uniforms
+from discorank.integrations.huggingface.token_generator import TokenGenerator
 from discorank.metrics.errors import InputError
 from discorank.rerank.choice import Ranking
 from discorank.rerank.lists import CandidateList
@@ -175,7 +175,7 @@ def test_log_probabilities_are_those_of_the_model_alone(family: str, sampling: s
     made = generator(family, **settings)
     inputs = [made.ids_of(text)[0] for text in TEXTS]
     (pool,) = made.outputs(inputs)
-    forced = made.decoding.config.forced_bos_token_id
+    forced = made.token_generator.config.forced_bos_token_id
     assert pool.logprobs is not None
     for text, outputs, logprobs in zip(TEXTS, pool.tokens, pool.logprobs, strict=True):
         for tokens, logprob in zip(outputs, logprobs, strict=True):
@@ -218,7 +218,7 @@ def test_samples_follow_the_distribution() -> None:
     made = generator(
         "bart", sampling="ancestral", num_candidates=4000, max_new_tokens=1, sequences_at_once=4000
     )
-    made.decoding.config.forced_eos_token_id = None
+    made.token_generator.config.forced_eos_token_id = None
     (pool,) = made.outputs([made.ids_of(TEXTS[0])[0]])
     counts = np.bincount(
         [tokens[0] for tokens in pool.tokens[0]], minlength=len(tokenizer_of("bart"))
@@ -296,13 +296,13 @@ def test_log_probabilities_only_where_asked_for(
     settings: dict[str, Any], wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    plain = Decoding.log_probabilities
+    plain = TokenGenerator.log_probabilities
 
     def spy(*given: Any) -> Any:
         asked.append(1)
         return plain(*given)
 
-    monkeypatch.setattr(Decoding, "log_probabilities", spy)
+    monkeypatch.setattr(TokenGenerator, "log_probabilities", spy)
     rankings = generate("bart", **settings)
     assert bool(asked) == wanted
     assert all(
