@@ -99,8 +99,11 @@ class RecordOrder:
     def fault(self, record: Record) -> InputError | None:
         """What is wrong with the next record; a record at fault counts as absent."""
         if not self._ids.add(record.id):
-            problem = f"{record.id!r:.80} was there before, expected a new id"
-            return InputError(problem, where="id", fix=self._fix)
+            return InputError(
+                f"{record.id!r:.80} was there before, expected a new id",
+                where="id",
+                fix=self._fix,
+            )
         if record.document != self._document:
             return self._enter(record)
         if record.document is None or record.position is None:
@@ -110,8 +113,11 @@ class RecordOrder:
                 f"{record.position} after {self._position} in document {record.document!r:.80}, "
                 "expected a larger one"
             )
-            fix = "Sort the lists of a document by position"
-            return InputError(problem, where="position", fix=fix)
+            return InputError(
+                problem,
+                where="position",
+                fix="Sort the lists of a document by position",
+            )
         self._position = record.position
         return None
 
@@ -121,7 +127,11 @@ class RecordOrder:
             problem = (
                 f"{record.document!r:.80} comes back after another, expected its lists in one run"
             )
-            return InputError(problem, where="document", fix="Sort the file by document")
+            return InputError(
+                problem,
+                where="document",
+                fix="Sort the file by document",
+            )
         self._document = record.document
         self._position = record.position
         return None

@@ -70,8 +70,11 @@ class _AlignedLines:
         for column, lines in self._lines.items():
             line = next(islice(lines, skipped, None), None)
             if line is None:
-                problem = f"no line for the list {number} of {self._name}"
-                raise self._files[column].refusal(0, problem, "Is it the right file?")
+                raise self._files[column].refusal(
+                    0,
+                    f"no line for the list {number} of {self._name}",
+                    "Is it the right file?",
+                )
             _, values[column] = line
         self.reached = number
         return values
@@ -83,19 +86,29 @@ class _AlignedLines:
                 problem = (
                     f"more lines than {self._name} has lists, the last of which is {self.reached}"
                 )
-                raise self._files[column].refusal(0, problem, "Is a file cut off?")
+                raise self._files[column].refusal(
+                    0,
+                    problem,
+                    "Is a file cut off?",
+                )
 
 
 def _line_number(list_id: str, reached: int) -> int:
     """The line number that an id is; raises InputError unless it lies beyond the last one."""
     is_number = list_id.isascii() and list_id.isdigit()
     if not is_number or len(list_id) > 18:
-        problem = f"{list_id!r:.40} is no line number"
-        raise InputError(problem, where="id", fix="Sources and documents go by line number")
+        raise InputError(
+            f"{list_id!r:.40} is no line number",
+            where="id",
+            fix="Sources and documents go by line number",
+        )
     number = int(list_id)
     if number <= reached:
-        problem = f"{number} after {reached}, expected a larger one"
-        raise InputError(problem, where="id", fix="Sort the lists by id")
+        raise InputError(
+            f"{number} after {reached}, expected a larger one",
+            where="id",
+            fix="Sort the lists by id",
+        )
     return number
 
 
@@ -105,6 +118,9 @@ def _completed(record: CandidateList, number: int, texts: Mapping[str, str]) -> 
     if "document" in texts:
         changes["position"] = number
         if not texts["document"].strip():
-            fix = "Give every list the id of its document"
-            raise InputError("an empty line", where="document", fix=fix)
+            raise InputError(
+                "an empty line",
+                where="document",
+                fix="Give every list the id of its document",
+            )
     return replace(record, **changes)

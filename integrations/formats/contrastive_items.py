@@ -35,8 +35,11 @@ def _items(source: LineSource) -> Iterator[ContrastiveItem]:
                 raise InputError("empty line", fix="Write one item per line")
             item = read_item(parse_json(line))
             if not seen.add(item.id):
-                problem = f"{item.id!r:.80} was there before, expected a new id"
-                raise InputError(problem, where="id", fix="Give every item its own")
+                raise InputError(
+                    f"{item.id!r:.80} was there before, expected a new id",
+                    where="id",
+                    fix="Give every item its own",
+                )
         except InputError as error:
             raise error.inside(f"{source.name}:{number}") from None
         yield item

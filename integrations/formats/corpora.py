@@ -34,7 +34,9 @@ def read_texts(
     """
     if source_field and not text_field:
         raise InputError(
-            "sources stand in JSON lines", where="--source-field", fix="Give --text-field, too"
+            "sources stand in JSON lines",
+            where="--source-field",
+            fix="Give --text-field, too",
         )
     for path in paths:
         lines = LineSource(path)
@@ -48,8 +50,11 @@ def read_texts(
             if source_field:
                 sources = _texts(row, source_field, lines, number)
             if len(sources) != len(texts):
-                problem = f"{len(texts)} texts and {len(sources)} sources"
-                raise lines.refusal(number, problem, "Align them")
+                raise lines.refusal(
+                    number,
+                    f"{len(texts)} texts and {len(sources)} sources",
+                    "Align them",
+                )
             yield from zip(texts, sources, strict=True)
 
 
@@ -73,15 +78,25 @@ def read_rated(path: str, score_field: str = "score", lower: bool = False) -> li
         references = _texts(row, reference_field, lines, number)
         score = row.get(score_field)
         if isinstance(score, bool) or not isinstance(score, int | float) or not isfinite(score):
-            problem = f"{score_field} is {excerpt(score)}, expected a number"
-            fix = "Name the field of the score: --validation-score"
-            raise lines.refusal(number, problem, fix)
+            raise lines.refusal(
+                number,
+                f"{score_field} is {excerpt(score)}, expected a number",
+                "Name the field of the score: --validation-score",
+            )
         if not hypotheses or not references:
-            raise lines.refusal(number, "no hypothesis or no reference", "Give both as text")
+            raise lines.refusal(
+                number,
+                "no hypothesis or no reference",
+                "Give both as text",
+            )
         quality = -float(score) if lower else float(score)
         rated.append(RatedText(hypotheses[0], tuple(references), quality))
     if len(rated) < 2:
-        raise lines.refusal(0, f"{len(rated)} rated texts", "Give at least two")
+        raise lines.refusal(
+            0,
+            f"{len(rated)} rated texts",
+            "Give at least two",
+        )
     return rated
 
 
@@ -91,10 +106,17 @@ def _object(line: bytes, lines: LineSource, number: int) -> dict[str, Any]:
     try:
         row = parse_json(line)
     except (InputError, RecursionError) as error:
-        problem = error.problem if isinstance(error, InputError) else "nested too deeply"
-        raise lines.refusal(number, problem, fix) from error
+        raise lines.refusal(
+            number,
+            error.problem if isinstance(error, InputError) else "nested too deeply",
+            fix,
+        ) from error
     if not isinstance(row, dict):
-        raise lines.refusal(number, f"found {excerpt(row)}, expected an object", fix)
+        raise lines.refusal(
+            number,
+            f"found {excerpt(row)}, expected an object",
+            fix,
+        )
     return row
 
 
@@ -103,6 +125,9 @@ def _texts(row: dict[str, Any], field: str, lines: LineSource, number: int) -> l
     value = row.get(field)
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        problem = f"{field} is {excerpt(value)}, expected a text or a list of texts"
-        raise lines.refusal(number, problem, f"The fields here are {', '.join(row)}"[:200])
+        raise lines.refusal(
+            number,
+            f"{field} is {excerpt(value)}, expected a text or a list of texts",
+            f"The fields here are {', '.join(row)}"[:200],
+        )
     return texts

@@ -38,8 +38,11 @@ def read_chosen(
             row = parse_json(line)
             i = _list_of(row, number_of_list, choices.what)
             if i in texts:
-                problem = f"{row['id']!r:.80} was there before"
-                raise InputError(problem, where="id", fix="Choose once from every list")
+                raise InputError(
+                    f"{row['id']!r:.80} was there before",
+                    where="id",
+                    fix="Choose once from every list",
+                )
             texts[i] = _chosen_text(row, i, choices)
         except RecursionError:
             raise source.refusal(line_number, "nested too deeply") from None
@@ -58,8 +61,11 @@ def _check_complete(texts: Mapping[int, Text], choices: Choices, name: str) -> N
             f"nothing chosen for {missing[0]!r:.80}, "
             f"nor for {len(missing) - 1} other {choices.what}"
         )
-        fix = "Decode the same systems file, with --max-errors 0"
-        raise InputError(problem, where=name, fix=fix)
+        raise InputError(
+            problem,
+            where=name,
+            fix="Decode the same systems file, with --max-errors 0",
+        )
 
 
 def _list_of(row: Any, number_of_list: Mapping[str, int], what: str) -> int:
@@ -72,8 +78,11 @@ def _list_of(row: Any, number_of_list: Mapping[str, int], what: str) -> int:
         problem = (
             f"{list_id!r:.80} is none of the {len(number_of_list)} {what}, such as {example!r:.80}"
         )
-        fix = "Decode the same systems file; whole documents: --choice document"
-        raise InputError(problem, where="id", fix=fix)
+        raise InputError(
+            problem,
+            where="id",
+            fix="Decode the same systems file; whole documents: --choice document",
+        )
     return number_of_list[list_id]
 
 
@@ -83,7 +92,12 @@ def _chosen_text(row: Mapping[str, Any], i: int, choices: Choices) -> Text:
     if "text" not in row and isinstance(row.get("system"), str):
         system = row["system"]
         if system not in choices.systems:
-            raise unknown("candidate system", system, choices.systems, where="system")
+            raise unknown(
+                "candidate system",
+                system,
+                choices.systems,
+                where="system",
+            )
         return candidates[choices.systems.index(system)].text
     text = row.get("text")
     example = candidates[0].text

@@ -106,8 +106,11 @@ class LogBlocks:
                 kinds += kind
             elif _is_fragment(line, kinds):
                 if not block.lines:
-                    problem = f"found {line[:40]!r}, expected <letter>-<id>, a tab, values"
-                    raise source.refusal(number, problem, _FIX)
+                    raise source.refusal(
+                        number,
+                        f"found {line[:40]!r}, expected <letter>-<id>, a tab, values",
+                        _FIX,
+                    )
             else:
                 stray = number if line.strip() else 0
                 first_stray = first_stray or stray
@@ -118,8 +121,11 @@ class LogBlocks:
             self._last_is_cut = last_number == source.open_line
             self._add(current_id, block, kinds)
         elif first_stray:
-            problem = "no line of a fairseq log (S-0, H-0, ...) in the file"
-            raise source.refusal(first_stray, problem, _FIX)
+            raise source.refusal(
+                first_stray,
+                "no line of a fairseq log (S-0, H-0, ...) in the file",
+                _FIX,
+            )
 
     def _add(self, sentence_id: int, block: ListLines, kinds: str) -> None:
         """Writes a block to the temporary file, each line with its number."""

@@ -50,8 +50,11 @@ def read_fairseq(source: LineSource, num_sentences: int | None = None) -> Iterat
         end = int(ids[-1]) + 1 if len(ids) else 0
         if num_sentences is not None:
             if end > num_sentences:
-                problem = f"a sentence with id {end - 1}, but there are {num_sentences} sources"
-                raise source.refusal(0, problem, "Are the files the right ones?")
+                raise source.refusal(
+                    0,
+                    f"a sentence with id {end - 1}, but there are {num_sentences} sources",
+                    "Are the files the right ones?",
+                )
             end = num_sentences
         summary = _summary(ids, end)
         required = frozenset("SDP") & blocks.kinds
@@ -97,7 +100,11 @@ def _id_range(start: int, stop: int) -> str:
 def _gap(start: int, stop: int, summary: str, name: str, line: int) -> Entry:
     """The error entry for the ids from `start` to before `stop`."""
     missing_ids = _id_range(start, stop)
-    error = InputError(summary, where=f"id {missing_ids}", fix=_FIX_GAP)
+    error = InputError(
+        summary,
+        where=f"id {missing_ids}",
+        fix=_FIX_GAP,
+    )
     return error_entry(error, name, line, b"", missing_ids)
 
 
@@ -167,8 +174,11 @@ class _SentenceRecords:
         """Takes a D-, P-, A-, I- or E- line, which belongs to the H- line before it."""
         last = self._hypotheses[-1] if self._hypotheses else None
         if last is None or (kind in last and kind != "E"):
-            problem = f"a {kind}- line that belongs to no H- line"
-            raise InputError(problem, where=f"{kind}-", fix="Is the log whole?")
+            raise InputError(
+                f"a {kind}- line that belongs to no H- line",
+                where=f"{kind}-",
+                fix="Is the log whole?",
+            )
         if kind == "E":
             last["E"].append(rest)
         elif kind == "P":

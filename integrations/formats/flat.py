@@ -28,9 +28,11 @@ def count_candidates(
     if num_candidates is not None and (isinstance(num_candidates, bool) or num_candidates < 1):
         raise InputError(f"found {num_candidates!r}, expected at least 1", where="num_candidates")
     if num_candidates is None and sources is None:
-        problem = "flat text does not say where a list ends"
-        fix = "Give num_candidates or a sources file"
-        raise InputError(problem, where=str(path), fix=fix)
+        raise InputError(
+            "flat text does not say where a list ends",
+            where=str(path),
+            fix="Give num_candidates or a sources file",
+        )
     num_lines = count_lines(path)
     num_sources = None if sources is None else count_lines(sources)
     if num_candidates is None:
@@ -71,15 +73,21 @@ def read_flat(
             yield error_entry(error, source.name, block.first, raw, str(num_lists))
             return
         if inputs is not None and source_line is None:
-            problem = f"more than {num_lists} lists of {num_candidates} for {num_lists} sources"
-            raise source.refusal(block.first, problem, _FIX)
+            raise source.refusal(
+                block.first,
+                f"more than {num_lists} lists of {num_candidates} for {num_lists} sources",
+                _FIX,
+            )
         candidates = tuple(Candidate(line.decode()) for _, line in block.lines)
         record = CandidateList(str(num_lists), candidates, source_text)
         yield list_entry(record, block.first, raw)
         num_lists += 1
     if inputs is not None and sources is not None and next(inputs, None) is not None:
-        problem = f"more than {num_lists} sources for {num_lists} lists of {num_candidates}"
-        raise sources.refusal(num_lists + 1, problem, _FIX)
+        raise sources.refusal(
+            num_lists + 1,
+            f"more than {num_lists} sources for {num_lists} lists of {num_candidates}",
+            _FIX,
+        )
 
 
 def _take(name: str, lines: Iterator[Line], count: int) -> ListLines:
@@ -102,12 +110,20 @@ def _candidates_per_source(
 ) -> int:
     """Lines of candidates / lines of sources; raises InputError if that is no whole number."""
     if num_lines is None or num_sources is None:
-        raise InputError("a pipe cannot be counted", where=str(path), fix="Give num_candidates")
+        raise InputError(
+            "a pipe cannot be counted",
+            where=str(path),
+            fix="Give num_candidates",
+        )
     if not num_sources or not num_lines or num_lines % num_sources:
         problem = (
             f"{num_lines} candidates for {num_sources} sources in {sources}, expected a multiple"
         )
-        raise InputError(problem, where=str(path), fix=_FIX)
+        raise InputError(
+            problem,
+            where=str(path),
+            fix=_FIX,
+        )
     return num_lines // num_sources
 
 
@@ -121,7 +137,11 @@ def _check_counts(name: str, num_lines: int, num_sources: int | None, num_candid
             f"{num_lines} lines make {num_lists} lists of {num_candidates}, "
             f"but there are {num_sources} sources"
         )
-        raise InputError(problem, where=name, fix=_FIX)
+        raise InputError(
+            problem,
+            where=name,
+            fix=_FIX,
+        )
 
 
 def _leftover(num_lines: int, num_candidates: int) -> InputError:

@@ -35,8 +35,11 @@ class HumanKey:
         """
         name, _, direction = given.partition(":")
         if not name or direction not in ("", "lower", "higher"):
-            problem = f"found {given!r:.80}, expected NAME or NAME:lower"
-            raise InputError(problem, where="human", fix="Directions: lower, higher")
+            raise InputError(
+                f"found {given!r:.80}, expected NAME or NAME:lower",
+                where="human",
+                fix="Directions: lower, higher",
+            )
         return cls(name, direction == "lower")
 
 
@@ -64,8 +67,11 @@ def human_scores(
     for key in keys:
         for dimension, scores in _under(document, key.name, known_names).items():
             if dimension in by_dimension:
-                fix = "Name one of its keys"
-                raise InputError("a dimension given twice", where=dimension, fix=fix)
+                raise InputError(
+                    "a dimension given twice",
+                    where=dimension,
+                    fix="Name one of its keys",
+                )
             where = key.name if dimension == key.name else f"{key.name}.{dimension}"
             by_dimension[dimension] = _checked(scores, where, known_names, segments)
     return by_dimension
@@ -80,7 +86,11 @@ def _under(
     human = document.get("human")
     dimensions = _by_dimension(human, "human", names) if isinstance(human, Mapping) else {}
     if key not in dimensions:
-        raise unknown("key of human scores", key, [*_mapping_keys(document), *dimensions])
+        raise unknown(
+            "key of human scores",
+            key,
+            [*_mapping_keys(document), *dimensions],
+        )
     return {key: dimensions[key]}
 
 
@@ -115,8 +125,11 @@ def _systems_are_inside(
     outer = set(value)
     inner = {name for scores in value.values() for name in scores}
     if not (outer | inner) & names:
-        problem = f"neither {sorted(outer)[:3]} nor {sorted(inner)[:3]} are systems or references"
-        raise InputError(problem, where=key, fix=f"All: {', '.join(sorted(names))}")
+        raise InputError(
+            f"neither {sorted(outer)[:3]} nor {sorted(inner)[:3]} are systems or references",
+            where=key,
+            fix=f"All: {', '.join(sorted(names))}",
+        )
     # compares the shares of known names, multiplied out: known / all outer keys < known / all inner keys
     known_outer = len(outer & names)
     known_inner = len(inner & names)
@@ -125,7 +138,12 @@ def _systems_are_inside(
 
 def _check_name(name: str, where: str, names: frozenset[str]) -> None:
     if name not in names:
-        raise unknown("system or reference", name, names, where=where)
+        raise unknown(
+            "system or reference",
+            name,
+            names,
+            where=where,
+        )
 
 
 def _checked(

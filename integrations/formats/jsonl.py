@@ -71,8 +71,11 @@ def _advised(error: InputError, data: Any) -> InputError:
         return error
     for key, format in _FORMAT_OF_KEY.items():
         if key in data:
-            fix = f"It looks like a {format} file: use --from {format}"
-            return InputError(error.problem, where=error.where, fix=fix)
+            return InputError(
+                error.problem,
+                where=error.where,
+                fix=f"It looks like a {format} file: use --from {format}",
+            )
     return error
 
 
@@ -81,8 +84,11 @@ def _recognise(source: LineSource, number: int, line: bytes) -> None:
     start = line.lstrip()
     if start.startswith(b"{"):
         if start.rstrip() == b"{":
-            fix = "Write one object per line: jq -c ."
-            raise source.refusal(number, "found JSON over several lines", fix)
+            raise source.refusal(
+                number,
+                "found JSON over several lines",
+                "Write one object per line: jq -c .",
+            )
         return
     if start.startswith(b"["):
         kind, fix = "a JSON array", "Write one object per line: jq -c '.[]'"
@@ -93,5 +99,8 @@ def _recognise(source: LineSource, number: int, line: bytes) -> None:
     else:
         kind, fix = "flat text", "Use --from flat with --num-candidates or --sources"
     shown = line[:40].decode(errors="ignore")
-    problem = f"found {kind} ({shown!r}), expected a JSON object on each line"
-    raise source.refusal(number, problem, fix)
+    raise source.refusal(
+        number,
+        f"found {kind} ({shown!r}), expected a JSON object on each line",
+        fix,
+    )

@@ -42,8 +42,11 @@ def _candidate(columns: Sequence[str]) -> Candidate:
     values = features(features_column)
     logprobs = {name: value for name, value in values.items() if _MODEL.fullmatch(name)}
     if not logprobs or not all(isinstance(value, float) for value in logprobs.values()):
-        problem = f"found {features_column!r:.60}, expected F0= and a number"
-        raise InputError(problem, where="F0", fix="Is it from Marian?")
+        raise InputError(
+            f"found {features_column!r:.60}, expected F0= and a number",
+            where="F0",
+            fix="Is it from Marian?",
+        )
     if taken := {"score", *fields} & values.keys():
         raise InputError("a feature of this name beside the column", where=min(taken))
     logprob = None

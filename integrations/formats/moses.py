@@ -28,8 +28,11 @@ def _candidate(columns: Sequence[str]) -> Candidate:
     fields = features(features_column)
     if further:
         if "score" in fields:
-            problem = "a feature of this name beside the column"
-            raise InputError(problem, where="score", fix="Rename it")
+            raise InputError(
+                "a feature of this name beside the column",
+                where="score",
+                fix="Rename it",
+            )
         fields["score"] = finite_number(further[0], "score")
     if len(further) > 1:
         fields["columns"] = further[1:]

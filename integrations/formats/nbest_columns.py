@@ -42,8 +42,11 @@ def read_columns(
     for number, line in without_trailing_blanks(source):
         id_end = line.find(b"|||")
         if id_end < 0 and not block.lines:
-            problem = f"no ||| in {line[:40]!r}, expected {shape}"
-            raise source.refusal(number, problem, f"Is it a {format} n-best list?")
+            raise source.refusal(
+                number,
+                f"no ||| in {line[:40]!r}, expected {shape}",
+                f"Is it a {format} n-best list?",
+            )
         line_id = block_id if id_end < 0 else line[:id_end].decode().strip()
         if block.lines and line_id != block_id:
             yield _entry(block, block_id, row_format)
@@ -71,8 +74,11 @@ def _entry(block: ListLines, list_id: str, row_format: _RowFormat) -> Entry:
         try:
             candidates.append(_candidate(columns, row_format))
         except InputError as error:
-            fix = error.fix or f"The list {list_id!r:.80} is left out"
-            advised = InputError(error.problem, where=error.where, fix=fix)
+            advised = InputError(
+                error.problem,
+                where=error.where,
+                fix=error.fix or f"The list {list_id!r:.80} is left out",
+            )
             in_file = placed(advised, f"{row_format.name}:{number}")
             return Entry(None, in_file, block.first, block.raw, list_id or None)
     return list_entry(CandidateList(list_id, tuple(candidates)), block.first, block.raw)

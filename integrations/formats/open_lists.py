@@ -169,7 +169,11 @@ def open_lists(
             file must be refused whole; a bad record is an error entry.
     """
     if format not in _FORMATS:
-        raise unknown("format", format, _FORMATS)
+        raise unknown(
+            "format",
+            format,
+            _FORMATS,
+        )
     options: dict[str, Any] = {
         "num_candidates": num_candidates,
         "sources": sources,
@@ -180,7 +184,11 @@ def open_lists(
     }
     _check_options(options, format)
     if [str(name) for name in (path, sources, documents)].count("-") > 1:
-        raise InputError("standard input twice", where="sources", fix="Give one of them as a file")
+        raise InputError(
+            "standard input twice",
+            where="sources",
+            fix="Give one of them as a file",
+        )
     opened, entries = _FORMATS[format].open(path, options)
     aligned = _aligned_files(options, format)
     opened += aligned.values()
@@ -202,9 +210,11 @@ def _check_options(options: Mapping[str, Any], format: str) -> None:
     known = _FORMATS[format].options
     for key, value in options.items():
         if key not in known and value not in (None, ()):
-            problem = f"not an option of the format {format!r}"
-            fix = f"Its options: {', '.join(sorted(known)) or 'none'}"
-            raise InputError(problem, where=key, fix=fix)
+            raise InputError(
+                f"not an option of the format {format!r}",
+                where=key,
+                fix=f"Its options: {', '.join(sorted(known)) or 'none'}",
+            )
 
 
 def _aligned_files(options: Mapping[str, Any], format: str) -> dict[str, LineSource]:

@@ -47,17 +47,22 @@ def _sentence_id(data: Any) -> str:
     """The id of the sentence; raises InputError where there is none."""
     value = data.get("sentence_id") if isinstance(data, Mapping) else None
     if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
-        problem = f"found {excerpt(value)}, expected a number or a text"
-        fix = "Run sockeye-translate with --output-type json"
-        raise InputError(problem, where="sentence_id", fix=fix)
+        raise InputError(
+            f"found {excerpt(value)}, expected a number or a text",
+            where="sentence_id",
+            fix="Run sockeye-translate with --output-type json",
+        )
     return str(value)
 
 
 def _candidate_list(data: Mapping[str, Any], list_id: str) -> CandidateList:
     """The candidate list that a line of Sockeye's makes."""
     if taken := _WRITTEN & data.keys():
-        fix = "Give the key another name"
-        raise InputError("is a key of candidate lists", where=min(taken), fix=fix)
+        raise InputError(
+            "is a key of candidate lists",
+            where=min(taken),
+            fix="Give the key another name",
+        )
     columns = _columns(data)
     rows = zip(*columns.values(), strict=True)
     candidates = [_candidate(dict(zip(columns, row, strict=True))) for row in rows]
@@ -74,8 +79,11 @@ def _columns(data: Mapping[str, Any]) -> dict[str, list[Any]]:
     scores = data.get("scores")
     if texts is None:
         if "translation" not in data:
-            fix = "Run sockeye-translate with --nbest-size"
-            raise InputError("no translations", where="translations", fix=fix)
+            raise InputError(
+                "no translations",
+                where="translations",
+                fix="Run sockeye-translate with --nbest-size",
+            )
         texts = [data["translation"]]
         scores = [data.get("score")]
     columns = {"text": _array(texts, "translations"), "score": _array(scores, "scores")}

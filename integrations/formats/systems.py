@@ -76,8 +76,11 @@ def read_documents(
             data = parse_json(line)
             outputs = _document(data, chosen).outputs()
             if not seen.add(outputs.id):
-                problem = "there was a document of this id before"
-                raise InputError(problem, where="id", fix="Give each its own")
+                raise InputError(
+                    "there was a document of this id before",
+                    where="id",
+                    fix="Give each its own",
+                )
         except RecursionError:
             raise source.refusal(number, "nested too deeply") from None
         except InputError as error:

@@ -146,14 +146,21 @@ def _systems(data: Mapping[str, Any], include: Sequence[str]) -> dict[str, Texts
         if key not in data and key == "systems":
             raise InputError("not there, expected texts by system", where=key)
         if key not in data:
-            raise unknown("key", key, data)
+            raise unknown(
+                "key",
+                key,
+                data,
+            )
         value = data[key] or {}
         if not isinstance(value, Mapping):
             raise InputError(f"found {type(value).__name__}, expected texts by system", where=key)
         for name, texts in value.items():
             if name in systems:
-                problem = "there is a system of this name already"
-                raise InputError(problem, where=f"{key}.{name}", fix="Rename it")
+                raise InputError(
+                    "there is a system of this name already",
+                    where=f"{key}.{name}",
+                    fix="Rename it",
+                )
             systems[name] = texts
     if not systems:
         raise InputError("no systems, expected at least one", where="systems")
@@ -182,14 +189,22 @@ def _check_reference_names(references: Mapping[str, Texts], systems: Mapping[str
     """Raises InputError for a reference named like a system: human scores go by name."""
     for name in references:
         if name in systems:
-            problem = "there is a system of this name already"
-            raise InputError(problem, where=f"references.{name}", fix="Rename it")
+            raise InputError(
+                "there is a system of this name already",
+                where=f"references.{name}",
+                fix="Rename it",
+            )
 
 
 def _reference(references: dict[str, Texts], name: str) -> Texts:
     """Takes a reference out, to be a system."""
     if name not in references:
-        raise unknown("reference to read as a system", name, references, where="references")
+        raise unknown(
+            "reference to read as a system",
+            name,
+            references,
+            where="references",
+        )
     return references.pop(name)
 
 
@@ -213,8 +228,11 @@ def _text(texts: Texts, i: int | None, where: str) -> str:
         return text
     place = where if i is None else f"{where}[{i}]"
     if text is None:
-        problem = "missing segment (null), expected a text"
-        raise InputError(problem, where=place, fix="Leave the system out instead")
+        raise InputError(
+            "missing segment (null), expected a text",
+            where=place,
+            fix="Leave the system out instead",
+        )
     raise InputError(f"found {type(text).__name__}, expected a text", where=place)
 
 
@@ -224,8 +242,11 @@ def _human(
     """The human scores, whose dimensions become keys of candidates."""
     human = human_scores(data, keys, names, segments)
     if taken := _CANDIDATE_KEYS & set(human):
-        fix = "Give the dimension another name"
-        raise InputError("is a key of candidates", where=f"human.{min(taken)}", fix=fix)
+        raise InputError(
+            "is a key of candidates",
+            where=f"human.{min(taken)}",
+            fix="Give the dimension another name",
+        )
     return human
 
 
@@ -248,6 +269,9 @@ def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
         if key not in _READ and isinstance(value, str | int | float)
     }
     if taken := _LIST_KEYS & set(metadata):
-        fix = "Give the key another name"
-        raise InputError("is a key of candidate lists", where=min(taken), fix=fix)
+        raise InputError(
+            "is a key of candidate lists",
+            where=min(taken),
+            fix="Give the key another name",
+        )
     return metadata

@@ -149,8 +149,11 @@ def _rows(checkpoint: Checkpoint | Stream) -> Iterator[dict[str, Any]]:
                 yield dict(json.loads(line))
             except ValueError as error:
                 where = f"{checkpoint.out}:{number}"
-                fix = "Remove it to start anew"
-                raise ResumeError(f"cannot be read ({error})", where=where, fix=fix) from error
+                raise ResumeError(
+                    f"cannot be read ({error})",
+                    where=where,
+                    fix="Remove it to start anew",
+                ) from error
 
 
 def _chosen_text(row: Mapping[str, Any]) -> str | None:

@@ -55,7 +55,11 @@ def read_prompts(source: LineSource | str | Path, form: str = "jsonl") -> Iterat
         InputError: the format is unknown or the file cannot be opened; while iterating, if it must be refused whole.
     """
     if form not in FORMATS:
-        raise unknown("format", form, FORMATS)
+        raise unknown(
+            "format",
+            form,
+            FORMATS,
+        )
     lines = source if isinstance(source, LineSource) else LineSource(source)
     return _entries(lines, form)
 
@@ -75,7 +79,11 @@ def _entries(source: LineSource, form: str) -> Iterator[PromptEntry]:
             if fault := order.fault(prompt):
                 raise fault
         except RecursionError:
-            too_deep = InputError("nested too deeply", where=place, fix="An input is flat")
+            too_deep = InputError(
+                "nested too deeply",
+                where=place,
+                fix="An input is flat",
+            )
             yield PromptEntry(None, too_deep, number, raw, id_of(data))
         except InputError as error:
             yield PromptEntry(None, placed(error, place), number, raw, id_of(data))
@@ -96,8 +104,11 @@ def read_prompt(data: Any) -> Prompt:
     record = read_list(data)
     if not isinstance(record.source, str):
         kind = "nothing" if record.source is None else "an array"
-        problem = f"found {kind}, expected a text"
-        raise InputError(problem, where="source", fix="Give one text per line")
+        raise InputError(
+            f"found {kind}, expected a text",
+            where="source",
+            fix="Give one text per line",
+        )
     return Prompt(
         id=record.id,
         text=record.source,
@@ -112,9 +123,15 @@ def read_prompt(data: Any) -> Prompt:
 def _check_keys(data: dict[str, Any]) -> None:
     """Raises InputError for keys of candidate lists that are still to be generated."""
     if "candidates" in data:
-        fix = "Leave them out, or decode the file"
-        raise InputError("there are candidates already", where="candidates", fix=fix)
+        raise InputError(
+            "there are candidates already",
+            where="candidates",
+            fix="Leave them out, or decode the file",
+        )
     for key in WRITTEN:
         if key in data:
-            fix = "Give the input's key another name"
-            raise InputError("is a key that generating writes", where=key, fix=fix)
+            raise InputError(
+                "is a key that generating writes",
+                where=key,
+                fix="Give the input's key another name",
+            )

@@ -34,13 +34,20 @@ class Template:
         try:
             parts = list(Formatter().parse(text))
         except ValueError as error:
-            raise InputError(f"{error}", where=where, fix="Write {{ and }} for braces") from error
+            raise InputError(
+                f"{error}",
+                where=where,
+                fix="Write {{ and }} for braces",
+            ) from error
         # pairs of literal text and the field behind it; no field at the end
         self.parts: list[tuple[str, str | None]] = []
         for literal, name, form, conversion in parts:
             if name is not None and (not name.isidentifier() or form or conversion):
-                fix = "Such as {source}, {target_context}, {key_of_the_input}"
-                raise InputError(f"found {{{name}}}, expected a plain name", where=where, fix=fix)
+                raise InputError(
+                    f"found {{{name}}}, expected a plain name",
+                    where=where,
+                    fix="Such as {source}, {target_context}, {key_of_the_input}",
+                )
             self.parts.append((literal, name))
         self.fields = frozenset(name for _, name in self.parts if name is not None)
 
@@ -75,6 +82,8 @@ class Template:
         if isinstance(value, str):
             return value
         shown = "nothing" if value is None else excerpt(value)
-        problem = f"found {shown}, expected a text for {{{name}}}"
-        fix = f"Give every input the key {name}, or take {{{name}}} out"
-        raise InputError(problem, where=self.where, fix=fix)
+        raise InputError(
+            f"found {shown}, expected a text for {{{name}}}",
+            where=self.where,
+            fix=f"Give every input the key {name}, or take {{{name}}} out",
+        )

@@ -24,8 +24,11 @@ def decider_of(
     if not isinstance(utility, MBRDecoder | Reranker):
         return MBRDecoder(**{"utility": utility, "nbest": None, **settings})
     if settings:
-        fix = f"Set it in the {type(utility).__name__}"
-        raise InputError("stands beside a whole decoder", where=min(settings), fix=fix)
+        raise InputError(
+            "stands beside a whole decoder",
+            where=min(settings),
+            fix=f"Set it in the {type(utility).__name__}",
+        )
     return utility
 
 

@@ -15,29 +15,44 @@ def check_model(model: Any, tokenizer: Any) -> None:
     """Raises InputError for a model that generates no text, or a tokenizer that is not the model's."""
     kind = type(model).__name__
     if not getattr(model, "can_generate", bool)():
-        fix = "Load it with AutoModelForSeq2SeqLM or AutoModelForCausalLM"
-        raise InputError(f"a {kind} generates no text", where="model", fix=fix)
+        raise InputError(
+            f"a {kind} generates no text",
+            where="model",
+            fix="Load it with AutoModelForSeq2SeqLM or AutoModelForCausalLM",
+        )
     if model.config.is_encoder_decoder and model.generation_config.decoder_start_token_id is None:
-        problem = f"the {kind} does not know how its output begins"
-        fix = "Set model.generation_config.decoder_start_token_id"
-        raise InputError(problem, where="generation_config", fix=fix)
+        raise InputError(
+            f"the {kind} does not know how its output begins",
+            where="generation_config",
+            fix="Set model.generation_config.decoder_start_token_id",
+        )
     if not callable(tokenizer) or not hasattr(tokenizer, "batch_decode"):
         problem = f"found {type(tokenizer).__name__}, expected a tokenizer of transformers"
         raise InputError(problem, where="tokenizer")
     num_tokens = len(tokenizer)
     vocabulary = model.get_input_embeddings().weight.shape[0]
     if num_tokens > vocabulary:
-        problem = f"the tokenizer has {num_tokens} tokens, the model's vocabulary {vocabulary}"
-        fix = "Load both from the same folder, or call model.resize_token_embeddings"
-        raise InputError(problem, where="tokenizer", fix=fix)
+        raise InputError(
+            f"the tokenizer has {num_tokens} tokens, the model's vocabulary {vocabulary}",
+            where="tokenizer",
+            fix="Load both from the same folder, or call model.resize_token_embeddings",
+        )
 
 
 def check_settings(model: Any, tokenizer: Any, settings: GenerationSettings) -> None:
     """Raises InputError for settings that this model or tokenizer cannot follow."""
     if settings.chat and not getattr(tokenizer, "chat_template", None):
-        raise InputError("the tokenizer has no chat template", where="chat", fix="Leave chat out")
+        raise InputError(
+            "the tokenizer has no chat template",
+            where="chat",
+            fix="Leave chat out",
+        )
     if settings.chat and model.config.is_encoder_decoder:
-        raise InputError("an encoder-decoder is not talked to", where="chat", fix="Leave chat out")
+        raise InputError(
+            "an encoder-decoder is not talked to",
+            where="chat",
+            fix="Leave chat out",
+        )
     if settings.source_lang is not None:
         language_id(tokenizer, settings.source_lang, "source_lang")
     if settings.target_lang is not None:
@@ -50,8 +65,11 @@ def check_target(tokenizer: Any, config: Any) -> None:
         return
     language_ids = getattr(tokenizer, "lang_code_to_id", {}).values()
     if config.decoder_start_token_id not in language_ids:
-        problem = "the language to write in is not set"
-        raise InputError(problem, where="target_lang", fix="Give it, such as en_XX")
+        raise InputError(
+            "the language to write in is not set",
+            where="target_lang",
+            fix="Give it, such as en_XX",
+        )
 
 
 def check_config(config: Any) -> None:
@@ -59,7 +77,11 @@ def check_config(config: Any) -> None:
     for name in ("stop_strings", "force_words_ids", "constraints"):
         if getattr(config, name, None):
             fix = "Take it out of the model's generation_config; an eos_token_id may end candidates"
-            raise InputError("cannot be followed", where=f"generation_config.{name}", fix=fix)
+            raise InputError(
+                "cannot be followed",
+                where=f"generation_config.{name}",
+                fix=fix,
+            )
 
 
 def language_id(tokenizer: Any, code: str, where: str) -> int:
@@ -69,7 +91,11 @@ def language_id(tokenizer: Any, code: str, where: str) -> int:
         InputError: the tokenizer has no languages, or not this one.
     """
     if not hasattr(tokenizer, "src_lang"):
-        raise InputError("the tokenizer has no languages", where=where, fix="Leave it out")
+        raise InputError(
+            "the tokenizer has no languages",
+            where=where,
+            fix="Leave it out",
+        )
     id_of_code = getattr(tokenizer, "lang_code_to_id", {})
     if code in id_of_code:
         return int(id_of_code[code])
@@ -78,8 +104,11 @@ def language_id(tokenizer: Any, code: str, where: str) -> int:
         fix = "See the tokenizer's special tokens"
         if id_of_code:
             fix = f"Such as {', '.join(sorted(id_of_code)[:5])}"
-        problem = f"the tokenizer does not know the language {code!r}"
-        raise InputError(problem, where=where, fix=fix)
+        raise InputError(
+            f"the tokenizer does not know the language {code!r}",
+            where=where,
+            fix=fix,
+        )
     return int(token)
 
 
@@ -98,8 +127,11 @@ def new_tokens(model: Any, config: Any, settings: GenerationSettings) -> int:
     if model.config.is_encoder_decoder and max_positions is not None and limit >= max_positions:
         if settings.max_new_tokens is None:
             return max_positions - 1
-        problem = f"found {limit}, the model has {max_positions} positions"
-        raise InputError(problem, where="max_new_tokens", fix="Lower it")
+        raise InputError(
+            f"found {limit}, the model has {max_positions} positions",
+            where="max_new_tokens",
+            fix="Lower it",
+        )
     return int(limit)
 
 
@@ -123,8 +155,11 @@ def check_length(model: Any, num_tokens: int, max_new_tokens: int) -> None:
         fix += ", or lower max_new_tokens"
     max_positions = positions(model)
     if max_positions is not None and needed > max_positions:
-        problem = f"{length}, the model has {max_positions} positions"
-        raise InputError(problem, where="text", fix=fix)
+        raise InputError(
+            f"{length}, the model has {max_positions} positions",
+            where="text",
+            fix=fix,
+        )
 
 
 def check_ids(ids: Sequence[int], tokenizer: Any, generates_on: bool) -> None:
@@ -133,12 +168,20 @@ def check_ids(ids: Sequence[int], tokenizer: Any, generates_on: bool) -> None:
     special = set(tokenizer.all_special_ids) - {unknown_token}
     words = [token for token in ids if token not in special]
     if not words:
-        fix = "Give a text that is not empty"
-        raise InputError("there is nothing to read", where="text", fix=fix)
+        raise InputError(
+            "there is nothing to read",
+            where="text",
+            fix="Give a text that is not empty",
+        )
     if len(words) > 1 and unknown_token is not None and set(words) == {unknown_token}:
-        fix = "Load the tokenizer with from_pretrained from its folder; is it the model's?"
-        raise InputError("the tokenizer knows none of the words", where="text", fix=fix)
+        raise InputError(
+            "the tokenizer knows none of the words",
+            where="text",
+            fix="Load the tokenizer with from_pretrained from its folder; is it the model's?",
+        )
     if generates_on and ids[-1] == tokenizer.eos_token_id:
-        problem = "the tokenizer ends the prompt, so that nothing can follow"
-        fix = "Load the tokenizer with add_eos_token=False"
-        raise InputError(problem, where="text", fix=fix)
+        raise InputError(
+            "the tokenizer ends the prompt, so that nothing can follow",
+            where="text",
+            fix="Load the tokenizer with add_eos_token=False",
+        )

@@ -35,9 +35,11 @@ def custom_generate(
     """
     decider, generation = decider_and_settings(utility, settings)
     if decider.width:
-        problem = "the metric reads context, which model.generate does not know"
-        fix = "Use generate with Prompt objects, or set context=0"
-        raise InputError(problem, where="utility", fix=fix)
+        raise InputError(
+            "the metric reads context, which model.generate does not know",
+            where="utility",
+            fix="Use generate with Prompt objects, or set context=0",
+        )
     return CustomGenerate(tokenizer, decider, generation, engine)
 
 
@@ -72,12 +74,18 @@ class CustomGenerate:
             InputError: num_return_sequences is not 1, there is max_time, or the inputs are embeddings.
         """
         if generation_config.num_return_sequences != 1:
-            problem = "one sequence is chosen for each input"
-            fix = "Set num_candidates in custom_generate"
-            raise InputError(problem, where="num_return_sequences", fix=fix)
+            raise InputError(
+                "one sequence is chosen for each input",
+                where="num_return_sequences",
+                fix="Set num_candidates in custom_generate",
+            )
         criteria = _own_criteria(stopping_criteria)
         if inputs_tensor is None or inputs_tensor.is_floating_point():
-            raise InputError("the inputs are no token ids", where="inputs", fix="Give input_ids")
+            raise InputError(
+                "the inputs are no token ids",
+                where="inputs",
+                fix="Give input_ids",
+            )
         inputs = _unpadded(inputs_tensor, model_kwargs.get("attention_mask"))
         settings = self.settings
         if settings.max_new_tokens is None:
@@ -130,8 +138,11 @@ def _own_criteria(criteria: Iterable[Any]) -> list[Any]:
     length_or_end = kinds.MaxLengthCriteria | kinds.EosTokenCriteria
     own = [criterion for criterion in criteria if not isinstance(criterion, length_or_end)]
     if any(isinstance(criterion, kinds.MaxTimeCriteria) for criterion in own):
-        fix = "Set max_new_tokens; what is chosen must not depend on time"
-        raise InputError("candidates are not cut by time", where="max_time", fix=fix)
+        raise InputError(
+            "candidates are not cut by time",
+            where="max_time",
+            fix="Set max_new_tokens; what is chosen must not depend on time",
+        )
     return own
 
 

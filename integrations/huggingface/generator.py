@@ -194,6 +194,9 @@ class HuggingFaceGenerator:
     def _shortened(self, text: str, max_tokens: int) -> list[int]:
         """The first tokens of a text, with the special ones around them."""
         if self.settings.chat:
-            problem = f"more than {max_tokens} tokens in a chat"
-            raise InputError(problem, where="text", fix="Shorten it: a template is not cut")
+            raise InputError(
+                f"more than {max_tokens} tokens in a chat",
+                where="text",
+                fix="Shorten it: a template is not cut",
+            )
         return self._tokens(text, truncation=True, max_length=max_tokens)

@@ -58,9 +58,11 @@ def generate(
     decider, generation = decider_and_settings(utility, settings)
     prompts = _prompts(texts)
     if decider.width and any(prompt.document is None for prompt in prompts):
-        problem = "the metric reads context, which texts without document do not have"
-        fix = "Give Prompt objects with document and position, or set context=0"
-        raise InputError(problem, where="texts", fix=fix)
+        raise InputError(
+            "the metric reads context, which texts without document do not have",
+            where="texts",
+            fix="Give Prompt objects with document and position, or set context=0",
+        )
     generator = HuggingFaceGenerator(model, tokenizer, generation)
     _check_texts(generator, prompts)
     return list(decider.decode(_lists(generator, prompts), engine))
@@ -77,10 +79,17 @@ def decider_and_settings(
     for name in settings:
         # top_k means something else to those who sample
         if name in ("shortlist", "top_k"):
-            fix = "Give utility=MBRDecoder(utility=..., shortlist=..., top_k=...)"
-            raise InputError("is a setting of shortlists, not of sampling", where=name, fix=fix)
+            raise InputError(
+                "is a setting of shortlists, not of sampling",
+                where=name,
+                fix="Give utility=MBRDecoder(utility=..., shortlist=..., top_k=...)",
+            )
         if name not in GENERATION | DECODING:
-            raise unknown("setting", name, GENERATION | DECODING)
+            raise unknown(
+                "setting",
+                name,
+                GENERATION | DECODING,
+            )
     decoding = {name: value for name, value in settings.items() if name in DECODING}
     generating = {name: value for name, value in settings.items() if name in GENERATION}
     generation = GenerationSettings(**generating)
@@ -93,7 +102,11 @@ def decider_and_settings(
 def _prompts(texts: Sequence[str | Prompt]) -> list[Prompt]:
     """The texts as prompts, named ``0``, ``1``, ... where they have no id."""
     if isinstance(texts, str | Document):
-        raise InputError(f"found {excerpt(texts)}", where="texts", fix="Give a list of texts")
+        raise InputError(
+            f"found {excerpt(texts)}",
+            where="texts",
+            fix="Give a list of texts",
+        )
     prompts = []
     for i, text in enumerate(texts):
         if not isinstance(text, str | Prompt):

@@ -32,14 +32,21 @@ def load(
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     if dtype not in get_args(DType):
-        raise unknown("dtype", dtype, get_args(DType))
+        raise unknown(
+            "dtype",
+            dtype,
+            get_args(DType),
+        )
     folder = files.locate(name, revision)
     try:
         config = AutoConfig.from_pretrained(folder, **LOCAL)
     except Exception as error:  # many kinds
         message = " ".join(str(error).split())[:200]
-        problem = f"no model of transformers ({message})"
-        raise ModelLoadError(problem, where=name, fix="Give the model's folder") from error
+        raise ModelLoadError(
+            f"no model of transformers ({message})",
+            where=name,
+            fix="Give the model's folder",
+        ) from error
     kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     model = pretrained(folder, kind.__name__)
     model = model.to(device_of(device), getattr(torch, dtype)).train(False)

@@ -71,12 +71,18 @@ class GenerationSettings:
             self.reference_temperature,
         )
         if not self.num_references and any(settings_of_references):
-            problem = "no pseudo-references are generated"
-            raise InputError(problem, where="num_references", fix="Say how many")
+            raise InputError(
+                "no pseudo-references are generated",
+                where="num_references",
+                fix="Say how many",
+            )
         for pool in self.pools:
             if pool.method == "beam" and pool.temperature != 1:
-                problem = "a beam has no temperature"
-                raise InputError(problem, where="temperature", fix="Leave it out")
+                raise InputError(
+                    "a beam has no temperature",
+                    where="temperature",
+                    fix="Leave it out",
+                )
 
     @property
     def pools(self) -> tuple[ModelPool, ...]:

@@ -141,10 +141,16 @@ class Client:
             if attempts > 1:
                 problem = f"{problem}, {attempts} times"
             if not error.reached:
-                fix = "Start it, then run the same command again"
-                raise ResourceError(problem, where="server", fix=fix) from None
-            fix = "Raise retries, or lower connections"
-            raise ExhaustedError(problem, where="server", fix=fix) from None
+                raise ResourceError(
+                    problem,
+                    where="server",
+                    fix="Start it, then run the same command again",
+                ) from None
+            raise ExhaustedError(
+                problem,
+                where="server",
+                fix="Raise retries, or lower connections",
+            ) from None
 
     def _wait_seconds(self, state: Any) -> float:
         """How long to wait before the next attempt: as the server says, or twice as long as before."""
@@ -213,8 +219,11 @@ class Client:
             raise _PassingError(problem, wait_seconds=wait_seconds)
         if status in REFUSALS:
             raise RefusedError(problem, where="server")
-        fix = FIXES.get(status, "Is base_url that of an OpenAI-compatible server?")
-        raise UnusableError(problem, where="server", fix=fix)
+        raise UnusableError(
+            problem,
+            where="server",
+            fix=FIXES.get(status, "Is base_url that of an OpenAI-compatible server?"),
+        )
 
     def _shown(self, text: str) -> str:
         """Text for a message, in which the key does not stand: servers quote it."""

@@ -140,5 +140,9 @@ def _generated(under_way: _PromptUnderWay) -> Generated:
     if isinstance(generated, ExhaustedError):
         where = f"prompt {under_way.prompt.id!r}: server"
         fix = f"{generated.fix}, and run the same command again; if this prompt alone fails, leave it out"
-        raise ExhaustedError(generated.problem, where=where, fix=fix)
+        raise ExhaustedError(
+            generated.problem,
+            where=where,
+            fix=fix,
+        )
     return generated

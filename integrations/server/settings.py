@@ -76,11 +76,17 @@ class ServerSettings:
     def __post_init__(self) -> None:
         sets_references = self.reference_temperature is not None or self.reference_top_p is not None
         if sets_references and not self.num_references:
-            problem = "no pseudo-references are generated"
-            raise InputError(problem, where="num_references", fix="Say how many")
+            raise InputError(
+                "no pseudo-references are generated",
+                where="num_references",
+                fix="Say how many",
+            )
         if self.system is not None and not self.chat:
-            fix = "Set chat, or put it into the prompt"
-            raise InputError("only a chat has one", where="system", fix=fix)
+            raise InputError(
+                "only a chat has one",
+                where="system",
+                fix="Set chat, or put it into the prompt",
+            )
         if taken := _OURS & self.further.keys():
             problem = "is a key that has a setting of its own"
             raise InputError(problem, where=f"request.{min(taken)}")
@@ -152,11 +158,18 @@ class Connection:
         fix = "Such as http://localhost:8000/v1; a key comes from the variable in key_variable"
         address = _http_address(self.base_url)
         if address is None:
-            raise InputError("is no http address", where="base_url", fix=fix)
+            raise InputError(
+                "is no http address",
+                where="base_url",
+                fix=fix,
+            )
         has_login = address.username is not None or address.password is not None
         if has_login or address.query or address.fragment:
-            problem = "holds more than scheme, host, port and path"
-            raise InputError(problem, where="base_url", fix=fix)
+            raise InputError(
+                "holds more than scheme, host, port and path",
+                where="base_url",
+                fix=fix,
+            )
 
     def key(self) -> str | None:
         """The key, from the environment.
