@@ -24,7 +24,11 @@ from .task import allow_arguments
 SENTENCES_AT_ONCE = 32  # fairseq makes one batch of what it is handed
 
 
-def load(folder: str | Path, checkpoint: str = "checkpoint_best.pt", **options: Any) -> Any:
+def load(
+    folder: str | Path,
+    checkpoint: str = "checkpoint_best.pt",
+    **options: Any,
+) -> Any:
     """The hub interface of a translation model.
 
     Args:

@@ -48,7 +48,10 @@ class Chooser:
     """
 
     def __init__(
-        self, decider: MBRDecoder | Reranker, keep: int | None = None, engine: Engine | None = None
+        self,
+        decider: MBRDecoder | Reranker,
+        keep: int | None = None,
+        engine: Engine | None = None,
     ) -> None:
         if decider.width:
             raise InputError(

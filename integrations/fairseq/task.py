@@ -86,7 +86,12 @@ class ChoosingTask:
         return self._decoders[0]
 
     def inference_step(
-        self, generator: Any, models: Any, sample: Any, *args: Any, **kwargs: Any
+        self,
+        generator: Any,
+        models: Any,
+        sample: Any,
+        *args: Any,
+        **kwargs: Any,
     ) -> list[list[Any]]:
         """The hypotheses of every sentence of a batch, best first.
 

@@ -43,7 +43,11 @@ def list_entry(record: CandidateList, line: int, raw: bytes) -> Entry:
 
 
 def error_entry(
-    error: InputError, name: str, line: int, raw: bytes, list_id: str | None = None
+    error: InputError,
+    name: str,
+    line: int,
+    raw: bytes,
+    list_id: str | None = None,
 ) -> Entry:
     """The entry of an error that has its place within the line but lacks file and line."""
     return Entry(None, placed(error, f"{name}:{line}"), line, raw, list_id)

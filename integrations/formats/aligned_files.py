@@ -18,7 +18,10 @@ from ..files.line_source import LineSource
 
 
 def with_aligned_lines(
-    entries: Iterator[Entry], name: str, files: Mapping[str, LineSource], every_line: bool = True
+    entries: Iterator[Entry],
+    name: str,
+    files: Mapping[str, LineSource],
+    every_line: bool = True,
 ) -> Iterator[Entry]:
     """The entries with ``source`` or ``document`` from `files`; an error entry where an id is no number or goes back.
 
@@ -86,11 +89,7 @@ class _AlignedLines:
                 problem = (
                     f"more lines than {self._name} has lists, the last of which is {self.reached}"
                 )
-                raise self._files[column].refusal(
-                    0,
-                    problem,
-                    "Is a file cut off?",
-                )
+                raise self._files[column].refusal(0, problem, "Is a file cut off?")
 
 
 def _line_number(list_id: str, reached: int) -> int:
@@ -112,7 +111,11 @@ def _line_number(list_id: str, reached: int) -> int:
     return number
 
 
-def _completed(record: CandidateList, number: int, texts: Mapping[str, str]) -> CandidateList:
+def _completed(
+    record: CandidateList,
+    number: int,
+    texts: Mapping[str, str],
+) -> CandidateList:
     """The list with its source or document; with a document, its line number is its position."""
     changes: dict[str, Any] = dict(texts)
     if "document" in texts:

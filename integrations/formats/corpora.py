@@ -20,7 +20,9 @@ class RatedText(NamedTuple):
 
 
 def read_texts(
-    paths: Sequence[str], text_field: str | None = None, source_field: str | None = None
+    paths: Sequence[str],
+    text_field: str | None = None,
+    source_field: str | None = None,
 ) -> Iterator[tuple[str, str | None]]:
     """The texts of files, with the source that each translates, where there is one.
 
@@ -58,7 +60,11 @@ def read_texts(
             yield from zip(texts, sources, strict=True)
 
 
-def read_rated(path: str, score_field: str = "score", lower: bool = False) -> list[RatedText]:
+def read_rated(
+    path: str,
+    score_field: str = "score",
+    lower: bool = False,
+) -> list[RatedText]:
     """Rows of JSON lines with "hypothesis", "reference" or "references", and a score.
 
     Args:

@@ -18,7 +18,10 @@ from .jsonl import id_of
 
 
 def read_chosen(
-    source: LineSource, choices: Choices, name: str, by: frozenset[str] = frozenset()
+    source: LineSource,
+    choices: Choices,
+    name: str,
+    by: frozenset[str] = frozenset(),
 ) -> Chosen:
     """The choices in a file.
 
@@ -92,12 +95,7 @@ def _chosen_text(row: Mapping[str, Any], i: int, choices: Choices) -> Text:
     if "text" not in row and isinstance(row.get("system"), str):
         system = row["system"]
         if system not in choices.systems:
-            raise unknown(
-                "candidate system",
-                system,
-                choices.systems,
-                where="system",
-            )
+            raise unknown("candidate system", system, choices.systems, where="system")
         return candidates[choices.systems.index(system)].text
     text = row.get("text")
     example = candidates[0].text

@@ -118,7 +118,11 @@ def _entry(block: LogBlock, required: frozenset[str], name: str) -> Entry:
         return Entry(None, error, first_line, raw, str(block.id))
 
 
-def _candidate_list(block: LogBlock, required: frozenset[str], name: str) -> CandidateList:
+def _candidate_list(
+    block: LogBlock,
+    required: frozenset[str],
+    name: str,
+) -> CandidateList:
     """The list that the lines of a block make; errors name the file and the line."""
     records = _SentenceRecords()
     for number, line in block.lines:

@@ -18,7 +18,9 @@ _FIX = "Are the files the right ones, with one line per text and no empty line a
 
 
 def count_candidates(
-    path: str | Path, sources: str | Path | None, num_candidates: int | None
+    path: str | Path,
+    sources: str | Path | None,
+    num_candidates: int | None,
 ) -> int:
     """How many lines belong to one source: `num_candidates`, or lines of candidates / lines of sources.
 
@@ -50,7 +52,9 @@ def count_lines(path: str | Path) -> int | None:
 
 
 def read_flat(
-    source: LineSource, num_candidates: int, sources: LineSource | None = None
+    source: LineSource,
+    num_candidates: int,
+    sources: LineSource | None = None,
 ) -> Iterator[Entry]:
     """One entry per `num_candidates` lines; an empty line is an empty candidate.
 
@@ -106,7 +110,10 @@ def _is_pipe(path: Path) -> bool:
 
 
 def _candidates_per_source(
-    path: str | Path, num_lines: int | None, sources: str | Path | None, num_sources: int | None
+    path: str | Path,
+    num_lines: int | None,
+    sources: str | Path | None,
+    num_sources: int | None,
 ) -> int:
     """Lines of candidates / lines of sources; raises InputError if that is no whole number."""
     if num_lines is None or num_sources is None:
@@ -119,15 +126,16 @@ def _candidates_per_source(
         problem = (
             f"{num_lines} candidates for {num_sources} sources in {sources}, expected a multiple"
         )
-        raise InputError(
-            problem,
-            where=str(path),
-            fix=_FIX,
-        )
+        raise InputError(problem, where=str(path), fix=_FIX)
     return num_lines // num_sources
 
 
-def _check_counts(name: str, num_lines: int, num_sources: int | None, num_candidates: int) -> None:
+def _check_counts(
+    name: str,
+    num_lines: int,
+    num_sources: int | None,
+    num_candidates: int,
+) -> None:
     """Raises InputError unless there are `num_candidates` lines for each source."""
     if num_lines % num_candidates:
         raise _leftover(num_lines, num_candidates).inside(name)
@@ -137,11 +145,7 @@ def _check_counts(name: str, num_lines: int, num_sources: int | None, num_candid
             f"{num_lines} lines make {num_lists} lists of {num_candidates}, "
             f"but there are {num_sources} sources"
         )
-        raise InputError(
-            problem,
-            where=name,
-            fix=_FIX,
-        )
+        raise InputError(problem, where=name, fix=_FIX)
 
 
 def _leftover(num_lines: int, num_candidates: int) -> InputError:

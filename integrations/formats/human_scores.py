@@ -78,7 +78,9 @@ def human_scores(
 
 
 def _under(
-    document: Mapping[str, Any], key: str, names: frozenset[str]
+    document: Mapping[str, Any],
+    key: str,
+    names: frozenset[str],
 ) -> dict[str, Mapping[str, Any]]:
     """Dimension -> system -> scores for one key."""
     if key in document:
@@ -86,11 +88,7 @@ def _under(
     human = document.get("human")
     dimensions = _by_dimension(human, "human", names) if isinstance(human, Mapping) else {}
     if key not in dimensions:
-        raise unknown(
-            "key of human scores",
-            key,
-            [*_mapping_keys(document), *dimensions],
-        )
+        raise unknown("key of human scores", key, [*_mapping_keys(document), *dimensions])
     return {key: dimensions[key]}
 
 
@@ -100,7 +98,11 @@ def _mapping_keys(document: Mapping[str, Any]) -> list[str]:
     return [key for key in keys if key not in _NO_SCORES]
 
 
-def _by_dimension(value: Any, key: str, names: frozenset[str]) -> dict[str, Mapping[str, Any]]:
+def _by_dimension(
+    value: Any,
+    key: str,
+    names: frozenset[str],
+) -> dict[str, Mapping[str, Any]]:
     """Dimension -> system -> scores, from any of the three nestings; the dimension of a flat one is its key."""
     if value is None or value == {}:
         return {}
@@ -119,7 +121,9 @@ def _by_dimension(value: Any, key: str, names: frozenset[str]) -> dict[str, Mapp
 
 
 def _systems_are_inside(
-    value: Mapping[str, Mapping[str, Any]], key: str, names: frozenset[str]
+    value: Mapping[str, Mapping[str, Any]],
+    key: str,
+    names: frozenset[str],
 ) -> bool:
     """Whether rather the inner keys than the outer ones are names of systems; raises InputError if neither are."""
     outer = set(value)
@@ -138,16 +142,14 @@ def _systems_are_inside(
 
 def _check_name(name: str, where: str, names: frozenset[str]) -> None:
     if name not in names:
-        raise unknown(
-            "system or reference",
-            name,
-            names,
-            where=where,
-        )
+        raise unknown("system or reference", name, names, where=where)
 
 
 def _checked(
-    scores: Mapping[str, Any], where: str, names: frozenset[str], segments: int | None
+    scores: Mapping[str, Any],
+    where: str,
+    names: frozenset[str],
+    segments: int | None,
 ) -> dict[str, Scores]:
     """The scores of one dimension; raises InputError for an unknown name or the wrong shape."""
     for name, value in scores.items():

@@ -23,7 +23,11 @@ _TAKEN = frozenset({"text", "logprob", "roles", "foci", "rst", "columns"})
 
 
 def read_columns(
-    source: LineSource, shape: str, format: str, min_columns: int, read: ReadCandidate
+    source: LineSource,
+    shape: str,
+    format: str,
+    min_columns: int,
+    read: ReadCandidate,
 ) -> Iterator[Entry]:
     """One entry per run of lines with the same id.
 

@@ -32,7 +32,10 @@ class Lists:
     """
 
     def __init__(
-        self, sources: Sequence[LineSource], entries: Iterator[Entry], lower: frozenset[str]
+        self,
+        sources: Sequence[LineSource],
+        entries: Iterator[Entry],
+        lower: frozenset[str],
     ) -> None:
         self._sources = sources
         self.name = sources[0].name
@@ -169,11 +172,7 @@ def open_lists(
             file must be refused whole; a bad record is an error entry.
     """
     if format not in _FORMATS:
-        raise unknown(
-            "format",
-            format,
-            _FORMATS,
-        )
+        raise unknown("format", format, _FORMATS)
     options: dict[str, Any] = {
         "num_candidates": num_candidates,
         "sources": sources,

@@ -92,7 +92,12 @@ def _document(data: Any, options: SystemsOptions) -> SystemsDocument:
     return read_document(data, options.human, options.as_systems, options.include)
 
 
-def _entries(document: SystemsDocument, name: str, number: int, raw: bytes) -> Iterator[Entry]:
+def _entries(
+    document: SystemsDocument,
+    name: str,
+    number: int,
+    raw: bytes,
+) -> Iterator[Entry]:
     """The entries of a document's segments, or of the whole document; the first consumes the line."""
     is_whole = document.segments is None
     for i in range(document.segments or 1):

@@ -102,7 +102,10 @@ class SystemsDocument:
 
 
 def read_document(
-    data: Any, keys: Sequence[HumanKey], as_systems: Sequence[str], include: Sequence[str]
+    data: Any,
+    keys: Sequence[HumanKey],
+    as_systems: Sequence[str],
+    include: Sequence[str],
 ) -> SystemsDocument:
     """A document from its JSON form.
 
@@ -146,11 +149,7 @@ def _systems(data: Mapping[str, Any], include: Sequence[str]) -> dict[str, Texts
         if key not in data and key == "systems":
             raise InputError("not there, expected texts by system", where=key)
         if key not in data:
-            raise unknown(
-                "key",
-                key,
-                data,
-            )
+            raise unknown("key", key, data)
         value = data[key] or {}
         if not isinstance(value, Mapping):
             raise InputError(f"found {type(value).__name__}, expected texts by system", where=key)
@@ -199,12 +198,7 @@ def _check_reference_names(references: Mapping[str, Texts], systems: Mapping[str
 def _reference(references: dict[str, Texts], name: str) -> Texts:
     """Takes a reference out, to be a system."""
     if name not in references:
-        raise unknown(
-            "reference to read as a system",
-            name,
-            references,
-            where="references",
-        )
+        raise unknown("reference to read as a system", name, references, where="references")
     return references.pop(name)
 
 
@@ -237,7 +231,10 @@ def _text(texts: Texts, i: int | None, where: str) -> str:
 
 
 def _human(
-    data: Mapping[str, Any], keys: Sequence[HumanKey], names: Sequence[str], segments: int | None
+    data: Mapping[str, Any],
+    keys: Sequence[HumanKey],
+    names: Sequence[str],
+    segments: int | None,
 ) -> ByDimension:
     """The human scores, whose dimensions become keys of candidates."""
     human = human_scores(data, keys, names, segments)

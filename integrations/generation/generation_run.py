@@ -65,7 +65,9 @@ def run_generation(
 
 
 def _outcomes(
-    turns: Turns, block: Sequence[PromptEntry], checkpoint: Checkpoint | Stream
+    turns: Turns,
+    block: Sequence[PromptEntry],
+    checkpoint: Checkpoint | Stream,
 ) -> Generator[tuple[PromptEntry, Turn | DiscorankError]]:
     """Every entry with its list or error; what was written of it is saved before the next is waited for."""
     inputs = [entry.record or entry.error for entry in block]
@@ -75,7 +77,11 @@ def _outcomes(
         checkpoint.save()
 
 
-def _blocks(entries: Iterator[PromptEntry], done: int, size: int) -> Iterator[list[PromptEntry]]:
+def _blocks(
+    entries: Iterator[PromptEntry],
+    done: int,
+    size: int,
+) -> Iterator[list[PromptEntry]]:
     """Blocks that end at multiples of `size` of the whole input, so that a resumed run makes the same ones.
 
     One ends early behind an entry that could not be read, so that nothing is generated in vain where the run stops.
@@ -121,7 +127,10 @@ def _counts(turn: Turn) -> dict[str, int]:
 
 
 def _skip(
-    turns: Turns, entries: Iterator[PromptEntry], name: str, checkpoint: Checkpoint | Stream
+    turns: Turns,
+    entries: Iterator[PromptEntry],
+    name: str,
+    checkpoint: Checkpoint | Stream,
 ) -> None:
     """Reads over what an earlier run has done; its choices are context of what comes."""
     rows = _rows(checkpoint) if turns.width else iter(())

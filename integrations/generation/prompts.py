@@ -55,11 +55,7 @@ def read_prompts(source: LineSource | str | Path, form: str = "jsonl") -> Iterat
         InputError: the format is unknown or the file cannot be opened; while iterating, if it must be refused whole.
     """
     if form not in FORMATS:
-        raise unknown(
-            "format",
-            form,
-            FORMATS,
-        )
+        raise unknown("format", form, FORMATS)
     lines = source if isinstance(source, LineSource) else LineSource(source)
     return _entries(lines, form)
 

@@ -57,7 +57,11 @@ class Template:
         return not self.fields.isdisjoint((SOURCE_CONTEXT, TARGET_CONTEXT))
 
     def filled(
-        self, source: str, context: Context, extra: Mapping[str, Any], separator: str = " "
+        self,
+        source: str,
+        context: Context,
+        extra: Mapping[str, Any],
+        separator: str = " ",
     ) -> str:
         """The prompt of an input.
 
@@ -76,7 +80,12 @@ class Template:
                 pieces.append(self._value(name, known, extra))
         return "".join(pieces)
 
-    def _value(self, name: str, known: Mapping[str, str], extra: Mapping[str, Any]) -> str:
+    def _value(
+        self,
+        name: str,
+        known: Mapping[str, str],
+        extra: Mapping[str, Any],
+    ) -> str:
         """The text of a field, one of the three known ones or a key of the input."""
         value = known.get(name, extra.get(name))
         if isinstance(value, str):

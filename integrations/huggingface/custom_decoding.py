@@ -156,7 +156,11 @@ def _unpadded(ids: Any, mask: Any) -> list[list[int]]:
 
 
 def _sequences(
-    heads: Any, tokens: list[list[int]], padding: int, config: Any, encodes: bool
+    heads: Any,
+    tokens: list[list[int]],
+    padding: int,
+    config: Any,
+    encodes: bool,
 ) -> Any:
     """Heads [inputs, k] with tokens behind them, padded at the end; in an object if `config` asks for one."""
     import torch

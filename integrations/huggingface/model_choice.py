@@ -85,11 +85,7 @@ def decider_and_settings(
                 fix="Give utility=MBRDecoder(utility=..., shortlist=..., top_k=...)",
             )
         if name not in GENERATION | DECODING:
-            raise unknown(
-                "setting",
-                name,
-                GENERATION | DECODING,
-            )
+            raise unknown("setting", name, GENERATION | DECODING)
     decoding = {name: value for name, value in settings.items() if name in DECODING}
     generating = {name: value for name, value in settings.items() if name in GENERATION}
     generation = GenerationSettings(**generating)

@@ -20,7 +20,10 @@ class LoadedModel(NamedTuple):
 
 
 def load(
-    name: str, revision: str | None = None, device: str | None = None, dtype: str = "float32"
+    name: str,
+    revision: str | None = None,
+    device: str | None = None,
+    dtype: str = "float32",
 ) -> LoadedModel:
     """The model of a folder or of a name on the hub, ready to generate; no code of it is run.
 
@@ -32,11 +35,7 @@ def load(
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     if dtype not in get_args(DType):
-        raise unknown(
-            "dtype",
-            dtype,
-            get_args(DType),
-        )
+        raise unknown("dtype", dtype, get_args(DType))
     folder = files.locate(name, revision)
     try:
         config = AutoConfig.from_pretrained(folder, **LOCAL)

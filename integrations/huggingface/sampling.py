@@ -64,7 +64,13 @@ def warpers(method: Method, cutoff: float | None, temperature: float) -> list[An
     return chain
 
 
-def uniforms(seed: int, pool: str, ids: Sequence[int], number: int, steps: int) -> FloatArray:
+def uniforms(
+    seed: int,
+    pool: str,
+    ids: Sequence[int],
+    number: int,
+    steps: int,
+) -> FloatArray:
     """The chance of one candidate: uniform numbers in [0, 1), one per token, [steps]; fewer are the first of more."""
     tokens = " ".join(map(str, ids))
     digest = blake2b(f"{seed}|{pool}|{tokens}".encode(), digest_size=16).digest()

@@ -94,7 +94,12 @@ class TokenGenerator:
             ends = [ends]
         self.ends = frozenset(ends)
 
-    def outputs(self, inputs: Sequence[Ids], pool: ModelPool, seed: int) -> list[list[list[int]]]:
+    def outputs(
+        self,
+        inputs: Sequence[Ids],
+        pool: ModelPool,
+        seed: int,
+    ) -> list[list[list[int]]]:
         """The generated tokens of every candidate of every input, [inputs][pool.size][tokens]."""
         # inputs of one length stand together, so that little is padding
         by_length = sorted(range(len(inputs)), key=lambda i: len(inputs[i]))
@@ -120,7 +125,11 @@ class TokenGenerator:
         return outputs
 
     def _samples(
-        self, inputs: Sequence[Ids], draws: Sequence[Draw], pool: ModelPool, seed: int
+        self,
+        inputs: Sequence[Ids],
+        draws: Sequence[Draw],
+        pool: ModelPool,
+        seed: int,
     ) -> list[list[int]]:
         """One sampled output of every draw."""
         steps = self.config.max_new_tokens
@@ -157,7 +166,10 @@ class TokenGenerator:
             return BaseModelOutput(last_hidden_state=states[rows])
 
     def _generated(
-        self, model_inputs: dict[str, Any], config: Any, processors: list[Any]
+        self,
+        model_inputs: dict[str, Any],
+        config: Any,
+        processors: list[Any],
     ) -> list[list[int]]:
         """The generated tokens of every row of the inputs, or several of each if `config` asks for them."""
         import torch

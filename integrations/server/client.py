@@ -48,7 +48,10 @@ class _PassingError(Exception):
     """What may pass: the problem, whether the server was reached, and the seconds to wait that it names."""
 
     def __init__(
-        self, problem: str, reached: bool = True, wait_seconds: float | None = None
+        self,
+        problem: str,
+        reached: bool = True,
+        wait_seconds: float | None = None,
     ) -> None:
         super().__init__(problem)
         self.problem = problem

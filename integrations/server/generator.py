@@ -101,7 +101,12 @@ class ServerGenerator:
                     self._send(request.under_way, client, requests)
             yield _generated(queue.popleft())
 
-    def _send(self, under_way: _PromptUnderWay, client: Client, requests: Requests) -> None:
+    def _send(
+        self,
+        under_way: _PromptUnderWay,
+        client: Client,
+        requests: Requests,
+    ) -> None:
         """Sends the requests that a prompt lacks."""
         if under_way.fatal is not None:
             return

@@ -51,11 +51,7 @@ def generate(
     known = GENERATION | CONNECTION | DECODING
     for name in settings:
         if name not in known:
-            raise unknown(
-                "setting",
-                name,
-                known,
-            )
+            raise unknown("setting", name, known)
     decoding = {name: value for name, value in settings.items() if name in DECODING}
     generation = {name: value for name, value in settings.items() if name in GENERATION}
     connecting = {name: value for name, value in settings.items() if name in CONNECTION}
