@@ -1,6 +1,6 @@
 """Puts n-best lists into the order of a decider: by expected utility, or by a weighted sum of features.
 
-It knows neither fairseq nor tensors: lists go in, indices come out.
+Needs neither fairseq nor tensors: lists go in, indices come out.
 """
 
 from __future__ import annotations

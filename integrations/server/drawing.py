@@ -58,15 +58,15 @@ class Drawing:
         """Whether no reply is awaited and none is needed."""
         return not self.awaited and (self.given_up or not self.missing)
 
-    def requests(self, several: bool) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    def requests(self, accepts_n: bool) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """Number, number of candidates and body of the requests to be sent now.
 
         Args:
-            several: whether the server is believed to give several candidates for one request.
+            accepts_n: whether the server is believed to give several candidates for one request.
         """
         lacking = 0 if self.given_up else self.missing - self.awaited
         while lacking > 0:
-            n = lacking if several and not self.one_at_a_time else 1
+            n = lacking if accepts_n and not self.one_at_a_time else 1
             yield self.next_call, n, self._body(n)
             self.next_call += 1
             self.awaited += n

@@ -57,7 +57,7 @@ class ServerGenerator:
 
     def __init__(self, settings: ServerSettings, connection: Connection) -> None:
         self.settings, self.connection = settings, connection
-        self.several = True  # until the server ignores or refuses n
+        self.accepts_n = True  # until the server ignores or refuses n
         connection.key()
 
     @property
@@ -112,7 +112,7 @@ class ServerGenerator:
             return
         path = "chat/completions" if self.settings.chat else "completions"
         for drawing in under_way.drawings:
-            for call, n, body in drawing.requests(self.several):
+            for call, n, body in drawing.requests(self.accepts_n):
                 future = client.post(path, body)
                 requests[future] = _Request(under_way, drawing, call, n)
 
@@ -134,7 +134,7 @@ class ServerGenerator:
             # n is ignored, or was refused where a single candidate is given
             ignores_n = len(choices) == 1 and n > 1
             if drawing.candidates_of[call] and (drawing.one_at_a_time or ignores_n):
-                self.several = False
+                self.accepts_n = False
 
 
 def _generated(under_way: _PromptUnderWay) -> Generated:

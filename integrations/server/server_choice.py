@@ -45,7 +45,7 @@ def generate(
             the choice needs them.
 
     Raises:
-        InputError: settings that do not fit; the first text that comes to nothing, with its id.
+        InputError: settings that do not fit; the first text for which nothing could be generated, with its id.
         ResourceError: the server cannot be reached.
     """
     known = GENERATION | CONNECTION | DECODING
