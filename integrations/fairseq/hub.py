@@ -24,7 +24,11 @@ from .task import allow_arguments
 SENTENCES_AT_ONCE = 32  # fairseq makes one batch of what it is handed
 
 
-def load(folder: str | Path, checkpoint: str = "checkpoint_best.pt", **options: Any) -> Any:
+def load(
+    folder: str | Path,
+    checkpoint: str = "checkpoint_best.pt",
+    **options: Any,
+) -> Any:
     """The hub interface of a translation model.
 
     Args:
@@ -35,8 +39,8 @@ def load(folder: str | Path, checkpoint: str = "checkpoint_best.pt", **options: 
     from fairseq.models.transformer import TransformerModel
 
     allow_arguments()
-    place = {"data_name_or_path": str(Path(folder).absolute())}
-    return TransformerModel.from_pretrained(str(folder), checkpoint, **{**place, **options})
+    options = {"data_name_or_path": str(Path(folder).absolute()), **options}
+    return TransformerModel.from_pretrained(str(folder), checkpoint, **options)
 
 
 def translate(
@@ -91,45 +95,54 @@ def candidate_lists(
     """
     if num_candidates < 1:
         raise InputError(f"found {num_candidates}, expected at least 1", where="num_candidates")
-    prompts = (
-        given if isinstance(given, Prompt) else Prompt(str(i), given)
-        for i, given in enumerate(texts)
-    )
+    prompts = _prompts(texts)
     for number in count():
         batch = list(islice(prompts, SENTENCES_AT_ONCE))
         if not batch:
             return
-        yield from _batch(
-            hub, batch, num_candidates, None if seed is None else seed + number, generation
-        )
+        batch_seed = None if seed is None else seed + number
+        yield from _batch_lists(hub, batch, num_candidates, batch_seed, generation)
 
 
-def _batch(
+def _prompts(texts: Iterable[str | Prompt]) -> Iterator[Prompt]:
+    """The texts as prompts, named ``0``, ``1``, ... where they have no id."""
+    for i, text in enumerate(texts):
+        yield text if isinstance(text, Prompt) else Prompt(str(i), text)
+
+
+def _batch_lists(
     hub: Any,
     batch: list[Prompt],
     num_candidates: int,
     seed: int | None,
     generation: Mapping[str, Any],
 ) -> Iterator[CandidateList]:
+    """The candidate lists of a batch; torch's random state is afterwards what it was before."""
     import torch
 
+    options = {"nbest": num_candidates, **generation}
     tokens = [hub.encode(prompt.text) for prompt in batch]
     with torch.random.fork_rng(enabled=seed is not None):
         if seed is not None:
             torch.manual_seed(seed)
-        found = hub.generate(tokens, beam=num_candidates, **{"nbest": num_candidates, **generation})
-    if len(found) != len(batch):
+        nbest_lists = hub.generate(tokens, beam=num_candidates, **options)
+    if len(nbest_lists) != len(batch):
         raise InputError(
-            f"{len(found)} lists for {len(batch)} texts",
+            f"{len(nbest_lists)} lists for {len(batch)} texts",
             where="fairseq",
             fix="Leave skip_invalid_size_inputs out",
         )
-    for prompt, hypotheses in zip(batch, found, strict=True):
-        record = prompt.with_candidates([_candidate(hub, hypothesis) for hypothesis in hypotheses])
-        yield record if record.source is not None else replace(record, source=prompt.text)
+    for prompt, hypotheses in zip(batch, nbest_lists, strict=True):
+        candidates = [_candidate(hub, hypothesis) for hypothesis in hypotheses]
+        record = prompt.with_candidates(candidates)
+        if record.source is None:
+            record = replace(record, source=prompt.text)
+        yield record
 
 
 def _candidate(hub: Any, hypothesis: Mapping[str, Any]) -> Candidate:
     """A hypothesis: total log-probability, and the normalised score beside it."""
-    total = float(hypothesis["positional_scores"].sum())
-    return Candidate(hub.decode(hypothesis["tokens"]), total, {"score": float(hypothesis["score"])})
+    text = hub.decode(hypothesis["tokens"])
+    logprob = float(hypothesis["positional_scores"].sum())
+    score = float(hypothesis["score"])
+    return Candidate(text, logprob, {"score": score})

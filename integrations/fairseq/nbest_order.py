@@ -1,6 +1,6 @@
 """Puts n-best lists into the order of a decider: by expected utility, or by a weighted sum of features.
 
-It knows neither fairseq nor tensors: lists go in, indices come out.
+Needs neither fairseq nor tensors: lists go in, indices come out.
 """
 
 from __future__ import annotations
@@ -28,23 +28,31 @@ def read_decider(utility: str | None, config: str | None) -> MBRDecoder | Rerank
     """
     if (utility is None) == (config is None):
         raise InputError("give one of them", where="--discorank-utility, --discorank-config")
-    settings: dict[str, Any] = {"utility": utility} if config is None else read_yaml(Path(config))
-    return Reranker(**settings) if "features" in settings else MBRDecoder(**settings)
+    settings: dict[str, Any] = {"utility": utility}
+    if config is not None:
+        settings = read_yaml(Path(config))
+    if "features" in settings:
+        return Reranker(**settings)
+    return MBRDecoder(**settings)
 
 
 class Chooser:
     """Orders candidates.
 
     Args:
-        decider: what values them.
+        decider: the decoder or reranker whose order is taken.
         keep: how many distinct texts are kept of each list; all candidates if not given, copies too.
+        engine: computes the utilities; one in this process if not given.
 
     Raises:
         InputError: the decider needs the context of documents, or `keep` is below 1.
     """
 
     def __init__(
-        self, decider: MBRDecoder | Reranker, keep: int | None = None, engine: Engine | None = None
+        self,
+        decider: MBRDecoder | Reranker,
+        keep: int | None = None,
+        engine: Engine | None = None,
     ) -> None:
         if decider.width:
             raise InputError(
@@ -68,11 +76,13 @@ class Chooser:
             if self._keep is not None:
                 yield [place.index for place in ranking.ranking[: self._keep]]
             else:
-                yield _all(ranking)
+                yield _all_indices(ranking)
 
 
-def _all(ranking: Ranking) -> list[int]:
+def _all_indices(ranking: Ranking) -> list[int]:
     """Every candidate in the order of its text; texts that a shortlist left out come last, in the order given."""
-    place_of = {place.text: i for i, place in enumerate(ranking.ranking)}
-    places = [place_of.get(candidate.text, len(place_of)) for candidate in ranking.candidates]
-    return sorted(range(len(places)), key=places.__getitem__)
+    rank_of_text = {place.text: rank for rank, place in enumerate(ranking.ranking)}
+    last = len(rank_of_text)
+    ranks = [rank_of_text.get(candidate.text, last) for candidate in ranking.candidates]
+    # the sort is stable, so that copies keep their order
+    return sorted(range(len(ranks)), key=ranks.__getitem__)

@@ -47,10 +47,10 @@ def register() -> type:
     allow_arguments()
     if TASK in TASK_REGISTRY:
         return TASK_REGISTRY[TASK]  # type: ignore[no-any-return]
-    options = [
-        (name, kind, field(default=None, metadata={"help": about}))
-        for name, (kind, about) in _OPTIONS.items()
-    ]
+    options = []
+    for name, (kind, about) in _OPTIONS.items():
+        option = field(default=None, metadata={"help": about})
+        options.append((name, kind, option))
     config = make_dataclass("DiscorankTranslationConfig", options, bases=(TranslationConfig,))
     task = type(
         "DiscorankTranslationTask",
@@ -86,59 +86,73 @@ class ChoosingTask:
         return self._decoders[0]
 
     def inference_step(
-        self, generator: Any, models: Any, sample: Any, *args: Any, **kwargs: Any
+        self,
+        generator: Any,
+        models: Any,
+        sample: Any,
+        *args: Any,
+        **kwargs: Any,
     ) -> list[list[Any]]:
         """The hypotheses of every sentence of a batch, best first.
 
         Raises:
             DiscorankError: a list that cannot be decided, or texts that would be compared by subwords.
         """
-        found = super().inference_step(generator, models, sample, *args, **kwargs)  # type: ignore[misc]
+        nbest_lists = super().inference_step(generator, models, sample, *args, **kwargs)  # type: ignore[misc]
+        sources = self._sources(sample)
         strip = getattr(generator, "symbols_to_strip_from_output", None) or {generator.eos}
-        lists = [
-            CandidateList(str(i), tuple(self._candidate(h, strip) for h in hypotheses), source)
-            for i, (hypotheses, source) in enumerate(zip(found, self._sources(sample), strict=True))
-        ]
+        lists: list[CandidateList] = []
+        for hypotheses, source in zip(nbest_lists, sources, strict=True):
+            candidates = tuple(self._candidate(hypothesis, strip) for hypothesis in hypotheses)
+            lists.append(CandidateList(str(len(lists)), candidates, source))
         orders = self._chooser.order(lists)
         return [
-            [hypotheses[i] for i in order] for hypotheses, order in zip(found, orders, strict=True)
+            [hypotheses[i] for i in order]
+            for hypotheses, order in zip(nbest_lists, orders, strict=True)
         ]
 
     @cached_property
     def _chooser(self) -> Chooser:
-        return Chooser(
-            read_decider(self.cfg.discorank_utility, self.cfg.discorank_config),
-            self.cfg.discorank_keep,
-        )
+        decider = read_decider(self.cfg.discorank_utility, self.cfg.discorank_config)
+        return Chooser(decider, self.cfg.discorank_keep)
 
     @cached_property
     def _post_process(self) -> str | None:
-        given = self.cfg.discorank_post_process
-        if given is None and self._decoders[0] is None and _has_subwords(self.target_dictionary):
+        """What joins subwords, None if nothing does; raises InputError if it is not set though there are subwords."""
+        bpe, _ = self._decoders
+        post_process = self.cfg.discorank_post_process
+        if post_process is None and bpe is None and _has_subwords(self.target_dictionary):
             raise InputError(
                 "the dictionary has subwords (@@ or \u2581) and nothing joins them",
                 where="--discorank-post-process",
                 fix="Give --bpe, or the value of --post-process, or none to compare subwords",
             )
-        return None if given == "none" else given
+        return None if post_process == "none" else post_process
 
     def _text(self, dictionary: Any, tokens: Any, strip: Any = None) -> str:
         """Tokens as text: as fairseq-generate writes it in its S- and D- lines."""
         text = dictionary.string(tokens, self._post_process, extra_symbols_to_ignore=strip)
         for decoder in self._decoders:
-            text = text if decoder is None else decoder.decode(text)
+            if decoder is not None:
+                text = decoder.decode(text)
         return str(text)
 
     def _candidate(self, hypothesis: Mapping[str, Any], strip: Any) -> Candidate:
         """A hypothesis of the generator, whose scores are natural logarithms."""
-        fields = {"score": float(hypothesis["score"])}
-        text = self._text(self.target_dictionary, hypothesis["tokens"].int().cpu(), strip)
-        return Candidate(text, float(hypothesis["positional_scores"].sum()), fields)
+        tokens = hypothesis["tokens"].int().cpu()
+        text = self._text(self.target_dictionary, tokens, strip)
+        logprob = float(hypothesis["positional_scores"].sum())
+        score = float(hypothesis["score"])
+        return Candidate(text, logprob, {"score": score})
 
     def _sources(self, sample: Mapping[str, Any]) -> list[str]:
+        """The sources of a batch, whose tokens [sentences, longest] are padded."""
         dictionary = self.source_dictionary
-        rows = sample["net_input"]["src_tokens"]
-        return [self._text(dictionary, row[row.ne(dictionary.pad())].int().cpu()) for row in rows]
+        sources = []
+        for row in sample["net_input"]["src_tokens"]:
+            tokens = row[row.ne(dictionary.pad())].int().cpu()
+            sources.append(self._text(dictionary, tokens))
+        return sources
 
 
 def _has_subwords(dictionary: Any) -> bool:

@@ -13,6 +13,8 @@ from ...metrics.errors import InputError
 from ...rerank.lists import CandidateList
 from .seen_keys import SeenKeys
 
+OWN_LIST_ID = "Give every list its own id; the candidates of a list stand together"
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -35,48 +37,66 @@ class Entry:
     id: str | None = None
 
 
-def good(record: CandidateList, line: int, raw: bytes) -> Entry:
+def list_entry(record: CandidateList, line: int, raw: bytes) -> Entry:
     """The entry of a list."""
     return Entry(record, None, line, raw, record.id)
 
 
-def bad(error: InputError, name: str, line: int, raw: bytes, identity: str | None = None) -> Entry:
-    """The entry of an error that knows its place in the line and not yet the file and the line."""
-    where = f"{name}:{line}" + (f": {error.where}" if error.where else "")
-    return Entry(None, InputError(error.problem, where=where, fix=error.fix), line, raw, identity)
+def error_entry(
+    error: InputError,
+    name: str,
+    line: int,
+    raw: bytes,
+    list_id: str | None = None,
+) -> Entry:
+    """The entry of an error that has its place within the line but lacks file and line."""
+    return Entry(None, placed(error, f"{name}:{line}"), line, raw, list_id)
 
 
-def checked(entries: Iterable[Entry], name: str) -> Generator[Entry, None, None]:
-    """The entries, with error entries for ids that were there before and for lines that break a document's order."""
-    order = Order()
+def placed(error: InputError, place: str) -> InputError:
+    """A plain InputError with the same text, seen from a larger place such as ``lists.jsonl:12``."""
+    where = f"{place}: {error.where}" if error.where else place
+    return InputError(error.problem, where=where, fix=error.fix)
+
+
+def with_order_errors(entries: Iterable[Entry], name: str) -> Generator[Entry, None, None]:
+    """The entries, with error entries for repeated ids and for lines that break the order of a document."""
+    order = RecordOrder(OWN_LIST_ID)
     for entry in entries:
         error = None if entry.record is None else order.fault(entry.record)
-        yield entry if error is None else bad(error, name, entry.line, entry.raw, entry.id)
+        if error is None:
+            yield entry
+        else:
+            yield error_entry(error, name, entry.line, entry.raw, entry.id)
 
 
 class Record(Protocol):
-    """What has a name and a place in a document: a candidate list, a prompt."""
+    """A candidate list or a prompt: it has an id and may have a place in a document."""
 
     @property
-    def id(self) -> str: ...  # noqa: D102
+    def id(self) -> str:
+        """Its name, unique in a file."""
+
     @property
-    def document(self) -> str | None: ...  # noqa: D102
+    def document(self) -> str | None:
+        """The id of its document."""
+
     @property
-    def position(self) -> int | None: ...  # noqa: D102
+    def position(self) -> int | None:
+        """Its place in the document."""
 
 
-class Order:
-    """Whether ids are new, the records of each document adjacent, and their positions increase.
+class RecordOrder:
+    """Checks that ids are new, the records of each document adjacent, and their positions increasing.
 
     Args:
-        own_id: what to do where an id is not new.
+        fix: the advice where an id is not new.
     """
 
-    def __init__(
-        self, own_id: str = "Give every list its own id; the candidates of a list stand together"
-    ) -> None:
-        self.own_id = own_id
-        self._ids, self._seen = SeenKeys(), SeenKeys()
+    def __init__(self, fix: str) -> None:
+        self._fix = fix
+        self._ids = SeenKeys()
+        self._documents = SeenKeys()
         self._document: str | None = None
         self._position: int | None = None
 
@@ -86,15 +106,19 @@ class Order:
             return InputError(
                 f"{record.id!r:.80} was there before, expected a new id",
                 where="id",
-                fix=self.own_id,
+                fix=self._fix,
             )
         if record.document != self._document:
             return self._enter(record)
         if record.document is None or record.position is None:
             return None
         if self._position is not None and record.position <= self._position:
+            problem = (
+                f"{record.position} after {self._position} in document {record.document!r:.80}, "
+                "expected a larger one"
+            )
             return InputError(
-                f"{record.position} after {self._position} in document {record.document!r:.80}, expected a larger one",
+                problem,
                 where="position",
                 fix="Sort the lists of a document by position",
             )
@@ -102,11 +126,16 @@ class Order:
         return None
 
     def _enter(self, record: Record) -> InputError | None:
-        if record.document is not None and not self._seen.add(record.document):
+        """Begins the record's document; an error if it began before."""
+        if record.document is not None and not self._documents.add(record.document):
+            problem = (
+                f"{record.document!r:.80} comes back after another, expected its lists in one run"
+            )
             return InputError(
-                f"{record.document!r:.80} comes back after another, expected its lists in one run",
+                problem,
                 where="document",
                 fix="Sort the file by document",
             )
-        self._document, self._position = record.document, record.position
+        self._document = record.document
+        self._position = record.position
         return None

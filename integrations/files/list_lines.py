@@ -17,7 +17,7 @@ class ListLines:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._bytes = 0
+        self._num_bytes = 0
         self.lines: list[Line] = []
 
     def add(self, line: Line) -> None:
@@ -26,9 +26,10 @@ class ListLines:
         Raises:
             InputError: the list has more than `LIST_LINES` lines or `LINE_BYTES` bytes; the file is to be refused.
         """
-        self._bytes += len(line[1]) + 1
+        _, text = line
+        self._num_bytes += len(text) + 1
         self.lines.append(line)
-        if len(self.lines) > LIST_LINES or self._bytes > LINE_BYTES:
+        if len(self.lines) > LIST_LINES or self._num_bytes > LINE_BYTES:
             raise InputError(
                 f"a list of more than {LIST_LINES} candidates or {LINE_BYTES} bytes",
                 where=f"{self._name}:{self.first}",
@@ -38,9 +39,10 @@ class ListLines:
     @property
     def first(self) -> int:
         """The number of the first line."""
-        return self.lines[0][0]
+        number, _ = self.lines[0]
+        return number
 
     @property
     def raw(self) -> bytes:
         """All lines, each closed by a newline."""
-        return b"".join(line + b"\n" for _, line in self.lines)
+        return b"".join(text + b"\n" for _, text in self.lines)

@@ -12,16 +12,22 @@ import numpy as np
 import numpy.typing as npt
 
 RECENT = 1 << 16
-Digests = npt.NDArray[np.bytes_]  # [n] of 16 bytes, sorted
+DIGEST_BYTES = 16
+Digests = npt.NDArray[np.bytes_]  # [n] of DIGEST_BYTES bytes, sorted
 
 
 class SeenKeys:
-    """A growing set of strings that keeps only their digests."""
+    """A growing set of strings that keeps only their digests.
+
+    Args:
+        recent: the size at which the set of new digests becomes an array.
+    """
 
     def __init__(self, recent: int = RECENT) -> None:
-        self._limit = recent
+        self._max_recent = recent
         self._recent: set[bytes] = set()
-        self._levels: list[Digests] = []  # largest first
+        # each array is longer than the next
+        self._levels: list[Digests] = []
 
     def __len__(self) -> int:
         """How many keys were seen."""
@@ -29,24 +35,31 @@ class SeenKeys:
 
     def add(self, key: str) -> bool:
         """Whether the key is new; from now on it is not."""
-        digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        if digest in self._recent or any(_holds(level, digest) for level in self._levels):
+        key_bytes = key.encode("utf-8", "surrogatepass")
+        digest = blake2b(key_bytes, digest_size=DIGEST_BYTES).digest()
+        if digest in self._recent:
+            return False
+        if any(_holds(level, digest) for level in self._levels):
             return False
         self._recent.add(digest)
-        if len(self._recent) >= self._limit:
-            self._settle()
+        if len(self._recent) >= self._max_recent:
+            self._move_to_levels()
         return True
 
-    def _settle(self) -> None:
-        level: Digests = np.sort(np.frombuffer(b"".join(self._recent), dtype="S16"))
+    def _move_to_levels(self) -> None:
+        """Turns the recent digests into a sorted array, and merges it with the arrays that are no longer than it."""
+        digests = np.frombuffer(b"".join(self._recent), dtype="S16")
+        level: Digests = np.sort(digests)
         self._recent.clear()
         while self._levels and len(self._levels[-1]) <= len(level):
             level = np.concatenate([self._levels.pop(), level])
-            level.sort(kind="stable")  # merges two sorted runs
+            # a stable sort merges two sorted runs in linear time
+            level.sort(kind="stable")
         self._levels.append(level)
 
 
 def _holds(level: Digests, digest: bytes) -> bool:
+    """Whether a sorted array has the digest, by binary search."""
     key = np.frombuffer(digest, dtype="S16")
-    place = int(np.searchsorted(level, key)[0])
-    return place < len(level) and bool(level[place] == key[0])
+    i = int(np.searchsorted(level, key)[0])
+    return i < len(level) and bool(level[i] == key[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from ...metrics.errors import InputError
@@ -25,61 +26,73 @@ def parse_json(line: bytes) -> Any:
         InputError: the line is not JSON, an object has a key twice, a text holds a lone surrogate, a whole number has
             more digits than Python converts, it is nested deeper than `DEPTH` or has more than about `VALUES` values.
     """
-    if len(line) > _LARGE_BYTES and sum(map(line.count, (b",", b"[", b"{"))) > VALUES:
-        raise InputError(f"more than {VALUES} values in one line", fix="Split the list")
+    _check_size(line)
     try:
         value = _DECODER.decode(line.decode())
     except json.JSONDecodeError as error:
-        raise InputError(
-            f"not JSON: {error.msg} at column {error.colno}", fix="Write one object per line"
-        ) from error
+        problem = f"not JSON: {error.msg} at column {error.colno}"
+        raise InputError(problem, fix="Write one object per line") from error
     except RecursionError as error:
         raise _too_deep() from error
     except InputError:
         raise
     except ValueError as error:
-        raise InputError(
-            "a whole number with too many digits", fix="Write it as text or as 1e9"
-        ) from error
+        problem = "a whole number with too many digits"
+        raise InputError(problem, fix="Write it as text or as 1e9") from error
     if line.count(b"[") + line.count(b"{") > DEPTH:
         _check_depth(value)
-    if found := _ESCAPED_SURROGATE.search(line):
-        _check_surrogates(value, found.group().decode())
+    if surrogate := _ESCAPED_SURROGATE.search(line):
+        _check_surrogates(value, surrogate.group().decode())
     return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise InputError(f"key {twice!r:.80} stands twice in one object", fix="Keep one of them")
-    return found
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object that pairs of keys and values make; raises InputError for a key that stands twice."""
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        repeated, _ = counts.most_common(1)[0]
+        problem = f"key {repeated!r:.80} stands twice in one object"
+        raise InputError(problem, fix="Keep one of them")
+    return values
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+
+
+def _check_size(line: bytes) -> None:
+    """Raises InputError for more than about `VALUES` values, of which each stands behind one of these characters."""
+    if len(line) <= _LARGE_BYTES:
+        return
+    if sum(map(line.count, (b",", b"[", b"{"))) > VALUES:
+        raise InputError(f"more than {VALUES} values in one line", fix="Split the list")
 
 
 def _check_surrogates(value: Any, first: str) -> None:
+    """Raises InputError for text that UTF-8 cannot hold; `first` is the first escape that may be the cause."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise InputError(
-            f"half of a surrogate pair (escapes from {first} on), which is no character",
-            fix="Escape whole pairs",
-        ) from error
+        problem = f"half of a surrogate pair (escapes from {first} on), which is no character"
+        raise InputError(problem, fix="Escape whole pairs") from error
 
 
 def _check_depth(value: Any) -> None:
     """Raises InputError below `DEPTH`, which leaves room for those who walk the value by recursion."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEPTH):
-        inner = (one.values() if isinstance(one, dict) else one for one in level)
-        level = [
-            child for children in inner for child in children if isinstance(child, dict | list)
-        ]
+        level = [child for parent in level for child in _nested(parent)]
         if not level:
             return
     raise _too_deep()
+
+
+def _nested(parent: dict[str, Any] | list[Any]) -> Iterator[dict[str, Any] | list[Any]]:
+    """The objects and arrays directly inside an object or array."""
+    children = parent.values() if isinstance(parent, dict) else parent
+    for child in children:
+        if isinstance(child, dict | list):
+            yield child
 
 
 def _too_deep() -> InputError:

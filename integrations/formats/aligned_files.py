@@ -13,12 +13,15 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...rerank.lists import CandidateList
-from ..files.entries import Entry, bad
+from ..files.entries import Entry, error_entry
 from ..files.line_source import LineSource
 
 
-def attached(
-    entries: Iterator[Entry], name: str, files: Mapping[str, LineSource], every_line: bool = True
+def with_aligned_lines(
+    entries: Iterator[Entry],
+    name: str,
+    files: Mapping[str, LineSource],
+    every_line: bool = True,
 ) -> Iterator[Entry]:
     """The entries with ``source`` or ``document`` from `files`; an error entry where an id is no number or goes back.
 
@@ -31,71 +34,74 @@ def attached(
     Raises:
         InputError: a file ends before the lists do, or goes on after them.
     """
-    lines = _Lines(files, name)
+    lines = _AlignedLines(files, name)
     for entry in entries:
         if entry.record is None:
             yield entry
             continue
         try:
-            number = _number(entry.record.id, lines.reached)
+            number = _line_number(entry.record.id, lines.reached)
         except InputError as error:
-            yield bad(error, name, entry.line, entry.raw, entry.id)
+            yield error_entry(error, name, entry.line, entry.raw, entry.id)
             continue
-        found = lines.at(number)
-        raw = entry.raw + b"".join(value + b"\n" for value in found.values())
+        values = lines.at(number)
+        raw = entry.raw + b"".join(value + b"\n" for value in values.values())
+        texts = {column: value.decode() for column, value in values.items()}
         try:
-            record = _with(
-                entry.record, number, {column: value.decode() for column, value in found.items()}
-            )
+            record = _completed(entry.record, number, texts)
         except InputError as error:
-            yield bad(error, name, entry.line, raw, entry.id)
+            yield error_entry(error, name, entry.line, raw, entry.id)
         else:
             yield replace(entry, record=record, raw=raw)
     if every_line:
         lines.finish()
 
 
-class _Lines:
+class _AlignedLines:
     """The files, read forward together."""
 
     def __init__(self, files: Mapping[str, LineSource], name: str) -> None:
-        self._files, self._name = files, name
+        self._files = files
+        self._name = name
         self._lines = {column: iter(file) for column, file in files.items()}
         self.reached = -1
 
     def at(self, number: int) -> dict[str, bytes]:
         """The line of every file at a number beyond those before."""
         skipped = number - self.reached - 1
-        found = {}
+        values = {}
         for column, lines in self._lines.items():
             line = next(islice(lines, skipped, None), None)
             if line is None:
-                fix = "Is it the right file?"
                 raise self._files[column].refusal(
-                    0, f"no line for the list {number} of {self._name}", fix
+                    0,
+                    f"no line for the list {number} of {self._name}",
+                    "Is it the right file?",
                 )
-            found[column] = line[1]
+            _, values[column] = line
         self.reached = number
-        return found
+        return values
 
     def finish(self) -> None:
         """Raises InputError if a file goes on."""
         for column, lines in self._lines.items():
             if next(lines, None) is not None:
-                found = (
+                problem = (
                     f"more lines than {self._name} has lists, the last of which is {self.reached}"
                 )
-                raise self._files[column].refusal(0, found, "Is a file cut off?")
+                raise self._files[column].refusal(0, problem, "Is a file cut off?")
 
 
-def _number(identity: str, reached: int) -> int:
-    if not (identity.isascii() and identity.isdigit()) or len(identity) > 18:
+def _line_number(list_id: str, reached: int) -> int:
+    """The line number that an id is; raises InputError unless it lies beyond the last one."""
+    is_number = list_id.isascii() and list_id.isdigit()
+    if not is_number or len(list_id) > 18:
         raise InputError(
-            f"{identity!r:.40} is no line number",
+            f"{list_id!r:.40} is no line number",
             where="id",
             fix="Sources and documents go by line number",
         )
-    number = int(identity)
+    number = int(list_id)
     if number <= reached:
         raise InputError(
             f"{number} after {reached}, expected a larger one",
@@ -105,12 +111,19 @@ def _number(identity: str, reached: int) -> int:
     return number
 
 
-def _with(record: CandidateList, number: int, found: Mapping[str, str]) -> CandidateList:
-    changes: dict[str, Any] = dict(found)
-    if "document" in found:
+def _completed(
+    record: CandidateList,
+    number: int,
+    texts: Mapping[str, str],
+) -> CandidateList:
+    """The list with its source or document; with a document, its line number is its position."""
+    changes: dict[str, Any] = dict(texts)
+    if "document" in texts:
         changes["position"] = number
-        if not found["document"].strip():
+        if not texts["document"].strip():
             raise InputError(
-                "an empty line", where="document", fix="Give every list the id of its document"
+                "an empty line",
+                where="document",
+                fix="Give every list the id of its document",
             )
     return replace(record, **changes)

@@ -20,7 +20,9 @@ class RatedText(NamedTuple):
 
 
 def read_texts(
-    paths: Sequence[str], text_field: str | None = None, source_field: str | None = None
+    paths: Sequence[str],
+    text_field: str | None = None,
+    source_field: str | None = None,
 ) -> Iterator[tuple[str, str | None]]:
     """The texts of files, with the source that each translates, where there is one.
 
@@ -34,27 +36,35 @@ def read_texts(
     """
     if source_field and not text_field:
         raise InputError(
-            "sources stand in JSON lines", where="--source-field", fix="Give --text-field, too"
+            "sources stand in JSON lines",
+            where="--source-field",
+            fix="Give --text-field, too",
         )
     for path in paths:
-        source = LineSource(path)
-        for number, line in without_trailing_blanks(source):
+        lines = LineSource(path)
+        for number, line in without_trailing_blanks(lines):
             if text_field is None:
                 yield line.decode(), None
                 continue
-            row = _object(line, source, number)
-            texts = _texts(row, text_field, source, number)
-            sources = (
-                _texts(row, source_field, source, number) if source_field else [None] * len(texts)
-            )
+            row = _object(line, lines, number)
+            texts = _texts(row, text_field, lines, number)
+            sources: Sequence[str | None] = [None] * len(texts)
+            if source_field:
+                sources = _texts(row, source_field, lines, number)
             if len(sources) != len(texts):
-                raise source.refusal(
-                    number, f"{len(texts)} texts and {len(sources)} sources", "Align them"
+                raise lines.refusal(
+                    number,
+                    f"{len(texts)} texts and {len(sources)} sources",
+                    "Align them",
                 )
             yield from zip(texts, sources, strict=True)
 
 
-def read_rated(path: str, score_field: str = "score", lower: bool = False) -> list[RatedText]:
+def read_rated(
+    path: str,
+    score_field: str = "score",
+    lower: bool = False,
+) -> list[RatedText]:
     """Rows of JSON lines with "hypothesis", "reference" or "references", and a score.
 
     Args:
@@ -65,47 +75,65 @@ def read_rated(path: str, score_field: str = "score", lower: bool = False) -> li
     Raises:
         InputError: a row that lacks one of them, or no rows.
     """
-    source = LineSource(path)
-    found = []
-    for number, line in without_trailing_blanks(source):
-        row = _object(line, source, number)
-        hypotheses = _texts(row, "hypothesis", source, number)
-        references = _texts(
-            row, "references" if "references" in row else "reference", source, number
-        )
+    lines = LineSource(path)
+    rated = []
+    for number, line in without_trailing_blanks(lines):
+        row = _object(line, lines, number)
+        hypotheses = _texts(row, "hypothesis", lines, number)
+        reference_field = "references" if "references" in row else "reference"
+        references = _texts(row, reference_field, lines, number)
         score = row.get(score_field)
         if isinstance(score, bool) or not isinstance(score, int | float) or not isfinite(score):
-            found_score = f"{score_field} is {excerpt(score)}, expected a number"
-            raise source.refusal(
-                number, found_score, "Name the field of the score: --validation-score"
+            raise lines.refusal(
+                number,
+                f"{score_field} is {excerpt(score)}, expected a number",
+                "Name the field of the score: --validation-score",
             )
         if not hypotheses or not references:
-            raise source.refusal(number, "no hypothesis or no reference", "Give both as text")
-        found.append(
-            RatedText(hypotheses[0], tuple(references), -float(score) if lower else float(score))
+            raise lines.refusal(
+                number,
+                "no hypothesis or no reference",
+                "Give both as text",
+            )
+        quality = -float(score) if lower else float(score)
+        rated.append(RatedText(hypotheses[0], tuple(references), quality))
+    if len(rated) < 2:
+        raise lines.refusal(
+            0,
+            f"{len(rated)} rated texts",
+            "Give at least two",
         )
-    if len(found) < 2:
-        raise source.refusal(0, f"{len(found)} rated texts", "Give at least two")
-    return found
+    return rated
 
 
-def _object(line: bytes, source: LineSource, number: int) -> dict[str, Any]:
+def _object(line: bytes, lines: LineSource, number: int) -> dict[str, Any]:
+    """The JSON object on a line of the file."""
+    fix = "Write one object per line"
     try:
         row = parse_json(line)
     except (InputError, RecursionError) as error:
-        found = error.problem if isinstance(error, InputError) else "nested too deeply"
-        raise source.refusal(number, found, "Write one object per line") from error
+        raise lines.refusal(
+            number,
+            error.problem if isinstance(error, InputError) else "nested too deeply",
+            fix,
+        ) from error
     if not isinstance(row, dict):
-        raise source.refusal(
-            number, f"found {excerpt(row)}, expected an object", "Write one object per line"
+        raise lines.refusal(
+            number,
+            f"found {excerpt(row)}, expected an object",
+            fix,
         )
     return row
 
 
-def _texts(row: dict[str, Any], field: str, source: LineSource, number: int) -> list[str]:
+def _texts(row: dict[str, Any], field: str, lines: LineSource, number: int) -> list[str]:
+    """The texts in a field; a single text is a list of one."""
     value = row.get(field)
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        found = f"{field} is {excerpt(value)}, expected a text or a list of texts"
-        raise source.refusal(number, found, f"The fields here are {', '.join(row)}"[:200])
+        raise lines.refusal(
+            number,
+            f"{field} is {excerpt(value)}, expected a text or a list of texts",
+            f"The fields here are {', '.join(row)}"[:200],
+        )
     return texts

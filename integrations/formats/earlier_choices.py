@@ -14,79 +14,98 @@ from ...metrics.text.texts import Document, Text
 from ...rerank.selection.system_choices import Choices, Chosen
 from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.strict_json import parse_json
-from .jsonl import identity
+from .jsonl import id_of
 
 
 def read_chosen(
-    source: LineSource, given: Choices, name: str, by: frozenset[str] = frozenset()
+    source: LineSource,
+    choices: Choices,
+    name: str,
+    by: frozenset[str] = frozenset(),
 ) -> Chosen:
     """The choices in a file.
 
     Args:
         source: the file.
-        given: what there was to choose.
+        choices: what there was to choose.
         name: of the chooser.
         by: the metrics by which it chose, as in `Chosen`.
 
     Raises:
         InputError: a line that is no choice, of an unknown list or one that was there before; a list without one.
     """
-    numbers = {record.id: i for i, record in enumerate(given.lists)}
+    number_of_list = {record.id: i for i, record in enumerate(choices.lists)}
     texts: dict[int, Text] = {}
-    for number, line in without_trailing_blanks(source):
+    for line_number, line in without_trailing_blanks(source):
         try:
-            data = parse_json(line)
-            at = _list_of(data, numbers, given.what)
-            if at in texts:
+            row = parse_json(line)
+            i = _list_of(row, number_of_list, choices.what)
+            if i in texts:
                 raise InputError(
-                    f"{data['id']!r:.80} was there before",
+                    f"{row['id']!r:.80} was there before",
                     where="id",
                     fix="Choose once from every list",
                 )
-            texts[at] = _text(data, at, given)
+            texts[i] = _chosen_text(row, i, choices)
         except RecursionError:
-            raise source.refusal(number, "nested too deeply") from None
+            raise source.refusal(line_number, "nested too deeply") from None
         except InputError as error:
-            raise error.inside(f"{source.name}:{number}") from None
-    if missing := [record.id for i, record in enumerate(given.lists) if i not in texts]:
-        found = (
-            f"nothing chosen for {missing[0]!r:.80}, nor for {len(missing) - 1} other {given.what}"
+            raise error.inside(f"{source.name}:{line_number}") from None
+    _check_complete(texts, choices, source.name)
+    chosen = tuple(texts[i] for i in range(len(choices.lists)))
+    return Chosen(name, chosen, by)
+
+
+def _check_complete(texts: Mapping[int, Text], choices: Choices, name: str) -> None:
+    """Raises InputError if nothing was chosen from some list."""
+    missing = [record.id for i, record in enumerate(choices.lists) if i not in texts]
+    if missing:
+        problem = (
+            f"nothing chosen for {missing[0]!r:.80}, "
+            f"nor for {len(missing) - 1} other {choices.what}"
         )
         raise InputError(
-            found, where=source.name, fix="Decode the same systems file, with --max-errors 0"
+            problem,
+            where=name,
+            fix="Decode the same systems file, with --max-errors 0",
         )
-    return Chosen(name, tuple(texts[i] for i in range(len(given.lists))), by)
 
 
-def _list_of(data: Any, numbers: Mapping[str, int], what: str) -> int:
+def _list_of(row: Any, number_of_list: Mapping[str, int], what: str) -> int:
     """The number of the list that a line is about."""
-    name = identity(data)
-    if name is None:
+    list_id = id_of(row)
+    if list_id is None:
         raise InputError("found no id, expected an object with id and text", where="id")
-    if name not in numbers:
-        found = f"{name!r:.80} is none of the {len(numbers)} {what}, such as {next(iter(numbers))!r:.80}"
+    if list_id not in number_of_list:
+        example = next(iter(number_of_list))
+        problem = (
+            f"{list_id!r:.80} is none of the {len(number_of_list)} {what}, such as {example!r:.80}"
+        )
         raise InputError(
-            found,
+            problem,
             where="id",
             fix="Decode the same systems file; whole documents: --choice document",
         )
-    return numbers[name]
+    return number_of_list[list_id]
 
 
-def _text(data: Mapping[str, Any], at: int, given: Choices) -> Text:
-    """The chosen text, of the same kind as the candidates."""
-    candidates = given.lists[at].candidates
-    if "text" not in data and isinstance(data.get("system"), str):
-        if data["system"] not in given.systems:
-            raise unknown("candidate system", data["system"], given.systems, where="system")
-        return candidates[given.systems.index(data["system"])].text
-    text, first = data.get("text"), candidates[0].text
-    if isinstance(first, str):
+def _chosen_text(row: Mapping[str, Any], i: int, choices: Choices) -> Text:
+    """The text chosen from list i, of the same kind as its candidates."""
+    candidates = choices.lists[i].candidates
+    if "text" not in row and isinstance(row.get("system"), str):
+        system = row["system"]
+        if system not in choices.systems:
+            raise unknown("candidate system", system, choices.systems, where="system")
+        return candidates[choices.systems.index(system)].text
+    text = row.get("text")
+    example = candidates[0].text
+    if isinstance(example, str):
         if not isinstance(text, str):
             raise InputError(f"found {type(text).__name__}, expected a string", where="text")
         return text
-    n = len(first.sentences)
-    if not isinstance(text, list) or len(text) != n:
-        found = f"{len(text)} sentences" if isinstance(text, list) else type(text).__name__
-        raise InputError(f"found {found}, expected a list of {n} sentences", where="text")
+    num_sentences = len(example.sentences)
+    if not isinstance(text, list) or len(text) != num_sentences:
+        shown = f"{len(text)} sentences" if isinstance(text, list) else type(text).__name__
+        problem = f"found {shown}, expected a list of {num_sentences} sentences"
+        raise InputError(problem, where="text")
     return Document(text)

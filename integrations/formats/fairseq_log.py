@@ -17,9 +17,9 @@ import numpy as np
 
 from ...metrics.errors import InputError, excerpt
 from ...rerank.lists import Candidate, CandidateList
-from ..files.entries import Entry, bad, good
+from ..files.entries import Entry, error_entry, list_entry
 from ..files.line_source import LineSource
-from .fairseq_blocks import RECORD, Block, Blocks
+from .fairseq_blocks import RECORD, LogBlock, LogBlocks
 from .nbest_columns import finite_number
 
 LN2 = log(2)
@@ -29,7 +29,7 @@ _FIX_GAP = (
     "--skip-invalid-size-inputs-valid-test leaves out long inputs; with --num-shards all logs are needed (cat them); "
     "a log that was cut off lacks some too"
 )
-_NAMES = {"S": "source", "D": "detokenised text", "P": "scores of tokens"}
+_NAMES = {"D": "detokenised text", "P": "scores of tokens"}
 _FIELDS = {"A": "alignment", "I": "steps", "E": "history"}
 _ONCE = {"S": "source", "T": "target", "W": "seconds"}
 
@@ -44,91 +44,107 @@ def read_fairseq(source: LineSource, num_sentences: int | None = None) -> Iterat
     Raises:
         InputError: nothing in the file is a line of a fairseq log, or an id lies beyond `num_sentences`.
     """
-    blocks = Blocks(source)
+    blocks = LogBlocks(source)
     try:
         ids = blocks.ids
         end = int(ids[-1]) + 1 if len(ids) else 0
-        if num_sentences is not None and end > num_sentences:
-            found = f"a sentence with id {end - 1}, but there are {num_sentences} sources"
-            raise source.refusal(0, found, "Are the files the right ones?")
-        end = end if num_sentences is None else num_sentences
+        if num_sentences is not None:
+            if end > num_sentences:
+                raise source.refusal(
+                    0,
+                    f"a sentence with id {end - 1}, but there are {num_sentences} sources",
+                    "Are the files the right ones?",
+                )
+            end = num_sentences
         summary = _summary(ids, end)
-        expected, every = 0, frozenset("SDP") & blocks.kinds
+        required = frozenset("SDP") & blocks.kinds
+        expected_id = 0
         for block in blocks:
-            if block.id > expected:
-                yield _gap(expected, block.id, summary, source.name, block.lines[0][0])
-            expected = max(expected, block.id + 1)
-            yield _entry(block, every, source.name)
-        if expected < end:
-            yield _gap(expected, end, summary, source.name, max(1, blocks.last_line))
+            first_line, _ = block.lines[0]
+            if block.id > expected_id:
+                yield _gap(expected_id, block.id, summary, source.name, first_line)
+            expected_id = max(expected_id, block.id + 1)
+            yield _entry(block, required, source.name)
+        if expected_id < end:
+            yield _gap(expected_id, end, summary, source.name, max(1, blocks.last_line))
     finally:
         blocks.close()
 
 
 def _summary(ids: np.ndarray[tuple[int], np.dtype[np.int64]], end: int) -> str:
-    """The missing ids as text: one by one up to `SHOWN_GAPS` of them, else as runs, at most as many."""
-    edges = np.concatenate([[-1], ids, [end]])
-    before = np.flatnonzero(np.diff(edges) > 1)
-    runs = [range(int(edges[i]) + 1, int(edges[i + 1])) for i in before[:SHOWN_GAPS]]
-    missing = end - len(ids)
-    few = missing <= SHOWN_GAPS
-    shown = (
-        [str(i) for run in runs for i in run]
-        if few
-        else [_run(run.start, run.stop) for run in runs]
-    )
-    rest = ", ..." if len(before) > SHOWN_GAPS else ""
-    return f"{missing} of {end} sentences are missing: {', '.join(shown)}{rest}"
+    """The missing ids as text: one by one up to `SHOWN_GAPS` of them, else as runs, at most as many.
+
+    Args:
+        ids: the distinct ids of the log [sentences], ascending.
+        end: the id after the last.
+    """
+    # a run of missing ids lies between two neighbours that differ by more than 1
+    neighbours = np.concatenate([[-1], ids, [end]])
+    before_gap = np.flatnonzero(np.diff(neighbours) > 1)
+    first_gaps = before_gap[:SHOWN_GAPS]
+    gaps = [range(int(neighbours[i]) + 1, int(neighbours[i + 1])) for i in first_gaps]
+    num_missing = end - len(ids)
+    if num_missing <= SHOWN_GAPS:
+        shown = [str(i) for gap in gaps for i in gap]
+    else:
+        shown = [_id_range(gap.start, gap.stop) for gap in gaps]
+    rest = ", ..." if len(before_gap) > SHOWN_GAPS else ""
+    return f"{num_missing} of {end} sentences are missing: {', '.join(shown)}{rest}"
 
 
-def _run(start: int, stop: int) -> str:
+def _id_range(start: int, stop: int) -> str:
+    """The ids from `start` to before `stop`, as text."""
     return str(start) if stop - start == 1 else f"{start}-{stop - 1}"
 
 
 def _gap(start: int, stop: int, summary: str, name: str, line: int) -> Entry:
     """The error entry for the ids from `start` to before `stop`."""
-    return bad(
-        InputError(summary, where=f"id {_run(start, stop)}", fix=_FIX_GAP),
-        name,
-        line,
-        b"",
-        _run(start, stop),
+    missing_ids = _id_range(start, stop)
+    error = InputError(
+        summary,
+        where=f"id {missing_ids}",
+        fix=_FIX_GAP,
     )
+    return error_entry(error, name, line, b"", missing_ids)
 
 
-def _entry(block: Block, every: frozenset[str], name: str) -> Entry:
-    """The list of a block; `every` are the kinds of lines that the log has, so that each list must have them."""
+def _entry(block: LogBlock, required: frozenset[str], name: str) -> Entry:
+    """The list of a block; `required` are the kinds of lines that the log has, so that each list must have them."""
     raw = b"".join(line + b"\n" for _, line in block.lines)
-    first = block.lines[0][0]
+    first_line, _ = block.lines[0]
     try:
-        return good(_record(block, every, name), first, raw)
+        return list_entry(_candidate_list(block, required, name), first_line, raw)
     except InputError as error:
-        return Entry(None, error, first, raw, str(block.id))
+        return Entry(None, error, first_line, raw, str(block.id))
 
 
-def _record(block: Block, every: frozenset[str], name: str) -> CandidateList:
-    reading = _Reading(every)
+def _candidate_list(
+    block: LogBlock,
+    required: frozenset[str],
+    name: str,
+) -> CandidateList:
+    """The list that the lines of a block make; errors name the file and the line."""
+    records = _SentenceRecords()
     for number, line in block.lines:
         try:
-            reading.add(line)
+            records.add(line)
         except InputError as error:
             raise error.inside(f"{name}:{number}") from None
+    first_line, _ = block.lines[0]
     try:
-        record = reading.record(str(block.id))
+        candidate_list = records.candidate_list(str(block.id), required)
         if block.cut:
-            raise InputError(
-                "no newline ends the log", fix="Was it cut off? If not, add the newline"
-            )
+            fix = "Was it cut off? If not, add the newline"
+            raise InputError("no newline ends the log", fix=fix)
     except InputError as error:
-        raise error.inside(f"{name}:{block.lines[0][0]}") from None
-    return record
+        raise error.inside(f"{name}:{first_line}") from None
+    return candidate_list
 
 
-class _Reading:
-    """The record that the lines of one sentence make."""
+class _SentenceRecords:
+    """What the lines of one sentence hold, by the letter of their kind."""
 
-    def __init__(self, every: frozenset[str]) -> None:
-        self._every = every
+    def __init__(self) -> None:
         self._once: dict[str, Any] = {}
         self._constraints: list[str] = []
         self._hypotheses: list[dict[str, Any]] = []
@@ -139,13 +155,13 @@ class _Reading:
         Raises:
             InputError: it cannot stand here, or its values cannot be read.
         """
-        found = RECORD.match(line)
-        if found is None:
+        record = RECORD.match(line)
+        if record is None:
+            problem = f"found {excerpt(line.decode())}, expected <letter>-<id>, a tab, values"
             fix = "Is there a line break in a text, or was stderr written into the log?"
-            raise InputError(
-                f"found {excerpt(line.decode())}, expected <letter>-<id>, a tab, values", fix=fix
-            )
-        kind, rest = found[1].decode(), line[found.end() :].decode()
+            raise InputError(problem, fix=fix)
+        kind = record[1].decode()
+        rest = line[record.end() :].decode()
         if kind in _ONCE:
             if kind in self._once:
                 raise InputError(f"a second {_ONCE[kind]} line", where=f"{kind}-")
@@ -153,81 +169,101 @@ class _Reading:
         elif kind == "C":
             self._constraints.append(rest)
         elif kind == "H":
-            score, text = _scored(rest, "H-")
+            score, text = _scored_text(rest, "H-")
             self._hypotheses.append({"H": text, "score": LN2 * score, "E": []})
         else:
-            self._of_hypothesis(kind, rest)
+            self._add_to_hypothesis(kind, rest)
 
-    def _of_hypothesis(self, kind: str, rest: str) -> None:
-        if not self._hypotheses or (kind in self._hypotheses[-1] and kind != "E"):
+    def _add_to_hypothesis(self, kind: str, rest: str) -> None:
+        """Takes a D-, P-, A-, I- or E- line, which belongs to the H- line before it."""
+        last = self._hypotheses[-1] if self._hypotheses else None
+        if last is None or (kind in last and kind != "E"):
             raise InputError(
                 f"a {kind}- line that belongs to no H- line",
                 where=f"{kind}-",
                 fix="Is the log whole?",
             )
-        last = self._hypotheses[-1]
         if kind == "E":
             last["E"].append(rest)
         elif kind == "P":
-            last["P"] = LN2 * sum(_number(value, "P-") for value in rest.split())
+            last["P"] = LN2 * sum(_logarithm(value, "P-") for value in rest.split())
         elif kind == "I":
             last["I"] = _steps(rest)
+        elif kind == "D":
+            _, last["D"] = _scored_text(rest, "D-")
         else:
-            last[kind] = _scored(rest, "D-")[1] if kind == "D" else rest
+            last[kind] = rest
 
-    def record(self, identity: str) -> CandidateList:
+    def candidate_list(self, list_id: str, required: frozenset[str]) -> CandidateList:
         """The candidate list.
 
         Raises:
             InputError: there are no hypotheses, or a line is missing that other sentences have.
         """
-        if "S" in self._every and "S" not in self._once:
+        self._check_complete(required)
+        extra = {}
+        if "W" in self._once:
+            extra["seconds"] = self._once["W"]
+        if self._constraints:
+            extra["constraints"] = self._constraints
+        return CandidateList(
+            id=list_id,
+            candidates=tuple(map(_candidate, self._hypotheses)),
+            source=self._once.get("S"),
+            references=(self._once["T"],) if "T" in self._once else (),
+            extra=extra,
+        )
+
+    def _check_complete(self, required: frozenset[str]) -> None:
+        """Raises InputError if a line is missing."""
+        if "S" in required and "S" not in self._once:
             fix = "Was stderr written into the log? Keep it apart: 2>err"
             raise InputError("no S- line, which others have", fix=fix)
         if not self._hypotheses:
             raise InputError("no H- line", fix="Was the log cut off, or written with --quiet?")
         for i, hypothesis in enumerate(self._hypotheses):
-            for kind in sorted(self._every & {"D", "P"}):
+            for kind in sorted(required & _NAMES.keys()):
                 if kind not in hypothesis:
-                    found = (
+                    problem = (
                         f"hypothesis {i} has no {kind}- line ({_NAMES[kind]}), which others have"
                     )
-                    raise InputError(found, fix="Was the log cut off?")
-        given = {"seconds": self._once.get("W"), "constraints": self._constraints or None}
-        extra = {key: value for key, value in given.items() if value is not None}
-        references = (self._once["T"],) if "T" in self._once else ()
-        candidates = tuple(map(_candidate, self._hypotheses))
-        return CandidateList(
-            identity, candidates, self._once.get("S"), references=references, extra=extra
-        )
+                    raise InputError(problem, fix="Was the log cut off?")
 
 
-def _candidate(found: dict[str, Any]) -> Candidate:
+def _candidate(hypothesis: dict[str, Any]) -> Candidate:
     """The candidate of one hypothesis; `tokenized` is its H- text where that is another."""
-    text = found.get("D", found["H"])
-    fields = {} if found["score"] == -inf else {"score": found["score"]}
-    if text != found["H"]:
-        fields["tokenized"] = found["H"]
-    fields |= {name: found[kind] for kind, name in _FIELDS.items() if found.get(kind, []) != []}
-    return Candidate(text, found.get("P"), fields)
+    text = hypothesis.get("D", hypothesis["H"])
+    fields = {}
+    if hypothesis["score"] != -inf:
+        fields["score"] = hypothesis["score"]
+    if text != hypothesis["H"]:
+        fields["tokenized"] = hypothesis["H"]
+    for kind, name in _FIELDS.items():
+        if hypothesis.get(kind, []) != []:
+            fields[name] = hypothesis[kind]
+    return Candidate(text, hypothesis.get("P"), fields)
 
 
-def _scored(rest: str, where: str) -> tuple[float, str]:
+def _scored_text(rest: str, where: str) -> tuple[float, str]:
     """Score and text of an H- or D- line; the tab of an empty text may be missing."""
     score, _, text = rest.partition("\t")
-    return _number(score, where), text
+    return _logarithm(score, where), text
 
 
-def _number(text: str, where: str) -> float:
+def _logarithm(text: str, where: str) -> float:
     """A logarithm: finite or -inf."""
     return -inf if text == "-inf" else finite_number(text, where)
 
 
 def _steps(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    """The number of steps of an I- line."""
+    is_number = text.isascii() and text.isdigit()
+    if not is_number or len(text) >= 19:
         raise InputError(f"found {text!r:.40}, expected a whole number", where="I-")
     return int(text)
 
 
 def _seconds(rest: str) -> float:
-    return finite_number(rest.partition("\t")[0], "W-")
+    """The seconds of a W- line; what stands behind them is passed over."""
+    seconds, _, _ = rest.partition("\t")
+    return finite_number(seconds, "W-")

@@ -10,13 +10,17 @@ from pathlib import Path
 
 from ...metrics.errors import InputError
 from ...rerank.lists import Candidate, CandidateList
-from ..files.entries import Entry, bad, good
+from ..files.entries import Entry, error_entry, list_entry
 from ..files.line_source import Line, LineSource
 from ..files.list_lines import ListLines
 
+_FIX = "Are the files the right ones, with one line per text and no empty line at the end?"
+
 
 def count_candidates(
-    path: str | Path, sources: str | Path | None, num_candidates: int | None
+    path: str | Path,
+    sources: str | Path | None,
+    num_candidates: int | None,
 ) -> int:
     """How many lines belong to one source: `num_candidates`, or lines of candidates / lines of sources.
 
@@ -31,17 +35,26 @@ def count_candidates(
             where=str(path),
             fix="Give num_candidates or a sources file",
         )
-    lines = count_lines(path)
-    wanted = None if sources is None else count_lines(sources)
+    num_lines = count_lines(path)
+    num_sources = None if sources is None else count_lines(sources)
     if num_candidates is None:
-        return _divided(path, lines, sources, wanted)
-    if lines is not None:
-        _check_counts(str(path), lines, wanted, num_candidates)
+        return _candidates_per_source(path, num_lines, sources, num_sources)
+    if num_lines is not None:
+        _check_counts(str(path), num_lines, num_sources, num_candidates)
     return num_candidates
 
 
+def count_lines(path: str | Path) -> int | None:
+    """The number of lines of a file; None where it cannot be read twice."""
+    if str(path) == "-" or _is_pipe(Path(path)):
+        return None
+    return sum(1 for _ in LineSource(path))
+
+
 def read_flat(
-    source: LineSource, num_candidates: int, sources: LineSource | None = None
+    source: LineSource,
+    num_candidates: int,
+    sources: LineSource | None = None,
 ) -> Iterator[Entry]:
     """One entry per `num_candidates` lines; an empty line is an empty candidate.
 
@@ -49,34 +62,40 @@ def read_flat(
         InputError: the two files do not fit each other, seen where they could not be counted before.
     """
     inputs = None if sources is None else iter(sources)
-    lines, lists = iter(source), 0
+    lines = iter(source)
+    num_lists = 0
     while (block := _take(source.name, lines, num_candidates)).lines:
-        given = None if inputs is None else next(inputs, None)
-        raw = block.raw + (given[1] + b"\n" if given else b"")
+        source_line = None if inputs is None else next(inputs, None)
+        raw = block.raw
+        source_text = None
+        if source_line is not None:
+            _, text = source_line
+            raw += text + b"\n"
+            source_text = text.decode()
         if len(block.lines) < num_candidates:
-            error = _leftover(lists * num_candidates + len(block.lines), num_candidates)
-            yield bad(error, source.name, block.first, raw, str(lists))
+            error = _leftover(num_lists * num_candidates + len(block.lines), num_candidates)
+            yield error_entry(error, source.name, block.first, raw, str(num_lists))
             return
-        if inputs is not None and given is None:
+        if inputs is not None and source_line is None:
             raise source.refusal(
                 block.first,
-                f"more than {lists} lists of {num_candidates} for {lists} sources",
+                f"more than {num_lists} lists of {num_candidates} for {num_lists} sources",
                 _FIX,
             )
-        text = None if given is None else given[1].decode()
         candidates = tuple(Candidate(line.decode()) for _, line in block.lines)
-        yield good(CandidateList(str(lists), candidates, text), block.first, raw)
-        lists += 1
+        record = CandidateList(str(num_lists), candidates, source_text)
+        yield list_entry(record, block.first, raw)
+        num_lists += 1
     if inputs is not None and sources is not None and next(inputs, None) is not None:
         raise sources.refusal(
-            lists + 1, f"more than {lists} sources for {lists} lists of {num_candidates}", _FIX
+            num_lists + 1,
+            f"more than {num_lists} sources for {num_lists} lists of {num_candidates}",
+            _FIX,
         )
 
 
-_FIX = "Are the files the right ones, with one line per text and no empty line at the end?"
-
-
 def _take(name: str, lines: Iterator[Line], count: int) -> ListLines:
+    """The next lines, `count` of them or as many as there are."""
     block = ListLines(name)
     for line in lines:
         block.add(line)
@@ -85,42 +104,55 @@ def _take(name: str, lines: Iterator[Line], count: int) -> ListLines:
     return block
 
 
-def count_lines(path: str | Path) -> int | None:
-    """The number of lines of a file; None where it cannot be read twice."""
-    if str(path) == "-" or (
-        Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()
-    ):
-        return None
-    return sum(1 for _ in LineSource(path))
+def _is_pipe(path: Path) -> bool:
+    """Whether a path is there, but neither as a file nor as a folder."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _divided(
-    path: str | Path, lines: int | None, sources: str | Path | None, wanted: int | None
+def _candidates_per_source(
+    path: str | Path,
+    num_lines: int | None,
+    sources: str | Path | None,
+    num_sources: int | None,
 ) -> int:
-    if lines is None or wanted is None:
-        raise InputError("a pipe cannot be counted", where=str(path), fix="Give num_candidates")
-    if not wanted or not lines or lines % wanted:
+    """Lines of candidates / lines of sources; raises InputError if that is no whole number."""
+    if num_lines is None or num_sources is None:
         raise InputError(
-            f"{lines} candidates for {wanted} sources in {sources}, expected a multiple",
+            "a pipe cannot be counted",
             where=str(path),
-            fix=_FIX,
+            fix="Give num_candidates",
         )
-    return lines // wanted
-
-
-def _check_counts(name: str, lines: int, wanted: int | None, num_candidates: int) -> None:
-    if lines % num_candidates:
-        raise _leftover(lines, num_candidates).inside(name)
-    if wanted is not None and lines != wanted * num_candidates:
-        raise InputError(
-            f"{lines} lines make {lines // num_candidates} lists of {num_candidates}, but there are {wanted} sources",
-            where=name,
-            fix=_FIX,
+    if not num_sources or not num_lines or num_lines % num_sources:
+        problem = (
+            f"{num_lines} candidates for {num_sources} sources in {sources}, expected a multiple"
         )
+        raise InputError(problem, where=str(path), fix=_FIX)
+    return num_lines // num_sources
 
 
-def _leftover(lines: int, num_candidates: int) -> InputError:
-    return InputError(
-        f"{lines} lines are not a multiple of {num_candidates} candidates: {lines % num_candidates} left over",
-        fix=_FIX,
+def _check_counts(
+    name: str,
+    num_lines: int,
+    num_sources: int | None,
+    num_candidates: int,
+) -> None:
+    """Raises InputError unless there are `num_candidates` lines for each source."""
+    if num_lines % num_candidates:
+        raise _leftover(num_lines, num_candidates).inside(name)
+    if num_sources is not None and num_lines != num_sources * num_candidates:
+        num_lists = num_lines // num_candidates
+        problem = (
+            f"{num_lines} lines make {num_lists} lists of {num_candidates}, "
+            f"but there are {num_sources} sources"
+        )
+        raise InputError(problem, where=name, fix=_FIX)
+
+
+def _leftover(num_lines: int, num_candidates: int) -> InputError:
+    """The error for a last list that is not full."""
+    remainder = num_lines % num_candidates
+    problem = (
+        f"{num_lines} lines are not a multiple of {num_candidates} candidates: "
+        f"{remainder} left over"
     )
+    return InputError(problem, fix=_FIX)

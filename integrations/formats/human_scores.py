@@ -16,6 +16,7 @@ from ...metrics.errors import InputError, unknown
 
 Scores = float | None | list[float | None]
 ByDimension = dict[str, dict[str, Scores]]
+_NO_SCORES = ("source", "references", "systems")  # keys of a document that hold no human scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,61 +60,84 @@ def human_scores(
     Raises:
         InputError: a key is missing, a name is neither system nor reference, or scores have the wrong shape.
     """
-    known = frozenset(names)
-    found: ByDimension = {}
-    for key in keys or (HumanKey("human"),) * ("human" in document):
-        for dimension, scores in _under(document, key.name, known).items():
-            if dimension in found:
+    known_names = frozenset(names)
+    if not keys and "human" in document:
+        keys = (HumanKey("human"),)
+    by_dimension: ByDimension = {}
+    for key in keys:
+        for dimension, scores in _under(document, key.name, known_names).items():
+            if dimension in by_dimension:
                 raise InputError(
-                    "a dimension given twice", where=dimension, fix="Name one of its keys"
+                    "a dimension given twice",
+                    where=dimension,
+                    fix="Name one of its keys",
                 )
             where = key.name if dimension == key.name else f"{key.name}.{dimension}"
-            found[dimension] = _checked(scores, where, known, segments)
-    return found
+            by_dimension[dimension] = _checked(scores, where, known_names, segments)
+    return by_dimension
 
 
 def _under(
-    document: Mapping[str, Any], key: str, names: frozenset[str]
+    document: Mapping[str, Any],
+    key: str,
+    names: frozenset[str],
 ) -> dict[str, Mapping[str, Any]]:
     """Dimension -> system -> scores for one key."""
-    human = document.get("human")
     if key in document:
         return _by_dimension(document[key], key, names)
+    human = document.get("human")
     dimensions = _by_dimension(human, "human", names) if isinstance(human, Mapping) else {}
     if key not in dimensions:
-        raise unknown("key of human scores", key, [*_mappings(document), *dimensions])
+        raise unknown("key of human scores", key, [*_mapping_keys(document), *dimensions])
     return {key: dimensions[key]}
 
 
-def _mappings(document: Mapping[str, Any]) -> list[str]:
-    taken = ("source", "references", "systems")
-    return [
-        key for key, value in document.items() if isinstance(value, Mapping) and key not in taken
-    ]
+def _mapping_keys(document: Mapping[str, Any]) -> list[str]:
+    """The keys of a document that may hold human scores."""
+    keys = [key for key, value in document.items() if isinstance(value, Mapping)]
+    return [key for key in keys if key not in _NO_SCORES]
 
 
-def _by_dimension(value: Any, key: str, names: frozenset[str]) -> dict[str, Mapping[str, Any]]:
+def _by_dimension(
+    value: Any,
+    key: str,
+    names: frozenset[str],
+) -> dict[str, Mapping[str, Any]]:
+    """Dimension -> system -> scores, from any of the three nestings; the dimension of a flat one is its key."""
     if value is None or value == {}:
         return {}
     if not isinstance(value, Mapping):
         raise InputError(f"found {type(value).__name__}, expected scores by system", where=key)
     if not all(isinstance(inner, Mapping) for inner in value.values()):
         return {key: value}
-    outer, inner = set(value), {name for scores in value.values() for name in scores}
+    if _systems_are_inside(value, key, names):
+        return dict(value)
+    by_dimension: dict[str, dict[str, Any]] = {}
+    for system, scores in value.items():
+        _check_name(system, key, names)
+        for dimension, score in scores.items():
+            by_dimension.setdefault(dimension, {})[system] = score
+    return dict(by_dimension)
+
+
+def _systems_are_inside(
+    value: Mapping[str, Mapping[str, Any]],
+    key: str,
+    names: frozenset[str],
+) -> bool:
+    """Whether rather the inner keys than the outer ones are names of systems; raises InputError if neither are."""
+    outer = set(value)
+    inner = {name for scores in value.values() for name in scores}
     if not (outer | inner) & names:
         raise InputError(
             f"neither {sorted(outer)[:3]} nor {sorted(inner)[:3]} are systems or references",
             where=key,
             fix=f"All: {', '.join(sorted(names))}",
         )
-    if len(outer & names) * max(1, len(inner)) < len(inner & names) * len(outer):
-        return dict(value)
-    turned: dict[str, dict[str, Any]] = {}
-    for system, scores in value.items():
-        _check_name(system, key, names)
-        for dimension, score in scores.items():
-            turned.setdefault(dimension, {})[system] = score
-    return dict(turned)
+    # compares the shares of known names, multiplied out: known / all outer keys < known / all inner keys
+    known_outer = len(outer & names)
+    known_inner = len(inner & names)
+    return known_outer * max(1, len(inner)) < known_inner * len(outer)
 
 
 def _check_name(name: str, where: str, names: frozenset[str]) -> None:
@@ -122,27 +146,31 @@ def _check_name(name: str, where: str, names: frozenset[str]) -> None:
 
 
 def _checked(
-    scores: Mapping[str, Any], where: str, names: frozenset[str], segments: int | None
+    scores: Mapping[str, Any],
+    where: str,
+    names: frozenset[str],
+    segments: int | None,
 ) -> dict[str, Scores]:
+    """The scores of one dimension; raises InputError for an unknown name or the wrong shape."""
     for name, value in scores.items():
         _check_name(name, where, names)
         place = f"{where}.{name}"
         if not isinstance(value, list):
             _check_score(value, place)
             continue
-        if segments is None or len(value) != segments:
-            expected = (
-                "one number for a whole text"
-                if segments is None
-                else f"one per segment, {segments}"
-            )
-            raise InputError(f"{len(value)} scores, expected {expected}", where=place)
+        if segments is None:
+            problem = f"{len(value)} scores, expected one number for a whole text"
+            raise InputError(problem, where=place)
+        if len(value) != segments:
+            problem = f"{len(value)} scores, expected one per segment, {segments}"
+            raise InputError(problem, where=place)
         for i, score in enumerate(value):
             _check_score(score, f"{place}[{i}]")
     return dict(scores)
 
 
 def _check_score(value: Any, where: str) -> None:
+    """Raises InputError for what is neither a finite number nor null."""
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -11,11 +11,12 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...rerank.lists import read_list
-from ..files.entries import Entry, bad, good
+from ..files.entries import Entry, error_entry, list_entry
 from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.strict_json import parse_json
 
 _FAIRSEQ = re.compile(rb"([STHDPEA]-\d+\t)|(\d{4}-\d\d-\d\d .*\| (INFO|WARNING) \|)|(Namespace\()")
+_FORMAT_OF_KEY = {"systems": "systems", "translations": "sockeye", "sentence_id": "sockeye"}
 
 
 def read_jsonl(source: LineSource) -> Iterator[Entry]:
@@ -31,54 +32,50 @@ def read_objects(
     source: LineSource, read: Callable[[str, int, bytes], Iterator[Entry]]
 ) -> Iterator[Entry]:
     """The entries that `read` makes of each line (file, number, line); errors as `read_jsonl`."""
-    known = False
+    recognised = False
     for number, line in without_trailing_blanks(source):
         if not line.strip():
-            yield bad(
-                InputError("empty line", fix="Write one object per line"),
-                source.name,
-                number,
-                line + b"\n",
-            )
+            error = InputError("empty line", fix="Write one object per line")
+            yield error_entry(error, source.name, number, line + b"\n")
             continue
-        if not known:
+        if not recognised:
             _recognise(source, number, line)
-            known = True
+            recognised = True
         yield from read(source.name, number, line)
 
 
 def _read_line(name: str, number: int, line: bytes) -> Iterator[Entry]:
-    raw, data = line + b"\n", None
+    """The entry of a line of the native format."""
+    raw = line + b"\n"
+    data = None
     try:
         data = parse_json(line)
-        entry = good(read_list(data), number, raw)
+        entry = list_entry(read_list(data), number, raw)
     except RecursionError:
-        entry = bad(
-            InputError("nested too deeply", fix="A list is flat"), name, number, raw, identity(data)
-        )
+        too_deep = InputError("nested too deeply", fix="A list is flat")
+        entry = error_entry(too_deep, name, number, raw, id_of(data))
     except InputError as error:
-        entry = bad(_advised(error, data), name, number, raw, identity(data))
+        entry = error_entry(_advised(error, data), name, number, raw, id_of(data))
     yield entry
 
 
-def identity(data: Any) -> str | None:
-    """The id of a record that may be no record."""
-    found = data.get("id") if isinstance(data, Mapping) else None
-    return found if isinstance(found, str) and found else None
+def id_of(data: Any) -> str | None:
+    """The id in a JSON value, if it is an object that has one."""
+    value = data.get("id") if isinstance(data, Mapping) else None
+    return value if isinstance(value, str) and value else None
 
 
 def _advised(error: InputError, data: Any) -> InputError:
     """The error, with advice for a file of another format in JSON lines."""
     if not isinstance(data, Mapping) or "candidates" in data:
         return error
-    for key, format in (
-        ("systems", "systems"),
-        ("translations", "sockeye"),
-        ("sentence_id", "sockeye"),
-    ):
+    for key, format in _FORMAT_OF_KEY.items():
         if key in data:
-            fix = f"It looks like a {format} file: use --from {format}"
-            return InputError(error.problem, where=error.where, fix=fix)
+            return InputError(
+                error.problem,
+                where=error.where,
+                fix=f"It looks like a {format} file: use --from {format}",
+            )
     return error
 
 
@@ -88,18 +85,22 @@ def _recognise(source: LineSource, number: int, line: bytes) -> None:
     if start.startswith(b"{"):
         if start.rstrip() == b"{":
             raise source.refusal(
-                number, "found JSON over several lines", "Write one object per line: jq -c ."
+                number,
+                "found JSON over several lines",
+                "Write one object per line: jq -c .",
             )
         return
     if start.startswith(b"["):
-        found, fix = "a JSON array", "Write one object per line: jq -c '.[]'"
+        kind, fix = "a JSON array", "Write one object per line: jq -c '.[]'"
     elif b"|||" in line:
-        found, fix = "a Moses n-best list", "Use --from moses, or --from marian"
+        kind, fix = "a Moses n-best list", "Use --from moses, or --from marian"
     elif _FAIRSEQ.match(line):
-        found, fix = "a fairseq log", "Use --from fairseq"
+        kind, fix = "a fairseq log", "Use --from fairseq"
     else:
-        found, fix = "flat text", "Use --from flat with --num-candidates or --sources"
+        kind, fix = "flat text", "Use --from flat with --num-candidates or --sources"
     shown = line[:40].decode(errors="ignore")
     raise source.refusal(
-        number, f"found {found} ({shown!r}), expected a JSON object on each line", fix
+        number,
+        f"found {kind} ({shown!r}), expected a JSON object on each line",
+        fix,
     )

@@ -20,46 +20,49 @@ from .nbest_columns import features, finite_number, read_columns
 
 _HARD = re.compile(r"(\d+-\d+( |$))*", re.ASCII)
 _SOFT = re.compile(r"([\d.eE+-]+(,[\d.eE+-]+)*( |$))+", re.ASCII)
+_MODEL = re.compile(r"F\d+")
 _NAMED = re.compile(r"(WordScores|WordCounts)=\s*(.*)")
 
 
 def read_marian(source: LineSource) -> Iterator[Entry]:
     """One entry per run of lines with the same id; errors as `read_columns`."""
-    return read_columns(source, "id ||| text ||| F0= logprob ||| score", "Marian", 4, _candidate)
+    shape = "id ||| text ||| F0= logprob ||| score"
+    return read_columns(source, shape, "Marian", 4, _candidate)
 
 
 def _candidate(columns: Sequence[str]) -> Candidate:
+    """The candidate of text, further columns, features and score."""
+    text, *further, features_column, score_column = columns
     fields: dict[str, Any] = {}
-    for column in columns[1:-2]:
-        name, value = _between(column)
+    for column in further:
+        name, value = _further_column(column)
         if name in fields:
             raise InputError(f"a second column of {name}", where=name)
         fields[name] = value
-    found = features(columns[-2])
-    totals = {name: value for name, value in found.items() if re.fullmatch(r"F\d+", name)}
-    if not totals or not all(isinstance(value, float) for value in totals.values()):
+    values = features(features_column)
+    logprobs = {name: value for name, value in values.items() if _MODEL.fullmatch(name)}
+    if not logprobs or not all(isinstance(value, float) for value in logprobs.values()):
         raise InputError(
-            f"found {columns[-2]!r:.60}, expected F0= and a number",
+            f"found {features_column!r:.60}, expected F0= and a number",
             where="F0",
             fix="Is it from Marian?",
         )
-    if taken := {"score", *fields} & found.keys():
+    if taken := {"score", *fields} & values.keys():
         raise InputError("a feature of this name beside the column", where=min(taken))
-    logprob = totals["F0"] if list(totals) == ["F0"] else None
-    rest = {name: value for name, value in found.items() if logprob is None or name != "F0"}
-    return Candidate(
-        columns[0], logprob, {"score": finite_number(columns[-1], "score"), **rest, **fields}
-    )
+    logprob = None
+    if list(logprobs) == ["F0"]:
+        logprob = values.pop("F0")
+    score = finite_number(score_column, "score")
+    return Candidate(text, logprob, {"score": score, **values, **fields})
 
 
-def _between(column: str) -> tuple[str, Any]:
+def _further_column(column: str) -> tuple[str, Any]:
     """Name and value of a column between text and features."""
     if named := _NAMED.fullmatch(column):
-        return named[1], [
-            finite_number(value, named[1]) for value in re.split(r"[ ,]+", named[2]) if value
-        ]
+        name, text = named.groups()
+        numbers = [number for number in re.split(r"[ ,]+", text) if number]
+        return name, [finite_number(number, name) for number in numbers]
     if _HARD.fullmatch(column) or _SOFT.fullmatch(column):
         return "alignment", column
-    raise InputError(
-        f"a column {column!r:.60} between text and features", fix="Is there ||| in the text?"
-    )
+    problem = f"a column {column!r:.60} between text and features"
+    raise InputError(problem, fix="Is there ||| in the text?")

@@ -18,17 +18,22 @@ from .nbest_columns import features, finite_number, read_columns
 
 def read_moses(source: LineSource) -> Iterator[Entry]:
     """One entry per run of lines with the same id; errors as `read_columns`."""
-    return read_columns(source, "id ||| text ||| features ||| score", "Moses", 3, _candidate)
+    shape = "id ||| text ||| features ||| score"
+    return read_columns(source, shape, "Moses", 3, _candidate)
 
 
 def _candidate(columns: Sequence[str]) -> Candidate:
-    fields = features(columns[1])
-    if len(columns) > 2:
+    """The candidate of text, features, score and further columns; only the first two must be there."""
+    text, features_column, *further = columns
+    fields = features(features_column)
+    if further:
         if "score" in fields:
             raise InputError(
-                "a feature of this name beside the column", where="score", fix="Rename it"
+                "a feature of this name beside the column",
+                where="score",
+                fix="Rename it",
             )
-        fields["score"] = finite_number(columns[2], "score")
-    if len(columns) > 3:
-        fields["columns"] = list(columns[3:])
-    return Candidate(columns[0], None, fields or NOTHING)
+        fields["score"] = finite_number(further[0], "score")
+    if len(further) > 1:
+        fields["columns"] = further[1:]
+    return Candidate(text, None, fields or NOTHING)

@@ -8,72 +8,95 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError
 from ...rerank.lists import Candidate, CandidateList
-from ..files.entries import Entry, good
+from ..files.entries import Entry, list_entry, placed
 from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.list_lines import ListLines
 
-Reading = Callable[[Sequence[str]], Candidate]  # the candidate of the columns after the id
+ReadCandidate = Callable[[Sequence[str]], Candidate]  # the candidate of the columns after the id
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAMED = re.compile(r"([^=\s]+)=(\S*)|(\S+):")
 _TAKEN = frozenset({"text", "logprob", "roles", "foci", "rst", "columns"})
 
 
 def read_columns(
-    source: LineSource, shape: str, format: str, least: int, read: Reading
+    source: LineSource,
+    shape: str,
+    format: str,
+    min_columns: int,
+    read: ReadCandidate,
 ) -> Iterator[Entry]:
     """One entry per run of lines with the same id.
 
     Args:
         source: the file.
         shape, format: what a line looks like, and the format's name, for errors.
-        least: how many columns a line has at the least, with the id.
+        min_columns: how many columns a line must have, with the id.
         read: makes a candidate of the columns after the id.
 
     Raises:
         InputError: the first line has no ``|||``, or a list is larger than any real one.
     """
-    current, block = "", ListLines(source.name)
+    row_format = _RowFormat(source.name, shape, min_columns, read)
+    block = ListLines(source.name)
+    block_id = ""
     for number, line in without_trailing_blanks(source):
-        mark = line.find(b"|||")
-        if mark < 0 and not block.lines:
+        id_end = line.find(b"|||")
+        if id_end < 0 and not block.lines:
             raise source.refusal(
                 number,
                 f"no ||| in {line[:40]!r}, expected {shape}",
                 f"Is it a {format} n-best list?",
             )
-        identity = current if mark < 0 else line[:mark].decode().strip()
-        if block.lines and identity != current:
-            yield _entry(source.name, current, block, shape, least, read)
+        line_id = block_id if id_end < 0 else line[:id_end].decode().strip()
+        if block.lines and line_id != block_id:
+            yield _entry(block, block_id, row_format)
             block = ListLines(source.name)
-        current = identity
+        block_id = line_id
         block.add((number, line))
     if block.lines:
-        yield _entry(source.name, current, block, shape, least, read)
+        yield _entry(block, block_id, row_format)
 
 
-def _entry(
-    name: str, identity: str, block: ListLines, shape: str, least: int, read: Reading
-) -> Entry:
+class _RowFormat(NamedTuple):
+    """How the lines of a file are read; the arguments of `read_columns`."""
+
+    name: str
+    shape: str
+    min_columns: int
+    read: ReadCandidate
+
+
+def _entry(block: ListLines, list_id: str, row_format: _RowFormat) -> Entry:
+    """The list of a block of lines, or the error in the first bad line."""
     candidates: list[Candidate] = []
     for number, line in block.lines:
         columns = [column.strip() for column in line.decode().split("|||")]
         try:
-            if len(columns) < least:
-                fix = "Is there a line break within a text?"
-                raise InputError(f"{len(columns)} columns, expected {shape}", fix=fix)
-            if not identity:
-                raise InputError("found nothing, expected an id", where="id")
-            candidates.append(read(columns[1:]))
+            candidates.append(_candidate(columns, row_format))
         except InputError as error:
-            fix = error.fix or f"The list {identity!r:.80} is left out"
-            where = f"{name}:{number}" + (f": {error.where}" if error.where else "")
-            placed = InputError(error.problem, where=where, fix=fix)
-            return Entry(None, placed, block.first, block.raw, identity or None)
-    return good(CandidateList(identity, tuple(candidates)), block.first, block.raw)
+            advised = InputError(
+                error.problem,
+                where=error.where,
+                fix=error.fix or f"The list {list_id!r:.80} is left out",
+            )
+            in_file = placed(advised, f"{row_format.name}:{number}")
+            return Entry(None, in_file, block.first, block.raw, list_id or None)
+    return list_entry(CandidateList(list_id, tuple(candidates)), block.first, block.raw)
+
+
+def _candidate(columns: Sequence[str], row_format: _RowFormat) -> Candidate:
+    """The candidate of a line, split into columns; the first is the id."""
+    if len(columns) < row_format.min_columns:
+        problem = f"{len(columns)} columns, expected {row_format.shape}"
+        raise InputError(problem, fix="Is there a line break within a text?")
+    list_id, *rest = columns
+    if not list_id:
+        raise InputError("found nothing, expected an id", where="id")
+    return row_format.read(rest)
 
 
 def features(column: str) -> dict[str, Any]:
@@ -82,22 +105,25 @@ def features(column: str) -> dict[str, Any]:
     Raises:
         InputError: a value is no number, or a name has none, or it is taken.
     """
-    found: dict[str, list[float]] = {}
+    values_of: dict[str, list[float]] = {}
     name = "features"
     for token in column.split():
         value = token
         if named := _NAMED.fullmatch(token):
-            name, value = named[1] or named[3], named[2] or ""
-            if name in found or name in _TAKEN:
-                raise InputError(
-                    f"a feature named {name!r:.80}", fix="The name is taken: rename the feature"
-                )
-            found[name] = []
+            name = named[1] or named[3]
+            value = named[2] or ""
+            if name in values_of or name in _TAKEN:
+                fix = "The name is taken: rename the feature"
+                raise InputError(f"a feature named {name!r:.80}", fix=fix)
+            values_of[name] = []
         if value:
-            found.setdefault(name, []).append(finite_number(value, name))
-    if empty := [name for name, values in found.items() if not values]:
-        raise InputError("no value", where=empty[0])
-    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+            values_of.setdefault(name, []).append(finite_number(value, name))
+    named_values: dict[str, Any] = {}
+    for name, values in values_of.items():
+        if not values:
+            raise InputError("no value", where=name)
+        named_values[name] = values[0] if len(values) == 1 else values
+    return named_values
 
 
 def finite_number(text: str, where: str) -> float:

@@ -9,9 +9,9 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
-from ..files.entries import Entry, checked
+from ..files.entries import Entry, with_order_errors
 from ..files.line_source import LineSource
-from .aligned_files import attached
+from .aligned_files import with_aligned_lines
 from .fairseq_log import read_fairseq
 from .flat import count_candidates, count_lines, read_flat
 from .human_scores import HumanKey
@@ -32,12 +32,15 @@ class Lists:
     """
 
     def __init__(
-        self, sources: Sequence[LineSource], entries: Iterator[Entry], lower: frozenset[str]
+        self,
+        sources: Sequence[LineSource],
+        entries: Iterator[Entry],
+        lower: frozenset[str],
     ) -> None:
         self._sources = sources
         self.name = sources[0].name
         self.lower = lower
-        self._entries = checked(entries, self.name)
+        self._entries = with_order_errors(entries, self.name)
 
     def __iter__(self) -> Iterator[Entry]:
         """The entries not yet read."""
@@ -67,92 +70,79 @@ class Lists:
         self.close()
 
 
+OpenedFiles = tuple[list[LineSource], Iterator[Entry]]
+OpenFormat = Callable[[str | Path, Mapping[str, Any]], OpenedFiles]  # of a path and the options
+
+
 @dataclass(frozen=True, slots=True)
 class _Format:
+    """A format: what it is in words, how its files are opened, and the options it has."""
+
     about: str
-    read: Callable[[str | Path, Mapping[str, Any]], tuple[list[LineSource], Iterator[Entry]]]
+    open: OpenFormat
     options: frozenset[str] = frozenset()
 
 
-def _plain(reader: Callable[[LineSource], Iterator[Entry]]) -> Any:
-    """How to open a format of one file without options."""
+def _one_file(read: Callable[[LineSource], Iterator[Entry]]) -> OpenFormat:
+    """How to open a format of one file that is read without options."""
 
-    def read(
-        path: str | Path, options: Mapping[str, Any]
-    ) -> tuple[list[LineSource], Iterator[Entry]]:
+    def open_file(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
         source = LineSource(path)
-        return [source], reader(source)
+        return [source], read(source)
 
-    return read
-
-
-def _flat(path: str | Path, options: Mapping[str, Any]) -> tuple[list[LineSource], Iterator[Entry]]:
-    sources = options["sources"]
-    num_candidates = count_candidates(path, sources, options["num_candidates"])
-    opened = [LineSource(path)]
-    if sources is not None:
-        opened.append(LineSource(sources))
-    return opened, read_flat(opened[0], num_candidates, *opened[1:])
+    return open_file
 
 
-def _fairseq(
-    path: str | Path, options: Mapping[str, Any]
-) -> tuple[list[LineSource], Iterator[Entry]]:
+def _open_flat(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+    num_candidates = count_candidates(path, options["sources"], options["num_candidates"])
+    candidates = LineSource(path)
+    if options["sources"] is None:
+        return [candidates], read_flat(candidates, num_candidates)
+    sources = LineSource(options["sources"])
+    return [candidates, sources], read_flat(candidates, num_candidates, sources)
+
+
+def _open_fairseq(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
     num_sentences = None if options["sources"] is None else count_lines(options["sources"])
     source = LineSource(path)
     return [source], read_fairseq(source, num_sentences)
 
 
-def _with_lines(
-    opened: list[LineSource], entries: Iterator[Entry], options: Mapping[str, Any], format: str
-) -> Iterator[Entry]:
-    """The entries with what stands in the files of one line per list; these are added to the opened ones."""
-    paths = {
-        "source": None if format == "flat" else options["sources"],
-        "document": options["documents"],
-    }
-    files = {column: LineSource(path) for column, path in paths.items() if path is not None}
-    opened += files.values()
-    return (
-        attached(entries, opened[0].name, files, every_line=format != "fairseq")
-        if files
-        else entries
-    )
-
-
-def _systems(
-    path: str | Path, options: Mapping[str, Any]
-) -> tuple[list[LineSource], Iterator[Entry]]:
+def _open_systems(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
     keys = tuple(map(HumanKey.read, options["human"]))
+    systems_options = SystemsOptions(keys, options["as_systems"], options["include"])
     source = LineSource(path)
-    return [source], read_systems(
-        source, SystemsOptions(keys, options["as_systems"], options["include"])
-    )
+    return [source], read_systems(source, systems_options)
 
 
 _NUMBERED = frozenset({"sources", "documents"})
 _FORMATS = {
-    "jsonl": _Format("JSON lines, one candidate list per line", _plain(read_jsonl)),
-    "flat": _Format("text, N lines per source", _flat, _NUMBERED | {"num_candidates"}),
-    "fairseq": _Format("log of fairseq-generate or fairseq-interactive", _fairseq, _NUMBERED),
+    "jsonl": _Format("JSON lines, one candidate list per line", _one_file(read_jsonl)),
+    "flat": _Format("text, N lines per source", _open_flat, _NUMBERED | {"num_candidates"}),
+    "fairseq": _Format("log of fairseq-generate or fairseq-interactive", _open_fairseq, _NUMBERED),
     "marian": _Format(
-        "Marian n-best list: id ||| text ||| F0= logprob ||| score", _plain(read_marian), _NUMBERED
+        "Marian n-best list: id ||| text ||| F0= logprob ||| score",
+        _one_file(read_marian),
+        _NUMBERED,
     ),
     "moses": _Format(
-        "Moses n-best list: id ||| text ||| features ||| score", _plain(read_moses), _NUMBERED
+        "Moses n-best list: id ||| text ||| features ||| score",
+        _one_file(read_moses),
+        _NUMBERED,
     ),
     "sockeye": _Format(
-        "JSON lines of sockeye-translate --nbest-size", _plain(read_sockeye), _NUMBERED
+        "JSON lines of sockeye-translate --nbest-size",
+        _one_file(read_sockeye),
+        _NUMBERED,
     ),
     "systems": _Format(
         "systems file, one document per line with the texts of several systems",
-        _systems,
+        _open_systems,
         frozenset({"human", "as_systems", "include"}),
     ),
 }
-FORMATS: Mapping[str, str] = MappingProxyType(
-    {name: found.about for name, found in _FORMATS.items()}
-)
+_ABOUT = {name: format.about for name, format in _FORMATS.items()}
+FORMATS: Mapping[str, str] = MappingProxyType(_ABOUT)
 
 
 def open_lists(
@@ -183,29 +173,53 @@ def open_lists(
     """
     if format not in _FORMATS:
         raise unknown("format", format, _FORMATS)
-    several = {"human": human, "as_systems": as_systems, "include": include}
     options: dict[str, Any] = {
         "num_candidates": num_candidates,
         "sources": sources,
         "documents": documents,
+        "human": _names(human),
+        "as_systems": _names(as_systems),
+        "include": _names(include),
     }
-    options |= {
-        key: (value,) if isinstance(value, str) else tuple(value) for key, value in several.items()
-    }
-    used = _FORMATS[format].options
+    _check_options(options, format)
+    if [str(name) for name in (path, sources, documents)].count("-") > 1:
+        raise InputError(
+            "standard input twice",
+            where="sources",
+            fix="Give one of them as a file",
+        )
+    opened, entries = _FORMATS[format].open(path, options)
+    aligned = _aligned_files(options, format)
+    opened += aligned.values()
+    if aligned:
+        every_line = format != "fairseq"
+        entries = with_aligned_lines(entries, opened[0].name, aligned, every_line)
+    keys = map(HumanKey.read, options["human"])
+    lower = frozenset(key.name for key in keys if key.lower)
+    return Lists(opened, entries, lower)
+
+
+def _names(value: Sequence[str]) -> tuple[str, ...]:
+    """The names in an option, which may be a single one."""
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _check_options(options: Mapping[str, Any], format: str) -> None:
+    """Raises InputError for an option that is given and that the format does not have."""
+    known = _FORMATS[format].options
     for key, value in options.items():
-        if key not in used and value not in (None, ()):
+        if key not in known and value not in (None, ()):
             raise InputError(
                 f"not an option of the format {format!r}",
                 where=key,
-                fix=f"Its options: {', '.join(sorted(used)) or 'none'}",
+                fix=f"Its options: {', '.join(sorted(known)) or 'none'}",
             )
-    if [str(name) for name in (path, sources, documents)].count("-") > 1:
-        raise InputError("standard input twice", where="sources", fix="Give one of them as a file")
-    opened, entries = _FORMATS[format].read(path, options)
-    entries = _with_lines(opened, entries, options, format)
-    return Lists(
-        opened,
-        entries,
-        frozenset(key.name for key in map(HumanKey.read, options["human"]) if key.lower),
-    )
+
+
+def _aligned_files(options: Mapping[str, Any], format: str) -> dict[str, LineSource]:
+    """The files of one line per list; the flat format reads its sources itself."""
+    paths = {
+        "source": None if format == "flat" else options["sources"],
+        "document": options["documents"],
+    }
+    return {column: LineSource(path) for column, path in paths.items() if path is not None}

@@ -13,17 +13,15 @@ from typing import Any
 
 from ...metrics.errors import InputError, excerpt
 from ...rerank.lists import CandidateList, finite, read_list
-from ..files.entries import Entry, bad, good
+from ..files.entries import Entry, error_entry, list_entry
 from ..files.line_source import LineSource
 from ..files.strict_json import parse_json
 from .jsonl import read_objects
 
 _OWN = frozenset({"sentence_id", "text", "translation", "score", "translations", "scores"})
-_BESIDE = {
-    "alignments": "alignment",
-    "translations_factors": "factors",
-}  # one value per translation
-_MADE = frozenset({"id", "candidates"})
+# keys with one value per translation, and what these become in a candidate
+_FIELDS = {"alignments": "alignment", "translations_factors": "factors"}
+_WRITTEN = frozenset({"id", "candidates"})
 
 
 def read_sockeye(source: LineSource) -> Iterator[Entry]:
@@ -32,32 +30,52 @@ def read_sockeye(source: LineSource) -> Iterator[Entry]:
 
 
 def _read_line(name: str, number: int, line: bytes) -> Iterator[Entry]:
-    raw, identity = line + b"\n", None
+    """The entry of a line."""
+    raw = line + b"\n"
+    list_id = None
     try:
         data = parse_json(line)
-        identity = _identity(data)
-        entry = good(_record(data, identity), number, raw)
+        list_id = _sentence_id(data)
+        entry = list_entry(_candidate_list(data, list_id), number, raw)
     except InputError as error:
-        entry = bad(error, name, number, raw, identity)
+        entry = error_entry(error, name, number, raw, list_id)
     yield entry
 
 
-def _identity(data: Any) -> str:
-    found = data.get("sentence_id") if isinstance(data, Mapping) else None
-    if isinstance(found, bool) or not isinstance(found, int | str) or found == "":
-        fix = "Run sockeye-translate with --output-type json"
+def _sentence_id(data: Any) -> str:
+    """The id of the sentence; raises InputError where there is none."""
+    value = data.get("sentence_id") if isinstance(data, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
         raise InputError(
-            f"found {excerpt(found)}, expected a number or a text", where="sentence_id", fix=fix
+            f"found {excerpt(value)}, expected a number or a text",
+            where="sentence_id",
+            fix="Run sockeye-translate with --output-type json",
         )
-    return str(found)
+    return str(value)
 
 
-def _record(data: Mapping[str, Any], identity: str) -> CandidateList:
-    if taken := _MADE & data.keys():
+def _candidate_list(data: Mapping[str, Any], list_id: str) -> CandidateList:
+    """The candidate list that a line of Sockeye's makes."""
+    if taken := _WRITTEN & data.keys():
         raise InputError(
-            "is a key of candidate lists", where=min(taken), fix="Give the key another name"
+            "is a key of candidate lists",
+            where=min(taken),
+            fix="Give the key another name",
         )
-    texts, scores = (data.get(key) for key in ("translations", "scores"))
+    columns = _columns(data)
+    rows = zip(*columns.values(), strict=True)
+    candidates = [_candidate(dict(zip(columns, row, strict=True))) for row in rows]
+    record = {"source": data["text"]} if "text" in data else {}
+    for key, value in data.items():
+        if key not in _OWN and key not in _FIELDS:
+            record[key] = value
+    return read_list({**record, "id": list_id, "candidates": candidates})
+
+
+def _columns(data: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Texts, scores and further fields, one value per translation each."""
+    texts = data.get("translations")
+    scores = data.get("scores")
     if texts is None:
         if "translation" not in data:
             raise InputError(
@@ -65,24 +83,18 @@ def _record(data: Mapping[str, Any], identity: str) -> CandidateList:
                 where="translations",
                 fix="Run sockeye-translate with --nbest-size",
             )
-        texts, scores = [data["translation"]], [data.get("score")]
-    columns: dict[str, list[Any]] = {
-        "text": _array(texts, "translations"),
-        "score": _array(scores, "scores"),
-    }
-    columns |= {name: _array(data[key], key) for key, name in _BESIDE.items() if key in data}
+        texts = [data["translation"]]
+        scores = [data.get("score")]
+    columns = {"text": _array(texts, "translations"), "score": _array(scores, "scores")}
+    for key, name in _FIELDS.items():
+        if key in data:
+            columns[name] = _array(data[key], key)
+    num_translations = len(columns["text"])
     for name, values in columns.items():
-        if len(values) != len(columns["text"]):
-            raise InputError(
-                f"{len(values)} values for {len(columns['text'])} translations", where=name
-            )
-    candidates = [
-        _candidate(dict(zip(columns, row, strict=True)))
-        for row in zip(*columns.values(), strict=True)
-    ]
-    rest = {key: value for key, value in data.items() if key not in _OWN and key not in _BESIDE}
-    source = {"source": data["text"]} if "text" in data else {}
-    return read_list({**source, **rest, "id": identity, "candidates": candidates})
+        if len(values) != num_translations:
+            problem = f"{len(values)} values for {num_translations} translations"
+            raise InputError(problem, where=name)
+    return columns
 
 
 def _array(value: Any, where: str) -> list[Any]:
@@ -95,8 +107,9 @@ def _candidate(row: dict[str, Any]) -> dict[str, Any]:
     """The score as a number, of several (target factors) the first; the infinite one of an empty source is left out."""
     score = row.pop("score")
     if isinstance(score, list) and score:
-        score, *factors = score
-        row |= {"factor_scores": factors} if factors else {}
+        score, *factor_scores = score
+        if factor_scores:
+            row["factor_scores"] = factor_scores
     if score is None or (isinstance(score, float) and not isfinite(score)):
         return row
     if finite(score) is None:

@@ -1,8 +1,8 @@
-"""A run of a generator: inputs in, one candidate list per line out, resumable by the same command.
+"""A run of a generator: a file of inputs in, one candidate list per line out, resumable by the same command.
 
     {"id", "source", "candidates", ...}      and "chosen": the index of the candidate, where something chooses
-A list is written and saved as soon as it and those before it are there. Outputs,
-checkpoints and error records are those of decoding runs.
+A list is written and saved as soon as it and those before it are there. Outputs, checkpoints and error records are
+those of decoding runs.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from ...rerank.runs.rows import as_line
 from ...rerank.runs.run import Written, completing, outputs, write_outcomes
 from .document_turns import Turn, Turns
 from .prompts import PromptEntry
+
+_ALWAYS_COUNTED = ("rows", "candidates", "duplicates")
 
 
 def run_generation(
@@ -55,24 +57,31 @@ def run_generation(
         _skip(turns, source, name, checkpoint)
         with completing(checkpoint):
             for block in _blocks(source, checkpoint.state.entries, turns.at_once):
-                with closing(_outcomes(turns, block, checkpoint)) as done:
-                    write_outcomes(done, _written, name, checkpoint, max_errors, on_progress)
+                with closing(_outcomes(turns, block, checkpoint)) as outcomes:
+                    write_outcomes(outcomes, _written, name, checkpoint, max_errors, on_progress)
     finally:
         checkpoint.close()
     return checkpoint.state.counts
 
 
 def _outcomes(
-    turns: Turns, block: Sequence[PromptEntry], checkpoint: Checkpoint | Stream
+    turns: Turns,
+    block: Sequence[PromptEntry],
+    checkpoint: Checkpoint | Stream,
 ) -> Generator[tuple[PromptEntry, Turn | DiscorankError]]:
-    """Every entry with what came of it; what was written of it is saved before the next is waited for."""
-    given = [entry.record or entry.error for entry in block]
-    for done in zip(block, turns.outcomes(given), strict=True):  # type: ignore[arg-type]
-        yield done
+    """Every entry with its list or error; what was written of it is saved before the next is waited for."""
+    inputs = [entry.record or entry.error for entry in block]
+    outcomes = turns.outcomes(inputs)  # type: ignore[arg-type]
+    for pair in zip(block, outcomes, strict=True):
+        yield pair
         checkpoint.save()
 
 
-def _blocks(entries: Iterator[PromptEntry], done: int, size: int) -> Iterator[list[PromptEntry]]:
+def _blocks(
+    entries: Iterator[PromptEntry],
+    done: int,
+    size: int,
+) -> Iterator[list[PromptEntry]]:
     """Blocks that end at multiples of `size` of the whole input, so that a resumed run makes the same ones.
 
     One ends early behind an entry that could not be read, so that nothing is generated in vain where the run stops.
@@ -88,29 +97,40 @@ def _blocks(entries: Iterator[PromptEntry], done: int, size: int) -> Iterator[li
 
 
 def _written(outcome: Turn | DiscorankError) -> Written:
+    """The line of a list, and what it adds to the counts of the run; raises an error instead of a list."""
     if isinstance(outcome, DiscorankError):
         raise outcome
-    record, candidates = outcome.record, outcome.record.candidates
-    chosen = {} if outcome.chosen is None else {"chosen": outcome.chosen}
-    flags = {"context_was_cut": True} if outcome.flags else {}
+    row = write_list(outcome.record)
+    if outcome.chosen is not None:
+        row["chosen"] = outcome.chosen
+    if outcome.flags:
+        row["context_was_cut"] = True
+    return {"rows": as_line(row)}, _counts(outcome)
+
+
+def _counts(turn: Turn) -> dict[str, int]:
+    """What a list adds to the counts of the run; most of them only if they are not 0."""
+    candidates = turn.record.candidates
+    extra = turn.record.extra
+    distinct_texts = {candidate.text for candidate in candidates}
     counts = {
         "rows": 1,
         "candidates": len(candidates),
-        "duplicates": len(candidates) - len({candidate.text for candidate in candidates}),
+        "duplicates": len(candidates) - len(distinct_texts),
         "unfinished": sum("unfinished" in candidate.fields for candidate in candidates),
-        "truncated-inputs": int("truncated_input_tokens" in record.extra),
-        "missing-candidates": int(record.extra.get("missing_candidates", 0)),
-        "missing-pseudo-references": int(record.extra.get("missing_pseudo_references", 0)),
-        **dict.fromkeys(outcome.flags, 1),
+        "truncated-inputs": int("truncated_input_tokens" in extra),
+        "missing-candidates": int(extra.get("missing_candidates", 0)),
+        "missing-pseudo-references": int(extra.get("missing_pseudo_references", 0)),
+        **dict.fromkeys(turn.flags, 1),
     }
-    row = as_line({**write_list(record), **chosen, **flags})
-    return {"rows": row}, {
-        key: n for key, n in counts.items() if n or key in ("rows", "candidates", "duplicates")
-    }
+    return {name: count for name, count in counts.items() if count or name in _ALWAYS_COUNTED}
 
 
 def _skip(
-    turns: Turns, entries: Iterator[PromptEntry], name: str, checkpoint: Checkpoint | Stream
+    turns: Turns,
+    entries: Iterator[PromptEntry],
+    name: str,
+    checkpoint: Checkpoint | Stream,
 ) -> None:
     """Reads over what an earlier run has done; its choices are context of what comes."""
     rows = _rows(checkpoint) if turns.width else iter(())
@@ -119,9 +139,12 @@ def _skip(
         checkpoint.skip(entry.raw)
         if not turns.width:
             continue
-        mine = row is not None and entry.record is not None and row["id"] == entry.record.id
-        turns.replay(entry.record, _chosen(row) if mine else None)
-        row = next(rows, None) if mine else row
+        if row is not None and entry.record is not None and row["id"] == entry.record.id:
+            turns.replay(entry.record, _chosen_text(row))
+            row = next(rows, None)
+        else:
+            # an error record was written instead of a list
+            turns.replay(entry.record, None)
     checkpoint.check_input(name)
 
 
@@ -136,12 +159,16 @@ def _rows(checkpoint: Checkpoint | Stream) -> Iterator[dict[str, Any]]:
             except ValueError as error:
                 where = f"{checkpoint.out}:{number}"
                 raise ResumeError(
-                    f"cannot be read ({error})", where=where, fix="Remove it to start anew"
+                    f"cannot be read ({error})",
+                    where=where,
+                    fix="Remove it to start anew",
                 ) from error
 
 
-def _chosen(row: Mapping[str, Any] | None) -> str | None:
-    if row is None or "chosen" not in row:
+def _chosen_text(row: Mapping[str, Any]) -> str | None:
+    """The text chosen in a line that was written; None if nothing was."""
+    if "chosen" not in row:
         return None
     candidate = row["candidates"][row["chosen"]]
-    return str(candidate["text"] if isinstance(candidate, dict) else candidate)
+    text = candidate["text"] if isinstance(candidate, dict) else candidate
+    return str(text)

@@ -1,7 +1,7 @@
-"""What every generator of candidates is: prompts in, candidate lists out, in order.
+"""The interface of all generators of candidates: prompts in, candidate lists out, in order.
 
-A generator is a Hugging Face model, a server, or anything else with these three members. It knows neither files, nor
-how a choice is made.
+`HuggingFaceGenerator` and `ServerGenerator` have it; so may anything else with these three members. A generator knows
+neither files, nor how a choice is made.
 """
 
 from __future__ import annotations
@@ -45,15 +45,14 @@ class Prompt:
     ) -> CandidateList:
         """The candidate list of this prompt."""
         return CandidateList(
-            self.id,
-            tuple(candidates),
-            self.source,
-            self.document,
-            self.position,
-            tuple(pseudo_references),
-            self.references,
-            False,
-            self.extra,
+            id=self.id,
+            candidates=tuple(candidates),
+            source=self.source,
+            document=self.document,
+            position=self.position,
+            pseudo_references=tuple(pseudo_references),
+            references=self.references,
+            extra=self.extra,
         )
 
 

@@ -14,13 +14,14 @@ from typing import Any
 
 from ...metrics.errors import InputError, unknown
 from ...rerank.lists import read_list
-from ..files.entries import Order
+from ..files.entries import RecordOrder, placed
 from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.strict_json import parse_json
-from ..formats.jsonl import identity
+from ..formats.jsonl import id_of
 from .generator import Prompt
 
-WRITTEN = (  # keys of generated lists that an input may not have
+# keys of generated lists that an input may not have
+WRITTEN = (
     "pseudo_references",
     "context_only",
     "chosen",
@@ -55,38 +56,35 @@ def read_prompts(source: LineSource | str | Path, form: str = "jsonl") -> Iterat
     """
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
-    return _entries(source if isinstance(source, LineSource) else LineSource(source), form)
+    lines = source if isinstance(source, LineSource) else LineSource(source)
+    return _entries(lines, form)
 
 
 def _entries(source: LineSource, form: str) -> Iterator[PromptEntry]:
-    order = Order("Give every input its own id")
+    """An entry for each line; ids, documents and positions are checked in order."""
+    order = RecordOrder("Give every input its own id")
     for index, (number, line) in enumerate(without_trailing_blanks(source)):
-        raw, data = line + b"\n", None if form == "jsonl" else {"id": str(index)}
+        raw = line + b"\n"
+        place = f"{source.name}:{number}"
+        data = {} if form == "jsonl" else {"id": str(index)}
         try:
             if not line.strip():
                 raise InputError("empty line", fix="Give one input per line")
-            data = (
-                parse_json(line) if form == "jsonl" else {"id": str(index), "source": line.decode()}
-            )
+            data = parse_json(line) if form == "jsonl" else {**data, "source": line.decode()}
             prompt = read_prompt(data)
             if fault := order.fault(prompt):
                 raise fault
-        except (InputError, RecursionError) as error:
-            found = (
-                error
-                if isinstance(error, InputError)
-                else InputError("nested too deeply", fix="An input is flat")
+        except RecursionError:
+            too_deep = InputError(
+                "nested too deeply",
+                where=place,
+                fix="An input is flat",
             )
-            placed = InputError(
-                found.problem, where=_place(source.name, number, found.where), fix=found.fix
-            )
-            yield PromptEntry(None, placed, number, raw, identity(data))
+            yield PromptEntry(None, too_deep, number, raw, id_of(data))
+        except InputError as error:
+            yield PromptEntry(None, placed(error, place), number, raw, id_of(data))
         else:
             yield PromptEntry(prompt, None, number, raw, prompt.id)
-
-
-def _place(name: str, number: int, where: str) -> str:
-    return f"{name}:{number}: {where}" if where else f"{name}:{number}"
 
 
 def read_prompt(data: Any) -> Prompt:
@@ -95,31 +93,41 @@ def read_prompt(data: Any) -> Prompt:
     Raises:
         InputError: something is missing or of the wrong type; `where` names the place.
     """
-    if isinstance(data, dict) and "candidates" in data:
+    if isinstance(data, dict):
+        _check_keys(data)
+        # an input is read as a list with one candidate, for the checks of the other keys
+        data = {**data, "candidates": [""]}
+    record = read_list(data)
+    if not isinstance(record.source, str):
+        kind = "nothing" if record.source is None else "an array"
+        raise InputError(
+            f"found {kind}, expected a text",
+            where="source",
+            fix="Give one text per line",
+        )
+    return Prompt(
+        id=record.id,
+        text=record.source,
+        source=record.source,
+        document=record.document,
+        position=record.position,
+        references=record.references,
+        extra=record.extra,
+    )
+
+
+def _check_keys(data: dict[str, Any]) -> None:
+    """Raises InputError for keys of candidate lists that are still to be generated."""
+    if "candidates" in data:
         raise InputError(
             "there are candidates already",
             where="candidates",
             fix="Leave them out, or decode the file",
         )
     for key in WRITTEN:
-        if isinstance(data, dict) and key in data:
+        if key in data:
             raise InputError(
                 "is a key that generating writes",
                 where=key,
                 fix="Give the input's key another name",
             )
-    record = read_list({**data, "candidates": [""]} if isinstance(data, dict) else data)
-    if not isinstance(record.source, str):
-        found = "nothing" if record.source is None else "an array"
-        raise InputError(
-            f"found {found}, expected a text", where="source", fix="Give one text per line"
-        )
-    return Prompt(
-        record.id,
-        record.source,
-        record.source,
-        record.document,
-        record.position,
-        record.references,
-        record.extra,
-    )

@@ -1,4 +1,4 @@
-"""What a model reads of an input: a text with the fields ``{source}``, ``{source_context}`` and ``{target_context}``.
+"""A prompt template: a text with the fields ``{source}``, ``{source_context}`` and ``{target_context}``.
 
 The contexts are the preceding sentences of the document, joined: its sources, and what was chosen for them. Any other
 field is a key of the input that holds a text. ``{{`` and ``}}`` are braces.
@@ -13,7 +13,9 @@ from typing import Any
 from ...metrics.errors import InputError, excerpt
 from ...metrics.text.texts import Context
 
-SOURCE, SOURCE_CONTEXT, TARGET_CONTEXT = "source", "source_context", "target_context"
+SOURCE = "source"
+SOURCE_CONTEXT = "source_context"
+TARGET_CONTEXT = "target_context"
 
 
 class Template:
@@ -32,12 +34,21 @@ class Template:
         try:
             parts = list(Formatter().parse(text))
         except ValueError as error:
-            raise InputError(f"{error}", where=where, fix="Write {{ and }} for braces") from error
-        for _, name, form, conversion in parts:
+            raise InputError(
+                f"{error}",
+                where=where,
+                fix="Write {{ and }} for braces",
+            ) from error
+        # pairs of literal text and the field behind it; no field at the end
+        self.parts: list[tuple[str, str | None]] = []
+        for literal, name, form, conversion in parts:
             if name is not None and (not name.isidentifier() or form or conversion):
-                fix = "Such as {source}, {target_context}, {key_of_the_input}"
-                raise InputError(f"found {{{name}}}, expected a plain name", where=where, fix=fix)
-        self.parts = [(literal, name) for literal, name, _, _ in parts]
+                raise InputError(
+                    f"found {{{name}}}, expected a plain name",
+                    where=where,
+                    fix="Such as {source}, {target_context}, {key_of_the_input}",
+                )
+            self.parts.append((literal, name))
         self.fields = frozenset(name for _, name in self.parts if name is not None)
 
     @property
@@ -46,7 +57,11 @@ class Template:
         return not self.fields.isdisjoint((SOURCE_CONTEXT, TARGET_CONTEXT))
 
     def filled(
-        self, source: str, context: Context, extra: Mapping[str, Any], separator: str = " "
+        self,
+        source: str,
+        context: Context,
+        extra: Mapping[str, Any],
+        separator: str = " ",
     ) -> str:
         """The prompt of an input.
 
@@ -58,17 +73,26 @@ class Template:
             SOURCE_CONTEXT: separator.join(context.source),
             TARGET_CONTEXT: separator.join(context.target),
         }
-        return "".join(
-            literal + ("" if name is None else self._value(name, known, extra))
-            for literal, name in self.parts
-        )
+        pieces = []
+        for literal, name in self.parts:
+            pieces.append(literal)
+            if name is not None:
+                pieces.append(self._value(name, known, extra))
+        return "".join(pieces)
 
-    def _value(self, name: str, known: Mapping[str, str], extra: Mapping[str, Any]) -> str:
+    def _value(
+        self,
+        name: str,
+        known: Mapping[str, str],
+        extra: Mapping[str, Any],
+    ) -> str:
+        """The text of a field, one of the three known ones or a key of the input."""
         value = known.get(name, extra.get(name))
         if isinstance(value, str):
             return value
-        found = "nothing" if value is None else excerpt(value)
-        fix = f"Give every input the key {name}, or take {{{name}}} out"
+        shown = "nothing" if value is None else excerpt(value)
         raise InputError(
-            f"found {found}, expected a text for {{{name}}}", where=self.where, fix=fix
+            f"found {shown}, expected a text for {{{name}}}",
+            where=self.where,
+            fix=f"Give every input the key {name}, or take {{{name}}} out",
         )

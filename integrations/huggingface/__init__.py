@@ -4,8 +4,9 @@ rankings = huggingface.generate(model, tokenizer, texts, utility="chrf", num_can
 model.generate(**inputs, custom_generate=huggingface.custom_generate(tokenizer, "chrf", num_candidates=16, seed=3))
 """
 
+from .custom_decoding import CustomGenerate, custom_generate
 from .generator import HuggingFaceGenerator
-from .model_choice import CustomGenerate, custom_generate, generate
+from .model_choice import generate
 from .settings import GenerationSettings
 
 __all__ = [

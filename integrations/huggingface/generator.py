@@ -1,4 +1,7 @@
-"""Candidate lists from a Hugging Face model: an encoder-decoder, or a decoder-only model whose prompt is stripped."""
+"""The `Generator` of a Hugging Face model: an encoder-decoder, or a decoder-only model whose prompt is stripped.
+
+Prompts become token ids, `TokenGenerator` generates, and its outputs become candidate lists. Nothing is chosen here.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ from .checks import (
     language_id,
     new_tokens,
 )
-from .decoding import Decoding, Ids
 from .settings import GenerationSettings
+from .token_generator import Ids, TokenGenerator
 
 BATCHES_AHEAD = 8  # how many batches are read ahead, to be sorted by length
 
 
-class Outputs(NamedTuple):
+class PoolOutputs(NamedTuple):
     """One pool of what was generated for some inputs: everything [inputs][candidates], log-probabilities or None."""
 
     tokens: list[list[list[int]]]
@@ -36,14 +39,12 @@ class Outputs(NamedTuple):
 
     def candidates(self, i: int) -> list[Candidate]:
         """The candidates of an input; those that became too long before they ended say so."""
-        return [
-            Candidate(
-                text,
-                None if self.logprobs is None else self.logprobs[i][j],
-                {} if self.ended[i][j] else {"unfinished": True},
-            )
-            for j, text in enumerate(self.texts[i])
-        ]
+        candidates = []
+        for j, text in enumerate(self.texts[i]):
+            logprob = None if self.logprobs is None else self.logprobs[i][j]
+            fields = {} if self.ended[i][j] else {"unfinished": True}
+            candidates.append(Candidate(text, logprob, fields))
+        return candidates
 
 
 class HuggingFaceGenerator:
@@ -74,7 +75,10 @@ class HuggingFaceGenerator:
     ) -> None:
         check_model(model, tokenizer)
         check_settings(model, tokenizer, settings)
-        self.model, self.tokenizer, self.settings, self.name = model, tokenizer, settings, name
+        self.model = model
+        self.tokenizer = tokenizer
+        self.settings = settings
+        self.name = name
         config = deepcopy(model.generation_config if config is None else config)
         check_config(config)
         if settings.target_lang is not None:
@@ -83,14 +87,15 @@ class HuggingFaceGenerator:
         if config.eos_token_id is None:
             config.eos_token_id = tokenizer.eos_token_id
         self.max_new_tokens = new_tokens(model, config, settings)
-        padding = next(
-            i
-            for i in (tokenizer.pad_token_id, config.pad_token_id, tokenizer.eos_token_id, 0)
-            if i is not None
-        )
-        at_once = settings.sequences_at_once
-        self.decoding = Decoding(
-            model, config, self.max_new_tokens, padding, at_once, processors, criteria
+        paddings = (tokenizer.pad_token_id, config.pad_token_id, tokenizer.eos_token_id, 0)
+        self.token_generator = TokenGenerator(
+            model,
+            config,
+            max_new_tokens=self.max_new_tokens,
+            padding=next(token for token in paddings if token is not None),
+            sequences_at_once=settings.sequences_at_once,
+            processors=processors,
+            criteria=criteria,
         )
 
     @property
@@ -100,16 +105,15 @@ class HuggingFaceGenerator:
 
     @property
     def prompts_at_once(self) -> int:
-        """Some batches, so that texts of one length come together."""
-        return max(
-            1, BATCHES_AHEAD * self.settings.sequences_at_once // self.settings.num_candidates
-        )
+        """Several batches, so that texts of one length come together."""
+        sequences = BATCHES_AHEAD * self.settings.sequences_at_once
+        return max(1, sequences // self.settings.num_candidates)
 
     def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
         """The candidate list of every prompt, or the error that stands for it, in the order of the prompts."""
         source = iter(prompts)
-        while some := list(islice(source, self.prompts_at_once)):
-            yield from self._lists(some)
+        while block := list(islice(source, self.prompts_at_once)):
+            yield from self._lists(block)
 
     def ids_of(self, text: str) -> tuple[list[int], int]:
         """The tokens that the model reads, and how many were cut off.
@@ -118,78 +122,81 @@ class HuggingFaceGenerator:
             InputError: a text that cannot be read or is too long.
         """
         ids = self._tokens(text)
-        cut = 0
-        if self.settings.max_input_tokens is not None and len(ids) > self.settings.max_input_tokens:
-            cut = len(ids) - self.settings.max_input_tokens
-            ids = self._shortened(text, self.settings.max_input_tokens)
-        check_ids(ids, self.tokenizer, not self.decoding.encodes)
+        num_cut = 0
+        max_tokens = self.settings.max_input_tokens
+        if max_tokens is not None and len(ids) > max_tokens:
+            num_cut = len(ids) - max_tokens
+            ids = self._shortened(text, max_tokens)
+        check_ids(ids, self.tokenizer, not self.token_generator.encodes)
         check_length(self.model, len(ids), self.max_new_tokens)
-        return ids, cut
+        return ids, num_cut
 
-    def outputs(self, inputs: Sequence[Ids]) -> list[Outputs]:
+    def outputs(self, inputs: Sequence[Ids]) -> list[PoolOutputs]:
         """What every pool of the settings holds for these token ids."""
-        found = []
+        pools = []
         for pool in self.settings.pools:
-            tokens = self.decoding.outputs(inputs, pool, self.settings.seed)
-            flat = [output for outputs in tokens for output in outputs]
-            texts = iter(self.tokenizer.batch_decode(flat, skip_special_tokens=True))
-            logprobs = (
-                self.decoding.log_probabilities(inputs, tokens) if self.settings.logprobs else None
-            )
-            ended = [[self.decoding.ended(output) for output in outputs] for outputs in tokens]
-            found.append(
-                Outputs(
-                    tokens,
-                    [[next(texts).strip() for _ in outputs] for outputs in tokens],
-                    logprobs,
-                    ended,
-                )
-            )
-        return found
+            tokens = self.token_generator.outputs(inputs, pool, self.settings.seed)
+            texts = self._texts(tokens)
+            logprobs = None
+            if self.settings.logprobs:
+                logprobs = self.token_generator.log_probabilities(inputs, tokens)
+            ended = [list(map(self.token_generator.ended, outputs)) for outputs in tokens]
+            pools.append(PoolOutputs(tokens, texts, logprobs, ended))
+        return pools
+
+    def _texts(self, tokens: list[list[list[int]]]) -> list[list[str]]:
+        """The texts [inputs][candidates] of outputs [inputs][candidates][tokens], without special tokens."""
+        flat = [output for outputs in tokens for output in outputs]
+        texts = iter(self.tokenizer.batch_decode(flat, skip_special_tokens=True))
+        return [[next(texts).strip() for _ in outputs] for outputs in tokens]
 
     def _lists(self, prompts: Sequence[Prompt]) -> Iterator[Generated]:
-        read = [self._read(prompt) for prompt in prompts]
-        good = [given for given in read if not isinstance(given, DiscorankError)]
-        pools = self.outputs([ids for ids, _ in good]) if good else []
-        at = 0
-        for prompt, given in zip(prompts, read, strict=True):
-            if isinstance(given, DiscorankError):
-                yield given
+        """The lists of prompts that are generated for together, or the errors that stand for them."""
+        readings = [self._read(prompt) for prompt in prompts]
+        inputs = [reading[0] for reading in readings if not isinstance(reading, DiscorankError)]
+        pools = self.outputs(inputs) if inputs else []
+        i = 0
+        for prompt, reading in zip(prompts, readings, strict=True):
+            if isinstance(reading, DiscorankError):
+                yield reading
                 continue
-            record = (
-                prompt if not given[1] else prompt.with_extra({"truncated_input_tokens": given[1]})
-            )
-            yield record.with_candidates(*(pool.candidates(at) for pool in pools))
-            at += 1
+            _, num_cut = reading
+            if num_cut:
+                prompt = prompt.with_extra({"truncated_input_tokens": num_cut})
+            yield prompt.with_candidates(*(pool.candidates(i) for pool in pools))
+            i += 1
 
     def _read(self, prompt: Prompt) -> tuple[list[int], int] | DiscorankError:
+        """As `ids_of`, or the error of a text that cannot be read."""
         try:
             return self.ids_of(prompt.text)
         except DiscorankError as error:
             return error
 
     def _tokens(self, text: str, **options: Any) -> list[int]:
+        """The tokens of a text, in a chat template and in the source language where the settings say so."""
         if self.settings.chat:
-            said = [{"role": "user", "content": text}]
+            messages = [{"role": "user", "content": text}]
             text = self.tokenizer.apply_chat_template(
-                said, add_generation_prompt=True, tokenize=False
+                messages, add_generation_prompt=True, tokenize=False
             )
-            options["add_special_tokens"] = False  # the template wrote them
-        before = getattr(self.tokenizer, "src_lang", None)
+            # the template wrote them
+            options["add_special_tokens"] = False
+        language_before = getattr(self.tokenizer, "src_lang", None)
         try:
             if self.settings.source_lang is not None:
                 self.tokenizer.src_lang = self.settings.source_lang
             return list(self.tokenizer(text, **options)["input_ids"])
         finally:
             if self.settings.source_lang is not None:
-                self.tokenizer.src_lang = before
+                self.tokenizer.src_lang = language_before
 
-    def _shortened(self, text: str, most: int) -> list[int]:
+    def _shortened(self, text: str, max_tokens: int) -> list[int]:
         """The first tokens of a text, with the special ones around them."""
         if self.settings.chat:
             raise InputError(
-                f"more than {most} tokens in a chat",
+                f"more than {max_tokens} tokens in a chat",
                 where="text",
                 fix="Shorten it: a template is not cut",
             )
-        return self._tokens(text, truncation=True, max_length=most)
+        return self._tokens(text, truncation=True, max_length=max_tokens)

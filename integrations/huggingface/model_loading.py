@@ -11,7 +11,7 @@ from ...metrics.neural.models import model_files as files
 from ...metrics.neural.models.encoder import LOCAL, DType, device_of, pretrained, tokenizer_of
 
 
-class Loaded(NamedTuple):
+class LoadedModel(NamedTuple):
     """A model, its tokenizer, and the digest of all their files."""
 
     model: Any
@@ -20,8 +20,11 @@ class Loaded(NamedTuple):
 
 
 def load(
-    name: str, revision: str | None = None, device: str | None = None, dtype: str = "float32"
-) -> Loaded:
+    name: str,
+    revision: str | None = None,
+    device: str | None = None,
+    dtype: str = "float32",
+) -> LoadedModel:
     """The model of a folder or of a name on the hub, ready to generate; no code of it is run.
 
     Raises:
@@ -37,21 +40,23 @@ def load(
     try:
         config = AutoConfig.from_pretrained(folder, **LOCAL)
     except Exception as error:  # many kinds
-        said = " ".join(str(error).split())[:200]
+        message = " ".join(str(error).split())[:200]
         raise ModelLoadError(
-            f"no model of transformers ({said})", where=name, fix="Give the model's folder"
+            f"no model of transformers ({message})",
+            where=name,
+            fix="Give the model's folder",
         ) from error
     kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    model = (
-        pretrained(folder, kind.__name__).to(device_of(device), getattr(torch, dtype)).train(False)
-    )
-    return Loaded(model, tokenizer_of(folder), _digest(folder))
+    model = pretrained(folder, kind.__name__)
+    model = model.to(device_of(device), getattr(torch, dtype)).train(False)
+    return LoadedModel(model, tokenizer_of(folder), _digest(folder))
 
 
 def _digest(folder: Path) -> str:
     """The digest of the model, and of the files that matter where it generates."""
-    found = sha256(files.digest(folder).encode())
+    digest = sha256(files.digest(folder).encode())
     for name in files.GENERATION_FILES:
-        if (folder / name).is_file():
-            found.update((folder / name).read_bytes())
-    return found.hexdigest()[: files.DIGITS]
+        path = folder / name
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[: files.DIGITS]

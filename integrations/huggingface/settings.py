@@ -12,7 +12,7 @@ from ...metrics.spec.checked_settings import settings
 from .sampling import Method, cutoff_of
 
 
-class Pool(NamedTuple):
+class ModelPool(NamedTuple):
     """A pool of texts to generate for every input."""
 
     name: str
@@ -65,31 +65,57 @@ class GenerationSettings:
     sequences_at_once: Annotated[int, Field(ge=1)] = field(default=64, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.num_references and (
-            self.reference_sampling or self.reference_cutoff or self.reference_temperature
-        ):
+        settings_of_references = (
+            self.reference_sampling,
+            self.reference_cutoff,
+            self.reference_temperature,
+        )
+        if not self.num_references and any(settings_of_references):
             raise InputError(
-                "no pseudo-references are generated", where="num_references", fix="Say how many"
+                "no pseudo-references are generated",
+                where="num_references",
+                fix="Say how many",
             )
         for pool in self.pools:
             if pool.method == "beam" and pool.temperature != 1:
                 raise InputError(
-                    "a beam has no temperature", where="temperature", fix="Leave it out"
+                    "a beam has no temperature",
+                    where="temperature",
+                    fix="Leave it out",
                 )
 
     @property
-    def pools(self) -> tuple[Pool, ...]:
+    def pools(self) -> tuple[ModelPool, ...]:
         """The candidates, and the pseudo-references where they are generated apart."""
-        own: Method = self.sampling or "epsilon"
-        cutoff = cutoff_of(own, self.cutoff, "cutoff")
-        first = Pool("candidates", self.num_candidates, own, cutoff, self.temperature)
+        candidates = self._candidates
         if not self.num_references:
-            return (first,)
-        method = self.reference_sampling or own
-        given = self.reference_cutoff or (self.cutoff if method == own else None)
-        temperature = self.reference_temperature or (1.0 if method == "beam" else self.temperature)
-        cutoff = cutoff_of(method, given, "reference_cutoff")
-        return (first, Pool("pseudo_references", self.num_references, method, cutoff, temperature))
+            return (candidates,)
+        return (candidates, self._pseudo_references)
+
+    @property
+    def _candidates(self) -> ModelPool:
+        method: Method = self.sampling or "epsilon"
+        cutoff = cutoff_of(method, self.cutoff, "cutoff")
+        return ModelPool("candidates", self.num_candidates, method, cutoff, self.temperature)
+
+    @property
+    def _pseudo_references(self) -> ModelPool:
+        """Drawn as candidates where nothing else is set; but a beam has no temperature, and each method its cutoff."""
+        candidate_method: Method = self.sampling or "epsilon"
+        method = self.reference_sampling or candidate_method
+        cutoff = self.reference_cutoff
+        if not cutoff and method == candidate_method:
+            cutoff = self.cutoff
+        temperature = self.reference_temperature
+        if not temperature:
+            temperature = 1.0 if method == "beam" else self.temperature
+        return ModelPool(
+            name="pseudo_references",
+            size=self.num_references,
+            method=method,
+            cutoff=cutoff_of(method, cutoff, "reference_cutoff"),
+            temperature=temperature,
+        )
 
     @property
     def identity(self) -> dict[str, Any]:

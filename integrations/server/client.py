@@ -45,11 +45,18 @@ class ExhaustedError(ResourceError):
 
 
 class _PassingError(Exception):
-    """What may pass, with the seconds to wait that the server names."""
+    """What may pass: the problem, whether the server was reached, and the seconds to wait that it names."""
 
-    def __init__(self, found: str, reached: bool = True, wait_seconds: float | None = None) -> None:
-        super().__init__(found)
-        self.found, self.reached, self.wait_seconds = found, reached, wait_seconds
+    def __init__(
+        self,
+        problem: str,
+        reached: bool = True,
+        wait_seconds: float | None = None,
+    ) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.reached = reached
+        self.wait_seconds = wait_seconds
 
 
 class Client:
@@ -72,7 +79,8 @@ class Client:
         import httpx2
 
         headers = {"Content-Type": "application/json"}
-        headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
         limits = httpx2.Limits(max_connections=self._connection.connections)
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="discorank-server", daemon=True)
@@ -97,9 +105,8 @@ class Client:
 
     async def _end(self) -> None:
         """Waits until all that was cancelled has ended."""
-        await asyncio.gather(
-            *asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True
-        )
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*others, return_exceptions=True)
         await self._http.aclose()
 
     def post(self, path: str, body: Mapping[str, Any]) -> Future[Any]:
@@ -118,18 +125,12 @@ class Client:
         return future
 
     async def _posted(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The answer to a request that is repeated while what may pass goes wrong."""
         from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
-        try:
-            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-        except ValueError as error:  # NaN, or half of a surrogate pair
-            raise InputError(
-                f"a request that cannot be written as JSON ({error})", where="server"
-            ) from None
-        url, attempts = (
-            f"{self._connection.base_url.rstrip('/')}/{path}",
-            self._connection.retries + 1,
-        )
+        content = _request_content(body)
+        url = f"{self._connection.base_url.rstrip('/')}/{path}"
+        attempts = self._connection.retries + 1
         retrying = AsyncRetrying(
             stop=stop_after_attempt(attempts),
             wait=self._wait_seconds,
@@ -139,57 +140,66 @@ class Client:
         try:
             return await retrying(self._attempt, url, content)
         except _PassingError as error:
-            found = f"{error.found}, {attempts} times" if attempts > 1 else error.found
-            if error.reached:
-                raise ExhaustedError(
-                    found, where="server", fix="Raise retries, or lower connections"
+            problem = error.problem
+            if attempts > 1:
+                problem = f"{problem}, {attempts} times"
+            if not error.reached:
+                raise ResourceError(
+                    problem,
+                    where="server",
+                    fix="Start it, then run the same command again",
                 ) from None
-            raise ResourceError(
-                found, where="server", fix="Start it, then run the same command again"
+            raise ExhaustedError(
+                problem,
+                where="server",
+                fix="Raise retries, or lower connections",
             ) from None
 
     def _wait_seconds(self, state: Any) -> float:
+        """How long to wait before the next attempt: as the server says, or twice as long as before."""
         from tenacity import wait_exponential, wait_random
 
-        named = state.outcome.exception().wait_seconds
-        if named is not None:
-            return float(min(named, LONGEST_WAIT_SECONDS))
-        first = self._connection.backoff_seconds
-        growing = wait_exponential(multiplier=first, max=LONGEST_WAIT_SECONDS) + wait_random(
-            0, first
-        )
-        return min(float(growing(state)), LONGEST_WAIT_SECONDS)
+        named_seconds = state.outcome.exception().wait_seconds
+        if named_seconds is not None:
+            return float(min(named_seconds, LONGEST_WAIT_SECONDS))
+        first_seconds = self._connection.backoff_seconds
+        growing = wait_exponential(multiplier=first_seconds, max=LONGEST_WAIT_SECONDS)
+        # by chance, so that requests that failed together are not repeated together
+        scattered = growing + wait_random(0, first_seconds)
+        return min(float(scattered(state)), LONGEST_WAIT_SECONDS)
 
     async def _attempt(self, url: str, content: bytes) -> Any:
-        """What one request brings; everything that breaks a connection as `_PassingError`."""
+        """The JSON value that one request brings; `_PassingError` for what may pass."""
+        status, headers, reply = await self._sent(url, content)
+        self._check(status, headers, reply)
+        try:
+            value = parse_json(reply)
+        except (InputError, UnicodeDecodeError, RecursionError):
+            shown = self._shown(_text(reply))[:300]
+            raise _PassingError(f"a reply that is no JSON: {shown}") from None
+        if isinstance(value, dict) and value.get("error"):
+            shown = self._shown(_message(reply))[:300]
+            raise _PassingError(f"a reply with an error: {shown}")
+        return value
+
+    async def _sent(self, url: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and the reply of one request; everything that breaks a connection as `_PassingError`."""
         import httpx2
 
         seconds = self._connection.timeout_seconds
         try:
             async with self._slots, asyncio.timeout(seconds):
-                status, headers, reply = await self._exchanged(url, content)
+                return await self._exchanged(url, content)
         except TimeoutError:
             raise _PassingError(f"no reply within {seconds:g} seconds") from None
         except httpx2.ConnectError as error:
-            raise _PassingError(
-                self._shown(f"cannot be reached ({error})"), reached=False
-            ) from None
+            shown = self._shown(f"cannot be reached ({error})")
+            raise _PassingError(shown, reached=False) from None
         except (httpx2.TransportError, httpx2.DecodingError) as error:
-            raise _PassingError(
-                self._shown(f"the connection broke ({type(error).__name__}: {error})")
-            ) from None
+            shown = self._shown(f"the connection broke ({type(error).__name__}: {error})")
+            raise _PassingError(shown) from None
         except httpx2.InvalidURL as error:
             raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
-        self._check(status, headers, reply)
-        try:
-            value = parse_json(reply)
-        except (InputError, UnicodeDecodeError, RecursionError):
-            raise _PassingError(
-                f"a reply that is no JSON: {self._shown(_text(reply))[:300]}"
-            ) from None
-        if isinstance(value, dict) and value.get("error"):
-            raise _PassingError(f"a reply with an error: {self._shown(_message(reply))[:300]}")
-        return value
 
     async def _exchanged(self, url: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and the reply, of limited size."""
@@ -205,29 +215,42 @@ class Client:
         """Raises for every status but 200."""
         if status == 200:
             return
-        found = f"status {status}: {self._shown(_message(reply))[:300]}"
+        shown = self._shown(_message(reply))[:300]
+        problem = f"status {status}: {shown}"
         if status in PASSING:
-            raise _PassingError(found, wait_seconds=_named_wait(headers.get("retry-after")))
+            wait_seconds = _named_wait(headers.get("retry-after"))
+            raise _PassingError(problem, wait_seconds=wait_seconds)
         if status in REFUSALS:
-            raise RefusedError(found, where="server")
-        fix = FIXES.get(status, "Is base_url that of an OpenAI-compatible server?")
-        raise UnusableError(found, where="server", fix=fix)
+            raise RefusedError(problem, where="server")
+        raise UnusableError(
+            problem,
+            where="server",
+            fix=FIXES.get(status, "Is base_url that of an OpenAI-compatible server?"),
+        )
 
     def _shown(self, text: str) -> str:
         """Text for a message, in which the key does not stand: servers quote it."""
         return text.replace(self._key, "[key]") if self._key else text
 
 
+def _request_content(body: Mapping[str, Any]) -> bytes:
+    """A request as JSON; raises InputError for NaN, or for half of a surrogate pair."""
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        problem = f"a request that cannot be written as JSON ({error})"
+        raise InputError(problem, where="server") from None
+
+
 def _message(reply: bytes) -> str:
-    """What a server says is wrong."""
+    """What a server says is wrong: the innermost value under these keys, or the whole reply."""
     try:
         value = parse_json(reply)
     except (InputError, UnicodeDecodeError, RecursionError):
         return _text(reply)
     while isinstance(value, dict):
-        value = next(
-            (value[key] for key in ("error", "message", "detail") if key in value), str(value)
-        )
+        values = (value[key] for key in ("error", "message", "detail") if key in value)
+        value = next(values, str(value))
     return str(value)
 
 

@@ -1,8 +1,8 @@
-"""The candidates that one prompt still lacks, and the requests that ask for them.
+"""The candidates that one prompt still lacks, and the requests for them.
 
-A server may ignore ``n`` and give one candidate, give fewer than asked, or refuse ``n`` altogether: then it is asked
-again for the rest, one candidate a request where several do not work. Candidates stand in the order of the requests,
-whatever the order of the replies, and the seeds of requests depend on the prompt and their number alone.
+A server may ignore ``n`` and give one candidate, give fewer than ``n``, or refuse ``n`` altogether: then further
+requests are made for the rest, of one candidate each where several do not work. Candidates stand in the order of the
+requests, whatever the order of the replies, and the seeds of requests depend on the prompt and their number alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from ...metrics.errors import DiscorankError, InputError
 from ...rerank.lists import Candidate
 from ..generation.generator import Generated, Prompt
-from .settings import Pool, ServerSettings
+from .settings import ServerPool, ServerSettings
 
 EMPTY_REPLIES = 3  # replies without any text, after which a pool is given up
 
@@ -27,100 +27,129 @@ class Drawing:
     Args:
         prompt: what the model reads.
         pool: what is drawn.
-        settings: what else is asked for.
+        settings: of the requests.
+        one_at_a_time: whether a request is for one candidate each.
+        awaited: how many candidates the requests under way are for.
+        next_call: the number of the next request.
+        empty_replies: how many replies in a row had no text.
+        candidates_of: the candidates of each reply, by number of the request.
+        error: the last error.
+        given_up: whether no more requests are made.
     """
 
     prompt: Prompt
-    pool: Pool
+    pool: ServerPool
     settings: ServerSettings
-    single: bool = False  # ask for one at a time
-    asked: int = 0  # candidates under way
-    calls: int = 0
-    empty: int = 0
-    found: dict[int, list[Candidate]] = field(default_factory=dict)  # by number of the call
+    one_at_a_time: bool = False
+    awaited: int = 0
+    next_call: int = 0
+    empty_replies: int = 0
+    candidates_of: dict[int, list[Candidate]] = field(default_factory=dict)
     error: DiscorankError | None = None
     given_up: bool = False
 
     @property
     def missing(self) -> int:
         """How many candidates have not come."""
-        return self.pool.size - sum(map(len, self.found.values()))
+        return self.pool.size - sum(map(len, self.candidates_of.values()))
 
     @property
     def done(self) -> bool:
         """Whether no reply is awaited and none is needed."""
-        return not self.asked and (self.given_up or not self.missing)
+        return not self.awaited and (self.given_up or not self.missing)
 
-    def requests(self, several: bool) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    def requests(self, accepts_n: bool) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """Number, number of candidates and body of the requests to be sent now.
 
         Args:
-            several: whether the server is believed to give several candidates for one request.
+            accepts_n: whether the server is believed to give several candidates for one request.
         """
-        lacking = 0 if self.given_up else self.missing - self.asked
+        lacking = 0 if self.given_up else self.missing - self.awaited
         while lacking > 0:
-            n = lacking if several and not self.single else 1
-            yield self.calls, n, self._body(n)
-            self.calls += 1
-            self.asked += n
+            n = lacking if accepts_n and not self.one_at_a_time else 1
+            yield self.next_call, n, self._body(n)
+            self.next_call += 1
+            self.awaited += n
             lacking -= n
 
     def take(self, call: int, n: int, choices: Sequence[Candidate | InputError]) -> None:
-        """The choices of a reply to a request for n; those beyond n, which nobody asked for, are left."""
-        self.asked -= n
-        texts = [choice for choice in choices[:n] if isinstance(choice, Candidate)]
-        self.error = next(
-            (choice for choice in choices if isinstance(choice, InputError)), self.error
-        )
-        self.found[call] = texts
-        self.empty = 0 if texts else self.empty + 1
-        self.given_up = self.given_up or self.empty >= EMPTY_REPLIES
+        """Takes the choices of a reply to a request for n candidates; any beyond n are left."""
+        self.awaited -= n
+        errors = [choice for choice in choices if isinstance(choice, InputError)]
+        if errors:
+            self.error = errors[0]
+        candidates = [choice for choice in choices[:n] if isinstance(choice, Candidate)]
+        self.candidates_of[call] = candidates
+        self.empty_replies = 0 if candidates else self.empty_replies + 1
+        if self.empty_replies >= EMPTY_REPLIES:
+            self.given_up = True
 
     def refused(self, n: int, error: DiscorankError) -> None:
-        """A request for n is refused: if it was for several, one at a time is tried next."""
-        self.asked -= n
-        if n > 1:
-            self.single, self.calls = True, self.calls if self.found else 0
-        else:
-            self.error, self.given_up = error, True
+        """Notes that a request for n is refused: if n is above 1, requests for one candidate are made next."""
+        self.awaited -= n
+        if n == 1:
+            self.error = error
+            self.given_up = True
+            return
+        self.one_at_a_time = True
+        if not self.candidates_of:
+            # as if all requests had been for one candidate from the start: the seeds depend on their numbers
+            self.next_call = 0
 
     def failed(self, n: int, error: DiscorankError) -> None:
-        """A request for n came to nothing after all its repetitions."""
-        self.asked -= n
-        self.error, self.given_up = error, True
+        """Notes that a request for n failed after all its repetitions."""
+        self.awaited -= n
+        self.error = error
+        self.given_up = True
 
     def candidates(self) -> list[Candidate]:
-        """What has come, in the order of the requests."""
-        return [candidate for call in sorted(self.found) for candidate in self.found[call]]
+        """The candidates that have come, in the order of the requests."""
+        calls = sorted(self.candidates_of)
+        return [candidate for call in calls for candidate in self.candidates_of[call]]
 
     def _body(self, n: int) -> dict[str, Any]:
-        """The request for n candidates; a repeated call has another seed."""
-        chosen = self.settings
-        body: dict[str, Any] = {"model": chosen.model, "n": n, "max_tokens": chosen.max_new_tokens}
-        if chosen.chat:
-            system = [] if chosen.system is None else [{"role": "system", "content": chosen.system}]
-            body["messages"] = [*system, {"role": "user", "content": self.prompt.text}]
+        """The next request, for n candidates; each request has another seed."""
+        settings = self.settings
+        body: dict[str, Any] = {
+            "model": settings.model,
+            "n": n,
+            "max_tokens": settings.max_new_tokens,
+        }
+        if settings.chat:
+            body["messages"] = self._messages()
         else:
             body["prompt"] = self.prompt.text
-        body |= {"temperature": self.pool.temperature, "top_p": self.pool.top_p}
-        if chosen.seed is not None:
-            name = f"{chosen.seed}|{self.pool.name}|{self.prompt.id}|{self.calls}"
-            body["seed"] = int.from_bytes(blake2b(name.encode(), digest_size=4).digest()) >> 1
-        if chosen.logprobs:
-            body["logprobs"] = True if chosen.chat else 1
-        return {**body, **chosen.further}
+        body["temperature"] = self.pool.temperature
+        body["top_p"] = self.pool.top_p
+        if settings.seed is not None:
+            body["seed"] = self._seed(settings.seed)
+        if settings.logprobs:
+            body["logprobs"] = True if settings.chat else 1
+        return {**body, **settings.further}
+
+    def _messages(self) -> list[dict[str, str]]:
+        """The prompt as a chat."""
+        user = {"role": "user", "content": self.prompt.text}
+        if self.settings.system is None:
+            return [user]
+        return [{"role": "system", "content": self.settings.system}, user]
+
+    def _seed(self, seed: int) -> int:
+        """The seed of the next request: 31 bits that depend on `seed`, pool, prompt and number of the request."""
+        name = f"{seed}|{self.pool.name}|{self.prompt.id}|{self.next_call}"
+        digest = blake2b(name.encode(), digest_size=4).digest()
+        return int.from_bytes(digest) >> 1
 
 
 def outcome(prompt: Prompt, drawings: Sequence[Drawing]) -> Generated:
     """The list of a prompt whose drawings are done, or the error if a pool is empty."""
-    more: dict[str, Any] = {}
+    missing: dict[str, Any] = {}
     for drawing in drawings:
         if drawing.missing == drawing.pool.size and drawing.error is not None:
             return drawing.error
         if drawing.missing:
-            more[f"missing_{drawing.pool.name}"] = drawing.missing
-            more["missing_because"] = str(drawing.error)
-    pools = [drawing.candidates() for drawing in drawings]
-    return (
-        prompt.with_extra(more).with_candidates(*pools) if more else prompt.with_candidates(*pools)
-    )
+            missing[f"missing_{drawing.pool.name}"] = drawing.missing
+            missing["missing_because"] = str(drawing.error)
+    if missing:
+        prompt = prompt.with_extra(missing)
+    return prompt.with_candidates(*(drawing.candidates() for drawing in drawings))

@@ -1,4 +1,4 @@
-"""Candidate lists from a server: many requests at a time, lists in the order of the prompts."""
+"""The `Generator` of a server: many requests at a time, lists in the order of the prompts. Nothing is chosen here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ..generation.generator import Generated, Prompt
@@ -16,12 +17,11 @@ from .replies import candidates_in
 from .settings import Connection, ServerSettings
 
 AHEAD = 4  # prompts under way for each connection
-Request = tuple["_Job", Drawing, int, int]  # number of the call, number of candidates
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
-    """A prompt under way."""
+class _PromptUnderWay:
+    """A prompt with the drawings of its pools, or the error that ends the run."""
 
     prompt: Prompt
     drawings: list[Drawing]
@@ -30,6 +30,18 @@ class _Job:
     @property
     def done(self) -> bool:
         return self.fatal is not None or all(drawing.done for drawing in self.drawings)
+
+
+class _Request(NamedTuple):
+    """A request under way: its number, and for how many candidates it is."""
+
+    under_way: _PromptUnderWay
+    drawing: Drawing
+    call: int
+    n: int
+
+
+Requests = dict[Future[Any], _Request]
 
 
 class ServerGenerator:
@@ -45,7 +57,7 @@ class ServerGenerator:
 
     def __init__(self, settings: ServerSettings, connection: Connection) -> None:
         self.settings, self.connection = settings, connection
-        self.several = True  # until the server ignores or refuses n
+        self.accepts_n = True  # until the server ignores or refuses n
         connection.key()
 
     @property
@@ -72,56 +84,70 @@ class ServerGenerator:
             yield from self._in_order(iter(prompts), client)
 
     def _in_order(self, prompts: Iterator[Prompt], client: Client) -> Iterator[Generated]:
-        jobs: deque[_Job] = deque()
-        under_way: dict[Future[Any], Request] = {}
+        """The outcome of every prompt; `prompts_at_once` of them are under way at a time."""
+        queue: deque[_PromptUnderWay] = deque()
+        requests: Requests = {}
         while True:
-            while len(jobs) < self.prompts_at_once and (prompt := next(prompts, None)) is not None:
-                jobs.append(
-                    _Job(
-                        prompt,
-                        [Drawing(prompt, pool, self.settings) for pool in self.settings.pools],
-                    )
-                )
-                self._ask(jobs[-1], client, under_way)
-            if not jobs:
+            for prompt in islice(prompts, self.prompts_at_once - len(queue)):
+                drawings = [Drawing(prompt, pool, self.settings) for pool in self.settings.pools]
+                queue.append(_PromptUnderWay(prompt, drawings))
+                self._send(queue[-1], client, requests)
+            if not queue:
                 return
-            while not jobs[0].done:
-                for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                    request = under_way.pop(future)
+            while not queue[0].done:
+                for future in wait(requests, return_when=FIRST_COMPLETED).done:
+                    request = requests.pop(future)
                     self._take(request, future)
-                    self._ask(request[0], client, under_way)
-            job = jobs.popleft()
-            if job.fatal is not None:
-                raise job.fatal
-            found = outcome(job.prompt, job.drawings)
-            if isinstance(found, ExhaustedError):
-                fix = f"{found.fix}, and run the same command again; if this prompt alone fails, leave it out"
-                raise ExhaustedError(
-                    found.problem, where=f"prompt {job.prompt.id!r}: server", fix=fix
-                )
-            yield found
+                    self._send(request.under_way, client, requests)
+            yield _generated(queue.popleft())
 
-    def _ask(self, job: _Job, client: Client, under_way: dict[Future[Any], Request]) -> None:
-        """Sends the requests that a job lacks."""
+    def _send(
+        self,
+        under_way: _PromptUnderWay,
+        client: Client,
+        requests: Requests,
+    ) -> None:
+        """Sends the requests that a prompt lacks."""
+        if under_way.fatal is not None:
+            return
         path = "chat/completions" if self.settings.chat else "completions"
-        for drawing in job.drawings if job.fatal is None else ():
-            for call, n, body in drawing.requests(self.several):
-                under_way[client.post(path, body)] = (job, drawing, call, n)
+        for drawing in under_way.drawings:
+            for call, n, body in drawing.requests(self.accepts_n):
+                future = client.post(path, body)
+                requests[future] = _Request(under_way, drawing, call, n)
 
-    def _take(self, request: Request, future: Future[Any]) -> None:
-        """Notes what came of a request."""
-        job, drawing, call, n = request
+    def _take(self, request: _Request, future: Future[Any]) -> None:
+        """Takes the candidates of a request that ended, or notes its error."""
+        under_way, drawing, call, n = request
         try:
             choices = candidates_in(future.result(), self.settings.chat)
         except RefusedError as error:
             drawing.refused(n, error)
         except UnusableError as error:
-            job.fatal = error
+            under_way.fatal = error
         except (ExhaustedError, InputError) as error:
             drawing.failed(n, error)
         except ResourceError as error:
-            job.fatal = error
+            under_way.fatal = error
         else:
             drawing.take(call, n, choices)
-            if drawing.found[call] and (drawing.single or len(choices) == 1 < n):
-                self.several = False
+            # n is ignored, or was refused where a single candidate is given
+            ignores_n = len(choices) == 1 and n > 1
+            if drawing.candidates_of[call] and (drawing.one_at_a_time or ignores_n):
+                self.accepts_n = False
+
+
+def _generated(under_way: _PromptUnderWay) -> Generated:
+    """The outcome of a prompt that is done; raises the error that ends the run."""
+    if under_way.fatal is not None:
+        raise under_way.fatal
+    generated = outcome(under_way.prompt, under_way.drawings)
+    if isinstance(generated, ExhaustedError):
+        where = f"prompt {under_way.prompt.id!r}: server"
+        fix = f"{generated.fix}, and run the same command again; if this prompt alone fails, leave it out"
+        raise ExhaustedError(
+            generated.problem,
+            where=where,
+            fix=fix,
+        )
+    return generated

@@ -1,4 +1,4 @@
-"""What a server answered, as candidates.
+"""The candidates in the reply of a server.
 
     completions  {"choices": [{"text", "finish_reason", "logprobs": {"token_logprobs": [...]}}]}
     chat         {"choices": [{"message": {"content"}, "finish_reason", "logprobs": {"content": [{"logprob"}]}}]}
@@ -27,27 +27,27 @@ def candidates_in(reply: Any, chat: bool) -> list[Candidate | InputError]:
 
 
 def _candidate(choice: Any, chat: bool) -> Candidate | InputError:
-    holder, key = (_part(choice, "message"), "content") if chat else (choice, "text")
-    text = holder.get(key) if isinstance(holder, Mapping) else None
+    """The candidate of a choice, or the error of one without a text."""
+    key = "content" if chat else "text"
+    text = _value_at(_value_at(choice, "message") if chat else choice, key)
     if not isinstance(text, str):
         return InputError(f"a choice without a text in {key}", where="server")
-    cut = choice.get("finish_reason") == "length"
-    return Candidate(
-        text, _total(_part(choice, "logprobs")), {"unfinished": True} if cut else NOTHING
-    )
+    logprob = _total_logprob(_value_at(choice, "logprobs"))
+    is_cut = choice.get("finish_reason") == "length"
+    return Candidate(text, logprob, {"unfinished": True} if is_cut else NOTHING)
 
 
-def _part(choice: Any, key: str) -> Any:
-    return choice.get(key) if isinstance(choice, Mapping) else None
+def _value_at(data: Any, key: str) -> Any:
+    """The value of a key; None where there is none."""
+    return data.get(key) if isinstance(data, Mapping) else None
 
 
-def _total(logprobs: Any) -> float | None:
+def _total_logprob(logprobs: Any) -> float | None:
     """The sum of the tokens' log-probabilities; None where one is missing, or is none."""
-    if not isinstance(logprobs, Mapping):
-        return None
-    values = logprobs.get("token_logprobs")
-    if values is None and isinstance(content := logprobs.get("content"), list):
-        values = [_part(token, "logprob") for token in content]
+    values = _value_at(logprobs, "token_logprobs")
+    content = _value_at(logprobs, "content")
+    if values is None and isinstance(content, list):
+        values = [_value_at(token, "logprob") for token in content]
     if not isinstance(values, list) or not values:
         return None
     total = 0.0

@@ -1,4 +1,4 @@
-"""Generates with a server and chooses, in one call."""
+"""Generates candidates for texts with a server and chooses among them, in one call: rankings come out, streamed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from ...rerank.engines.interface import Engine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
-from ..generation.decider_setting import decider_of, reads_logprobs
 from ..generation.generator import Prompt
+from ..generation.utility_argument import decider_of, reads_logprobs
 from .generator import ServerGenerator
 from .settings import Connection, ServerSettings
 
-REACHING = frozenset(field.name for field in fields(Connection)) - {"base_url"}
+# names of settings: of Connection, of ServerSettings, and of MBRDecoder
+CONNECTION = frozenset(field.name for field in fields(Connection)) - {"base_url"}
 GENERATION = frozenset(field.name for field in fields(ServerSettings))
-DECODING = frozenset({"weights", "self_pair", "strategy"})  # of MBRDecoder
+DECODING = frozenset({"weights", "self_pair", "strategy"})
 
 
 def generate(
@@ -44,37 +45,36 @@ def generate(
             the choice needs them.
 
     Raises:
-        InputError: settings that do not fit; the first text that comes to nothing, with its id.
+        InputError: settings that do not fit; the first text for which nothing could be generated, with its id.
         ResourceError: the server cannot be reached.
     """
+    known = GENERATION | CONNECTION | DECODING
     for name in settings:
-        if name not in GENERATION | REACHING | DECODING:
-            raise unknown("setting", name, GENERATION | REACHING | DECODING)
-    decider = decider_of(
-        utility, {name: value for name, value in settings.items() if name in DECODING}
-    )
-    asked = {name: value for name, value in settings.items() if name in GENERATION}
-    chosen = ServerSettings(
-        **{**asked, "logprobs": asked.get("logprobs", False) or reads_logprobs(decider)}
-    )
-    connection = Connection(
-        base_url, **{name: value for name, value in settings.items() if name in REACHING}
-    )
-    return decider.decode(_lists(ServerGenerator(chosen, connection), texts), engine)
+        if name not in known:
+            raise unknown("setting", name, known)
+    decoding = {name: value for name, value in settings.items() if name in DECODING}
+    generation = {name: value for name, value in settings.items() if name in GENERATION}
+    connecting = {name: value for name, value in settings.items() if name in CONNECTION}
+    decider = decider_of(utility, decoding)
+    if not generation.get("logprobs", False):
+        generation["logprobs"] = reads_logprobs(decider)
+    server_settings = ServerSettings(**generation)
+    generator = ServerGenerator(server_settings, Connection(base_url, **connecting))
+    return decider.decode(_lists(generator, texts), engine)
 
 
 def _lists(generator: ServerGenerator, texts: Iterable[str | Prompt]) -> Iterator[CandidateList]:
     """The lists, named ``0``, ``1``, ... where a text has no id; the first error is raised."""
-    names: deque[str] = deque()
+    ids_under_way: deque[str] = deque()
 
     def prompts() -> Iterator[Prompt]:
-        for number, text in enumerate(texts):
-            prompt = text if isinstance(text, Prompt) else Prompt(str(number), text, text)
-            names.append(prompt.id)
+        for i, text in enumerate(texts):
+            prompt = text if isinstance(text, Prompt) else Prompt(str(i), text, text)
+            ids_under_way.append(prompt.id)
             yield prompt
 
-    for found in generator.generate(prompts()):
-        name = names.popleft()
-        if isinstance(found, DiscorankError):
-            raise found.inside(f"text {name!r}")
-        yield found
+    for generated in generator.generate(prompts()):
+        prompt_id = ids_under_way.popleft()
+        if isinstance(generated, DiscorankError):
+            raise generated.inside(f"text {prompt_id!r}")
+        yield generated

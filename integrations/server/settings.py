@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field
 
@@ -13,12 +13,24 @@ from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ..files.strict_json import parse_json
 
-_OURS = frozenset({"model", "prompt", "messages", "n", "seed", "stream", "logprobs"}) | {
-    *("temperature", "top_p", "max_tokens"),
-}
+# keys of a request that have settings of their own
+_OURS = frozenset(
+    {
+        "model",
+        "prompt",
+        "messages",
+        "n",
+        "seed",
+        "stream",
+        "logprobs",
+        "temperature",
+        "top_p",
+        "max_tokens",
+    }
+)
 
 
-class Pool(NamedTuple):
+class ServerPool(NamedTuple):
     """A pool of texts to draw for every prompt."""
 
     name: str
@@ -62,20 +74,22 @@ class ServerSettings:
     request: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.num_references and (
-            self.reference_temperature is not None or self.reference_top_p is not None
-        ):
+        sets_references = self.reference_temperature is not None or self.reference_top_p is not None
+        if sets_references and not self.num_references:
             raise InputError(
-                "no pseudo-references are generated", where="num_references", fix="Say how many"
+                "no pseudo-references are generated",
+                where="num_references",
+                fix="Say how many",
             )
         if self.system is not None and not self.chat:
             raise InputError(
-                "only a chat has one", where="system", fix="Set chat, or put it into the prompt"
+                "only a chat has one",
+                where="system",
+                fix="Set chat, or put it into the prompt",
             )
         if taken := _OURS & self.further.keys():
-            raise InputError(
-                "is a key that has a setting of its own", where=f"request.{min(taken)}"
-            )
+            problem = "is a key that has a setting of its own"
+            raise InputError(problem, where=f"request.{min(taken)}")
 
     @property
     def further(self) -> Mapping[str, Any]:
@@ -83,24 +97,27 @@ class ServerSettings:
         if self.request is None:
             return {}
         try:
-            found = parse_json(self.request.encode())
+            value = parse_json(self.request.encode())
         except InputError as error:
             raise error.inside("request") from None
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             raise InputError(f"found {self.request!r:.40}, expected a JSON object", where="request")
-        return found
+        return value
 
     @property
-    def pools(self) -> tuple[Pool, ...]:
+    def pools(self) -> tuple[ServerPool, ...]:
         """The candidates, and the pseudo-references where they are drawn apart."""
-        first = Pool("candidates", self.num_candidates, self.temperature, self.top_p)
+        candidates = ServerPool("candidates", self.num_candidates, self.temperature, self.top_p)
         if not self.num_references:
-            return (first,)
-        temperature = (
-            self.temperature if self.reference_temperature is None else self.reference_temperature
-        )
-        top_p = self.top_p if self.reference_top_p is None else self.reference_top_p
-        return (first, Pool("pseudo_references", self.num_references, temperature, top_p))
+            return (candidates,)
+        temperature = self.reference_temperature
+        if temperature is None:
+            temperature = self.temperature
+        top_p = self.reference_top_p
+        if top_p is None:
+            top_p = self.top_p
+        references = ServerPool("pseudo_references", self.num_references, temperature, top_p)
+        return (candidates, references)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -138,26 +155,21 @@ class Connection:
     backoff_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.5
 
     def __post_init__(self) -> None:
-        where, fix = (
-            "base_url",
-            "Such as http://localhost:8000/v1; a key comes from the variable in key_variable",
-        )
-        try:
-            parts = urlsplit(self.base_url)
-            fine = (
-                parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        fix = "Such as http://localhost:8000/v1; a key comes from the variable in key_variable"
+        address = _http_address(self.base_url)
+        if address is None:
+            raise InputError(
+                "is no http address",
+                where="base_url",
+                fix=fix,
             )
-        except ValueError:
-            fine = False
-        if not fine:
-            raise InputError("is no http address", where=where, fix=fix)
-        if (
-            parts.username is not None
-            or parts.password is not None
-            or parts.query
-            or parts.fragment
-        ):
-            raise InputError("holds more than scheme, host, port and path", where=where, fix=fix)
+        has_login = address.username is not None or address.password is not None
+        if has_login or address.query or address.fragment:
+            raise InputError(
+                "holds more than scheme, host, port and path",
+                where="base_url",
+                fix=fix,
+            )
 
     def key(self) -> str | None:
         """The key, from the environment.
@@ -167,18 +179,28 @@ class Connection:
         """
         if self.key_variable is None:
             return None
-        found = os.environ.get(self.key_variable, "")
-        if not found:
+        key = os.environ.get(self.key_variable, "")
+        if not key:
             raise InputError(
                 f"{self.key_variable} is not set",
                 where="key_variable",
                 fix="Export it before running",
             )
-        if not all("!" <= letter <= "~" for letter in found):
-            fix = "Is there a line break or a space in it?"
+        if not all("!" <= letter <= "~" for letter in key):
             raise InputError(
                 f"{self.key_variable} holds a character that no key has",
                 where="key_variable",
-                fix=fix,
+                fix="Is there a line break or a space in it?",
             )
-        return found
+        return key
+
+
+def _http_address(url: str) -> SplitResult | None:
+    """The parts of an http URL with a host; None if it is no such URL."""
+    try:
+        address = urlsplit(url)
+        # raises ValueError for a port that no host has
+        scheme, host, _ = address.scheme, address.hostname, address.port
+    except ValueError:
+        return None
+    return address if scheme in ("http", "https") and host else None

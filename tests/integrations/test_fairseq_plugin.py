@@ -148,12 +148,13 @@ def hypothesis(tokens: list[int], score: float) -> dict[str, Any]:
 
 def step(task: Task, *sentences: list[list[int]]) -> list[list[list[int]]]:
     hypotheses = [
-        [hypothesis(tokens, -1.0 - i) for i, tokens in enumerate(found)] for found in sentences
+        [hypothesis(tokens, -1.0 - i) for i, tokens in enumerate(nbest_lists)]
+        for nbest_lists in sentences
     ]
     generator = SimpleNamespace(hypotheses=hypotheses, eos=1)
     sample = {"net_input": {"src_tokens": torch.tensor([[0, 2, 1]] * len(sentences))}}
-    found = task.inference_step(generator, "models", sample, prefix_tokens=None)
-    return [[one["tokens"].tolist()[:-1] for one in hypotheses] for hypotheses in found]
+    nbest_lists = task.inference_step(generator, "models", sample, prefix_tokens=None)
+    return [[one["tokens"].tolist()[:-1] for one in hypotheses] for hypotheses in nbest_lists]
 
 
 def test_the_task_reorders_and_replaces_lists() -> None:

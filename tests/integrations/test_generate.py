@@ -110,7 +110,7 @@ def run(turns: Turns, source: Path, out: Path, max_errors: int = 0) -> Mapping[s
 
 def one_by_one(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What turns must come to: sentence after sentence, with nothing read ahead."""
-    found: list[dict[str, Any]] = []
+    rows_written: list[dict[str, Any]] = []
     before: list[tuple[str, str]] = []
     for i, row in enumerate(given):
         if not i or given[i - 1]["document"] != row["document"]:
@@ -122,11 +122,11 @@ def one_by_one(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
         )
         assert not isinstance(made, DiscorankError)
         (ranking,) = MBRDecoder(utility="chrf").decode([made])
-        found.append(
+        rows_written.append(
             {**row, "candidates": [str(c.text) for c in made.candidates], "chosen": ranking.index}
         )
         before.append((row["source"], str(ranking.text)))
-    return found
+    return rows_written
 
 
 def test_documents_take_turns(tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ def test_decoding_what_was_generated_in_turns_chooses_the_same(tmp_path: Path) -
 def test_sources_alone_are_read_ahead(tmp_path: Path) -> None:
     scribe = Scribe()
     turns = Turns(scribe, Template("{source_context} | {source}"), None, 1)
-    found = list(turns.outcomes([Prompt(str(i), f"s{i}", f"s{i}", "d", i) for i in range(4)]))
+    outcomes = list(turns.outcomes([Prompt(str(i), f"s{i}", f"s{i}", "d", i) for i in range(4)]))
     assert [prompt.text for prompt in scribe.prompts] == [" | s0", "s0 | s1", "s1 | s2", "s2 | s3"]
-    assert all(isinstance(one, Turn) for one in found)
+    assert all(isinstance(one, Turn) for one in outcomes)
 
 
 @pytest.mark.parametrize("make", [plain, in_turns])
@@ -322,8 +322,8 @@ def test_plain_text_is_numbered(tmp_path: Path) -> None:
     source = tmp_path / "in.txt"
     source.write_text('one\r\n{"two"}\n\nfour\n\n')
     entries = list(read_prompts(source, "text"))
-    found = [(e.id, e.record and e.record.source) for e in entries]
-    assert found == [("0", "one"), ("1", '{"two"}'), ("2", None), ("3", "four")]
+    sources = [(e.id, e.record and e.record.source) for e in entries]
+    assert sources == [("0", "one"), ("1", '{"two"}'), ("2", None), ("3", "four")]
     with pytest.raises(InputError, match="unknown format 'txt'"):
         read_prompts("nowhere", "txt")
 
@@ -378,11 +378,11 @@ def test_context_needs_documents(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tiny models on disk."""
-    found = tmp_path_factory.mktemp("models")
+    folder = tmp_path_factory.mktemp("models")
     for family in ("bart", "llama"):
-        model_of(family).save_pretrained(found / family)
-        tokenizer_of(family).save_pretrained(found / family)
-    return found
+        model_of(family).save_pretrained(folder / family)
+        tokenizer_of(family).save_pretrained(folder / family)
+    return folder
 
 
 def sentences(n: int) -> list[dict[str, Any]]:
@@ -418,10 +418,12 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: Captured) -> None:
     source, out = written(tmp_path / "in.jsonl", sentences(6)), tmp_path / "out.jsonl"
     assert main(command(folder, source, out, "--logprobs", "--num-references", "3")) == 0
     assert "6 lists generated, 24 candidates" in capsys.readouterr().err
-    found = rows(out)
-    assert [row["source"] for row in found] == [row["source"] for row in sentences(6)]
-    assert all(len(row["candidates"]) == 4 and len(row["pseudo_references"]) == 3 for row in found)
-    assert all(candidate["logprob"] <= 0 for row in found for candidate in row["candidates"])
+    written_rows = rows(out)
+    assert [row["source"] for row in written_rows] == [row["source"] for row in sentences(6)]
+    assert all(
+        len(row["candidates"]) == 4 and len(row["pseudo_references"]) == 3 for row in written_rows
+    )
+    assert all(candidate["logprob"] <= 0 for row in written_rows for candidate in row["candidates"])
     about = json.loads(Path(f"{out}.run.json").read_text())
     assert about["seeds"] == {"generation": 0}
     assert about["settings"]["model"].startswith("sha256:")

@@ -36,7 +36,7 @@ READER = """
 import json, os, resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[4]),) * 2)
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
-from discorank.integrations.formats import open_lists
+from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.errors import InputError
 path, form, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 entries, message = 0, ""
@@ -70,9 +70,9 @@ def read_apart(path: Path, form: str, **options: Any) -> dict[str, Any]:
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]  # -SIGXCPU or -SIGKILL: too much work
-    found: dict[str, Any] = json.loads(done.stdout)
-    assert found["peak_mb"] < LIMIT_MB, found
-    return found
+    reading: dict[str, Any] = json.loads(done.stdout)
+    assert reading["peak_mb"] < LIMIT_MB, reading
+    return reading
 
 
 def bomb(
@@ -125,10 +125,10 @@ def test_a_gzip_bomb_is_refused(tmp_path: Path, form: str, members: bool, kind: 
     if kind == "tiny lines" and form not in ("jsonl", "flat"):
         text = text.rstrip(b"\n").ljust(29) + b"\n"  # what zlib packs more than 400 times
     path = bomb(tmp_path / "lists.jsonl.gz", text, 4 << 30, members=members)
-    found = read_apart(path, form, **FORMS[form])
-    assert "refused: " in found["message"]
-    assert "expands more than 400 times" in found["message"]
-    assert found["entries"] == 0
+    reading = read_apart(path, form, **FORMS[form])
+    assert "refused: " in reading["message"]
+    assert "expands more than 400 times" in reading["message"]
+    assert reading["entries"] == 0
 
 
 def test_a_bomb_behind_good_lists_is_refused(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_a_bomb_behind_good_lists_is_refused(tmp_path: Path) -> None:
         b'{"id":"%d","candidates":["%x"]}\n' % (i, draw.getrandbits(400)) for i in range(10_000)
     )
     path = bomb(tmp_path / "x.gz", b"\n", 4 << 30, start=start)
-    found = read_apart(path, "jsonl")
-    assert "refused: " in found["message"]
-    assert found["entries"] == 10_000
+    reading = read_apart(path, "jsonl")
+    assert "refused: " in reading["message"]
+    assert reading["entries"] == 10_000
 
 
 @pytest.fixture(scope="module")
@@ -152,8 +152,8 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_endless_line_is_refused(endless: Path, form: str) -> None:
-    found = read_apart(endless, form, **FORMS[form])
-    assert "line:1: line longer than 33554432 bytes" in found["message"]
+    reading = read_apart(endless, form, **FORMS[form])
+    assert "line:1: line longer than 33554432 bytes" in reading["message"]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -195,12 +195,12 @@ def test_json_made_to_hurt_is_an_error_entry(
 ) -> None:
     path = tmp_path / "deep.jsonl"
     path.write_bytes(b'{"id": "a", "candidates": ["x"], "k": {"y": ' + inner + b"}}\n")
-    found = read_apart(path, form)
-    assert found["entries"] == 1
-    assert found["message"].startswith("end: ")
+    reading = read_apart(path, form)
+    assert reading["entries"] == 1
+    assert reading["message"].startswith("end: ")
     if inner.startswith(b"0."):
         return  # a fraction of many digits is a plain number
-    assert f"deep.jsonl:1: {message}" in found["message"]
+    assert f"deep.jsonl:1: {message}" in reading["message"]
 
 
 def test_a_moses_list_without_end_is_refused(tmp_path: Path) -> None:
@@ -370,10 +370,10 @@ def spoiled(value: Any, draw: random.Random, depth: int = 0) -> Any:
     if not isinstance(value, dict | list) or not value or depth > 20 or draw.random() < 0.1:
         return draw.choice(ODD)()
     if isinstance(value, list):
-        at, found = draw.randrange(len(value)), list(value)
-        other = spoiled(found[at], draw, depth + 1)
-        found[at : at + 1] = draw.choice([[], [found[at]] * 2, [other], [other]])
-        return found
+        at, items = draw.randrange(len(value)), list(value)
+        other = spoiled(items[at], draw, depth + 1)
+        items[at : at + 1] = draw.choice([[], [items[at]] * 2, [other], [other]])
+        return items
     key = draw.choice(list(value))
     changed = {**value, key: spoiled(value[key], draw, depth + 1)}
     if draw.random() < 0.2:
@@ -426,18 +426,18 @@ def dumped(value: Any) -> str:
 
 def read_all(path: Path, form: str) -> tuple[list[Entry], bool]:
     """The entries of a file until its end, or until it is refused."""
-    found: list[Entry] = []
+    entries_read: list[Entry] = []
     options: dict[str, Any] = {"num_candidates": 2} if form == "flat" else {}
     try:
         with open_lists(path, form, **options) as lists:
             for entry in lists:
-                found.append(entry)
+                entries_read.append(entry)
     except InputError as error:
         placed = str(path) in error.where
     else:
-        return found, True
+        return entries_read, True
     assert placed
-    return found, False
+    return entries_read, False
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
@@ -468,12 +468,12 @@ def test_no_malformed_file_raises_anything_but_our_errors(
         path = tmp_path / f"case{case}"  # writing over a file costs milliseconds
         path.write_bytes(broken_file(form, case))
         try:
-            found, whole = read_all(path, form)
-            check_entries(found, list(lines_of(path)), form, whole, str(path))
+            entries_read, whole = read_all(path, form)
+            check_entries(entries_read, list(lines_of(path)), form, whole, str(path))
         except Exception as error:
             raise AssertionError(f"broken_file({form!r}, {case})") from error
-        records += sum(entry.record is not None for entry in found)
-        errors += sum(entry.error is not None for entry in found)
+        records += sum(entry.record is not None for entry in entries_read)
+        errors += sum(entry.error is not None for entry in entries_read)
         refused += not whole
         path.unlink()
     assert records > cases / 4
@@ -482,10 +482,10 @@ def test_no_malformed_file_raises_anything_but_our_errors(
 
 
 def check_entries(
-    found: list[Entry], lines: list[bytes], form: str, whole: bool, name: str
+    entries_read: list[Entry], lines: list[bytes], form: str, whole: bool, name: str
 ) -> None:
     """What holds for the entries of every file, however broken."""
-    for entry in found:
+    for entry in entries_read:
         assert (entry.record is None) != (entry.error is None)
         if entry.error is not None:
             assert entry.error.where.startswith(f"{name}:")
@@ -493,32 +493,32 @@ def check_entries(
             assert entry.record.id == entry.id
             written = json.loads(json.dumps(write_list(entry.record), ensure_ascii=False).encode())
             assert read_list(written) == entry.record
-    ids = [entry.record.id for entry in found if entry.record is not None]
+    ids = [entry.record.id for entry in entries_read if entry.record is not None]
     assert len(ids) == len(set(ids))
     if form == "fairseq":
-        check_log(found, lines, whole)
+        check_log(entries_read, lines, whole)
         return
-    assert [entry.line for entry in found] == sorted(entry.line for entry in found)
-    raw = b"".join(entry.raw for entry in found)
+    assert [entry.line for entry in entries_read] == sorted(entry.line for entry in entries_read)
+    raw = b"".join(entry.raw for entry in entries_read)
     assert b"".join(lines).startswith(raw)
     if whole and form != "flat":
         assert not b"".join(lines)[len(raw) :].strip()
     if whole and form == "jsonl":
-        assert len(found) == raw.count(b"\n")
+        assert len(entries_read) == raw.count(b"\n")
     if whole and form == "flat":
-        assert len(found) * 2 == len(lines)
+        assert len(entries_read) * 2 == len(lines)
 
 
-def check_log(found: list[Entry], lines: list[bytes], whole: bool) -> None:
+def check_log(entries_read: list[Entry], lines: list[bytes], whole: bool) -> None:
     """What holds for the entries of a log, which stand by id and not by line: every line of a record is in one."""
-    used = [line + b"\n" for entry in found for line in entry.raw.split(b"\n")[:-1]]
+    used = [line + b"\n" for entry in entries_read for line in entry.raw.split(b"\n")[:-1]]
     assert not Counter(used) - Counter(lines)
     assert not whole or [line for line in lines if RECORD.match(line)] == [
         line for line in lines if line in used and RECORD.match(line)
     ]
-    good = [entry.record for entry in found if entry.record is not None]
+    good = [entry.record for entry in entries_read if entry.record is not None]
     assert [int(record.id) for record in good] == sorted(int(record.id) for record in good)
-    for entry in found:
+    for entry in entries_read:
         if entry.record is not None:
             assert len(entry.record.candidates) == sum(
                 line.startswith(b"H-") for line in entry.raw.split(b"\n")
@@ -655,8 +655,8 @@ def test_no_malformed_yaml_raises_anything_but_our_errors() -> None:
     good = bad = 0
     for case in range(1500):
         try:
-            found = parse_yaml(broken_yaml(case))
-            assert all(isinstance(key, str) for key in found)
+            settings = parse_yaml(broken_yaml(case))
+            assert all(isinstance(key, str) for key in settings)
             good += 1
         except DiscorankError:
             bad += 1

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from discorank.integrations import huggingface
 from discorank.integrations.generation.generator import Prompt
 from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGenerator
-from discorank.integrations.huggingface.decoding import Decoding
 from discorank.integrations.huggingface.sampling import drawn, uniforms
+from discorank.integrations.huggingface.token_generator import TokenGenerator
 from discorank.metrics.errors import InputError
 from discorank.rerank.choice import Ranking
 from discorank.rerank.lists import CandidateList
@@ -113,8 +113,8 @@ def test_the_pipeline_picks_the_same(batch_size: int) -> None:
         "return_full_text": False,
         "batch_size": batch_size,
     }
-    found = [answer[0]["generated_text"].strip() for answer in pipe(list(TEXTS), **given)]
-    assert found == [str(ranking.text) for ranking in generate("llama")]
+    texts = [answer[0]["generated_text"].strip() for answer in pipe(list(TEXTS), **given)]
+    assert texts == [str(ranking.text) for ranking in generate("llama")]
 
 
 @every_family
@@ -175,7 +175,7 @@ def test_log_probabilities_are_those_of_the_model_alone(family: str, sampling: s
     made = generator(family, **settings)
     inputs = [made.ids_of(text)[0] for text in TEXTS]
     (pool,) = made.outputs(inputs)
-    forced = made.decoding.config.forced_bos_token_id
+    forced = made.token_generator.config.forced_bos_token_id
     assert pool.logprobs is not None
     for text, outputs, logprobs in zip(TEXTS, pool.tokens, pool.logprobs, strict=True):
         for tokens, logprob in zip(outputs, logprobs, strict=True):
@@ -188,9 +188,9 @@ def test_log_probabilities_are_those_of_the_model_alone(family: str, sampling: s
 
 @every_family
 def test_beams_are_those_of_transformers(family: str) -> None:
-    found = candidates(generate(family, sampling="beam", num_candidates=4))
+    beams = candidates(generate(family, sampling="beam", num_candidates=4))
     given = {"num_beams": 4, "num_return_sequences": 4, "max_new_tokens": NEW, "do_sample": False}
-    for text, some in zip(TEXTS, found, strict=True):
+    for text, some in zip(TEXTS, beams, strict=True):
         inputs = padded_inputs(family, [text])
         sequences = model_of(family).generate(**inputs, **given)
         assert stripped(family, sequences, inputs["input_ids"].shape[1]) == some
@@ -218,7 +218,7 @@ def test_samples_follow_the_distribution() -> None:
     made = generator(
         "bart", sampling="ancestral", num_candidates=4000, max_new_tokens=1, sequences_at_once=4000
     )
-    made.decoding.config.forced_eos_token_id = None
+    made.token_generator.config.forced_eos_token_id = None
     (pool,) = made.outputs([made.ids_of(TEXTS[0])[0]])
     counts = np.bincount(
         [tokens[0] for tokens in pool.tokens[0]], minlength=len(tokenizer_of("bart"))
@@ -239,10 +239,10 @@ def test_the_drawn_token_is_where_the_cumulated_probability_passes(
     width = max(map(len, rows))
     logits = np.array([row + [-math.inf] * (width - len(row)) for row in rows], np.float32)
     logits[:, 0] = np.where(np.isinf(logits).all(axis=1), 0.0, logits[:, 0])
-    found = drawn(
+    tokens = drawn(
         torch.from_numpy(logits), torch.full((len(rows),), u, dtype=torch.float64)
     ).tolist()
-    for row, token in zip(logits.astype(np.float64), found, strict=True):
+    for row, token in zip(logits.astype(np.float64), tokens, strict=True):
         mass = np.exp(row - row.max())
         mass /= mass.sum()
         assert mass[token] > 0
@@ -296,13 +296,13 @@ def test_log_probabilities_only_where_asked_for(
     settings: dict[str, Any], wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    plain = Decoding.log_probabilities
+    plain = TokenGenerator.log_probabilities
 
     def spy(*given: Any) -> Any:
         asked.append(1)
         return plain(*given)
 
-    monkeypatch.setattr(Decoding, "log_probabilities", spy)
+    monkeypatch.setattr(TokenGenerator, "log_probabilities", spy)
     rankings = generate("bart", **settings)
     assert bool(asked) == wanted
     assert all(
@@ -360,10 +360,10 @@ def test_documents_are_chosen_in_context() -> None:
     from ..support.contextual import Echo
 
     prompts = [Prompt(str(i), text, text, "d", i) for i, text in enumerate(TEXTS)]
-    found = generate("bart", prompts, utility=Echo())
+    rankings = generate("bart", prompts, utility=Echo())
     made = generator("bart").generate(prompts)
     expected = [ranking.index for ranking in MBRDecoder(utility=Echo()).decode(made)]  # type: ignore[arg-type]
-    assert [ranking.index for ranking in found] == expected
+    assert [ranking.index for ranking in rankings] == expected
     with pytest.raises(InputError, match="texts without document do not have"):
         generate("bart", utility=Echo())
     with pytest.raises(InputError, match=r"which model\.generate does not know"):

@@ -55,9 +55,9 @@ def prompts(*texts: str) -> list[Prompt]:
     return [Prompt(f"id{i}", text) for i, text in enumerate(texts)]
 
 
-def good(found: list[Generated]) -> list[CandidateList]:
-    assert [str(one) for one in found if isinstance(one, DiscorankError)] == []
-    return [one for one in found if isinstance(one, CandidateList)]
+def good(generated: list[Generated]) -> list[CandidateList]:
+    assert [str(one) for one in generated if isinstance(one, DiscorankError)] == []
+    return [one for one in generated if isinstance(one, CandidateList)]
 
 
 def texts(record: Generated) -> list[Any]:
@@ -84,7 +84,7 @@ def test_completions_with_log_probabilities_in_the_order_of_the_prompts() -> Non
         made: Generator = generator(
             server, logprobs=True, temperature=0.7, top_p=0.9, max_new_tokens=9
         )
-        found = good(
+        records = good(
             list(
                 made.generate(
                     [
@@ -94,9 +94,9 @@ def test_completions_with_log_probabilities_in_the_order_of_the_prompts() -> Non
                 )
             )
         )
-    assert [texts(record) for record in found] == [[p + str(i) for i in range(3)] for p in "abcd"]
-    assert found[0].candidates[0] == Candidate("a0", -1.75)
-    last = found[3]
+    assert [texts(record) for record in records] == [[p + str(i) for i in range(3)] for p in "abcd"]
+    assert records[0].candidates[0] == Candidate("a0", -1.75)
+    last = records[3]
     assert (last.id, last.source, last.document, last.position, last.references, last.extra) == (
         *("z", "quelle", "doc", 4),
         *(("r",), {"k": 1}),
@@ -208,9 +208,9 @@ values: st.SearchStrategy[Any] = st.recursive(
 @given(values, st.booleans())
 def test_no_reply_raises(value: Any, chat: bool) -> None:
     for reply in (value, {"choices": value}, {"choices": [value]}):
-        for found in replies.candidates_in(reply, chat):
-            assert isinstance(found, Candidate | InputError)
-            assert isinstance(found, InputError) or found.logprob is None or found.logprob <= 0
+        for choice in replies.candidates_in(reply, chat):
+            assert isinstance(choice, Candidate | InputError)
+            assert isinstance(choice, InputError) or choice.logprob is None or choice.logprob <= 0
 
 
 def test_pseudo_references_are_drawn_apart() -> None:
@@ -253,7 +253,7 @@ def test_the_rest_is_asked_for_again(answer: Any, calls: int) -> None:
             made = generator(server, {"connections": connections}, num_candidates=5)
             (one,) = good(list(made.generate(prompts("p"))))
             assert len(server.seen) == calls
-            assert made.several is (answer not in (ignores_n, refuses_n))
+            assert made.accepts_n is (answer not in (ignores_n, refuses_n))
             lists.append(
                 [one, *good(list(made.generate([Prompt(f"x{i}", "q") for i in range(6)])))]
             )
@@ -278,7 +278,7 @@ def test_a_refused_prompt_is_an_error_and_the_next_is_generated() -> None:
     with serving(answer) as server:
         made = generator(server)
         one, two, three = made.generate(prompts("a", "long", "b"))
-        assert made.several
+        assert made.accepts_n
     assert isinstance(two, InputError)
     assert str(two) == "server: status 400: maximum context length is 16 tokens"
     assert len(texts(one)) == len(texts(three)) == 3
@@ -295,17 +295,17 @@ def test_a_refused_prompt_is_an_error_and_the_next_is_generated() -> None:
 )
 def test_a_server_without_texts_is_given_up(reply: Any, message: str) -> None:
     with serving(lambda seen, number: Reply(reply)) as server:
-        (found,) = generator(server).generate(prompts("a"))
+        (error,) = generator(server).generate(prompts("a"))
         assert 3 <= len(server.seen) <= 5
-    assert str(found) == message
+    assert str(error) == message
 
 
 def test_a_choice_without_a_text_is_drawn_again() -> None:
     def answer(seen: Seen, number: int) -> Reply:
-        found = completion([f"{number} {i}" for i in range(seen.body["n"])])
+        reply = completion([f"{number} {i}" for i in range(seen.body["n"])])
         if number == 0:
-            found["choices"][1]["text"] = None
-        return Reply(found)
+            reply["choices"][1]["text"] = None
+        return Reply(reply)
 
     with serving(answer) as server:
         (record,) = good(list(generator(server).generate(prompts("a"))))
@@ -408,9 +408,9 @@ def test_an_outage_loses_no_input_whatever_errors_are_allowed(
 def test_a_reply_too_large_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "REPLY_BYTES", 1000)
     with serving(lambda seen, number: Reply(b" " * 2000)) as server:
-        (found,) = generator(server).generate(prompts("a"))
+        (error,) = generator(server).generate(prompts("a"))
         assert len(server.seen) == 1
-    assert str(found) == "server: a reply of more than 1000 bytes"
+    assert str(error) == "server: a reply of more than 1000 bytes"
 
 
 def test_the_wait_grows_and_the_server_may_name_it() -> None:
@@ -456,10 +456,10 @@ def test_never_more_requests_at_a_time_than_connections() -> None:
         return ignores_n(seen, number)
 
     with serving(answer) as server:
-        found = generator(server, {"connections": 3}, num_candidates=4).generate(
+        lists = generator(server, {"connections": 3}, num_candidates=4).generate(
             prompts(*"abcdefgh")
         )
-        assert len(good(list(found))) == 8
+        assert len(good(list(lists))) == 8
     assert full.is_set()
     assert server.most_open == 3
 
@@ -484,8 +484,12 @@ def test_a_dropped_generator_drops_its_requests() -> None:
         return echo(seen, number) if seen.body["prompt"] == "a" else Reply(hold=threading.Event())
 
     with serving(answer) as server:
-        found = generator(server, {"timeout_seconds": 1000.0}).generate(prompts("a", "b", "c"))
-        with closing(cast(Any, found)) as lists:  # closing would hang if it waited for the server
+        generated_lists = generator(server, {"timeout_seconds": 1000.0}).generate(
+            prompts("a", "b", "c")
+        )
+        with closing(
+            cast(Any, generated_lists)
+        ) as lists:  # closing would hang if it waited for the server
             assert len(texts(next(lists))) == 3
     assert [
         thread.name for thread in threading.enumerate() if thread.name == "discorank-server"
@@ -670,11 +674,11 @@ ABC = ("a b c", "a b d", "zzz")
 )
 def test_one_call_generates_and_chooses(utility: Any, settings: dict[str, Any], best: str) -> None:
     def answer(seen: Seen, number: int) -> Reply:
-        found = [
+        rankings = [
             completion([text], [logprob])
             for text, logprob in zip(ABC, (-9.0, -9.5, -0.1), strict=True)
         ]
-        return Reply({"choices": [body["choices"][0] for body in found]})
+        return Reply({"choices": [body["choices"][0] for body in rankings]})
 
     with serving(answer) as server:
         given: list[str | Prompt] = [Prompt("x", "p", "quelle"), "q"]

@@ -42,9 +42,9 @@ def read(folder: Path, content: str, **options: Any) -> list[Entry]:
     return entries(path, **options)
 
 
-def good(found: list[Entry]) -> list[CandidateList]:
-    assert [str(entry.error) for entry in found if entry.error] == []
-    return [entry.record for entry in found if entry.record is not None]
+def good(log_entries: list[Entry]) -> list[CandidateList]:
+    assert [str(entry.error) for entry in log_entries if entry.error] == []
+    return [entry.record for entry in log_entries if entry.record is not None]
 
 
 def block(
@@ -66,9 +66,9 @@ def block(
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_real_log_is_read_back_completely(name: str) -> None:
     log = (GOLDEN / name).read_text(encoding="utf-8")
-    found = good(entries(GOLDEN / name))
-    assert [record.id for record in found] == [str(i) for i in range(12)]
-    for record in found:
+    records = good(entries(GOLDEN / name))
+    assert [record.id for record in records] == [str(i) for i in range(12)]
+    for record in records:
         of = {
             kind: re.findall(rf"^{kind}-{record.id}\t(.*)$", log, re.MULTILINE) for kind in "STDHPW"
         }
@@ -95,17 +95,24 @@ def test_a_real_log_is_read_back_completely(name: str) -> None:
 
 
 def test_the_tail_that_fairseq_drops_is_an_error_that_names_it() -> None:
-    found = entries(GOLDEN / "generate.nbest.tail-dropped.txt")
-    assert [entry.id for entry in found] == ["0", "1", "2", "3", "4-6", *map(str, range(7, 12))]
-    lost = [entry for entry in found if entry.error]
+    log_entries = entries(GOLDEN / "generate.nbest.tail-dropped.txt")
+    assert [entry.id for entry in log_entries] == [
+        "0",
+        "1",
+        "2",
+        "3",
+        "4-6",
+        *map(str, range(7, 12)),
+    ]
+    lost = [entry for entry in log_entries if entry.error]
     assert [entry.raw for entry in lost] == [b"", b""]
     for entry in lost:
         message = r"txt:\d+: id (2|4-6): 4 of 12 sentences are missing: 2, 4, 5, 6\. .*--required-batch-size-multiple 1"
         with pytest.raises(InputError, match=message):
             raise entry.error or AssertionError
     whole = {record.id: record for record in good(entries(GOLDEN / "generate.nbest.txt"))}
-    assert [entry.record for entry in found if entry.record] == [
-        whole[entry.id] for entry in found if entry.record and entry.id
+    assert [entry.record for entry in log_entries if entry.record] == [
+        whole[entry.id] for entry in log_entries if entry.record and entry.id
     ]
 
 
@@ -138,9 +145,9 @@ def test_a_dropped_end_is_seen_with_the_sources(tmp_path: Path) -> None:
     log = block(1, ["b"]) + block(0, ["a"])
     (tmp_path / "src").write_text("x\ny\nz\nw\n")
     assert len(good(read(tmp_path, log))) == 2
-    found = read(tmp_path, log, sources=tmp_path / "src")
-    assert [entry.record and entry.record.source for entry in found] == ["x", "y", None]
-    assert "id 2-3: 2 of 4 sentences are missing: 2, 3" in str(found[2].error)
+    log_entries = read(tmp_path, log, sources=tmp_path / "src")
+    assert [entry.record and entry.record.source for entry in log_entries] == ["x", "y", None]
+    assert "id 2-3: 2 of 4 sentences are missing: 2, 3" in str(log_entries[2].error)
     (tmp_path / "src").write_text("x\n")
     with pytest.raises(InputError, match="a sentence with id 1, but there are 1 sources"):
         read(tmp_path, log, sources=tmp_path / "src")
@@ -259,12 +266,12 @@ def test_logs_of_shards_belong_together(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_line_spoils_the_list_of_its_id(tmp_path: Path, line: str, message: str) -> None:
-    found = read(tmp_path, block(0, ["a"]) + block(1, ["b"]) + line + "\n" + block(2, ["c"]))
-    assert [entry.id for entry in found] == ["0", "1", "2"]
-    assert [entry.error is None for entry in found] == [True, False, True]
-    assert found[1].line == 5
+    log_entries = read(tmp_path, block(0, ["a"]) + block(1, ["b"]) + line + "\n" + block(2, ["c"]))
+    assert [entry.id for entry in log_entries] == ["0", "1", "2"]
+    assert [entry.error is None for entry in log_entries] == [True, False, True]
+    assert log_entries[1].line == 5
     with pytest.raises(InputError, match=message):
-        raise found[1].error or AssertionError
+        raise log_entries[1].error or AssertionError
 
 
 @pytest.mark.parametrize(
@@ -334,8 +341,8 @@ def test_missing_ids_are_named_one_by_one_where_they_are_few(tmp_path: Path) -> 
 
 
 def test_large_ids_make_one_gap_and_no_large_memory(tmp_path: Path) -> None:
-    found = read(tmp_path, block(10**17, ["a"]) + block(0, ["b"]))
-    assert [entry.id for entry in found] == ["0", f"1-{10**17 - 1}", str(10**17)]
+    log_entries = read(tmp_path, block(10**17, ["a"]) + block(0, ["b"]))
+    assert [entry.id for entry in log_entries] == ["0", f"1-{10**17 - 1}", str(10**17)]
     scattered = read(tmp_path, "".join(block(2 * i + 1, ["a"]) for i in range(30)))
     assert "30 of 60 sentences are missing: 0, 2, 4" in str(scattered[0].error)
     assert f"{2 * SHOWN_GAPS - 2}, ..." in str(scattered[0].error)
@@ -353,10 +360,10 @@ def test_whatever_was_generated_is_read_back(
     draw.shuffle(order)
     log = ""
     for i in order:
-        source, found = sentences[i]
+        source, nbest = sentences[i]
         log += f"S-{i}\t{source}\n" + "".join(
             f"H-{i}\t{score}\t{text}\nD-{i}\t{score}\t{text}\nP-{i}\t{score:.4f} -1.0000\n"
-            for text, score in found
+            for text, score in nbest
         )
     path = tmp_path_factory.mktemp("log") / "log.txt"
     path.write_text(log, encoding="utf-8", newline="")
@@ -364,9 +371,9 @@ def test_whatever_was_generated_is_read_back(
         patch.setattr(blocks, "SPOOL_BYTES", 10 if spooled else 1 << 20)
         records = good(entries(path))
     assert [record.source for record in records] == [source for source, _ in sentences]
-    for record, (_, found) in zip(records, sentences, strict=True):
-        assert [candidate.text for candidate in record.candidates] == [text for text, _ in found]
-        for candidate, (_, score) in zip(record.candidates, found, strict=True):
+    for record, (_, nbest) in zip(records, sentences, strict=True):
+        assert [candidate.text for candidate in record.candidates] == [text for text, _ in nbest]
+        for candidate, (_, score) in zip(record.candidates, nbest, strict=True):
             assert candidate.logprob == pytest.approx(LN2 * (score - 1), abs=1e-4)
 
 

@@ -47,17 +47,17 @@ def entries(path: Path | str, form: str = "jsonl", **options: Any) -> list[Entry
 
 
 def good(path: Path | str, form: str = "jsonl", **options: Any) -> list[CandidateList]:
-    found = entries(path, form, **options)
-    assert [str(entry.error) for entry in found if entry.error] == []
-    return [entry.record for entry in found if entry.record is not None]
+    all_entries = entries(path, form, **options)
+    assert [str(entry.error) for entry in all_entries if entry.error] == []
+    return [entry.record for entry in all_entries if entry.record is not None]
 
 
 def texts(record: CandidateList) -> list[Any]:
     return [candidate.text for candidate in record.candidates]
 
 
-def only_error(found: Sequence[Entry]) -> str:
-    errors = [str(entry.error) for entry in found if entry.error]
+def only_error(line_entries: Sequence[Entry]) -> str:
+    errors = [str(entry.error) for entry in line_entries if entry.error]
     assert len(errors) == 1
     return errors[0]
 
@@ -103,10 +103,10 @@ def test_the_line_ends_the_mark_at_the_start_and_gzip_do_not_matter(tmp_path: Pa
         + b"\0" * 9,
     }
     for name, content in variants.items():
-        found = [
+        texts = [
             (entry.record, entry.line, entry.raw) for entry in entries(write(tmp_path, content))
         ]
-        assert found == expected, name
+        assert texts == expected, name
     assert b"".join(raw for _, _, raw in expected) == plain
 
 
@@ -202,20 +202,22 @@ def test_a_bad_line_is_an_error_entry_and_the_next_is_read(
         + "\n"
         + rows({"id": "b", "candidates": ["2"]}),
     )
-    found = entries(path)
-    assert [entry.line for entry in found] == [1, 2, 3]
-    assert [entry.id for entry in found][::2] == ["a", "b"]
-    assert found[1].raw == line.encode() + b"\n"
-    error = found[1].error
-    assert found[1].record is None
+    line_entries = entries(path)
+    assert [entry.line for entry in line_entries] == [1, 2, 3]
+    assert [entry.id for entry in line_entries][::2] == ["a", "b"]
+    assert line_entries[1].raw == line.encode() + b"\n"
+    error = line_entries[1].error
+    assert line_entries[1].record is None
     assert error is not None
     with pytest.raises(InputError, match=message):
         raise error
 
 
 def test_the_id_of_a_bad_record_is_kept(tmp_path: Path) -> None:
-    found = entries(write(tmp_path, '{"id": "x", "candidates": []}\n{"id": "y"\n{"id": 3}\n'))
-    assert [entry.id for entry in found] == ["x", None, None]
+    line_entries = entries(
+        write(tmp_path, '{"id": "x", "candidates": []}\n{"id": "y"\n{"id": 3}\n')
+    )
+    assert [entry.id for entry in line_entries] == ["x", None, None]
 
 
 def test_minus_infinity_is_a_logprob_and_whole_pairs_are_characters(tmp_path: Path) -> None:
@@ -320,8 +322,8 @@ def test_characters_across_blocks_are_whole(
         content.encode(),
         gzip.compress(content[:5].encode()) + gzip.compress(content[5:].encode()),
     ):
-        found = [line.decode() for _, line in LineSource(write(tmp_path, data))]
-        assert found == [TRICKY, "", TRICKY * 3, "🚀"]
+        lines = [line.decode() for _, line in LineSource(write(tmp_path, data))]
+        assert lines == [TRICKY, "", TRICKY * 3, "🚀"]
     with pytest.raises(InputError, match=r"in\.txt:2: not UTF-8 at byte offset 6"):
         list(LineSource(write(tmp_path, b"\xef\xbb\xbfa\nb\xf0\x9f\x9a")))
 
@@ -433,11 +435,13 @@ def listed(
 def test_lists_out_of_order_are_error_entries(
     tmp_path: Path, lines: list[Any], at: int, message: str
 ) -> None:
-    found = entries(write(tmp_path, rows(*lines)))
-    assert [entry.error is not None for entry in found] == [i == at for i in range(len(lines))]
-    assert found[at].id == lines[at]["id"]
+    line_entries = entries(write(tmp_path, rows(*lines)))
+    assert [entry.error is not None for entry in line_entries] == [
+        i == at for i in range(len(lines))
+    ]
+    assert line_entries[at].id == lines[at]["id"]
     with pytest.raises(InputError, match=message):
-        raise found[at].error or AssertionError
+        raise line_entries[at].error or AssertionError
 
 
 def test_a_list_at_fault_does_not_break_the_document_around_it(tmp_path: Path) -> None:
@@ -487,10 +491,10 @@ def test_flat_text_is_cut_in_lists(tmp_path: Path) -> None:
         {"sources": sources},
         {"num_candidates": 2, "sources": sources},
     ):
-        found = good(path, "flat", **options)
-        assert [record.id for record in found] == ["0", "1"]
-        assert [texts(record) for record in found] == [["a", ""], [TRICKY, "d"]]
-        assert [record.source for record in found] == (
+        records = good(path, "flat", **options)
+        assert [record.id for record in records] == ["0", "1"]
+        assert [texts(record) for record in records] == [["a", ""], [TRICKY, "d"]]
+        assert [record.source for record in records] == (
             [TRICKY, "s2"] if "sources" in options else [None, None]
         )
     raw = [entry.raw for entry in entries(path, "flat", sources=sources)]
@@ -532,9 +536,11 @@ def test_flat_text_from_a_pipe_is_checked_on_the_way(
     pipe("a\nb\nc\nd\n")
     assert len(good("-", "flat", num_candidates=2, sources=sources)) == 2
     pipe("a\nb\nc\n")
-    found = entries("-", "flat", num_candidates=2)
-    assert found[0].error is None
-    assert "stdin:3: 3 lines are not a multiple of 2 candidates: 1 left over" in only_error(found)
+    list_entries = entries("-", "flat", num_candidates=2)
+    assert list_entries[0].error is None
+    assert "stdin:3: 3 lines are not a multiple of 2 candidates: 1 left over" in only_error(
+        list_entries
+    )
     pipe("a\nb\nc\nd\ne\nf\n")
     with pytest.raises(InputError, match=r"stdin:5: more than 2 lists of 2 for 2 sources"):
         entries("-", "flat", num_candidates=2, sources=sources)
@@ -613,20 +619,22 @@ def test_a_bad_line_spoils_the_moses_list_of_its_id(
     path = write(
         tmp_path, fine.format(0) + fine.format(1) + line + "\n" + fine.format(1) + fine.format(2)
     )
-    found = entries(path, "moses")
-    assert [(entry.id, entry.line, entry.error is None) for entry in found] == [
+    list_entries = entries(path, "moses")
+    assert [(entry.id, entry.line, entry.error is None) for entry in list_entries] == [
         ("0", 1, True),
         ("1", 2, False),
         ("2", 5, True),
     ]
-    assert b"".join(entry.raw for entry in found) == path.read_bytes()
+    assert b"".join(entry.raw for entry in list_entries) == path.read_bytes()
     with pytest.raises(InputError, match=message):
-        raise found[1].error or AssertionError
+        raise list_entries[1].error or AssertionError
 
 
 def test_a_moses_id_that_comes_back_is_an_error_entry(tmp_path: Path) -> None:
-    found = entries(write(tmp_path, "".join(f"{i} ||| t ||| \n" for i in (0, 1, 0, 2))), "moses")
-    assert "in.txt:3: id: '0' was there before" in only_error(found)
+    list_entries = entries(
+        write(tmp_path, "".join(f"{i} ||| t ||| \n" for i in (0, 1, 0, 2))), "moses"
+    )
+    assert "in.txt:3: id: '0' was there before" in only_error(list_entries)
     assert "id: found nothing" in only_error(entries(write(tmp_path, " ||| t ||| \n"), "moses"))
 
 
@@ -656,8 +664,8 @@ def test_a_systems_document_becomes_a_list_per_segment(tmp_path: Path) -> None:
         ids=[1, 2],
     )
     path = write(tmp_path, rows(row, document(id="s2")))
-    one, two, *rest = found = good(path, "systems")
-    assert [record.id for record in found] == ["s1:0", "s1:1", "s2:0", "s2:1"]
+    one, two, *rest = records = good(path, "systems")
+    assert [record.id for record in records] == ["s1:0", "s1:1", "s2:0", "s2:1"]
     assert (two.document, two.position, two.source, two.references) == ("s1", 1, "t", (TRICKY,))
     assert texts(one) == ["a", "c"]
     assert [candidate.fields for candidate in one.candidates] == [
@@ -790,10 +798,10 @@ def test_options_of_systems(tmp_path: Path) -> None:
 def test_a_bad_systems_document_is_an_error_entry(
     tmp_path: Path, keys: dict[str, Any], options: dict[str, Any], message: str
 ) -> None:
-    found = entries(write(tmp_path, rows(document(**keys))), "systems", **options)
-    assert all(entry.record is None for entry in found)
+    segment_entries = entries(write(tmp_path, rows(document(**keys))), "systems", **options)
+    assert all(entry.record is None for entry in segment_entries)
     with pytest.raises(InputError, match=message) as caught:
-        raise found[0].error or AssertionError
+        raise segment_entries[0].error or AssertionError
     assert "in.txt:1: " in str(caught.value)
 
 
@@ -805,17 +813,19 @@ def test_nan_and_infinite_human_scores_are_errors(tmp_path: Path) -> None:
 
 
 def test_a_missing_segment_costs_only_that_segment(tmp_path: Path) -> None:
-    found = entries(
+    segment_entries = entries(
         write(tmp_path, rows(document(systems={"A": ["a", None], "B": ["c", "d"]}))), "systems"
     )
-    assert [entry.id for entry in found] == ["s1:0", "s1:1"]
-    assert found[0].error is None
-    assert "document 's1': systems.A[1]: missing segment (null)" in only_error(found)
+    assert [entry.id for entry in segment_entries] == ["s1:0", "s1:1"]
+    assert segment_entries[0].error is None
+    assert "document 's1': systems.A[1]: missing segment (null)" in only_error(segment_entries)
 
 
 def test_a_document_that_comes_back_is_an_error(tmp_path: Path) -> None:
-    found = entries(write(tmp_path, rows(document(), document(id="s2"), document())), "systems")
-    assert [entry.error is None for entry in found] == [True] * 4 + [False] * 2
+    segment_entries = entries(
+        write(tmp_path, rows(document(), document(id="s2"), document())), "systems"
+    )
+    assert [entry.error is None for entry in segment_entries] == [True] * 4 + [False] * 2
 
 
 def test_a_score_key_with_a_wrong_direction_is_refused(tmp_path: Path) -> None:
@@ -864,12 +874,12 @@ def real(pattern: str) -> list[Path]:
 )
 def test_real_systems_files_read(path: Path) -> None:
     options = {"human": ["mqm:lower"]} if path.name.startswith("mt_mqm") else {}
-    found = good(path, "systems", **options)
+    records = good(path, "systems", **options)
     fields = {
-        key for record in found for candidate in record.candidates for key in candidate.fields
+        key for record in records for candidate in record.candidates for key in candidate.fields
     }
-    assert found
-    assert min(len(record.candidates) for record in found) > 1
+    assert records
+    assert min(len(record.candidates) for record in records) > 1
     assert ("mqm" in fields) == bool(options)
-    assert all(record.references for record in found)
-    assert not {"seg_ids", "systems"} & set(found[0].extra)
+    assert all(record.references for record in records)
+    assert not {"seg_ids", "systems"} & set(records[0].extra)

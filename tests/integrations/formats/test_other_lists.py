@@ -27,9 +27,9 @@ def entries(path: Path, form: str, **options: Any) -> list[Entry]:
 
 
 def good(path: Path, form: str, **options: Any) -> list[CandidateList]:
-    found = entries(path, form, **options)
-    assert [str(entry.error) for entry in found if entry.error] == []
-    return [entry.record for entry in found if entry.record is not None]
+    all_entries = entries(path, form, **options)
+    assert [str(entry.error) for entry in all_entries if entry.error] == []
+    return [entry.record for entry in all_entries if entry.record is not None]
 
 
 def test_marian_lists_have_log_probabilities(tmp_path: Path) -> None:
@@ -88,10 +88,12 @@ def test_a_bad_line_spoils_the_marian_list_of_its_id(
     tmp_path: Path, line: str, message: str
 ) -> None:
     fine = "{} ||| t ||| F0= -1 ||| -1\n"
-    found = entries(write(tmp_path, "m", fine.format(0) + line + "\n" + fine.format(2)), "marian")
-    assert [entry.error is None for entry in found] == [True, False, True]
+    list_entries = entries(
+        write(tmp_path, "m", fine.format(0) + line + "\n" + fine.format(2)), "marian"
+    )
+    assert [entry.error is None for entry in list_entries] == [True, False, True]
     with pytest.raises(InputError, match=message):
-        raise found[1].error or AssertionError
+        raise list_entries[1].error or AssertionError
 
 
 def test_what_is_no_marian_list_is_refused(tmp_path: Path) -> None:
@@ -180,10 +182,12 @@ def test_sockeye_lines_become_lists(tmp_path: Path) -> None:
 )
 def test_a_bad_sockeye_line_is_an_error_entry(tmp_path: Path, row: Any, message: str) -> None:
     fine = {"sentence_id": 0, "translation": "a", "score": 1}
-    found = entries(write(tmp_path, "s", rows(fine, row, {**fine, "sentence_id": 2})), "sockeye")
-    assert [entry.error is None for entry in found] == [True, False, True]
+    line_entries = entries(
+        write(tmp_path, "s", rows(fine, row, {**fine, "sentence_id": 2})), "sockeye"
+    )
+    assert [entry.error is None for entry in line_entries] == [True, False, True]
     with pytest.raises(InputError, match=message):
-        raise found[1].error or AssertionError
+        raise line_entries[1].error or AssertionError
 
 
 # sources and documents by line
@@ -195,8 +199,8 @@ def test_sources_and_documents_go_by_the_number_of_the_line(tmp_path: Path) -> N
     moses = write(tmp_path, "m", MOSES)
     sources = write(tmp_path, "src", "s0\ns1\ns2\ns3\n")
     documents = write(tmp_path, "doc", "A\nA\nA\nA\n")
-    found = good(moses, "moses", sources=sources, documents=documents)
-    assert [(r.source, r.document, r.position) for r in found] == [
+    records = good(moses, "moses", sources=sources, documents=documents)
+    assert [(r.source, r.document, r.position) for r in records] == [
         ("s0", "A", 0),
         ("s1", "A", 1),
         ("s3", "A", 3),
@@ -229,9 +233,9 @@ def test_a_file_of_documents_that_does_not_fit_is_refused(
 def test_lists_that_no_line_belongs_to_are_error_entries(tmp_path: Path) -> None:
     lists = "".join(f"{name} ||| t ||| \n" for name in ("0", "x", "2", "1", "3"))
     documents = write(tmp_path, "doc", "A\nA\nA\n \n")
-    found = entries(write(tmp_path, "m", lists), "moses", documents=documents)
-    messages = [str(entry.error) for entry in found if entry.error]
-    assert [entry.error is None for entry in found] == [True, False, True, False, False]
+    list_entries = entries(write(tmp_path, "m", lists), "moses", documents=documents)
+    messages = [str(entry.error) for entry in list_entries if entry.error]
+    assert [entry.error is None for entry in list_entries] == [True, False, True, False, False]
     assert "m:2: id: 'x' is no line number" in messages[0]
     assert "m:4: id: 1 after 2, expected a larger one. Sort the lists by id" in messages[1]
     assert "m:5: document: an empty line" in messages[2]

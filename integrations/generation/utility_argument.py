@@ -1,4 +1,4 @@
-"""What chooses where generating and choosing are one call."""
+"""Turns the `utility` argument of the calls that generate and choose into an `MBRDecoder` or a `Reranker`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from ...metrics.errors import InputError
 from ...metrics.registry import MetricLike
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
+
+_LOGPROB_FEATURES = ("logprob", "logprob/length")
 
 
 def decider_of(
@@ -22,16 +24,20 @@ def decider_of(
     if not isinstance(utility, MBRDecoder | Reranker):
         return MBRDecoder(**{"utility": utility, "nbest": None, **settings})
     if settings:
-        fix = f"Set it in the {type(utility).__name__}"
-        raise InputError("stands beside a whole decoder", where=min(settings), fix=fix)
+        raise InputError(
+            "stands beside a whole decoder",
+            where=min(settings),
+            fix=f"Set it in the {type(utility).__name__}",
+        )
     return utility
 
 
 def reads_logprobs(decider: MBRDecoder | Reranker) -> bool:
     """Whether a decider looks at log-probabilities."""
-    if isinstance(decider, MBRDecoder):
-        return decider.weights == "logprob"
-    if decider.decoder is not None and decider.decoder.weights == "logprob":
+    decoder = decider if isinstance(decider, MBRDecoder) else decider.decoder
+    if decoder is not None and decoder.weights == "logprob":
         return True
+    if isinstance(decider, MBRDecoder):
+        return False
     features = cast("tuple[tuple[Any, float], ...]", decider.features)
-    return any(feature in ("logprob", "logprob/length") for feature, _ in features)
+    return any(feature in _LOGPROB_FEATURES for feature, _ in features)

@@ -1,0 +1,179 @@
+"""A decoding method for transformers: what is chosen comes out of ``model.generate`` itself, and of pipelines.
+
+`model_choice.generate` calls a model with texts and returns rankings; here transformers calls with token ids, and gets
+the chosen ones back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, cast
+
+from ...metrics.errors import InputError
+from ...metrics.registry import MetricLike
+from ...rerank.engines.local import Engine
+from ...rerank.mbr import MBRDecoder
+from ...rerank.reranker import Reranker
+from ..generation.generator import Prompt
+from .generator import HuggingFaceGenerator
+from .model_choice import decider_and_settings
+from .settings import GenerationSettings
+
+
+def custom_generate(
+    tokenizer: Any,
+    utility: MetricLike | MBRDecoder | Reranker = "chrf",
+    *,
+    engine: Engine | None = None,
+    **settings: Any,
+) -> CustomGenerate:
+    """What ``model.generate(..., custom_generate=...)`` and the text-generation pipeline take: it returns the choice.
+
+    Arguments as `generate`. How candidates are drawn is set here: do_sample, num_beams, top_k and the like have no
+    effect in ``model.generate``; lengths, special tokens and constraints such as no_repeat_ngram_size have.
+    """
+    decider, generation = decider_and_settings(utility, settings)
+    if decider.width:
+        raise InputError(
+            "the metric reads context, which model.generate does not know",
+            where="utility",
+            fix="Use generate with Prompt objects, or set context=0",
+        )
+    return CustomGenerate(tokenizer, decider, generation, engine)
+
+
+class CustomGenerate:
+    """A decoding method for transformers; made by `custom_generate`."""
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        decider: MBRDecoder | Reranker,
+        settings: GenerationSettings,
+        engine: Engine | None,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.decider = decider
+        self.settings = settings
+        self.engine = engine
+
+    def __call__(
+        self,
+        model: Any,
+        input_ids: Any,
+        logits_processor: Any = (),
+        stopping_criteria: Any = (),
+        generation_config: Any = None,
+        inputs_tensor: Any = None,
+        **model_kwargs: Any,
+    ) -> Any:
+        """The chosen sequences [inputs, longest], as ``model.generate`` returns them.
+
+        Raises:
+            InputError: num_return_sequences is not 1, there is max_time, or the inputs are embeddings.
+        """
+        if generation_config.num_return_sequences != 1:
+            raise InputError(
+                "one sequence is chosen for each input",
+                where="num_return_sequences",
+                fix="Set num_candidates in custom_generate",
+            )
+        criteria = _own_criteria(stopping_criteria)
+        if inputs_tensor is None or inputs_tensor.is_floating_point():
+            raise InputError(
+                "the inputs are no token ids",
+                where="inputs",
+                fix="Give input_ids",
+            )
+        inputs = _unpadded(inputs_tensor, model_kwargs.get("attention_mask"))
+        settings = self.settings
+        if settings.max_new_tokens is None:
+            max_new_tokens = int(generation_config.max_length) - input_ids.shape[1]
+            settings = replace(settings, max_new_tokens=max_new_tokens)
+        generator = HuggingFaceGenerator(
+            model,
+            self.tokenizer,
+            settings,
+            config=generation_config,
+            processors=_own_processors(logits_processor),
+            criteria=criteria,
+        )
+        tokens = self._chosen(generator, inputs)
+        # outputs stand behind the whole input, or behind the decoder's start token
+        encodes = generator.token_generator.encodes
+        heads = input_ids[: len(inputs), :1] if encodes else inputs_tensor
+        padding = generator.token_generator.padding
+        return _sequences(heads, tokens, padding, generation_config, encodes)
+
+    def _chosen(self, generator: HuggingFaceGenerator, inputs: list[list[int]]) -> list[list[int]]:
+        """The tokens of the candidate chosen for every input."""
+        candidates, *references = generator.outputs(inputs)
+        texts = self.tokenizer.batch_decode(inputs, skip_special_tokens=True)
+        prompts = [Prompt(str(i), text, text) for i, text in enumerate(texts)]
+        lists = (
+            prompt.with_candidates(
+                candidates.candidates(i), *(pool.candidates(i) for pool in references)
+            )
+            for i, prompt in enumerate(prompts)
+        )
+        rankings = self.decider.decode(lists, self.engine)
+        indices = [ranking.index for ranking in rankings]
+        return [outputs[i] for outputs, i in zip(candidates.tokens, indices, strict=True)]
+
+
+def _own_processors(processors: Iterable[Any]) -> list[Any]:
+    """The logits processors that are not those of transformers, which its settings bring."""
+    return [
+        processor
+        for processor in processors
+        if not type(processor).__module__.startswith("transformers.")
+    ]
+
+
+def _own_criteria(criteria: Iterable[Any]) -> list[Any]:
+    """The stopping criteria that do not come from lengths and special tokens; raises InputError for a limit of time."""
+    from transformers.generation import stopping_criteria as kinds
+
+    length_or_end = kinds.MaxLengthCriteria | kinds.EosTokenCriteria
+    own = [criterion for criterion in criteria if not isinstance(criterion, length_or_end)]
+    if any(isinstance(criterion, kinds.MaxTimeCriteria) for criterion in own):
+        raise InputError(
+            "candidates are not cut by time",
+            where="max_time",
+            fix="Set max_new_tokens; what is chosen must not depend on time",
+        )
+    return own
+
+
+def _unpadded(ids: Any, mask: Any) -> list[list[int]]:
+    """The token ids [inputs, longest] without padding; the mask may have several rows for each input, or be None."""
+    if mask is None:
+        return cast("list[list[int]]", ids.tolist())
+    rows_per_input = len(mask) // len(ids)
+    mask_of_input = mask[::rows_per_input].bool()
+    return [row[is_token].tolist() for row, is_token in zip(ids, mask_of_input, strict=True)]
+
+
+def _sequences(
+    heads: Any,
+    tokens: list[list[int]],
+    padding: int,
+    config: Any,
+    encodes: bool,
+) -> Any:
+    """Heads [inputs, k] with tokens behind them, padded at the end; in an object if `config` asks for one."""
+    import torch
+    from transformers.generation.utils import (
+        GenerateDecoderOnlyOutput,
+        GenerateEncoderDecoderOutput,
+    )
+
+    width = max(map(len, tokens))
+    rows = [row + [padding] * (width - len(row)) for row in tokens]
+    tails = torch.tensor(rows, dtype=heads.dtype, device=heads.device)
+    sequences = torch.cat((heads, tails), dim=1)
+    if not config.return_dict_in_generate:
+        return sequences
+    kind: Any = GenerateEncoderDecoderOutput if encodes else GenerateDecoderOnlyOutput
+    return kind(sequences=sequences)

@@ -1,0 +1,324 @@
+"""Runs ``model.generate`` over token ids: sampled continuations, a beam, and log-probabilities of the outputs.
+
+Encoder-decoders and decoder-only models alike; what is returned for an input is the generated part alone, up to and
+with its end-of-sequence token. An input is encoded once per batch, whatever the number of its candidates. It knows
+nothing of texts: `HuggingFaceGenerator` turns prompts into token ids and outputs into candidate lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from ...metrics.execution.batches import in_halves
+from .sampling import CELLS, drawing, uniforms, warpers
+from .settings import ModelPool
+
+Ids = Sequence[int]
+Draw = tuple[int, int]  # an input, and the number of a candidate
+Pair = tuple[int, tuple[int, ...]]  # an input, and the tokens of an output
+# no warping by transformers, and none of its other ways to decode
+NEUTRAL: dict[str, Any] = {
+    "do_sample": False,
+    "temperature": 1.0,
+    "top_k": 50,
+    "top_p": 1.0,
+    "typical_p": 1.0,
+    "epsilon_cutoff": 0.0,
+    "eta_cutoff": 0.0,
+    "min_p": None,
+    "top_h": None,
+    "num_beams": 1,
+    "num_return_sequences": 1,
+    "max_length": None,
+    "max_time": None,
+    "prompt_lookup_num_tokens": None,
+    "assistant_early_exit": None,
+    "use_mtp": None,
+    "penalty_alpha": None,
+    "dola_layers": None,
+    "num_beam_groups": 1,
+    "diversity_penalty": 0.0,
+    "token_healing": False,
+    "stop_strings": None,  # these three are refused unless they are empty
+    "force_words_ids": None,
+    "constraints": None,
+    "return_dict_in_generate": False,
+    "output_scores": False,
+    "output_logits": False,
+    "output_attentions": False,
+    "output_hidden_states": False,
+}
+
+
+class TokenGenerator:
+    """Generates token ids with a model, and knows how its outputs end.
+
+    Args:
+        model: a transformers model that generates.
+        config: its generation configuration: special tokens and constraints such as no_repeat_ngram_size count, its
+            ways of sampling do not.
+        max_new_tokens: longest output, its end included.
+        padding: the id that fills up batches.
+        sequences_at_once: sequences in one batch.
+        processors: further logits processors, which come before the cut.
+        criteria: further stopping criteria; an output ends with the first token at which one holds.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        config: Any,
+        max_new_tokens: int,
+        padding: int,
+        sequences_at_once: int,
+        processors: Sequence[Any] = (),
+        criteria: Sequence[Any] = (),
+    ) -> None:
+        self.model = model
+        self.padding = padding
+        self.at_once = sequences_at_once
+        self.encodes = bool(model.config.is_encoder_decoder)
+        self.processors = list(processors)
+        self.criteria = list(criteria)
+        self.config = deepcopy(config)
+        self.config.update(**NEUTRAL, max_new_tokens=max_new_tokens, pad_token_id=padding)
+        ends = self.config.eos_token_id
+        if ends is None:
+            ends = []
+        elif isinstance(ends, int):
+            ends = [ends]
+        self.ends = frozenset(ends)
+
+    def outputs(
+        self,
+        inputs: Sequence[Ids],
+        pool: ModelPool,
+        seed: int,
+    ) -> list[list[list[int]]]:
+        """The generated tokens of every candidate of every input, [inputs][pool.size][tokens]."""
+        # inputs of one length stand together, so that little is padding
+        by_length = sorted(range(len(inputs)), key=lambda i: len(inputs[i]))
+        if pool.method == "beam":
+            # one search gives all candidates of an input
+            batch_size = max(1, self.at_once // pool.size)
+            draws = [(i, 0) for i in by_length]
+        else:
+            batch_size = self.at_once
+            draws = [(i, j) for i in by_length for j in range(pool.size)]
+
+        def run(batch: Sequence[Draw]) -> list[list[list[int]]]:
+            if pool.method == "beam":
+                return self._beams([inputs[i] for i, _ in batch], pool.size)
+            return [[output] for output in self._samples(inputs, batch, pool, seed)]
+
+        outputs: list[list[list[int]]] = [[] for _ in inputs]
+        with _prepared(self.model, self.config):
+            for start in range(0, len(draws), batch_size):
+                batch = draws[start : start + batch_size]
+                for (i, _), outputs_of_draw in zip(batch, in_halves(run, batch), strict=True):
+                    outputs[i] += outputs_of_draw
+        return outputs
+
+    def _samples(
+        self,
+        inputs: Sequence[Ids],
+        draws: Sequence[Draw],
+        pool: ModelPool,
+        seed: int,
+    ) -> list[list[int]]:
+        """One sampled output of every draw."""
+        steps = self.config.max_new_tokens
+        rows_of_chance = [uniforms(seed, pool.name, inputs[i], j, steps) for i, j in draws]
+        chance = np.stack(rows_of_chance)  # [draws, steps]
+        cuts = warpers(pool.method, pool.cutoff, pool.temperature)
+        distinct, rows = _distinct_rows([i for i, _ in draws])
+        model_inputs = self._model_inputs([inputs[i] for i in distinct], rows)
+        processors = [*self.processors, drawing(chance, cuts)]
+        return self._generated(model_inputs, self.config, processors)
+
+    def _beams(self, inputs: Sequence[Ids], size: int) -> list[list[list[int]]]:
+        """The `size` best outputs of a beam search for every input."""
+        config = deepcopy(self.config)
+        config.update(num_beams=size, num_return_sequences=size)
+        model_inputs = self._model_inputs(inputs, list(range(len(inputs))))
+        outputs = self._generated(model_inputs, config, self.processors)
+        return [outputs[start : start + size] for start in range(0, len(outputs), size)]
+
+    def _model_inputs(self, inputs: Sequence[Ids], rows: list[int]) -> dict[str, Any]:
+        """What the model reads: `rows` of the inputs, padded; for an encoder-decoder the encoder's states."""
+        ids, mask = self._padded(inputs, left=not self.encodes)
+        if not self.encodes:
+            return {"input_ids": ids[rows], "attention_mask": mask[rows]}
+        return {"encoder_outputs": self._encoded(ids, mask, rows), "attention_mask": mask[rows]}
+
+    def _encoded(self, ids: Any, mask: Any, rows: list[int]) -> Any:
+        """The encoder's states of `rows` of the inputs, ids and mask [inputs, longest]."""
+        import torch
+        from transformers.modeling_outputs import BaseModelOutput
+
+        with torch.inference_mode():
+            states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+            return BaseModelOutput(last_hidden_state=states[rows])
+
+    def _generated(
+        self,
+        model_inputs: dict[str, Any],
+        config: Any,
+        processors: list[Any],
+    ) -> list[list[int]]:
+        """The generated tokens of every row of the inputs, or several of each if `config` asks for them."""
+        import torch
+        from transformers import LogitsProcessorList, StoppingCriteriaList
+
+        # a decoder-only model repeats its input; an encoder-decoder begins with a start token
+        start = 1 if self.encodes else model_inputs["input_ids"].shape[1]
+        stopping = StoppingCriteriaList(self.criteria)
+        with torch.inference_mode():
+            sequences = self.model.generate(
+                **model_inputs,
+                generation_config=config,
+                logits_processor=LogitsProcessorList(processors),
+                stopping_criteria=stopping,
+            )  # [rows, longest]
+            lengths = [sequences.shape[1]] * len(sequences)
+            if self.criteria:
+                lengths = _lengths(sequences, start, stopping)
+        outputs = []
+        for row, length in zip(sequences.tolist(), lengths, strict=True):
+            outputs.append(self._cut(row[start:length]))
+        return outputs
+
+    def _cut(self, tokens: list[int]) -> list[int]:
+        """The tokens up to and with the first that ends them."""
+        for i, token in enumerate(tokens):
+            if token in self.ends:
+                return tokens[: i + 1]
+        return tokens
+
+    def ended(self, tokens: Ids) -> bool:
+        """Whether an output came to its end before it became too long."""
+        return not self.ends or (bool(tokens) and tokens[-1] in self.ends)
+
+    def log_probabilities(
+        self, inputs: Sequence[Ids], outputs: Sequence[Sequence[Ids]]
+    ) -> list[list[float]]:
+        """Natural log-probability of every output [inputs][outputs] given its input, under the model as it is.
+
+        The sum over its tokens, the end included where there is one, without temperature, cut or constraint. A first
+        token that the configuration forces is given and does not count.
+        """
+        # equal outputs of an input are scored once; pairs of one length stand together
+        pairs = list(
+            dict.fromkeys(
+                (i, tuple(tokens))
+                for i, outputs_of_input in enumerate(outputs)
+                for tokens in outputs_of_input
+            )
+        )
+        pairs.sort(key=lambda pair: (len(inputs[pair[0]]), len(pair[1])))
+        # a batch has logits [pairs, longest, vocabulary]
+        longest = max((len(tokens) + len(inputs[i]) for i, tokens in pairs), default=1)
+        vocabulary = self.model.get_input_embeddings().weight.shape[0]
+        batch_size = max(1, min(self.at_once, CELLS // (longest * vocabulary)))
+
+        def run(batch: Sequence[Pair]) -> list[float]:
+            return self._pair_log_probabilities(inputs, batch)
+
+        logprob_of: dict[Pair, float] = {}
+        with _prepared(self.model, self.config):
+            for start in range(0, len(pairs), batch_size):
+                batch = pairs[start : start + batch_size]
+                logprob_of.update(zip(batch, in_halves(run, batch), strict=True))
+        return [
+            [logprob_of[i, tuple(tokens)] for tokens in outputs_of_input]
+            for i, outputs_of_input in enumerate(outputs)
+        ]
+
+    def _pair_log_probabilities(self, inputs: Sequence[Ids], pairs: Sequence[Pair]) -> list[float]:
+        """Log-probabilities of (input, output) pairs, one forward pass."""
+        import torch
+
+        # what stands before the output in the decoder: the start token, or the whole input
+        start_token = self.config.decoder_start_token_id
+        heads = [[start_token] if self.encodes else list(inputs[i]) for i, _ in pairs]
+        sequences = [[*head, *tokens] for head, (_, tokens) in zip(heads, pairs, strict=True)]
+        ids, mask = self._padded(sequences, left=False)  # [pairs, longest]
+        with torch.inference_mode():
+            if self.encodes:
+                distinct, rows = _distinct_rows([i for i, _ in pairs])
+                source_ids, source_mask = self._padded([inputs[i] for i in distinct], left=False)
+                states = self._encoded(source_ids, source_mask, rows)
+                result = self.model(
+                    encoder_outputs=states,
+                    attention_mask=source_mask[rows],
+                    decoder_input_ids=ids,
+                )
+            else:
+                result = self.model(input_ids=ids, attention_mask=mask)
+            # position t predicts token t + 1
+            logits = result.logits[:, :-1].float()  # [pairs, longest - 1, vocabulary]
+            token_logits = logits.gather(2, ids[:, 1:, None])[..., 0]
+            logprobs = token_logits - logits.logsumexp(dim=2)  # [pairs, longest - 1]
+        totals = []
+        for values, head, (_, tokens) in zip(logprobs.double().cpu(), heads, pairs, strict=True):
+            end = len(head) - 1 + len(tokens)
+            first = len(head) - 1
+            forced = self.config.forced_bos_token_id
+            if forced is not None and tokens[:1] == (forced,):
+                first += 1
+            totals.append(min(0.0, float(values[first:end].sum())))
+        return totals
+
+    def _padded(self, rows: Sequence[Ids], left: bool) -> tuple[Any, Any]:
+        """Token ids and mask [rows, longest] on the model's device."""
+        import torch
+
+        width = max(map(len, rows))
+        ids, mask = [], []
+        for row in rows:
+            gap = width - len(row)
+            padding = [self.padding] * gap
+            ids.append([*padding, *row] if left else [*row, *padding])
+            mask.append([0] * gap + [1] * len(row) if left else [1] * len(row) + [0] * gap)
+        device = self.model.device
+        return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+def _distinct_rows(inputs: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The distinct inputs in the order in which they come, and for each input its row among them."""
+    distinct = list(dict.fromkeys(inputs))
+    return distinct, [distinct.index(i) for i in inputs]
+
+
+def _lengths(sequences: Any, start: int, stopping: Any) -> list[int]:
+    """The length of every row of sequences [rows, longest] up to the first token at which a criterion holds.
+
+    Tokens before `start` do not count; a row at which none holds keeps its length.
+    """
+    longest = sequences.shape[1]
+    lengths = [longest] * len(sequences)
+    # from long to short, so that the shortest length at which a criterion holds is set last
+    for length in range(longest, start, -1):
+        for i, is_done in enumerate(stopping(sequences[:, :length], None).tolist()):
+            if is_done:
+                lengths[i] = length
+    return lengths
+
+
+@contextmanager
+def _prepared(model: Any, config: Any) -> Iterator[None]:
+    """Without dropout, and with a configuration that transformers does not fill up from the model's own."""
+    was_training = model.training
+    own_config = model.generation_config
+    model.train(False)
+    model.generation_config = config
+    try:
+        yield
+    finally:
+        model.train(was_training)
+        model.generation_config = own_config
