@@ -6,38 +6,20 @@ One bad record is an error entry and the next is read; a reader raises only wher
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from ...metrics.errors import InputError
 from ...rerank.lists import CandidateList
+from ...rerank.runs.entry import Entry
 from .seen_keys import SeenKeys
 
 OWN_LIST_ID = "Give every list its own id; the candidates of a list stand together"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A candidate list, or the error that stands in its place.
-
-    Args:
-        record: the list; None for an error.
-        error: why there is no list, with file and line; None for a list.
-        line: its first line.
-        raw: the bytes it consumed, each line closed by one ``\\n`` whatever its end was, for a rolling hash of the
-            input. Of several lists made from one line, the first has them all and the others none; empty lines at
-            the end of a file belong to no entry.
-        id: the list's id, for an error where it could be read.
-    """
-
-    record: CandidateList | None
-    error: InputError | None
-    line: int
-    raw: bytes
-    id: str | None = None
+ListEntry = Entry[CandidateList]  # what every reader of lists yields
 
 
-def list_entry(record: CandidateList, line: int, raw: bytes) -> Entry:
+def list_entry(record: CandidateList, line: int, raw: bytes) -> ListEntry:
     """The entry of a list."""
     return Entry(record, None, line, raw, record.id)
 
@@ -48,7 +30,7 @@ def error_entry(
     line: int,
     raw: bytes,
     list_id: str | None = None,
-) -> Entry:
+) -> ListEntry:
     """The entry of an error that has its place within the line but lacks file and line."""
     return Entry(None, placed(error, f"{name}:{line}"), line, raw, list_id)
 
@@ -59,7 +41,7 @@ def placed(error: InputError, place: str) -> InputError:
     return InputError(error.problem, where=where, fix=error.fix)
 
 
-def with_order_errors(entries: Iterable[Entry], name: str) -> Generator[Entry, None, None]:
+def with_order_errors(entries: Iterable[ListEntry], name: str) -> Generator[ListEntry, None, None]:
     """The entries, with error entries for repeated ids and for lines that break the order of a document."""
     order = RecordOrder(OWN_LIST_ID)
     for entry in entries:

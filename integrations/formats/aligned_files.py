@@ -13,16 +13,16 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...rerank.lists import CandidateList
-from ..files.entries import Entry, error_entry
+from ..files.entries import ListEntry, error_entry
 from ..files.line_source import LineSource
 
 
 def with_aligned_lines(
-    entries: Iterator[Entry],
+    entries: Iterator[ListEntry],
     name: str,
     files: Mapping[str, LineSource],
     every_line: bool = True,
-) -> Iterator[Entry]:
+) -> Iterator[ListEntry]:
     """The entries with ``source`` or ``document`` from `files`; an error entry where an id is no number or goes back.
 
     Args:

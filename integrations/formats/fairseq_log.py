@@ -17,7 +17,8 @@ import numpy as np
 
 from ...metrics.errors import InputError, excerpt
 from ...rerank.lists import Candidate, CandidateList
-from ..files.entries import Entry, error_entry, list_entry
+from ...rerank.runs.entry import Entry
+from ..files.entries import ListEntry, error_entry, list_entry
 from ..files.line_source import LineSource
 from .fairseq_blocks import RECORD, LogBlock, LogBlocks
 from .nbest_columns import finite_number
@@ -34,7 +35,7 @@ _FIELDS = {"A": "alignment", "I": "steps", "E": "history"}
 _ONCE = {"S": "source", "T": "target", "W": "seconds"}
 
 
-def read_fairseq(source: LineSource, num_sentences: int | None = None) -> Iterator[Entry]:
+def read_fairseq(source: LineSource, num_sentences: int | None = None) -> Iterator[ListEntry]:
     """One entry per sentence, by id, and an error entry for every gap in the ids.
 
     Args:
@@ -97,7 +98,7 @@ def _id_range(start: int, stop: int) -> str:
     return str(start) if stop - start == 1 else f"{start}-{stop - 1}"
 
 
-def _gap(start: int, stop: int, summary: str, name: str, line: int) -> Entry:
+def _gap(start: int, stop: int, summary: str, name: str, line: int) -> ListEntry:
     """The error entry for the ids from `start` to before `stop`."""
     missing_ids = _id_range(start, stop)
     error = InputError(
@@ -108,7 +109,7 @@ def _gap(start: int, stop: int, summary: str, name: str, line: int) -> Entry:
     return error_entry(error, name, line, b"", missing_ids)
 
 
-def _entry(block: LogBlock, required: frozenset[str], name: str) -> Entry:
+def _entry(block: LogBlock, required: frozenset[str], name: str) -> ListEntry:
     """The list of a block; `required` are the kinds of lines that the log has, so that each list must have them."""
     raw = b"".join(line + b"\n" for _, line in block.lines)
     first_line, _ = block.lines[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...metrics.errors import InputError
 from ...rerank.lists import Candidate, CandidateList
-from ..files.entries import Entry, error_entry, list_entry
+from ..files.entries import ListEntry, error_entry, list_entry
 from ..files.line_source import Line, LineSource
 from ..files.list_lines import ListLines
 
@@ -55,7 +55,7 @@ def read_flat(
     source: LineSource,
     num_candidates: int,
     sources: LineSource | None = None,
-) -> Iterator[Entry]:
+) -> Iterator[ListEntry]:
     """One entry per `num_candidates` lines; an empty line is an empty candidate.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...rerank.lists import read_list
-from ..files.entries import Entry, error_entry, list_entry
+from ..files.entries import ListEntry, error_entry, list_entry
 from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.strict_json import parse_json
 
@@ -19,7 +19,7 @@ _FAIRSEQ = re.compile(rb"([STHDPEA]-\d+\t)|(\d{4}-\d\d-\d\d .*\| (INFO|WARNING) 
 _FORMAT_OF_KEY = {"systems": "systems", "translations": "sockeye", "sentence_id": "sockeye"}
 
 
-def read_jsonl(source: LineSource) -> Iterator[Entry]:
+def read_jsonl(source: LineSource) -> Iterator[ListEntry]:
     """One entry per line, but for empty lines at the end.
 
     Raises:
@@ -29,8 +29,8 @@ def read_jsonl(source: LineSource) -> Iterator[Entry]:
 
 
 def read_objects(
-    source: LineSource, read: Callable[[str, int, bytes], Iterator[Entry]]
-) -> Iterator[Entry]:
+    source: LineSource, read: Callable[[str, int, bytes], Iterator[ListEntry]]
+) -> Iterator[ListEntry]:
     """The entries that `read` makes of each line (file, number, line); errors as `read_jsonl`."""
     recognised = False
     for number, line in without_trailing_blanks(source):
@@ -44,7 +44,7 @@ def read_objects(
         yield from read(source.name, number, line)
 
 
-def _read_line(name: str, number: int, line: bytes) -> Iterator[Entry]:
+def _read_line(name: str, number: int, line: bytes) -> Iterator[ListEntry]:
     """The entry of a line of the native format."""
     raw = line + b"\n"
     data = None

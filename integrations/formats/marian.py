@@ -14,7 +14,7 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...rerank.lists import Candidate
-from ..files.entries import Entry
+from ..files.entries import ListEntry
 from ..files.line_source import LineSource
 from .nbest_columns import features, finite_number, read_columns
 
@@ -24,7 +24,7 @@ _MODEL = re.compile(r"F\d+")
 _NAMED = re.compile(r"(WordScores|WordCounts)=\s*(.*)")
 
 
-def read_marian(source: LineSource) -> Iterator[Entry]:
+def read_marian(source: LineSource) -> Iterator[ListEntry]:
     """One entry per run of lines with the same id; errors as `read_columns`."""
     shape = "id ||| text ||| F0= logprob ||| score"
     return read_columns(source, shape, "Marian", 4, _candidate)

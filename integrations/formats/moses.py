@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 
 from ...metrics.errors import InputError
 from ...rerank.lists import NOTHING, Candidate
-from ..files.entries import Entry
+from ..files.entries import ListEntry
 from ..files.line_source import LineSource
 from .nbest_columns import features, finite_number, read_columns
 
 
-def read_moses(source: LineSource) -> Iterator[Entry]:
+def read_moses(source: LineSource) -> Iterator[ListEntry]:
     """One entry per run of lines with the same id; errors as `read_columns`."""
     shape = "id ||| text ||| features ||| score"
     return read_columns(source, shape, "Moses", 3, _candidate)

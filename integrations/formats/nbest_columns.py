@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError
 from ...rerank.lists import Candidate, CandidateList
-from ..files.entries import Entry, list_entry, placed
+from ...rerank.runs.entry import Entry
+from ..files.entries import ListEntry, list_entry, placed
 from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.list_lines import ListLines
 
@@ -28,7 +29,7 @@ def read_columns(
     format: str,
     min_columns: int,
     read: ReadCandidate,
-) -> Iterator[Entry]:
+) -> Iterator[ListEntry]:
     """One entry per run of lines with the same id.
 
     Args:
@@ -70,7 +71,7 @@ class _RowFormat(NamedTuple):
     read: ReadCandidate
 
 
-def _entry(block: ListLines, list_id: str, row_format: _RowFormat) -> Entry:
+def _entry(block: ListLines, list_id: str, row_format: _RowFormat) -> ListEntry:
     """The list of a block of lines, or the error in the first bad line."""
     candidates: list[Candidate] = []
     for number, line in block.lines:

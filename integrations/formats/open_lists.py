@@ -9,7 +9,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
-from ..files.entries import Entry, with_order_errors
+from ..files.entries import ListEntry, with_order_errors
 from ..files.line_source import LineSource
 from .aligned_files import with_aligned_lines
 from .fairseq_log import read_fairseq
@@ -34,7 +34,7 @@ class Lists:
     def __init__(
         self,
         sources: Sequence[LineSource],
-        entries: Iterator[Entry],
+        entries: Iterator[ListEntry],
         lower: frozenset[str],
     ) -> None:
         self._sources = sources
@@ -42,7 +42,7 @@ class Lists:
         self.lower = lower
         self._entries = with_order_errors(entries, self.name)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[ListEntry]:
         """The entries not yet read."""
         return self._entries
 
@@ -70,7 +70,7 @@ class Lists:
         self.close()
 
 
-OpenedFiles = tuple[list[LineSource], Iterator[Entry]]
+OpenedFiles = tuple[list[LineSource], Iterator[ListEntry]]
 OpenFormat = Callable[[str | Path, Mapping[str, Any]], OpenedFiles]  # of a path and the options
 
 
@@ -83,7 +83,7 @@ class _Format:
     options: frozenset[str] = frozenset()
 
 
-def _one_file(read: Callable[[LineSource], Iterator[Entry]]) -> OpenFormat:
+def _one_file(read: Callable[[LineSource], Iterator[ListEntry]]) -> OpenFormat:
     """How to open a format of one file that is read without options."""
 
     def open_file(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:

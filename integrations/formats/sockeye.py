@@ -13,7 +13,7 @@ from typing import Any
 
 from ...metrics.errors import InputError, excerpt
 from ...rerank.lists import CandidateList, finite, read_list
-from ..files.entries import Entry, error_entry, list_entry
+from ..files.entries import ListEntry, error_entry, list_entry
 from ..files.line_source import LineSource
 from ..files.strict_json import parse_json
 from .jsonl import read_objects
@@ -24,12 +24,12 @@ _FIELDS = {"alignments": "alignment", "translations_factors": "factors"}
 _WRITTEN = frozenset({"id", "candidates"})
 
 
-def read_sockeye(source: LineSource) -> Iterator[Entry]:
+def read_sockeye(source: LineSource) -> Iterator[ListEntry]:
     """One entry per line, but for empty lines at the end; errors as `read_jsonl`."""
     return read_objects(source, _read_line)
 
 
-def _read_line(name: str, number: int, line: bytes) -> Iterator[Entry]:
+def _read_line(name: str, number: int, line: bytes) -> Iterator[ListEntry]:
     """The entry of a line."""
     raw = line + b"\n"
     list_id = None

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...rerank.selection.document_outputs import DocumentOutputs
-from ..files.entries import Entry, error_entry, list_entry, placed
+from ..files.entries import ListEntry, error_entry, list_entry, placed
 from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.seen_keys import SeenKeys
 from ..files.strict_json import parse_json
@@ -37,11 +37,11 @@ class SystemsOptions:
     include: tuple[str, ...] = ()
 
 
-def read_systems(source: LineSource, options: SystemsOptions | None = None) -> Iterator[Entry]:
+def read_systems(source: LineSource, options: SystemsOptions | None = None) -> Iterator[ListEntry]:
     """One entry per segment, or one error entry for a document that cannot be read; errors as `read_jsonl`."""
     chosen = options or SystemsOptions()
 
-    def read_line(name: str, number: int, line: bytes) -> Iterator[Entry]:
+    def read_line(name: str, number: int, line: bytes) -> Iterator[ListEntry]:
         raw = line + b"\n"
         data = None
         try:
@@ -97,7 +97,7 @@ def _entries(
     name: str,
     number: int,
     raw: bytes,
-) -> Iterator[Entry]:
+) -> Iterator[ListEntry]:
     """The entries of a document's segments, or of the whole document; the first consumes the line."""
     is_whole = document.segments is None
     for i in range(document.segments or 1):

@@ -8,12 +8,12 @@ is an input, and its number, from 0, its id.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
 from ...rerank.lists import read_list
+from ...rerank.runs.entry import Entry
 from ..files.entries import RecordOrder, placed
 from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.strict_json import parse_json
@@ -34,18 +34,7 @@ WRITTEN = (
 FORMATS = {"jsonl": "JSON lines, one input per line", "text": "one input per line"}
 
 
-@dataclass(frozen=True, slots=True)
-class PromptEntry:
-    """An input, or the error that stands in its place; its fields are those of an `Entry`.
-
-    The prompt of an input is its source until a template fills it.
-    """
-
-    record: Prompt | None
-    error: InputError | None
-    line: int
-    raw: bytes
-    id: str | None = None
+PromptEntry = Entry[Prompt]  # the prompt of an input is its source until a template fills it
 
 
 def read_prompts(source: LineSource | str | Path, form: str = "jsonl") -> Iterator[PromptEntry]:
@@ -80,11 +69,11 @@ def _entries(source: LineSource, form: str) -> Iterator[PromptEntry]:
                 where=place,
                 fix="An input is flat",
             )
-            yield PromptEntry(None, too_deep, number, raw, id_of(data))
+            yield Entry(None, too_deep, number, raw, id_of(data))
         except InputError as error:
-            yield PromptEntry(None, placed(error, place), number, raw, id_of(data))
+            yield Entry(None, placed(error, place), number, raw, id_of(data))
         else:
-            yield PromptEntry(prompt, None, number, raw, prompt.id)
+            yield Entry(prompt, None, number, raw, prompt.id)
 
 
 def read_prompt(data: Any) -> Prompt:

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from ...metrics.errors import InputError
 from ...metrics.registry import MetricLike
-from ...rerank.engines.local import Engine
-from ...rerank.mbr import MBRDecoder
+from ...rerank.engines.interface import Engine
+from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
 from ..generation.generator import Prompt
 from .generator import HuggingFaceGenerator

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from discorank.integrations.files.entries import Entry
+from discorank.integrations.files.entries import ListEntry
 from discorank.integrations.files.line_source import LineSource
 from discorank.integrations.formats.fairseq_blocks import RECORD
 from discorank.integrations.formats.open_lists import open_lists
@@ -424,9 +424,9 @@ def dumped(value: Any) -> str:
         return '{"id": "deep", "candidates": ' + "[" * 3000 + "]" * 3000 + "}"
 
 
-def read_all(path: Path, form: str) -> tuple[list[Entry], bool]:
+def read_all(path: Path, form: str) -> tuple[list[ListEntry], bool]:
     """The entries of a file until its end, or until it is refused."""
-    entries_read: list[Entry] = []
+    entries_read: list[ListEntry] = []
     options: dict[str, Any] = {"num_candidates": 2} if form == "flat" else {}
     try:
         with open_lists(path, form, **options) as lists:
@@ -482,7 +482,7 @@ def test_no_malformed_file_raises_anything_but_our_errors(
 
 
 def check_entries(
-    entries_read: list[Entry], lines: list[bytes], form: str, whole: bool, name: str
+    entries_read: list[ListEntry], lines: list[bytes], form: str, whole: bool, name: str
 ) -> None:
     """What holds for the entries of every file, however broken."""
     for entry in entries_read:
@@ -509,7 +509,7 @@ def check_entries(
         assert len(entries_read) * 2 == len(lines)
 
 
-def check_log(entries_read: list[Entry], lines: list[bytes], whole: bool) -> None:
+def check_log(entries_read: list[ListEntry], lines: list[bytes], whole: bool) -> None:
     """What holds for the entries of a log, which stand by id and not by line: every line of a record is in one."""
     used = [line + b"\n" for entry in entries_read for line in entry.raw.split(b"\n")[:-1]]
     assert not Counter(used) - Counter(lines)

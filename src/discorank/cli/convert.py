@@ -9,7 +9,7 @@ from typing import Annotated, Any, BinaryIO
 
 from pydantic import Field
 
-from ..integrations.files.entries import Entry
+from ..integrations.files.entries import ListEntry
 from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
 from ..rerank.lists import write_list
@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     return 3 if errors else 0
 
 
-def _row(entry: Entry, prior: Prior | None, strength: float) -> bytes | InputError:
+def _row(entry: ListEntry, prior: Prior | None, strength: float) -> bytes | InputError:
     """The line of a list, or why it has none."""
     if entry.record is None:
         return entry.error or InputError("nothing was read")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.cli.main import main
-from discorank.integrations.files.entries import Entry
+from discorank.integrations.files.entries import ListEntry
 from discorank.integrations.formats import fairseq_blocks as blocks
 from discorank.integrations.formats.fairseq_log import SHOWN_GAPS
 from discorank.integrations.formats.open_lists import open_lists
@@ -31,18 +31,18 @@ WHOLE = [
 ]
 
 
-def entries(path: Path, **options: Any) -> list[Entry]:
+def entries(path: Path, **options: Any) -> list[ListEntry]:
     with open_lists(path, "fairseq", **options) as lists:
         return list(lists)
 
 
-def read(folder: Path, content: str, **options: Any) -> list[Entry]:
+def read(folder: Path, content: str, **options: Any) -> list[ListEntry]:
     path = folder / "log.txt"
     path.write_text(content, encoding="utf-8", newline="")
     return entries(path, **options)
 
 
-def good(log_entries: list[Entry]) -> list[CandidateList]:
+def good(log_entries: list[ListEntry]) -> list[CandidateList]:
     assert [str(entry.error) for entry in log_entries if entry.error] == []
     return [entry.record for entry in log_entries if entry.record is not None]
 

@@ -17,7 +17,7 @@ import pytest
 
 from discorank.integrations.files import bounded_gzip as inflate
 from discorank.integrations.files import line_source as source
-from discorank.integrations.files.entries import Entry
+from discorank.integrations.files.entries import ListEntry
 from discorank.integrations.files.line_source import LineSource
 from discorank.integrations.files.list_lines import LIST_LINES
 from discorank.integrations.files.seen_keys import SeenKeys
@@ -41,7 +41,7 @@ def rows(*values: Any) -> str:
     return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
 
 
-def entries(path: Path | str, form: str = "jsonl", **options: Any) -> list[Entry]:
+def entries(path: Path | str, form: str = "jsonl", **options: Any) -> list[ListEntry]:
     with open_lists(path, form, **options) as lists:
         return list(lists)
 
@@ -56,7 +56,7 @@ def texts(record: CandidateList) -> list[Any]:
     return [candidate.text for candidate in record.candidates]
 
 
-def only_error(line_entries: Sequence[Entry]) -> str:
+def only_error(line_entries: Sequence[ListEntry]) -> str:
     errors = [str(entry.error) for entry in line_entries if entry.error]
     assert len(errors) == 1
     return errors[0]

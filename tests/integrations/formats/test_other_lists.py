@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from discorank.cli.main import main
-from discorank.integrations.files.entries import Entry
+from discorank.integrations.files.entries import ListEntry
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.errors import InputError
 from discorank.rerank.lists import CandidateList
@@ -21,7 +21,7 @@ def write(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def entries(path: Path, form: str, **options: Any) -> list[Entry]:
+def entries(path: Path, form: str, **options: Any) -> list[ListEntry]:
     with open_lists(path, form, **options) as lists:
         return list(lists)
 
