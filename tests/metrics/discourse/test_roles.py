@@ -14,8 +14,9 @@ from discorank import Document, InputError, ModelLoadError, load_metric
 from discorank.cli.main import main
 from discorank.metrics.discourse.roles.classifier import load_classifier, places
 from discorank.metrics.discourse.roles.labelled_documents import figures, read_labelled
-from discorank.metrics.discourse.roles.role_training import RoleTraining, fit, labels_of, train
+from discorank.metrics.discourse.roles.role_training import fit, labels_of, train
 from discorank.metrics.discourse.roles.schemas import SCHEMAS, Schema
+from discorank.metrics.discourse.roles.settings import RoleTraining
 from discorank.metrics.execution.store import Store
 
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
