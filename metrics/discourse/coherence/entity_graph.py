@@ -99,11 +99,11 @@ class EntityGraphScorer(Scorer):
         self.identity = f"{metric.signature()} {metric.info.version} {self.foci.identity}"
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Columns "value" [rows] and the "edges" as `_edges` describes them; lengths in sentences."""
+        """Columns "value" [rows] and "shared" as `_represented` describes them; lengths in sentences."""
         grids, lengths = [], []
         for item in items:
             foci = self.foci.read(item.text)
-            grid = grid_of([noun.key for noun in found] for found in foci.found)
+            grid = grid_of(foci.keys_by_sentence())
             if self.vectors is not None:
                 grid = merged(grid, named_by_members(list(grid), self.vectors, self.cosine))
             grids.append(grid)
@@ -142,27 +142,24 @@ class LexicalGraphScorer(FocusScorer):
 
 
 def _represented(grids: Sequence[Grid], sentences: Sequence[int], weighted: bool) -> Reps:
-    """The values, and under "shared" each focus of several sentences with these."""
-    value = [
-        float(adjacency(g, n, weighted).sum()) / max(1, n)
-        for g, n in zip(grids, sentences, strict=True)
-    ]
-    shared = [
-        {name: sorted(set(places)) for name, places in g.items() if len(set(places)) > 1}
-        for g in grids
-    ]
-    lines = [
-        [f"{name}\t{' '.join(map(str, places))}" for name, places in one.items()] for one in shared
-    ]
-    return Reps(
-        {
-            "value": np.array(value, np.float64),
-            "shared": Ragged.of_rows([packed(one) for one in lines]),
-        }
-    )
+    """The values, and under "shared" each focus of several sentences with these, as "name TAB numbers"."""
+    values, shared = [], []
+    for grid, n in zip(grids, sentences, strict=True):
+        total = float(adjacency(grid, n, weighted).sum())
+        values.append(total / max(1, n))
+        lines = []
+        for name, places in grid.items():
+            different = sorted(set(places))
+            if len(different) > 1:
+                lines.append(f"{name}\t{' '.join(map(str, different))}")
+        shared.append(packed(lines))
+    return Reps({"value": np.array(values, np.float64), "shared": Ragged.of_rows(shared)})
 
 
 def _described(reps: Reps, block: Block, hypothesis: int) -> dict[str, Any]:
-    lines = unpacked(row_of(reps["shared"], int(block.hypotheses[hypothesis])))
-    parts = [line.rpartition("\t") for line in lines]
-    return {"shared": {name: [int(place) for place in places.split()] for name, _, places in parts}}
+    """The graph of a hypothesis, from the lines that `_represented` wrote."""
+    shared = {}
+    for line in unpacked(row_of(reps["shared"], int(block.hypotheses[hypothesis]))):
+        name, _, places = line.rpartition("\t")
+        shared[name] = [int(place) for place in places.split()]
+    return {"shared": shared}

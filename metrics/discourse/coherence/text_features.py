@@ -31,8 +31,9 @@ def features(
         InputError, ModelLoadError, MetricError: as the metrics do.
     """
     foci = FocusReader(RC(nouns=nouns, sentences=sentences)).read(text)
-    grid = grid_of([noun.key for noun in found] for found in foci.found)
-    return Features(freq(grid), conn(adjacency(grid, len(foci.sentences), weighted)))
+    grid = grid_of(foci.keys_by_sentence())
+    graph = adjacency(grid, len(foci.sentences), weighted)
+    return Features(freq(grid), conn(graph))
 
 
 def discriminativeness(references: Sequence[float], hypotheses: Sequence[float]) -> float:
@@ -44,4 +45,5 @@ def discriminativeness(references: Sequence[float], hypotheses: Sequence[float])
     pairs = list(zip(references, hypotheses, strict=True))
     if not pairs:
         raise ValueError("no pairs")
-    return sum(r < h for r, h in pairs) / len(pairs)
+    lower = [r < h for r, h in pairs]
+    return sum(lower) / len(pairs)

@@ -515,12 +515,12 @@ def test_hanta_finds_nouns() -> None:
 
     def keys(text: str, **settings: Any) -> list[list[str]]:
         metric: Any = load_metric("rc", **settings)
-        return [[noun.key for noun in found] for found in FocusReader(metric).read(text).found]
+        return FocusReader(metric).read(text).keys_by_sentence()
 
     assert keys("The players met Paul in Turin. They play.") == [["player", "paul", "turin"], []]
     assert keys("Die Kinder sehen alte Häuser.", nouns="hanta:de") == [["kind", "haus"]]
     assert keys("De kinderen spelen in Amsterdam.", nouns="hanta:nl") == [["kinder", "amsterdam"]]
-    spans = FocusReader(load_metric("rc")).read("Its boats.").found[0]  # type: ignore[arg-type]
+    spans = FocusReader(load_metric("rc")).read("Its boats.").occurrences[0]  # type: ignore[arg-type]
     assert [(noun.start, noun.end) for noun in spans] == [(4, 9)]
 
 
@@ -561,8 +561,8 @@ def test_spacy_is_asked_for_tags_and_lemmas(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "spacy", spacy)
     monkeypatch.setitem(sys.modules, "spacy.tokens", tokens)
     metric: Any = load_metric("rc", nouns="spacy:made_up")
-    found = FocusReader(metric).read("The boats of Turin.").found[0]
-    assert [noun.key for noun in found] == ["boat", "turin"]
+    nouns = FocusReader(metric).read("The boats of Turin.").occurrences[0]
+    assert [noun.key for noun in nouns] == ["boat", "turin"]
 
 
 def test_very_long_words_do_not_hang() -> None:
