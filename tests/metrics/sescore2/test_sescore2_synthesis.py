@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from discorank.metrics.errors import InputError, MetricError, ModelLoadError
 from discorank.metrics.sescore2.edit_sampling import (
-    LONGEST_DROP,
-    MOST,
+    MAX_DROP_WORDS,
+    MAX_MISTAKES,
     mined,
     random_edits,
     sampled,
@@ -171,7 +171,7 @@ def test_sampled_edits(
     proposals = mined(edits_between(anchor, neighbour))
     found = sampled(proposals, len(anchor), random, 0.9 if many else 0.3, operations)
     assert found == sorted(found)
-    assert len(found) <= MOST
+    assert len(found) <= MAX_MISTAKES
     for a, b in pairwise(found):
         assert a.end <= b.start
         assert a.start < b.start
@@ -179,7 +179,7 @@ def test_sampled_edits(
         assert 0 <= edit.start <= edit.end <= len(anchor)
         if edit not in proposals:
             assert edit.kind == "delete"
-            assert 1 <= edit.end - edit.start <= LONGEST_DROP
+            assert 1 <= edit.end - edit.start <= MAX_DROP_WORDS
         assert operations == "all" or (edit.kind == "delete") == (operations == "delete")
     if not any(edit.kind == "delete" and edit in proposals for edit in found):
         assert sum(edit.end - edit.start for edit in found if edit.kind == "delete") < max(
@@ -195,7 +195,7 @@ def test_sampled_edits(
 def test_random_edits_are_disjoint_and_proposable(length: int, seed: int) -> None:
     found = random_edits(length, [" x", " y"], np.random.default_rng(seed))
     assert found == sorted(found)
-    assert len(found) == min(length, MOST)
+    assert len(found) == min(length, MAX_MISTAKES)
     assert all(a.end <= b.start and a.start < b.start for a, b in pairwise(found))
 
 

@@ -28,7 +28,7 @@ from discorank.metrics.sescore2.fitting import fit
 from discorank.metrics.sescore2.job_stages import Stage, finished, opened
 from discorank.metrics.sescore2.labelling import label
 from discorank.metrics.sescore2.regression_network import freeze, make_network, scores, set_dropout
-from discorank.metrics.sescore2.regression_training import Run, Told, Training
+from discorank.metrics.sescore2.regression_training import Run, TrainingProgress
 from discorank.metrics.sescore2.rescaling import bounds
 from discorank.metrics.sescore2.saved_models import reader_of
 from discorank.metrics.sescore2.severity import Severity
@@ -40,6 +40,7 @@ from discorank.metrics.sescore2.synthesis import (
     search,
     write_texts,
 )
+from discorank.metrics.sescore2.training_settings import Training
 from discorank.metrics.text.texts import Item
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
@@ -308,18 +309,18 @@ def weights(folder: Path) -> dict[str, Any]:
 
 def test_an_interrupted_training_ends_in_the_same_weights(work: Path, tmp_path: Path) -> None:
     how = Training(**{**TRAINING.__dict__, "save_every_seconds": 0.0, "validate_every": 4})
-    told: list[Told] = []
+    told: list[TrainingProgress] = []
     fit(work, tmp_path / "whole", how, "cpu", on_progress=told.append, folder="whole")
     assert [one.step for one in told] == list(range(1, told[-1].steps + 1))
 
-    def stop(one: Told) -> None:
+    def stop(one: TrainingProgress) -> None:
         if one.step == 7:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         fit(work, tmp_path / "parts", how, "cpu", on_progress=stop, folder="parts")
     assert not (tmp_path / "parts").exists()
-    rest: list[Told] = []
+    rest: list[TrainingProgress] = []
     fit(work, tmp_path / "parts", how, "cpu", on_progress=rest.append, folder="parts")
     assert rest[0].step == 8
     whole, parts = weights(tmp_path / "whole"), weights(tmp_path / "parts")
@@ -331,7 +332,7 @@ def test_an_interrupted_training_ends_in_the_same_weights(work: Path, tmp_path: 
 def test_a_finished_training_is_kept(work: Path, tmp_path: Path) -> None:
     how = Training(**{**TRAINING.__dict__, "epochs": 1})
     fit(work, tmp_path / "model", how, "cpu", folder="kept")
-    told: list[Told] = []
+    told: list[TrainingProgress] = []
     assert fit(
         work, tmp_path / "model", how, "cpu", on_progress=told.append, folder="kept"
     ).complete
@@ -382,7 +383,7 @@ def test_another_model_is_not_taken_for_the_result(work: Path, tmp_path: Path) -
     fit(work, tmp_path / "one", how, "cpu", folder="one")
     fit(work, tmp_path / "two", Training(**{**how.__dict__, "seed": 5}), "cpu", folder="two")
     first, second = weights(tmp_path / "one"), weights(tmp_path / "two")
-    told: list[Told] = []
+    told: list[TrainingProgress] = []
     fit(work, tmp_path / "two", how, "cpu", on_progress=told.append, folder="one")
     assert not told  # the weights are there
     third = weights(tmp_path / "two")
@@ -482,7 +483,7 @@ def test_training_learns_what_it_is_shown(work: Path, tmp_path: Path) -> None:
 def test_accumulation_gives_the_same_steps(work: Path, tmp_path: Path) -> None:
     found: list[list[float]] = []
     for parts in (1, 3):
-        told: list[Told] = []
+        told: list[TrainingProgress] = []
         how = Training(**{**TRAINING.__dict__, "epochs": 1, "dropout": 0.0, "accumulation": parts})
         fit(
             work, tmp_path / str(parts), how, "cpu", on_progress=told.append, folder=f"parts{parts}"
@@ -516,7 +517,7 @@ def test_dropout_is_set_everywhere() -> None:
 def test_patience_ends_the_training_and_the_best_weights_stay(work: Path, tmp_path: Path) -> None:
     how = Training(**{**TRAINING.__dict__, "validate_every": 2, "patience": 3})
     values = iter([0.1, 0.5, 0.3, 0.2, 0.4, 0.9])
-    told: list[Told] = []
+    told: list[TrainingProgress] = []
     seen: list[FloatArray] = []
 
     def validate(predict: Any) -> float:
