@@ -40,7 +40,11 @@ def convert(
     save_converted(folder, model, {"low": low, "high": high, "converted": path.name})
 
 
-def bounds_of(model: SEScore2Model, texts: Sequence[str], device: str | None = None) -> Bounds:
+def bounds_of(
+    model: SEScore2Model,
+    texts: Sequence[str],
+    device: str | None = None,
+) -> Bounds:
     """The bounds of rescaling (see `rescaling`) on some texts."""
     network = make_network(model.encoder, DROPOUT)
     load_head(network, model.head_state)

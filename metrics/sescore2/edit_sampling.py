@@ -57,7 +57,11 @@ def sampled(
     return sorted(chosen)
 
 
-def random_edits(words: int, vocabulary: Sequence[str], random: Generator) -> list[Edit]:
+def random_edits(
+    words: int,
+    vocabulary: Sequence[str],
+    random: Generator,
+) -> list[Edit]:
     """As many disjoint insertions and replacements of single random words as a text may have mistakes.
 
     Args:
@@ -85,7 +89,11 @@ def _free(chosen: Sequence[Edit], words: int) -> list[bool]:
     return free
 
 
-def _drop(free: Sequence[bool], random: Generator, max_words: int) -> Edit | None:
+def _drop(
+    free: Sequence[bool],
+    random: Generator,
+    max_words: int,
+) -> Edit | None:
     """A drop of at most `max_words` free words; None where there is nothing to drop."""
     places = [place for place, is_free in enumerate(free) if is_free]
     if max_words < 1 or not places:

@@ -76,12 +76,16 @@ def _operations(anchor: Sequence[str], neighbour: Sequence[str]) -> list[int]:
     previous = list(range(width))
     table = [[INSERT] * width]
     for i, word in enumerate(anchor, 1):
-        row, last = [i] * width, [DELETE] * width
+        row = [i] * width
+        last = [DELETE] * width
         for j, other in enumerate(neighbour, 1):
             if word == other:
-                row[j], last[j] = previous[j - 1], MATCH
+                row[j] = previous[j - 1]
+                last[j] = MATCH
                 continue
-            insert, delete, replace = row[j - 1], previous[j], previous[j - 1]
+            insert = row[j - 1]
+            delete = previous[j]
+            replace = previous[j - 1]
             best = min(insert, delete, replace)
             row[j] = best + 1
             if insert == best:
@@ -93,7 +97,8 @@ def _operations(anchor: Sequence[str], neighbour: Sequence[str]) -> list[int]:
         table.append(last)
         previous = row
     # back from the end
-    i, j = len(anchor), len(neighbour)
+    i = len(anchor)
+    j = len(neighbour)
     path = []
     while i or j:
         operation = table[i][j]

@@ -29,7 +29,10 @@ class SentenceEncoder:
     """
 
     def __init__(
-        self, model: str, device: str | None = None, batch_tokens: int | None = None
+        self,
+        model: str,
+        device: str | None = None,
+        batch_tokens: int | None = None,
     ) -> None:
         folder = files.locate(model)
         tokenizer = tokenizer_of(folder)

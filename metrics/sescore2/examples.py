@@ -14,7 +14,8 @@ import numpy as np
 from ..errors import InputError
 from ..representations import FloatArray, IntArray
 
-SAME, STRANGE = 0.0, -50.0
+SAME = 0.0
+STRANGE = -50.0
 MIN_HELD_OUT = 20  # references that can tell one model from another
 POOL = 64  # batches whose pairs are sorted by length together
 
@@ -58,7 +59,12 @@ class Examples(NamedTuple):
         hypotheses, references, scores = zip(*pairs, strict=True)
         return cls(list(number), np.array(hypotheses), np.array(references), np.array(scores))
 
-    def split(self, share: float, max_references: int, seed: int) -> tuple[Examples, Examples]:
+    def split(
+        self,
+        share: float,
+        max_references: int,
+        seed: int,
+    ) -> tuple[Examples, Examples]:
         """Those to train on, and those held out: the pairs of a share of the references, of `max_references` at most.
 
         None are held out where that would be fewer than `MIN_HELD_OUT` references.
@@ -71,7 +77,13 @@ class Examples(NamedTuple):
         held_out = np.isin(self.references, order[:count])
         return self._take(~held_out), self._take(held_out)
 
-    def epoch(self, number: int, identical: float, strange: float, seed: int) -> Examples:
+    def epoch(
+        self,
+        number: int,
+        identical: float,
+        strange: float,
+        seed: int,
+    ) -> Examples:
         """The pairs of an epoch: the synthetic ones, and more of the other two kinds."""
         random = np.random.default_rng([seed, 2, number])
         count = len(self.references)
@@ -88,7 +100,13 @@ class Examples(NamedTuple):
             np.concatenate((self.scores, same_scores, strange_scores)),
         )
 
-    def batches(self, size: int, lengths: IntArray, seed: int, number: int) -> list[IntArray]:
+    def batches(
+        self,
+        size: int,
+        lengths: IntArray,
+        seed: int,
+        number: int,
+    ) -> list[IntArray]:
         """Numbers of pairs: batches of like length in random order; `lengths` are those of the texts."""
         random = np.random.default_rng([seed, 3, number])
         order = random.permutation(len(self.scores))
@@ -102,5 +120,8 @@ class Examples(NamedTuple):
 
     def _take(self, chosen: Any) -> Examples:
         return Examples(
-            self.texts, self.hypotheses[chosen], self.references[chosen], self.scores[chosen]
+            self.texts,
+            self.hypotheses[chosen],
+            self.references[chosen],
+            self.scores[chosen],
         )

@@ -40,9 +40,14 @@ class Stage:
     """
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, Any], counts: Mapping[str, int] | None
+        self,
+        folder: Path,
+        settings: Mapping[str, Any],
+        counts: Mapping[str, int] | None,
     ) -> None:
-        self.folder, self.settings, self.counts = folder, settings, counts
+        self.folder = folder
+        self.settings = settings
+        self.counts = counts
 
     @property
     def digest(self) -> str:
@@ -169,7 +174,8 @@ def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """The settings that differ, in words; empty where none does."""
     differences = []
     for name in sorted({*old, *new}):
-        before, now = old.get(name), new.get(name)
+        before = old.get(name)
+        now = new.get(name)
         if before != now:
             in_words = OF_DIGESTS.get(name) or f"{name} was {before!r}, now {now!r}"
             differences.append(in_words)
@@ -187,7 +193,8 @@ def _read(folder: Path) -> Stage | None:
         return None
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-        settings, counts = dict(about["settings"]), dict(about["counts"] or {})
+        settings = dict(about["settings"])
+        counts = dict(about["counts"] or {})
         stage = Stage(folder, settings, counts if about["complete"] else None)
         written = int(about["shards"]) if stage.complete else None
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -66,13 +66,15 @@ def labelled(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     # all mistakes of a shard are judged in one call
     mistakes: list[tuple[Words, Edit, str]] = []
     for row in rows:
-        anchor, source = tuple(row["words"]), row.get("source", "")
+        anchor = tuple(row["words"])
+        source = row.get("source", "")
         edits = [Edit(start, end, tuple(words)) for start, end, words in row["edits"]]
         mistakes += [(anchor, edit, source) for edit in edits]
     judged = iter(zip(mistakes, judge.scores(mistakes), strict=True))
     for row in rows:
         anchor = tuple(row["words"])
-        edits, scores = [], []
+        edits = []
+        scores = []
         for _ in row["edits"]:
             (_, edit, _), score = next(judged)
             if score is not None:

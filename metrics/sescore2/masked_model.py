@@ -55,7 +55,12 @@ class MaskedLM:
             without offsets.
     """
 
-    def __init__(self, model: str, device: str | None = None, max_tokens: int = 512) -> None:
+    def __init__(
+        self,
+        model: str,
+        device: str | None = None,
+        max_tokens: int = 512,
+    ) -> None:
         folder = files.locate(model)
         whole = pretrained(folder, "AutoModelForMaskedLM")
         self.tokenizer = tokenizer_of(folder)
@@ -111,7 +116,10 @@ class MaskedLM:
         source_ids = dict(zip(sources, self._ids(sources), strict=True))
         texts = ["".join(masking.words).lstrip() for masking in maskings]
         tokens = self.tokenizer(
-            texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+            texts,
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+            verbose=False,
         )
         rows = zip(maskings, tokens.input_ids, tokens.offset_mapping, strict=True)
         return [
@@ -127,7 +135,11 @@ class MaskedLM:
         return [list(ids) for ids in tokens.input_ids]
 
     def _masked(
-        self, masking: Masking, source: list[int], ids: list[int], offsets: list[tuple[int, int]]
+        self,
+        masking: Masking,
+        source: list[int],
+        ids: list[int],
+        offsets: list[tuple[int, int]],
     ) -> _MaskedText:
         """One text from its token ids, their offsets [tokens] of (begin, end), and the ids of its source."""
         spans = _spans(masking)
@@ -136,7 +148,8 @@ class MaskedLM:
         # as many tokens as there is room for, the masks in their middle
         room = self.max_tokens - 2
         window = _around(np.flatnonzero(word >= 0), len(ids), room)
-        text, word = all_ids[window], word[window]
+        text = all_ids[window]
+        word = word[window]
         # the source before them, as far as there is room left
         before = source[: max(0, room - len(text) - 1)]
         start = [self.frame.first, *before, *([self.frame.separator] if before else [])]
@@ -175,7 +188,11 @@ def _around(masks: IntArray, length: int, room: int) -> slice:
     return slice(start, start + room)
 
 
-def _by_word(values: Sequence[float], owners: IntArray, num_words: int) -> list[list[float]]:
+def _by_word(
+    values: Sequence[float],
+    owners: IntArray,
+    num_words: int,
+) -> list[list[float]]:
     """The values of the sub-tokens of each word, from the word of each, [sub-tokens]."""
     words: list[list[float]] = [[] for _ in range(num_words)]
     for value, owner in zip(values, owners.tolist(), strict=True):

@@ -81,7 +81,8 @@ class SEScore2(CheckpointMetric):
 
 def _bounds_in(model: SEScore2Model, path: Path) -> tuple[float, float]:
     """The bounds of rescaling that a model holds; raises ModelLoadError where it holds none."""
-    low, high = model.low, model.high
+    low = model.low
+    high = model.high
     if low is None or high is None or not high > low:
         fix = "Leave rescale out, or convert the checkpoint with texts: discorank train sescore2 --help"
         raise ModelLoadError("the model holds no bounds to rescale by", where=str(path), fix=fix)

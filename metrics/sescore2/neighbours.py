@@ -62,7 +62,8 @@ class Search:
     ) -> None:
         import torch
 
-        self.torch, self.vectors = torch, vectors
+        self.torch = torch
+        self.vectors = vectors
         others = len(vectors) - (not count_self)
         self.k = min(k, others)
         if self.k < 1:
@@ -88,7 +89,8 @@ class Search:
 
     def _flat(self, rows: IntArray, k: int) -> tuple[Floats, IntArray]:
         """Cosines and rows of the k most similar vectors, [rows, k] each, by a matrix product."""
-        torch, known = self.torch, self.known
+        torch = self.torch
+        known = self.known
         queries = known[torch.from_numpy(rows).to(known.device)]
         cosines = queries @ known.T  # [rows, n]
         for place, row in enumerate(rows.tolist()):
@@ -118,7 +120,11 @@ def means(neighbours: Array) -> FloatArray:
     return mean
 
 
-def margins(neighbours: Array, own_means: FloatArray, all_means: FloatArray) -> FloatArray:
+def margins(
+    neighbours: Array,
+    own_means: FloatArray,
+    all_means: FloatArray,
+) -> FloatArray:
     """The margin of every neighbour [rows, k]; -inf where there is none.
 
     Args:

@@ -70,7 +70,12 @@ def freeze(network: Any, layers: int) -> None:
             layer.requires_grad_(False)
 
 
-def pooled(encoder: Any, ids: Any, mask: Any, devices: Sequence[str] = ()) -> Any:
+def pooled(
+    encoder: Any,
+    ids: Any,
+    mask: Any,
+    devices: Sequence[str] = (),
+) -> Any:
     """Text vectors [n, d] of token ids [n, length] with their mask [n, length].
 
     The rows are spread over several devices where these are given.
@@ -115,7 +120,12 @@ def load_head(network: Any, state: Mapping[str, Any]) -> None:
     network["estimator"].load_state_dict(in_units)
 
 
-def batch_of(ids: Ragged, rows: IntArray, padding: int, device: Any) -> tuple[Any, Any]:
+def batch_of(
+    ids: Ragged,
+    rows: IntArray,
+    padding: int,
+    device: Any,
+) -> tuple[Any, Any]:
     """Token ids and attention mask [rows, longest] on the device."""
     import torch
 
@@ -127,7 +137,13 @@ def batch_of(ids: Ragged, rows: IntArray, padding: int, device: Any) -> tuple[An
     return torch.from_numpy(tokens).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
 
 
-def vectors_of(encoder: Any, ids: Ragged, padding: int, device: Any, rows: int = 64) -> Any:
+def vectors_of(
+    encoder: Any,
+    ids: Ragged,
+    padding: int,
+    device: Any,
+    rows: int = 64,
+) -> Any:
     """Text vectors [n, d] of all rows of `ids`, without gradients; the encoder in the mode that it is in."""
     import torch
 
@@ -142,7 +158,13 @@ def vectors_of(encoder: Any, ids: Ragged, padding: int, device: Any, rows: int =
     return vectors
 
 
-def scores(network: Any, ids: Ragged, pairs: IntArray, padding: int, device: Any) -> FloatArray:
+def scores(
+    network: Any,
+    ids: Ragged,
+    pairs: IntArray,
+    padding: int,
+    device: Any,
+) -> FloatArray:
     """Scores [n] of pairs [n, 2], rows of `ids` of the hypothesis and the reference; every text is encoded once."""
     import torch
 

@@ -67,12 +67,10 @@ class Run:
     ) -> None:
         import torch
 
-        self.torch, self.stage, self.settings, self.on_progress = (
-            torch,
-            stage,
-            settings,
-            on_progress,
-        )
+        self.torch = torch
+        self.stage = stage
+        self.settings = settings
+        self.on_progress = on_progress
         self.device = device_of(settings.devices[0] if settings.devices else device)
         self.folder = files.locate(settings.backbone)
         torch.manual_seed(settings.seed)
@@ -130,7 +128,13 @@ class Run:
             "held out": len(self.held_out.scores),
         }
 
-    def _train_on(self, examples: Examples, batches: list[Any], steps: int, every: int) -> None:
+    def _train_on(
+        self,
+        examples: Examples,
+        batches: list[Any],
+        steps: int,
+        every: int,
+    ) -> None:
         """The steps of the rest of an epoch, with validations and states to resume from."""
         for batch in batches:
             loss = self._step(examples, batch, steps)
@@ -242,7 +246,8 @@ class Run:
         if not np.isfinite(score):
             raise self._diverged(f"validation gave {score}")
         if score > self.best:
-            self.best, self.worse = score, 0
+            self.best = score
+            self.worse = 0
             with complete_file(self.stage.folder / "best.pt") as path:
                 self.torch.save(self.network.state_dict(), path)
         else:
@@ -299,7 +304,9 @@ class Run:
         state = self._load(path)
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.step, self.best, self.worse = state["step"], state["best"], state["worse"]
+        self.step = state["step"]
+        self.best = state["best"]
+        self.worse = state["worse"]
 
     def _load(self, path: Path) -> Any:
         try:

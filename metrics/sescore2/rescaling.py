@@ -54,21 +54,26 @@ def bounds(
     others = np.roll(chosen, 1)
     torch.manual_seed(int(random.integers(1 << 31)))
     network.train(False)
-    encoder, estimator = network["encoder"], network["estimator"]
-    low, high = [], []
+    encoder = network["encoder"]
+    estimator = network["estimator"]
+    low = []
+    high = []
     with torch.no_grad():
         for start in range(0, len(chosen), 32):
             text = batch_of(ids, chosen[start : start + 32], padding, device)
             stranger = batch_of(ids, others[start : start + 32], padding, device)
             # a text with itself: two views of it, by dropout
             encoder.train(views)
-            first, second = pooled(encoder, *text), pooled(encoder, *text)
+            first = pooled(encoder, *text)
+            second = pooled(encoder, *text)
             high += head_scores(estimator, first, second).tolist()
             # a text with another
             encoder.train(False)
-            h, r = pooled(encoder, *text), pooled(encoder, *stranger)
+            h = pooled(encoder, *text)
+            r = pooled(encoder, *stranger)
             low += head_scores(estimator, h, r).tolist()
-    mean_low, mean_high = float(np.mean(low)), float(np.mean(high))
+    mean_low = float(np.mean(low))
+    mean_high = float(np.mean(high))
     if mean_high > mean_low:
         return mean_low, mean_high
     return None, None

@@ -53,7 +53,12 @@ class SEScore2Model(NamedTuple):
         return dict(zip(HEAD_NAMES, values, strict=True))
 
 
-def save_model(folder: Path, network: Any, backbone: Path, about: Mapping[str, Any]) -> None:
+def save_model(
+    folder: Path,
+    network: Any,
+    backbone: Path,
+    about: Mapping[str, Any],
+) -> None:
     """Writes a network; what stands at `folder` gives way if it is a model of this kind.
 
     Args:
@@ -65,14 +70,22 @@ def save_model(folder: Path, network: Any, backbone: Path, about: Mapping[str, A
     _write(folder, network["encoder"], head_state(network), backbone, about)
 
 
-def save_converted(folder: Path, model: SEScore2Model, about: Mapping[str, Any]) -> None:
+def save_converted(
+    folder: Path,
+    model: SEScore2Model,
+    about: Mapping[str, Any],
+) -> None:
     """Writes a model that was read from a released checkpoint as a folder that needs nothing else."""
     about = {"max_tokens": model.max_tokens, **about}
     _write(folder, model.encoder, model.head_state, model.folder, about)
 
 
 def _write(
-    folder: Path, encoder: Any, head: Mapping[str, Any], tokenizer: Path, about: Mapping[str, Any]
+    folder: Path,
+    encoder: Any,
+    head: Mapping[str, Any],
+    tokenizer: Path,
+    about: Mapping[str, Any],
 ) -> None:
     """Writes a model's folder, complete or not at all."""
     from safetensors.torch import save_file
@@ -134,7 +147,10 @@ def read_model(path: Path, encoder_path: str | None = None) -> SEScore2Model:
 
 
 def reader_of(
-    folder: Path, encoder: Any, max_tokens: int, truncation: Truncation = "oldest-context"
+    folder: Path,
+    encoder: Any,
+    max_tokens: int,
+    truncation: Truncation = "oldest-context",
 ) -> Reader:
     """What makes ids of texts for a model: the tokenizer of a folder, texts no longer than the encoder reads."""
     tokenizer = tokenizer_of(folder)
@@ -155,7 +171,12 @@ def _of_folder(folder: Path) -> SEScore2Model:
     encoder = pretrained(folder)
     layers = _layers(state, encoder.config.hidden_size, folder / HEAD)
     return SEScore2Model(
-        encoder, folder, layers, about["max_tokens"], about.get("low"), about.get("high")
+        encoder,
+        folder,
+        layers,
+        about["max_tokens"],
+        about.get("low"),
+        about.get("high"),
     )
 
 

@@ -27,7 +27,9 @@ from .masked_model import MaskedLM, Masking
 from .spaced_words import Words, bare, is_punctuation
 from .stopwords import key
 
-MAJOR, MINOR, PUNCTUATION = -5.0, -1.0, -0.1
+MAJOR = -5.0
+MINOR = -1.0
+PUNCTUATION = -0.1
 GAMMA = {"paper": 0.1, "code": 0.5}
 Kind = Literal["paper", "code", "stop-list", "off"]
 
@@ -80,7 +82,9 @@ class Judge:
         texts: Iterable[Words] = (),
         model: MaskedLM | None = None,
     ) -> None:
-        self.settings, self.stops, self.model = settings, stops, model
+        self.settings = settings
+        self.stops = stops
+        self.model = model
         self.idf = inverse_frequencies(texts) if settings.severity == "paper" else {}
 
     def scores(self, mistakes: Sequence[tuple[Words, Edit, str]]) -> list[float | None]:
@@ -138,7 +142,11 @@ class Judge:
         return min(means, default=0.0)
 
 
-def by_rule(old: Words, new: Words, stops: frozenset[str]) -> float | Literal["likelihood"] | None:
+def by_rule(
+    old: Words,
+    new: Words,
+    stops: frozenset[str],
+) -> float | Literal["likelihood"] | None:
     """The score of a mistake that gives `new` words for `old` ones, as far as rules go.
 
     Punctuation for punctuation, or added, or lost: -0.1. A number for a number: -5. Nothing significant on either side:

@@ -81,7 +81,8 @@ def is_punctuation(word: str) -> bool:
 
 def _marked(text: str, words: Sequence[str]) -> Words:
     """The words of a text, those with a space before them marked by one."""
-    marked, at = [], 0
+    marked = []
+    at = 0
     for word in words:
         start = text.find(word, at)
         if start < 0 or not word:
@@ -92,7 +93,11 @@ def _marked(text: str, words: Sequence[str]) -> Words:
     return tuple(marked)
 
 
-def _own(function: Callable[[str], Sequence[str]], name: str, text: str) -> Words:
+def _own(
+    function: Callable[[str], Sequence[str]],
+    name: str,
+    text: str,
+) -> Words:
     """The words that the user's function finds in a text."""
     try:
         words = [str(word).strip() for word in function(text)]

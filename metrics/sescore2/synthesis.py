@@ -72,7 +72,10 @@ def quiet(done: int) -> None:
 
 
 def write_texts(
-    work: Path, pairs: Iterable[Pair], settings: Synthesis, on_progress: OnProgress = quiet
+    work: Path,
+    pairs: Iterable[Pair],
+    settings: Synthesis,
+    on_progress: OnProgress = quiet,
 ) -> Stage:
     """Keeps the distinct texts of a usable length, with their sources if there are any.
 
@@ -114,7 +117,10 @@ def write_texts(
 
 
 def embed(
-    work: Path, settings: Synthesis, device: str | None = None, on_progress: OnProgress = quiet
+    work: Path,
+    settings: Synthesis,
+    device: str | None = None,
+    on_progress: OnProgress = quiet,
 ) -> Stage:
     """Makes the vectors of all texts."""
     texts = finished(work / "texts")
@@ -130,10 +136,14 @@ def embed(
 
 
 def search(
-    work: Path, settings: Synthesis, device: str | None = None, on_progress: OnProgress = quiet
+    work: Path,
+    settings: Synthesis,
+    device: str | None = None,
+    on_progress: OnProgress = quiet,
 ) -> Stage:
     """Finds the nearest neighbours of all texts."""
-    texts, before = finished(work / "texts"), finished(work / "embed")
+    texts = finished(work / "texts")
+    before = finished(work / "embed")
     with opened(
         work / "search", {"before": before.digest, **_subset(settings, "neighbours")}
     ) as stage:
@@ -149,7 +159,11 @@ def search(
         return stage
 
 
-def mine(work: Path, settings: Synthesis, on_progress: OnProgress = quiet) -> Stage:
+def mine(
+    work: Path,
+    settings: Synthesis,
+    on_progress: OnProgress = quiet,
+) -> Stage:
     """Keeps the neighbours of every anchor that pass the margin, the best first.
 
     Rows: "anchor" (the number of its text), "neighbours" (theirs).
@@ -185,7 +199,10 @@ def mine(work: Path, settings: Synthesis, on_progress: OnProgress = quiet) -> St
 
 
 def _passing(
-    neighbours: Array, anchors: IntArray, all_means: FloatArray, settings: Synthesis
+    neighbours: Array,
+    anchors: IntArray,
+    all_means: FloatArray,
+    settings: Synthesis,
 ) -> list[Row]:
     """The neighbours of some anchors that pass, the best first.
 
@@ -195,7 +212,8 @@ def _passing(
         all_means: the mean cosine of every text's neighbours, [texts].
         settings: the least margin and cosine.
     """
-    ids, cosines = neighbours["id"], neighbours["cosine"]
+    ids = neighbours["id"]
+    cosines = neighbours["cosine"]
     margin = margins(neighbours, all_means[anchors], all_means)
     passes = (margin >= settings.margin) & (cosines >= settings.min_cosine) & (ids >= 0)
     rows: list[Row] = []
@@ -207,14 +225,18 @@ def _passing(
 
 
 def perturb(
-    work: Path, settings: Synthesis, on_progress: OnProgress = quiet, folder: str = "perturb"
+    work: Path,
+    settings: Synthesis,
+    on_progress: OnProgress = quiet,
+    folder: str = "perturb",
 ) -> Stage:
     """Gives the anchors mistakes.
 
     Rows: "anchor" (its number), "words" of the anchor, "edits" [[start, end, words], ...], disjoint and sorted, and
     "source" where there is one.
     """
-    texts, before = finished(work / "texts"), finished(work / "mine")
+    texts = finished(work / "texts")
+    before = finished(work / "mine")
     names = ("words", "samples", "drops", "operations", "edits", "seed")
     with opened(work / folder, {"before": before.digest, **_subset(settings, *names)}) as stage:
         if stage.complete:
@@ -238,7 +260,8 @@ class _MistakeMaker:
     """Makes the synthetic texts of an anchor."""
 
     def __init__(self, texts: list[dict[str, Any]], settings: Synthesis) -> None:
-        self.texts, self.settings = texts, settings
+        self.texts = texts
+        self.settings = settings
         self.split = word_splitter(settings.words)
         self.vocabulary: list[str] = []
         if settings.edits == "random":
@@ -246,7 +269,8 @@ class _MistakeMaker:
 
     def __call__(self, row: Row) -> Iterator[Row]:
         """The rows of `perturb` of an anchor, a row of `mine`."""
-        anchor, neighbours = row["anchor"], row["neighbours"]
+        anchor = row["anchor"]
+        neighbours = row["neighbours"]
         random = np.random.default_rng([self.settings.seed, anchor])
         original = self.texts[anchor]
         words = self.split(original["text"])
@@ -261,7 +285,10 @@ class _MistakeMaker:
                 yield {"anchor": anchor, "words": list(words), "edits": plain, **source}
 
     def _edits(
-        self, words: Words, neighbour: int | None, random: np.random.Generator
+        self,
+        words: Words,
+        neighbour: int | None,
+        random: np.random.Generator,
     ) -> list[Edit]:
         """The mistakes of one synthetic text, from a neighbour (the number of its text) or random words."""
         proposals: list[Edit] = []
@@ -270,7 +297,8 @@ class _MistakeMaker:
         elif neighbour is not None:
             other = self.split(self.texts[neighbour]["text"])
             proposals = mined(edits_between(words, other))
-        drops, operations = self.settings.drops, self.settings.operations
+        drops = self.settings.drops
+        operations = self.settings.operations
         return sampled(proposals, len(words), random, drops, operations)
 
 

@@ -74,12 +74,15 @@ class CohesionScorer(Scorer):
     """Represents a text by its value and by the nouns that it repeats."""
 
     def __init__(self, metric: RC | LC) -> None:
-        self.info, self.metric = metric.info, metric
+        self.info = metric.info
+        self.metric = metric
         self.foci = FocusReader(metric)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Columns "value" [rows] and "repeated", names of nouns; lengths in sentences."""
-        values, names, lengths = [], [], []
+        values = []
+        names = []
+        lengths = []
         for item in items:
             foci = self.foci.read(item.text)
             grid = grid_of(foci.keys_by_sentence())
@@ -94,7 +97,13 @@ class CohesionScorer(Scorer):
         """Values of every hypothesis, [H, 1]."""
         return [reps["value"][block.hypotheses][:, None] for block in blocks]
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The nouns that the hypothesis repeats."""
         row = int(block.hypotheses[hypothesis])
         return {"repeated": unpacked(row_of(reps["repeated"], row))}

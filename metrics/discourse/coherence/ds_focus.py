@@ -94,7 +94,8 @@ class _FocusTable(NamedTuple):
     @classmethod
     def of(cls, reps: Reps, rows: IntArray) -> _FocusTable:
         """The foci of the texts of some rows."""
-        keys, vectors = reps["keys"][rows], reps["vectors"][rows]
+        keys = reps["keys"][rows]
+        vectors = reps["vectors"][rows]
         order = np.argsort(keys.values, kind="stable")
         text = np.repeat(np.arange(len(rows)), keys.lengths)[order]
         sorted_vectors = vectors.values[order].astype(np.float64)
@@ -113,7 +114,9 @@ class DSFocusScorer(FocusScorer):
 
     def represent(self, prepared: Reps) -> Reps:
         """Ragged "keys" [foci], numbers that stand for the foci, ascending; their "vectors" [foci, d] and "names"."""
-        keys, vectors, names = [], [], []
+        keys = []
+        vectors = []
+        names = []
         for row, states in enumerate(states_of(self.encoder, prepared)):
             row_names, focus, row_vectors = self.focus_vectors(prepared, row, states)
             # an occurrence counts where it has a token
@@ -153,7 +156,8 @@ class DSFocusScorer(FocusScorer):
             """Sums over the shared foci of every pair, in the order of the foci, [H, R]."""
             return np.bincount(pair, values, shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
-        shared, distance = summed(), summed(_norm(between, norm))
+        shared = summed()
+        distance = summed(_norm(between, norm))
         total_h = h.total(shape[0], norm)[:, None]
         total_r = r.total(shape[1], norm)[None, :]
         n_h = reps["keys"].lengths[block.hypotheses].astype(np.float64)[:, None]
@@ -183,13 +187,20 @@ class DSFocusScorer(FocusScorer):
         reduce = np.mean if self.metric.several == "mean" else np.min
         return [np.asarray(reduce(u, axis=1)) for u in self.compare(reps, blocks)]
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The foci of a pair: "shared" with the distance of each, the farthest first; "missed" by the hypothesis and
         "added" by it, the heaviest first.
         """
         rows = np.array([block.hypotheses[hypothesis]]), np.array([block.references[reference]])
         norm = self.metric.norm
-        h, r = _FocusTable.of(reps, rows[0]), _FocusTable.of(reps, rows[1])
+        h = _FocusTable.of(reps, rows[0])
+        r = _FocusTable.of(reps, rows[1])
         names: dict[int, str] = {}
         for row in rows:
             row_names = unpacked(row_of(reps["names"], int(row[0])))

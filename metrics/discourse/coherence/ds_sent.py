@@ -93,7 +93,13 @@ class DSSentScorer(FocusScorer):
             }
         )
 
-    def _sentences(self, states: Array, sentence: Array, grid: Grid, n: int) -> FloatArray:
+    def _sentences(
+        self,
+        states: Array,
+        sentence: Array,
+        grid: Grid,
+        n: int,
+    ) -> FloatArray:
         """The rows x_i, [n, d], from states [tokens, d] and the sentence of each token, [tokens]."""
         # S: the mean of the token vectors of each sentence
         means = np.zeros((n, states.shape[1]))
@@ -110,8 +116,10 @@ class DSSentScorer(FocusScorer):
 
     def _cosines(self, reps: Reps, block: Block) -> FloatArray:
         """Cosines [H, R] of one block."""
-        h, r = block.hypotheses, block.references
-        n_h, n_r = reps["sentences"][h][:, None], reps["sentences"][r][None, :]
+        h = block.hypotheses
+        r = block.references
+        n_h = reps["sentences"][h][:, None]
+        n_r = reps["sentences"][r][None, :]
         cosines = np.clip(products(reps["graph"][h], reps["graph"][r]), -1, 1)
         if self.metric.compat:
             with_one_sentence = products(reps["mean"][h], reps["first"][r])
@@ -133,7 +141,13 @@ class DSSentScorer(FocusScorer):
             weights = weights + (reps["sentences"][block.references] == 1)
         return weights
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The sentence graphs of both sides: "edges", [sentence, later sentence, foci they share], and CONN."""
         sides = {
             "hypothesis": block.hypotheses[hypothesis],
@@ -144,7 +158,8 @@ class DSSentScorer(FocusScorer):
     def _graph(self, reps: Reps, row: int) -> dict[str, Any]:
         """The sentence graph of one text."""
         names = unpacked(row_of(reps["names"], row))
-        key, at = row_of(reps["key"], row), row_of(reps["at"], row)
+        key = row_of(reps["key"], row)
+        at = row_of(reps["at"], row)
         grid = grid_of_occurrences(names, key, at)
         n = int(reps["sentences"][row])
         graph = adjacency(grid, n, self.metric.weighted)
@@ -155,7 +170,11 @@ class DSSentScorer(FocusScorer):
         return {"sentences": n, "conn": conn(graph), "edges": edges}
 
 
-def grid_of_occurrences(names: Sequence[str], key: Array, at: Array) -> dict[str, list[int]]:
+def grid_of_occurrences(
+    names: Sequence[str],
+    key: Array,
+    at: Array,
+) -> dict[str, list[int]]:
     """The grid of occurrences of names: the number of the name and the sentence of each, [occurrences]."""
     grid: dict[str, list[int]] = {name: [] for name in names}
     for number, sentence in zip(key.tolist(), at.tolist(), strict=True):

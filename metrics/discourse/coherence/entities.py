@@ -27,7 +27,8 @@ def components(vectors: Array, threshold: float) -> list[list[int]]:
     while left:
         start = min(left)
         left.remove(start)
-        members, edge = [start], [start]
+        members = [start]
+        edge = [start]
         while edge:
             neighbours = np.flatnonzero(near[edge.pop()]).tolist()
             new = left & set(neighbours)
@@ -39,7 +40,9 @@ def components(vectors: Array, threshold: float) -> list[list[int]]:
 
 
 def named_by_members(
-    keys: Sequence[str], vectors: Mapping[str, Array], threshold: float
+    keys: Sequence[str],
+    vectors: Mapping[str, Array],
+    threshold: float,
 ) -> dict[str, str]:
     """The entity of every key by word vectors; keys without a vector stand for themselves."""
     known = sorted(key for key in keys if key in vectors)
@@ -53,7 +56,11 @@ def named_by_members(
     return {key: names.get(key, key) for key in keys}
 
 
-def named_by_longest(keys: Sequence[str], vectors: Array, threshold: float) -> dict[str, str]:
+def named_by_longest(
+    keys: Sequence[str],
+    vectors: Array,
+    threshold: float,
+) -> dict[str, str]:
     """The entity of every key by vectors [keys, d] of the text's own; of equally long ones the first key names it."""
     norms = np.linalg.norm(vectors, axis=1)
     names = {}

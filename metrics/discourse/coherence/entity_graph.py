@@ -94,13 +94,17 @@ class EntityGraphScorer(Scorer):
         vectors: Mapping[str, Any] | None = None,
         cosine: float = 1,
     ) -> None:
-        self.info, self.metric, self.vectors, self.cosine = metric.info, metric, vectors, cosine
+        self.info = metric.info
+        self.metric = metric
+        self.vectors = vectors
+        self.cosine = cosine
         self.foci = FocusReader(metric)
         self.identity = f"{metric.signature()} {metric.info.version} {self.foci.identity}"
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Columns "value" [rows] and "shared" as `_represented` describes them; lengths in sentences."""
-        grids, lengths = [], []
+        grids = []
+        lengths = []
         for item in items:
             foci = self.foci.read(item.text)
             grid = grid_of(foci.keys_by_sentence())
@@ -114,7 +118,13 @@ class EntityGraphScorer(Scorer):
         """Values of every hypothesis, [H, 1]."""
         return [reps["value"][block.hypotheses][:, None] for block in blocks]
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The graph of the hypothesis: foci that come back, with their sentences."""
         return _described(reps, block, hypothesis)
 
@@ -136,14 +146,25 @@ class LexicalGraphScorer(FocusScorer):
         """Values of every hypothesis, [H, 1]."""
         return [reps["value"][block.hypotheses][:, None] for block in blocks]
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The graph of the hypothesis: foci that come back, with their sentences."""
         return _described(reps, block, hypothesis)
 
 
-def _represented(grids: Sequence[Grid], sentences: Sequence[int], weighted: bool) -> Reps:
+def _represented(
+    grids: Sequence[Grid],
+    sentences: Sequence[int],
+    weighted: bool,
+) -> Reps:
     """The values, and under "shared" each focus of several sentences with these, as "name TAB numbers"."""
-    values, shared = [], []
+    values = []
+    shared = []
     for grid, n in zip(grids, sentences, strict=True):
         total = float(adjacency(grid, n, weighted).sum())
         values.append(total / max(1, n))

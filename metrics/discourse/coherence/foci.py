@@ -72,7 +72,8 @@ class FocusReader:
     """
 
     def __init__(self, metric: FocusMetric) -> None:
-        self.finder, sentences = str(metric.nouns), str(metric.sentences)
+        self.finder = str(metric.nouns)
+        sentences = str(metric.sentences)
         check_name(self.finder)
         self.split = splitter(sentences)
         self.identity = f"{identity(self.finder)} {identity(sentences)}"  # of what it finds
@@ -101,7 +102,9 @@ def plain(text: str) -> str:
 
 
 def _annotated(
-    i: int, sentence: str, foci: Sequence[tuple[str] | tuple[str, int, int]]
+    i: int,
+    sentence: str,
+    foci: Sequence[tuple[str] | tuple[str, int, int]],
 ) -> list[Noun]:
     """The annotated foci of sentence i, their spans checked where there are any."""
     nouns = []

@@ -46,7 +46,11 @@ def repeated(grid: Grid) -> dict[str, Sequence[int]]:
     return {key: places for key, places in grid.items() if len(places) >= 2}
 
 
-def adjacency(grid: Grid, sentences: int, weighted: bool = False) -> FloatArray:
+def adjacency(
+    grid: Grid,
+    sentences: int,
+    weighted: bool = False,
+) -> FloatArray:
     """A_u or A_w, float64 [sentences, sentences], strictly upper triangular."""
     # how many foci sentences i < j share: an occurrence joins its sentence to all later ones of its focus
     shared = np.zeros((sentences, sentences))

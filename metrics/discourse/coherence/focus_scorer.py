@@ -85,7 +85,8 @@ class FocusModelMetric(ModelMetric, FocusMetric):
         """
         self.check_files()
         folder = files.locate(self.named("model"), self.revision)
-        tokenizer, model = tokenizer_of(folder), pretrained(folder)
+        tokenizer = tokenizer_of(folder)
+        model = pretrained(folder)
         if not tokenizer.is_fast:
             problem = "its tokenizer does not know where tokens stand"
             fix = "Give an encoder with a fast tokenizer (tokenizer.json)"
@@ -117,7 +118,8 @@ class FocusScorer(Scorer):
     """
 
     def __init__(self, metric: FocusModelMetric, placed: bool) -> None:
-        self.info, self.metric = metric.info, metric
+        self.info = metric.info
+        self.metric = metric
         self.foci = FocusReader(metric)
         self.reader, self.encoder = metric.encoder()
         self.batch_tokens = self.encoder.batch_tokens
@@ -180,13 +182,17 @@ class FocusScorer(Scorer):
         return Foci(foci.sentences, occurrences)
 
     def focus_vectors(
-        self, prepared: Reps, row: int, states: Array
+        self,
+        prepared: Reps,
+        row: int,
+        states: Array,
     ) -> tuple[list[str], IntArray, FloatArray]:
         """The foci of a row: their names, the number of each occurrence's [occurrences], and the sums of the unit
         vectors at the last token of every occurrence, [foci, d].
         """
         names = unpacked(row_of(prepared["names"], row))
-        key, token = row_of(prepared["key"], row), row_of(prepared["token"], row)
+        key = row_of(prepared["key"], row)
+        token = row_of(prepared["token"], row)
         # unit vectors of the occurrences that have a token, summed by focus
         placed = token >= 0
         vectors = states[token[placed]].astype(np.float64)

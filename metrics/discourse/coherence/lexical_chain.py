@@ -59,7 +59,10 @@ class LexicalChainScorer(Scorer):
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Ragged "chain" and "sentence" of every link, by chain, and the "names" of chains; lengths in sentences."""
-        chains, sentences, names, lengths = [], [], [], []
+        chains = []
+        sentences = []
+        names = []
+        lengths = []
         for item in items:
             foci = self.foci.read(item.text)
             # a noun counts once per sentence; a chain is one in several sentences
@@ -99,20 +102,31 @@ class LexicalChainScorer(Scorer):
 
     def _links(self, reps: Reps, rows: IntArray) -> _Links:
         """The links of the texts of some rows."""
-        chain, sentence = reps["chain"][rows], reps["sentence"][rows]
+        chain = reps["chain"][rows]
+        sentence = reps["sentence"][rows]
         link = np.empty(len(chain.values), [("chain", np.int64), ("sentence", np.int64)])
-        link["chain"], link["sentence"] = chain.values, sentence.values
+        link["chain"] = chain.values
+        link["sentence"] = sentence.values
         text = np.repeat(np.arange(len(rows)), chain.lengths)
         # how many links the chain of each link has in its text
         text_and_chain = np.stack([text, chain.values])
         _, number, counts = np.unique(
-            text_and_chain, axis=1, return_inverse=True, return_counts=True
+            text_and_chain,
+            axis=1,
+            return_inverse=True,
+            return_counts=True,
         )
         share = 1 / counts[number.ravel()]
         order = np.argsort(link, kind="stable")
         return _Links(link[order], text[order], share[order])
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The chains of a pair: "shared" with the sentences where they meet, "missed" by the hypothesis, "added"."""
         h = self._chains(reps, int(block.hypotheses[hypothesis]))
         r = self._chains(reps, int(block.references[reference]))
@@ -125,6 +139,7 @@ class LexicalChainScorer(Scorer):
 
     def _chains(self, reps: Reps, row: int) -> dict[str, list[int]]:
         """The sentences of every chain of one text, by the name of the chain."""
-        chain, sentence = row_of(reps["chain"], row), row_of(reps["sentence"], row)
+        chain = row_of(reps["chain"], row)
+        sentence = row_of(reps["sentence"], row)
         names = unpacked(row_of(reps["names"], row))
         return {name: sentence[chain == key_id(name)].tolist() for name in names}

@@ -23,7 +23,10 @@ class Features(NamedTuple):
 
 
 def features(
-    text: Text, nouns: str = "hanta:en", sentences: str = "rule", weighted: bool = False
+    text: Text,
+    nouns: str = "hanta:en",
+    sentences: str = "rule",
+    weighted: bool = False,
 ) -> Features:
     """FREQ and CONN of a text, its foci found as by the metrics (their settings of these names); A is A_w if weighted.
 

@@ -45,7 +45,8 @@ class TokenReader:
     """
 
     def __init__(self, tokenizer: Any, max_tokens: int) -> None:
-        self.tokenizer, self.room = tokenizer, max_tokens - 1
+        self.tokenizer = tokenizer
+        self.room = max_tokens - 1
         self.first = Frame.of(tokenizer).first
         ids = tokenizer(" a", add_special_tokens=False).input_ids
         self.byte_level = tokenizer.convert_ids_to_tokens(ids)[0] == "Ġa"
@@ -104,11 +105,13 @@ class TokenReader:
         for i, length in enumerate(lengths):
             if window and length > left:
                 yield window
-                window, left = [], self.room
+                window = []
+                left = self.room
             for start in range(0, max(1, length), self.room):
                 if start:
                     yield window
-                    window, left = [], self.room
+                    window = []
+                    left = self.room
                 stop = min(length, start + self.room)
                 window.append((i, start, stop))
                 left -= stop - start

@@ -73,7 +73,11 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def reader_of(folder: Path, encoder: Encoder, max_tokens: int | None) -> Reader:
+def reader_of(
+    folder: Path,
+    encoder: Encoder,
+    max_tokens: int | None,
+) -> Reader:
     """What makes ids of sentences, as long as the tokenizer and the encoder take."""
     tokenizer = tokenizer_of(folder)
     limit = min(max_tokens or 1 << 30, int(tokenizer.model_max_length), encoder.max_tokens)
@@ -88,7 +92,11 @@ class TransformersClassifier:
     """
 
     def __init__(
-        self, folder: Path, device: str | None, dtype: DType, max_tokens: int | None
+        self,
+        folder: Path,
+        device: str | None,
+        dtype: DType,
+        max_tokens: int | None,
     ) -> None:
         self.model = pretrained(folder, "AutoModelForSequenceClassification")
         config = self.model.config
@@ -138,7 +146,8 @@ class TransformersClassifier:
         order = np.argsort(ids.lengths, kind="stable")
         logits = np.empty((len(ids), len(self.names)))
         for slab in slabs_of(ids.lengths[order].tolist()):
-            of_one_length, order = order[: slab.sequences], order[slab.sequences :]
+            of_one_length = order[: slab.sequences]
+            order = order[slab.sequences :]
             step = 1 if self.encoder.device.type == "cpu" else slab.sequences
             for start in range(0, slab.sequences, step):
                 rows = of_one_length[start : start + step]
@@ -147,7 +156,8 @@ class TransformersClassifier:
 
     def _plain_logits(self, ids: Ragged, length: int) -> FloatArray:
         """Logits [sentences, labels] of sentences of one length."""
-        torch, pad = self.encoder.torch, self.encoder.torch.nn.functional.pad
+        torch = self.encoder.torch
+        pad = self.encoder.torch.nn.functional.pad
         tokens = torch.from_numpy(ids.values.reshape(len(ids), -1)).to(self.encoder.device)
         # padded to a multiple of 16, as far as the encoder reads
         padding = (0, min(-length % ROWS, max(0, self.encoder.max_tokens - length)))
@@ -179,7 +189,8 @@ class LinearClassifier:
         self.names = tuple(map(str, config.get("roles", ())))
         with_place = bool(config.get("place", True))
         self.features = SentenceFeatures(path, device, dtype, with_place, max_tokens)
-        self.encoder, self.reader = self.features.encoder, self.features.reader
+        self.encoder = self.features.encoder
+        self.reader = self.features.reader
         self.weight, self.bias = _weights(folder, len(self.names), self.features.width)
 
     def labels(self, ids: Ragged, counts: IntArray) -> IntArray:
@@ -239,13 +250,18 @@ def places(counts: IntArray) -> FloatArray:
     return np.stack((p, p * p, 1 / (1 + i), 1 / (length - i)), axis=1)
 
 
-def _weights(folder: Path, num_roles: int, width: int) -> tuple[FloatArray, FloatArray]:
+def _weights(
+    folder: Path,
+    num_roles: int,
+    width: int,
+) -> tuple[FloatArray, FloatArray]:
     """The weights [roles, width] and biases [roles] of a folder."""
     from safetensors.numpy import load_file
 
     try:
         tensors = load_file(folder / WEIGHTS)
-        weight, bias = tensors["weight"].astype(np.float64), tensors["bias"].astype(np.float64)
+        weight = tensors["weight"].astype(np.float64)
+        bias = tensors["bias"].astype(np.float64)
     except Exception as error:  # the reader raises many kinds
         problem = f"{type(error).__name__}: {str(error)[:200]}"
         fix = "Train it again: discorank train roles"

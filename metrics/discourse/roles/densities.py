@@ -43,7 +43,12 @@ def bins_of(length: int, bins: int) -> IntArray:
     return np.searchsorted(edges, np.arange(length), side="right").astype(np.int64) - 1
 
 
-def counts(roles: Ragged, bins: int, size: int, owner: IntArray | None = None) -> FloatArray:
+def counts(
+    roles: Ragged,
+    bins: int,
+    size: int,
+    owner: IntArray | None = None,
+) -> FloatArray:
     """The number of sentences per bin and role, [documents, bins, size], or [sets, bins, size] over sets of documents.
 
     Args:
@@ -67,7 +72,8 @@ def counts(roles: Ragged, bins: int, size: int, owner: IntArray | None = None) -
 
 def in_parts(sizes: IntArray, budget: int) -> Iterator[slice]:
     """Slices of consecutive pieces of work with at most `budget` summed sizes [pieces] (one piece may be larger)."""
-    ends, start = sizes.cumsum(), 0
+    ends = sizes.cumsum()
+    start = 0
     while start < len(sizes):
         before = int(ends[start] - sizes[start])
         stop = max(start + 1, int(np.searchsorted(ends, before + budget, "right")))
@@ -94,7 +100,8 @@ class Densities(NamedTuple):
         log = np.log(p + eps)
         # the terms of s and t, of the cells that are not 0
         row, cell = np.nonzero(p)
-        filled_log, empty_log = log[row, cell], float(np.log(eps))
+        filled_log = log[row, cell]
+        empty_log = float(np.log(eps))
         own = _sums(row, (p[row, cell] + eps) * filled_log - eps * empty_log, documents)
         lost = eps * _sums(row, empty_log - filled_log, documents)
         filled = Ragged.of_lengths(cell, np.bincount(row, minlength=documents))
@@ -102,7 +109,8 @@ class Densities(NamedTuple):
 
     def divergences(self, h: IntArray, r: IntArray) -> FloatArray:
         """D(h || r) of pairs of rows, [pairs] each."""
-        rows, columns = np.unique(h), np.unique(r)
+        rows = np.unique(h)
+        columns = np.unique(r)
         if len(rows) * len(columns) <= MAX_CELLS_PER_PAIR * len(h):
             matrix = self._matrix(rows, columns)
             cross = matrix[np.searchsorted(rows, h), np.searchsorted(columns, r)]
@@ -129,7 +137,8 @@ class Densities(NamedTuple):
 
     def _scattered(self, h: IntArray, r: IntArray) -> FloatArray:
         """sum p_r ln A_h of pairs of rows, [pairs]."""
-        cells, width = self.filled[r], self.p.shape[1]
+        cells = self.filled[r]
+        width = self.p.shape[1]
         pair = np.repeat(np.arange(len(r)), cells.lengths)  # [terms]
         p = self.p.ravel().take(r[pair] * width + cells.values)
         log = self.log.ravel().take(h[pair] * width + cells.values)
@@ -142,7 +151,12 @@ class Densities(NamedTuple):
         rest[np.abs(rest) <= error] = 0
         return np.asarray(np.maximum(rest, 0) / self.bins)
 
-    def expected(self, h: IntArray, r: IntArray, weights: FloatArray) -> FloatArray:
+    def expected(
+        self,
+        h: IntArray,
+        r: IntArray,
+        weights: FloatArray,
+    ) -> FloatArray:
         """sum_r w_r D(h || r) of rows h, [hypotheses], in time linear in both: D is linear in p_r and s_r.
 
         sum_r w_r D(h || r) = (sum_r w_r s_r + sum_r w_r eps t_h - ln A_h . sum_r w_r p_r) / N

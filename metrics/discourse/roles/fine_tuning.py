@@ -52,14 +52,17 @@ def fine_tuned(
 
     model.to(torch_device).train(True)
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=settings.learning_rate, weight_decay=WEIGHT_DECAY
+        model.parameters(),
+        lr=settings.learning_rate,
+        weight_decay=WEIGHT_DECAY,
     )
     steps = settings.epochs * -(-len(roles) // settings.batch_sentences)
     linear: Any = get_linear_schedule_with_warmup
     schedule = linear(optimizer, int(WARMUP * steps), steps)
     random = np.random.default_rng(settings.seed)
     for epoch in range(1, settings.epochs + 1):
-        order, total = random.permutation(len(roles)), 0.0
+        order = random.permutation(len(roles))
+        total = 0.0
         for start in range(0, len(order), settings.batch_sentences):
             rows = order[start : start + settings.batch_sentences]
             batch = _padded(ids[rows], model, torch_device)

@@ -92,7 +92,10 @@ def read_sentences(reader: Any, documents: Sequence[Labelled]) -> tuple[Ragged, 
 
 
 def figures(
-    documents: Sequence[Labelled], labels: IntArray, names: Sequence[str], majority: int
+    documents: Sequence[Labelled],
+    labels: IntArray,
+    names: Sequence[str],
+    majority: int,
 ) -> dict[str, Any]:
     """Accuracy with its 95 % interval by document, macro F1 over the roles that occur, and the accuracy of one
     role for all, in percent.

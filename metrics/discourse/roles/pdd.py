@@ -66,14 +66,17 @@ class PDDScorer(RoleScorer):
 
     def __init__(self, metric: PDD) -> None:
         super().__init__(metric)
-        self.bins, self.eps, self.clamp = metric.bins, metric.eps, metric.clamp
+        self.bins = metric.bins
+        self.eps = metric.eps
+        self.clamp = metric.clamp
         bound = log((1 + self.eps) / self.eps)
         factors = {
             "paper": 1.0,
             "renormalise": 1 / (1 + self.schema.kept * self.eps),
             "unit": 1 / bound,
         }
-        self.factor, self.worst = factors[metric.scale], bound
+        self.factor = factors[metric.scale]
+        self.worst = bound
 
     def represent(self, prepared: Reps) -> Reps:
         """The roles of every text.
@@ -106,7 +109,13 @@ class PDDScorer(RoleScorer):
         values = self._values(reps["roles"], h, groups, group)
         return np.split(values, np.cumsum(sizes)[:-1])
 
-    def _values(self, roles: Ragged, h: IntArray, groups: Ragged, group: IntArray) -> FloatArray:
+    def _values(
+        self,
+        roles: Ragged,
+        h: IntArray,
+        groups: Ragged,
+        group: IntArray,
+    ) -> FloatArray:
         """Distances [pairs] of hypotheses from pooled references.
 
         Args:
@@ -133,12 +142,20 @@ class PDDScorer(RoleScorer):
         return values * self.factor
 
     def expected(
-        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
+        self,
+        reps: Reps,
+        blocks: Sequence[Block],
+        weights: Sequence[FloatArray],
     ) -> list[FloatArray]:
         """Mean distances [H] of every block, from its mean reference density: exact, in time linear in H + R."""
         return [self._expected(reps["roles"], b, w) for b, w in zip(blocks, weights, strict=True)]
 
-    def _expected(self, roles: Ragged, block: Block, weights: FloatArray) -> FloatArray:
+    def _expected(
+        self,
+        roles: Ragged,
+        block: Block,
+        weights: FloatArray,
+    ) -> FloatArray:
         """Mean distances [H] of one block under weights [R]."""
         roles, size = _compact(roles)
         total, used_weight = np.zeros((2, len(block.hypotheses)))
@@ -200,7 +217,8 @@ class PDDScorer(RoleScorer):
         values = np.full(len(sums), self.worst)
         for n in np.unique(bins[bins > 0]).tolist():
             # where the counts of n bins stand: behind those of 1 to n - 1 bins of both sides
-            start, width = 2 * self.bins + n * (n - 1) * size, 2 * n * size
+            start = 2 * self.bins + n * (n - 1) * size
+            width = 2 * n * size
             sets = np.flatnonzero(bins == n)
             for part in in_parts(np.full(len(sets), width), TERMS):
                 # [2 sets, n, size], the two sides of a set after each other
@@ -211,7 +229,13 @@ class PDDScorer(RoleScorer):
                 values[sets[part]] = densities.divergences(h, h + 1)
         return values * self.factor
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The number of bins, and the role bins that differ, with the shares of the role in either text."""
         rows = np.array([block.hypotheses[hypothesis], block.references[reference]])
         n = int(min(self.bins, *reps["roles"].lengths[rows]))

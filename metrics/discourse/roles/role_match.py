@@ -60,13 +60,22 @@ class RoleMatchScorer(RoleScorer):
         return by_block(matches / np.maximum(roles.lengths[r], 1), blocks)
 
     def expected(
-        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
+        self,
+        reps: Reps,
+        blocks: Sequence[Block],
+        weights: Sequence[FloatArray],
     ) -> list[FloatArray]:
         """Mean matches [H] of every block, from the weight of every role at every place: exact, in linear time."""
         return [self._expected(reps["roles"], b, w) for b, w in zip(blocks, weights, strict=True)]
 
-    def _expected(self, roles: Ragged, block: Block, weights: FloatArray) -> FloatArray:
-        own, references = roles[block.hypotheses], roles[block.references]
+    def _expected(
+        self,
+        roles: Ragged,
+        block: Block,
+        weights: FloatArray,
+    ) -> FloatArray:
+        own = roles[block.hypotheses]
+        references = roles[block.references]
         size = self.schema.size
         depth = int(max(own.lengths.max(), references.lengths.max()))
         # the weight of every role at every place, over all references: [depth * size]
@@ -79,7 +88,13 @@ class RoleMatchScorer(RoleScorer):
         collected = table[place * size + own.values]
         return np.asarray(np.bincount(hypothesis, collected, len(own)), np.float64)
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The places whose roles differ, counted from 1, as far as the reference goes."""
         h = self._names(reps, block.hypotheses[[hypothesis]])
         r = self._names(reps, block.references[[reference]])

@@ -73,7 +73,11 @@ class RoleMetric(ModelMetric):
 
         folder = files.locate(self.named("model"), self.revision)
         classifier = load_classifier(
-            folder, self.device, self.dtype, self.encoder_path, self.max_tokens
+            folder,
+            self.device,
+            self.dtype,
+            self.encoder_path,
+            self.max_tokens,
         )
         encoder = classifier.encoder
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
@@ -84,7 +88,8 @@ class RoleScorer(Scorer):
     """Represents a text by the roles of its sentences, numbers of the schema."""
 
     def __init__(self, metric: RoleMetric) -> None:
-        self.info, self.metric = metric.info, metric
+        self.info = metric.info
+        self.metric = metric
         self.classifier = metric.classifier() if metric.model else None
         if self.classifier is None:
             self.schema = metric.roles
@@ -158,7 +163,11 @@ def _roles_of_document(text: Text, schema: Schema) -> IntArray:
     raise InputError(f"{excerpt(str(text))} has no roles", where="roles", fix=fix)
 
 
-def _roles_of_labels(names: Sequence[str], schema: Schema, metric: RoleMetric) -> IntArray:
+def _roles_of_labels(
+    names: Sequence[str],
+    schema: Schema,
+    metric: RoleMetric,
+) -> IntArray:
     """The number in the schema of every label of a classifier, [labels].
 
     Raises:

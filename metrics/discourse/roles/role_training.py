@@ -111,7 +111,9 @@ def train_linear(
 
 
 def _features(
-    reading: SentenceFeatures, documents: Sequence[Labelled], with_place: bool
+    reading: SentenceFeatures,
+    documents: Sequence[Labelled],
+    with_place: bool,
 ) -> tuple[FloatArray, IntArray]:
     """The features of all sentences, [sentences, width], and the number of sentences of each document."""
     ids, counts = read_sentences(reading.reader, documents)
@@ -124,7 +126,11 @@ def _features(
 
 
 def choose_penalty(
-    features: FloatArray, roles: IntArray, size: int, fold: IntArray, say: Say
+    features: FloatArray,
+    roles: IntArray,
+    size: int,
+    fold: IntArray,
+    say: Say,
 ) -> float:
     """The penalty that labels most sentences of held-out folds right; of equals the largest.
 
@@ -149,7 +155,10 @@ def choose_penalty(
 
 
 def fit(
-    features: FloatArray, roles: IntArray, size: int, penalty: float
+    features: FloatArray,
+    roles: IntArray,
+    size: int,
+    penalty: float,
 ) -> tuple[FloatArray, FloatArray]:
     """The weights [size, features] and biases [size] that minimise the objective.
 
@@ -161,7 +170,8 @@ def fit(
     """
     import torch
 
-    x, y = torch.from_numpy(features), torch.from_numpy(roles)
+    x = torch.from_numpy(features)
+    y = torch.from_numpy(roles)
     weight = torch.zeros(size, x.shape[1], dtype=torch.float64, requires_grad=True)
     bias = torch.zeros(size, dtype=torch.float64, requires_grad=True)
     options: dict[str, Any] = {
