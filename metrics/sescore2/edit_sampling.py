@@ -49,10 +49,13 @@ def sampled(
     num_drops = int((random.random(mistakes) < share).sum())
     num_proposals = min(mistakes - num_drops, len(proposals))
     # proposals first: they cannot move, drops go where there is room
-    chosen = [proposals[i] for i in random.permutation(len(proposals))[:num_proposals]]
+    order = random.permutation(len(proposals))
+    chosen = [proposals[i] for i in order[:num_proposals]]
     for _ in range(num_drops):
         lost = sum(edit.end - edit.start for edit in chosen if edit.kind == "delete")
-        if drop := _drop(_free(chosen, words), random, words - lost - 1):
+        left = words - lost - 1  # a text keeps a word
+        drop = _drop(_free(chosen, words), random, left)
+        if drop:
             chosen.append(drop)
     return sorted(chosen)
 
@@ -69,8 +72,10 @@ def random_edits(
         vocabulary: what is drawn from; words that stand in it often are drawn often.
         random: where draws come from.
     """
-    places = sorted(int(place) for place in random.permutation(words)[:MAX_MISTAKES])
-    new = [vocabulary[i] for i in random.integers(len(vocabulary), size=len(places))]
+    order = random.permutation(words)
+    places = sorted(order[:MAX_MISTAKES].tolist())
+    drawn = random.integers(len(vocabulary), size=len(places))
+    new = [vocabulary[i] for i in drawn]
     inserts = random.random(len(places)) < 0.5
     edits = []
     for place, word, insert in zip(places, new, inserts, strict=True):

@@ -43,8 +43,9 @@ def edits_between(anchor: Sequence[str], neighbour: Sequence[str]) -> list[Edit]
     i = j = 0  # words done of either side
     start: tuple[int, int] | None = None  # where the run of operations that are no matches began
     count = 0
-    operations = _operations([bare(w) for w in anchor], [bare(w) for w in neighbour])
-    for operation in [*operations, MATCH]:
+    bare_anchor = [bare(word) for word in anchor]
+    bare_neighbour = [bare(word) for word in neighbour]
+    for operation in [*_operations(bare_anchor, bare_neighbour), MATCH]:
         if operation == MATCH:
             if start is not None:
                 new_words = tuple(neighbour[start[1] : j])

@@ -44,10 +44,12 @@ class SentenceEncoder:
 
     def __call__(self, texts: Sequence[str]) -> Floats:
         """Unit vectors, float32 [n, d]."""
-        ids = self.reader.read([Item(text) for text in texts])["ids"]
+        items = [Item(text) for text in texts]
+        ids = self.reader.read(items)["ids"]
+        width = self.encoder.config.hidden_size
 
         def represent(rows: IntArray) -> Floats:
-            vectors = np.empty((len(rows), self.encoder.config.hidden_size), np.float32)
+            vectors = np.empty((len(rows), width), np.float32)
             for places, states in self.encoder.states(ids[rows]):
                 vectors[places] = self.mixer.vectors(states, None).cpu().numpy()
             return vectors

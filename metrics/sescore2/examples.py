@@ -57,7 +57,12 @@ class Examples(NamedTuple):
             fix = "Give more texts, or a smaller margin"
             raise InputError("no synthetic pair", where="examples", fix=fix)
         hypotheses, references, scores = zip(*pairs, strict=True)
-        return cls(list(number), np.array(hypotheses), np.array(references), np.array(scores))
+        return cls(
+            list(number),
+            np.array(hypotheses),
+            np.array(references),
+            np.array(scores),
+        )
 
     def split(
         self,

@@ -66,7 +66,8 @@ class MaskedLM:
         self.tokenizer = tokenizer_of(folder)
         self.frame = Frame.of(self.tokenizer)
         self.mask = self.tokenizer.mask_token_id
-        head = next((getattr(whole, name) for name in HEADS if hasattr(whole, name)), None)
+        heads = [getattr(whole, name) for name in HEADS if hasattr(whole, name)]
+        head = heads[0] if heads else None
         if head is None or self.mask is None or not self.tokenizer.is_fast:
             problem = "no masked language model that can be read here"
             fix = "Use a model of the BERT or RoBERTa family"
@@ -84,7 +85,8 @@ class MaskedLM:
             values: list[tuple[int, Any]] = []
             for places, states in self.encoder.states(ids[rows]):
                 numbers = rows[places].tolist()
-                of_masks = self._of_masks(states[0], [texts[number] for number in numbers])
+                own_texts = [texts[number] for number in numbers]
+                of_masks = self._of_masks(states[0], own_texts)
                 values += zip(numbers, of_masks, strict=True)
             return values
 
@@ -100,19 +102,23 @@ class MaskedLM:
         """Probabilities behind the masks of texts of one length, from their states [texts, length, d]."""
         torch = self.encoder.torch
         counts = [len(row.masks) for row in texts]
-        text = torch.from_numpy(np.repeat(np.arange(len(texts)), counts))  # [masks]
-        place = torch.from_numpy(np.concatenate([row.masks for row in texts]))
-        token = torch.from_numpy(np.concatenate([row.hidden_ids for row in texts]))
+        # the text, the place and the hidden id of every mask, [masks] each
+        text = np.repeat(np.arange(len(texts)), counts)
+        place = np.concatenate([row.masks for row in texts])
+        token = np.concatenate([row.hidden_ids for row in texts])
         with torch.inference_mode():
-            masked = states[text, place]  # [masks, d]
-            shares = self.head(masked[None])[0].float().softmax(-1)  # [masks, vocabulary]
-            of_token = shares[torch.arange(len(token)), token].double().cpu().numpy()
+            masked = states[torch.from_numpy(text), torch.from_numpy(place)]  # [masks, d]
+            logits = self.head(masked[None])[0]
+            shares = logits.float().softmax(-1)  # [masks, vocabulary]
+            of_token = shares[torch.arange(len(token)), torch.from_numpy(token)]
+            of_token = of_token.double().cpu().numpy()
         by_text = np.split(of_token, np.cumsum(counts)[:-1])
         return [values.tolist() for values in by_text]
 
     def _read(self, maskings: Sequence[Masking]) -> list[_MaskedText]:
         """The texts with their words masked, each source tokenized once."""
-        sources = sorted({masking.source.strip() for masking in maskings} - {""})
+        source_of = [masking.source.strip() for masking in maskings]
+        sources = sorted(set(source_of) - {""})
         source_ids = dict(zip(sources, self._ids(sources), strict=True))
         texts = ["".join(masking.words).lstrip() for masking in maskings]
         tokens = self.tokenizer(
@@ -121,10 +127,10 @@ class MaskedLM:
             return_offsets_mapping=True,
             verbose=False,
         )
-        rows = zip(maskings, tokens.input_ids, tokens.offset_mapping, strict=True)
+        rows = zip(maskings, source_of, tokens.input_ids, tokens.offset_mapping, strict=True)
         return [
-            self._masked(masking, source_ids.get(masking.source.strip(), []), ids, offsets)
-            for masking, ids, offsets in rows
+            self._masked(masking, source_ids.get(source, []), ids, offsets)
+            for masking, source, ids, offsets in rows
         ]
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
@@ -147,16 +153,20 @@ class MaskedLM:
         all_ids = np.array(ids, np.int64)
         # as many tokens as there is room for, the masks in their middle
         room = self.max_tokens - 2
-        window = _around(np.flatnonzero(word >= 0), len(ids), room)
+        masks = np.flatnonzero(word >= 0)
+        window = _around(masks, len(ids), room)
         text = all_ids[window]
         word = word[window]
         # the source before them, as far as there is room left
         before = source[: max(0, room - len(text) - 1)]
-        start = [self.frame.first, *before, *([self.frame.separator] if before else [])]
+        start = [self.frame.first, *before]
+        if before:
+            start.append(self.frame.separator)
         masks = np.flatnonzero(word >= 0)
         masked = np.where(word >= 0, self.mask, text)
+        sequence = [*start, *masked.tolist(), self.frame.last]
         return _MaskedText(
-            np.array([*start, *masked.tolist(), self.frame.last], np.int64),
+            np.array(sequence, np.int64),
             masks + len(start),
             text[masks],
             word[masks],
@@ -166,8 +176,10 @@ class MaskedLM:
 def _spans(masking: Masking) -> list[tuple[int, int]]:
     """Where the masked words stand in the text, the space before them counted."""
     words = masking.words
-    lead = len(words[0]) - len(words[0].lstrip()) if words else 0  # a text begins without space
-    bounds = (np.cumsum([0, *map(len, words)]) - lead).tolist()
+    # a text begins without the space of its first word
+    lead = len(words[0]) - len(words[0].lstrip()) if words else 0
+    ends = np.cumsum([0, *map(len, words)])
+    bounds = (ends - lead).tolist()
     return [(bounds[i], bounds[i + 1]) for i in range(masking.start, masking.end)]
 
 
@@ -184,7 +196,8 @@ def _around(masks: IntArray, length: int, room: int) -> slice:
     if length <= room:
         return slice(0, length)
     middle = int(masks.mean()) if len(masks) else 0
-    start = min(max(0, middle - room // 2), length - room)
+    start = max(0, middle - room // 2)
+    start = min(start, length - room)
     return slice(start, start + room)
 
 

@@ -71,8 +71,12 @@ class Search:
             fix = "Give more texts: neighbours are others"
             raise InputError(problem, where="neighbours", fix=fix)
         self.equals = {} if count_self else _equals(texts)
-        self.index: Any = _faiss_index(vectors) if len(vectors) >= FAISS_FROM else None
-        self.known: Any = None if self.index is not None else torch.from_numpy(vectors).to(device)
+        self.index: Any = None
+        if len(vectors) >= FAISS_FROM:
+            self.index = _faiss_index(vectors)
+        self.known: Any = None  # the vectors on the device, where there is no index
+        if self.index is None:
+            self.known = torch.from_numpy(vectors).to(device)
 
     def __call__(self, rows: IntArray) -> Array:
         """The neighbours of some rows, the most similar first, `NEIGHBOUR` [rows, k]; id -1 where there are fewer."""
@@ -103,19 +107,23 @@ class Search:
         """The same by the index of faiss."""
         # equal texts are left out afterwards: ask for so many more
         num_equals = [len(self.equals.get(row, ())) for row in rows.tolist()]
-        asked = min(k + max(num_equals, default=0), len(self.vectors))
-        values, ids = self.index.search(self.vectors[rows], asked)
+        enough = k + max(num_equals, default=0)
+        cosines, ids = self.index.search(self.vectors[rows], min(enough, len(self.vectors)))
         for place, row in enumerate(rows.tolist()):
             if row in self.equals:
-                values[place, np.isin(ids[place], self.equals[row])] = -np.inf
-        order = np.argsort(-values, axis=1, kind="stable")[:, :k]
-        return np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
+                equal = np.isin(ids[place], self.equals[row])
+                cosines[place, equal] = -np.inf
+        order = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+        best_cosines = np.take_along_axis(cosines, order, 1)
+        best_ids = np.take_along_axis(ids, order, 1)
+        return best_cosines, best_ids
 
 
 def means(neighbours: Array) -> FloatArray:
     """The mean cosine of every row's neighbours [rows], from `NEIGHBOUR` [rows, k]."""
     present = neighbours["id"] >= 0
-    total = np.where(present, neighbours["cosine"], 0).sum(axis=1, dtype=float)
+    cosines = np.where(present, neighbours["cosine"], 0)
+    total = cosines.sum(axis=1, dtype=float)
     mean: FloatArray = total / np.maximum(present.sum(axis=1), 1)
     return mean
 
@@ -133,9 +141,11 @@ def margins(
         all_means: the mean of all rows [n].
     """
     present = neighbours["id"] >= 0
-    around = (own_means[:, None] + all_means[neighbours["id"]]) / 2
+    neighbour_means = all_means[neighbours["id"]]
+    around = (own_means[:, None] + neighbour_means) / 2
     margin: FloatArray = np.full(neighbours.shape, -np.inf)
-    np.divide(neighbours["cosine"], around, out=margin, where=present & (around > 0))
+    defined = present & (around > 0)
+    np.divide(neighbours["cosine"], around, out=margin, where=defined)
     return margin
 
 

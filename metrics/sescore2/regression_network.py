@@ -29,8 +29,12 @@ def make_network(encoder: Any, dropout: float) -> Any:
 
     width = encoder.config.hidden_size
     estimator = nn.Sequential(
-        *(nn.Linear(4 * width, 2 * width), nn.Tanh(), nn.Dropout(dropout)),
-        *(nn.Linear(2 * width, width), nn.Tanh(), nn.Dropout(dropout)),
+        nn.Linear(4 * width, 2 * width),
+        nn.Tanh(),
+        nn.Dropout(dropout),
+        nn.Linear(2 * width, width),
+        nn.Tanh(),
+        nn.Dropout(dropout),
         nn.Linear(width, 1),
     )
     return nn.ModuleDict({"encoder": encoder, "estimator": estimator})
@@ -114,9 +118,9 @@ def head_state(network: Any) -> dict[str, Any]:
 def load_head(network: Any, state: Mapping[str, Any]) -> None:
     """Puts tensors as `head_state` gives them into the head."""
     last = f"{LINEAR[-1]}."
-    in_units = {
-        name: value / UNIT if name.startswith(last) else value for name, value in state.items()
-    }
+    in_units = {}
+    for name, value in state.items():
+        in_units[name] = value / UNIT if name.startswith(last) else value
     network["estimator"].load_state_dict(in_units)
 
 
@@ -134,7 +138,8 @@ def batch_of(
     mask = np.arange(longest) < part.lengths[:, None]
     tokens = np.full(mask.shape, padding, np.int64)
     tokens[mask] = part.values
-    return torch.from_numpy(tokens).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
+    attention_mask = torch.from_numpy(mask.astype(np.int64))
+    return torch.from_numpy(tokens).to(device), attention_mask.to(device)
 
 
 def vectors_of(
@@ -174,5 +179,5 @@ def scores(
     with torch.no_grad():
         h = vectors[torch.from_numpy(of_hypotheses).to(device)]
         r = vectors[torch.from_numpy(of_references).to(device)]
-        values: FloatArray = head_scores(network["estimator"], h, r).double().cpu().numpy()
-    return values
+        values = head_scores(network["estimator"], h, r)
+    return np.asarray(values.double().cpu().numpy())

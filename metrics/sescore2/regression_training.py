@@ -88,7 +88,9 @@ class Run:
         self.vectors: Any = None  # of all texts, where the encoder stays as it is
         self.examples, self.held_out = examples.split(HELD_OUT, MAX_HELD_OUT, settings.seed)
 
-        self.validate = validate or (self._held_out_score if len(self.held_out.scores) else None)
+        self.validate = validate
+        if not validate and len(self.held_out.scores):
+            self.validate = self._held_out_score
         if settings.patience is not None and self.validate is None:
             fix = f"Give rated texts, --validation, or more texts ({FEWEST_TO_HOLD_OUT} have pairs held out)"
             raise InputError("there is nothing to validate on", where="patience", fix=fix)
@@ -171,7 +173,8 @@ class Run:
         return self.settings.patience is not None and self.worse >= self.settings.patience
 
     def _read(self, texts: Sequence[str]) -> Ragged:
-        ids: Ragged = self.reader.read([Item(text) for text in texts])["ids"]
+        items = [Item(text) for text in texts]
+        ids: Ragged = self.reader.read(items)["ids"]
         return ids
 
     def _groups(self) -> list[dict[str, Any]]:
@@ -200,7 +203,10 @@ class Run:
         # the rate rises to 1, then falls to 0 in a line
         rising = max(1, round(self.settings.warmup * steps))
         falling = max(1, steps - rising + 1)
-        rate = min((self.step + 1) / rising, (steps - self.step) / falling)
+        rate = min(
+            (self.step + 1) / rising,
+            (steps - self.step) / falling,
+        )
         for group in self.optimizer.param_groups:
             group["lr"] = group["first"] * rate
         # dropout of a step depends on its number alone
@@ -222,15 +228,18 @@ class Run:
 
     def _loss(self, examples: Examples, part: Any) -> Any:
         """Summed squared error; both sides of a pair are encoded, so that identical texts are two views."""
-        rows = np.concatenate((examples.hypotheses[part], examples.references[part]))
+        hypotheses = examples.hypotheses[part]
+        references = examples.references[part]
+        rows = np.concatenate((hypotheses, references))
         if self.vectors is not None:
-            h, r = self.vectors[self.torch.from_numpy(rows).to(self.device)].chunk(2)
+            vectors = self.vectors[self.torch.from_numpy(rows).to(self.device)]
         else:
-            tokens = batch_of(self.ids, rows, self.padding, self.device)
-            h, r = pooled(self.network["encoder"], *tokens, self.settings.devices).chunk(2)
-        gold = self.torch.from_numpy(examples.scores[part]).float().to(self.device)
-        differences = head_scores(self.network["estimator"], h, r).float() - gold
-        return (differences**2).sum()
+            tokens, mask = batch_of(self.ids, rows, self.padding, self.device)
+            vectors = pooled(self.network["encoder"], tokens, mask, self.settings.devices)
+        h, r = vectors.chunk(2)
+        gold = self.torch.from_numpy(examples.scores[part]).float()
+        values = head_scores(self.network["estimator"], h, r).float()
+        return ((values - gold.to(self.device)) ** 2).sum()
 
     def _precision(self) -> Any:
         """bfloat16 on a GPU."""
@@ -285,7 +294,8 @@ class Run:
                 values = head_scores(self.network["estimator"], h, r).double().cpu().numpy()
         x = values - values.mean()
         y = self.held_out.scores - self.held_out.scores.mean()
-        return float(x @ y / max(1e-12, np.sqrt((x @ x) * (y @ y))))
+        lengths = np.sqrt((x @ x) * (y @ y))
+        return float(x @ y / max(1e-12, lengths))
 
     def _save(self) -> None:
         """Writes the state that `_resume` reads."""

@@ -60,8 +60,9 @@ def bounds(
     high = []
     with torch.no_grad():
         for start in range(0, len(chosen), 32):
-            text = batch_of(ids, chosen[start : start + 32], padding, device)
-            stranger = batch_of(ids, others[start : start + 32], padding, device)
+            part = slice(start, start + 32)
+            text = batch_of(ids, chosen[part], padding, device)
+            stranger = batch_of(ids, others[part], padding, device)
             # a text with itself: two views of it, by dropout
             encoder.train(views)
             first = pooled(encoder, *text)

@@ -97,7 +97,8 @@ def _write(
         for pattern in files.TOKENIZER_FILES:
             for file in tokenizer.glob(pattern):
                 shutil.copyfile(file, draft / file.name)
-        save_file({name: value.contiguous() for name, value in head.items()}, draft / HEAD)
+        contiguous = {name: value.contiguous() for name, value in head.items()}
+        save_file(contiguous, draft / HEAD)
         plain = json.dumps({"format": 1, **about}, indent=1)
         (draft / ABOUT).write_text(plain + "\n", encoding="utf-8")
         # safetensors writes files that nobody else may read
@@ -191,7 +192,9 @@ def _about(path: Path) -> dict[str, Any]:
     if not isinstance(about, dict) or about.get("format") != 1:
         problem = f"found {excerpt(about)}, expected format 1"
         raise ModelLoadError(problem, where=where, fix="Train it again")
-    tokens, low, high = (about.get(name) for name in ("max_tokens", "low", "high"))
+    tokens = about.get("max_tokens")
+    low = about.get("low")
+    high = about.get("high")
     bounds_are_numbers = all(isinstance(bound, float | None) for bound in (low, high))
     if type(tokens) is not int or tokens < 8 or not bounds_are_numbers:
         values = f"max_tokens {excerpt(tokens)}, low {excerpt(low)}, high {excerpt(high)}"
@@ -284,7 +287,14 @@ def _layers(state: Mapping[str, Any], width: int | None, path: Path) -> Layers:
         problem = f"the head holds {present}, expected {', '.join(HEAD_NAMES)}"
         raise ModelLoadError(problem, where=str(path), fix=_NOT_WHOLE)
     d = width or state["6.weight"].shape[-1]
-    shapes = [(2 * d, 4 * d), (2 * d,), (d, 2 * d), (d,), (1, d), (1,)]
+    shapes: list[tuple[int, ...]] = [
+        (2 * d, 4 * d),
+        (2 * d,),
+        (d, 2 * d),
+        (d,),
+        (1, d),
+        (1,),
+    ]
     for name, shape in zip(HEAD_NAMES, shapes, strict=True):
         value = state[name]
         right_kind = tuple(value.shape) == shape and value.is_floating_point()
@@ -292,5 +302,9 @@ def _layers(state: Mapping[str, Any], width: int | None, path: Path) -> Layers:
             actual = f"{tuple(value.shape)} {value.dtype}"
             problem = f"{name} of the head is {actual}, expected {shape} finite numbers"
             raise ModelLoadError(problem, where=str(path), fix=_NOT_WHOLE)
-    pairs = [(state[f"{place}.weight"].float(), state[f"{place}.bias"].float()) for place in LINEAR]
-    return tuple(pairs)
+    layers = []
+    for place in LINEAR:
+        weight = state[f"{place}.weight"].float()
+        bias = state[f"{place}.bias"].float()
+        layers.append((weight, bias))
+    return tuple(layers)

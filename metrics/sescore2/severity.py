@@ -114,7 +114,8 @@ class Judge:
     def _salience(self, anchor: Words, lost: Words) -> float:
         """The greatest tf-idf of the lost words of an anchor."""
         counts = Counter(map(key, anchor))
-        return max(counts[word] * self.idf.get(word, 0.0) for word in map(key, lost))
+        lost_keys = [key(word) for word in lost]
+        return max(counts[word] * self.idf.get(word, 0.0) for word in lost_keys)
 
     def _likelihoods(self, mistakes: Sequence[tuple[Words, Edit, str]]) -> list[float]:
         """The likelihood of the new words of every mistake, under the model."""
@@ -123,11 +124,12 @@ class Judge:
         maskings = []
         for anchor, edit, source in mistakes:
             end = edit.start + len(edit.words)
-            maskings.append(Masking(applied(anchor, [edit]), edit.start, end, source))
+            words = applied(anchor, [edit])
+            maskings.append(Masking(words, edit.start, end, source))
         probabilities = self.model.probabilities(maskings)
         return [
-            self._likelihood(edit.words, words)
-            for (_, edit, _), words in zip(mistakes, probabilities, strict=True)
+            self._likelihood(edit.words, tokens)
+            for (_, edit, _), tokens in zip(mistakes, probabilities, strict=True)
         ]
 
     def _likelihood(self, new: Words, words: Sequence[Sequence[float]]) -> float:
@@ -162,7 +164,8 @@ def by_rule(
         return MAJOR if any(is_significant(word, stops) for word in old) else MINOR
     if old and _text(new) in _text(old):
         return None
-    if len(old) == len(new) == 1 and _is_number(old[0]) and _is_number(new[0]):
+    single_words = len(old) == len(new) == 1
+    if single_words and _is_number(old[0]) and _is_number(new[0]):
         return MAJOR
     if all(map(is_punctuation, (*old, *new))):
         return PUNCTUATION

@@ -86,7 +86,8 @@ def _marked(text: str, words: Sequence[str]) -> Words:
     for word in words:
         start = text.find(word, at)
         if start < 0 or not word:
-            raise MetricError(f"the word {word!r} does not stand in {excerpt(text)}", where="words")
+            problem = f"the word {word!r} does not stand in {excerpt(text)}"
+            raise MetricError(problem, where="words")
         spaced = text[at:start] != "" if at else not _WITHOUT_SPACE.match(word)
         marked.append(f" {word}" if spaced else word)
         at = start + len(word)

@@ -45,7 +45,8 @@ def stop_words(name: str, texts: Iterable[Words]) -> frozenset[str]:
             raise InputError(f"found {name!r}", where="stop_words", fix=fix)
         texts_with: Counter[str] = Counter()
         for words in texts:
-            texts_with.update({key(word) for word in words if not is_punctuation(word)})
+            keys = {key(word) for word in words if not is_punctuation(word)}
+            texts_with.update(keys)
         return frozenset(word for word, _ in texts_with.most_common(int(number)))
     try:
         lines = Path(name).read_text(encoding="utf-8").splitlines()

@@ -91,7 +91,8 @@ def write_texts(
     digest = blake2b(digest_size=16)
     for text, source in pairs:
         text = " ".join(text.split())
-        digest.update(f"{text}\0{source or ''}\n".encode("utf-8", "surrogatepass"))
+        line = f"{text}\0{source or ''}\n"
+        digest.update(line.encode("utf-8", "surrogatepass"))
         counts["read"] += 1
         on_progress(counts["read"])
         words = len(split(text))
@@ -102,7 +103,8 @@ def write_texts(
         elif words > settings.max_words:
             counts["too long"] += 1
         else:
-            usable[text] = {"text": text, "source": source} if source else {"text": text}
+            source_field = {"source": source} if source else {}
+            usable[text] = {"text": text, **source_field}
     rows = list(usable.values())
     if len(rows) < 2:
         problem = f"{len(rows)} usable texts of {counts['read']}"
@@ -129,7 +131,8 @@ def embed(
         if not stage.complete:
             encoder = SentenceEncoder(settings.encoder, device)
             for shard in texts.shards[len(stage.shards) :]:
-                stage.write(encoder([row["text"] for row in texts.rows([shard])]))
+                shard_texts = [row["text"] for row in texts.rows([shard])]
+                stage.write(encoder(shard_texts))
                 on_progress(SHARD * len(stage.shards))
             stage.finish({"texts": len(stage.array())})
         return stage
@@ -144,16 +147,15 @@ def search(
     """Finds the nearest neighbours of all texts."""
     texts = finished(work / "texts")
     before = finished(work / "embed")
-    with opened(
-        work / "search", {"before": before.digest, **_subset(settings, "neighbours")}
-    ) as stage:
+    identity = {"before": before.digest, **_subset(settings, "neighbours")}
+    with opened(work / "search", identity) as stage:
         if not stage.complete:
             known = [row["text"] for row in texts.rows()]
             vectors = before.array()
             find = Search(vectors, known, settings.neighbours, device=device_of(device))
             for start in range(SHARD * len(stage.shards), len(known), SHARD):
-                rows = np.arange(start, min(start + SHARD, len(known)))
-                stage.write(find(rows))
+                stop = min(start + SHARD, len(known))
+                stage.write(find(np.arange(start, stop)))
                 on_progress(start + SHARD)
             stage.finish({"texts": len(known)})
         return stage
@@ -215,7 +217,8 @@ def _passing(
     ids = neighbours["id"]
     cosines = neighbours["cosine"]
     margin = margins(neighbours, all_means[anchors], all_means)
-    passes = (margin >= settings.margin) & (cosines >= settings.min_cosine) & (ids >= 0)
+    near = (margin >= settings.margin) & (cosines >= settings.min_cosine)
+    passes = near & (ids >= 0)
     rows: list[Row] = []
     for i, anchor in enumerate(anchors.tolist()):
         places = np.flatnonzero(passes[i])
@@ -238,7 +241,8 @@ def perturb(
     texts = finished(work / "texts")
     before = finished(work / "mine")
     names = ("words", "samples", "drops", "operations", "edits", "seed")
-    with opened(work / folder, {"before": before.digest, **_subset(settings, *names)}) as stage:
+    identity = {"before": before.digest, **_subset(settings, *names)}
+    with opened(work / folder, identity) as stage:
         if stage.complete:
             return stage
         known = list(texts.rows())
@@ -276,7 +280,9 @@ class _MistakeMaker:
         words = self.split(original["text"])
         order = random.permutation(len(neighbours))
         for number in range(self.settings.samples):
-            neighbour = neighbours[int(order[number % len(order)])] if len(order) else None
+            neighbour = None
+            if len(order):
+                neighbour = neighbours[int(order[number % len(order)])]
             edits = self._edits(words, neighbour, random)
             text = joined(applied(words, edits))
             if text and text != original["text"]:

@@ -97,14 +97,15 @@ class _FocusTable(NamedTuple):
         keys = reps["keys"][rows]
         vectors = reps["vectors"][rows]
         order = np.argsort(keys.values, kind="stable")
-        text = np.repeat(np.arange(len(rows)), keys.lengths)[order]
+        text = np.repeat(np.arange(len(rows)), keys.lengths)
         sorted_vectors = vectors.values[order].astype(np.float64)
         squares = np.einsum("fd,fd->f", sorted_vectors, sorted_vectors)
-        return cls(text, keys.values[order], sorted_vectors, squares)
+        return cls(text[order], keys.values[order], sorted_vectors, squares)
 
     def total(self, texts: int, norm: str) -> FloatArray:
         """The summed lengths of each text's foci, [texts]."""
-        return np.bincount(self.text, _norm(self.squares, norm), texts).astype(np.float64)
+        lengths = _norm(self.squares, norm)
+        return np.bincount(self.text, lengths, texts).astype(np.float64)
 
 
 class DSFocusScorer(FocusScorer):
@@ -120,12 +121,13 @@ class DSFocusScorer(FocusScorer):
         for row, states in enumerate(states_of(self.encoder, prepared)):
             row_names, focus, row_vectors = self.focus_vectors(prepared, row, states)
             # an occurrence counts where it has a token
-            token = row_of(prepared["token"], row)
-            counts = np.bincount(focus[token >= 0], minlength=len(row_names))
+            placed = row_of(prepared["token"], row) >= 0
+            counts = np.bincount(focus[placed], minlength=len(row_names))
             frequent = np.flatnonzero(counts >= self.metric.min_count)
-            keys.append(np.array([key_id(row_names[i]) for i in frequent], np.int64))
+            frequent_names = [row_names[i] for i in frequent]
+            keys.append(np.array([key_id(name) for name in frequent_names], np.int64))
             vectors.append(row_vectors[frequent].astype(np.float32))
-            names.append(packed([row_names[i] for i in frequent]))
+            names.append(packed(frequent_names))
         return Reps(
             {
                 "keys": Ragged.of_rows(keys),
@@ -142,7 +144,9 @@ class DSFocusScorer(FocusScorer):
         """Distances [H, R] of one block."""
         h = _FocusTable.of(reps, block.hypotheses)
         r = h if block.square else _FocusTable.of(reps, block.references)
-        shape = len(block.hypotheses), len(block.references)
+        num_hypotheses = len(block.hypotheses)
+        num_references = len(block.references)
+        shape = num_hypotheses, num_references
         norm = self.metric.norm
 
         # squared distance of every two equal foci, [cells], and the pair of texts that each belongs to
@@ -150,18 +154,20 @@ class DSFocusScorer(FocusScorer):
         squares = h.squares[at_h] + r.squares[at_r]
         between = np.maximum(squares - 2 * inner, 0)
         between[between < ROUNDING * squares] = 0
-        pair = h.text[at_h] * shape[1] + r.text[at_r]
+        pair = h.text[at_h] * num_references + r.text[at_r]
 
         def summed(values: FloatArray | None = None) -> FloatArray:
             """Sums over the shared foci of every pair, in the order of the foci, [H, R]."""
-            return np.bincount(pair, values, shape[0] * shape[1]).reshape(shape).astype(np.float64)
+            sums = np.bincount(pair, values, num_hypotheses * num_references)
+            return sums.reshape(shape).astype(np.float64)
 
         shared = summed()
         distance = summed(_norm(between, norm))
-        total_h = h.total(shape[0], norm)[:, None]
-        total_r = r.total(shape[1], norm)[None, :]
-        n_h = reps["keys"].lengths[block.hypotheses].astype(np.float64)[:, None]
-        n_r = reps["keys"].lengths[block.references].astype(np.float64)[None, :]
+        total_h = h.total(num_hypotheses, norm)[:, None]
+        total_r = r.total(num_references, norm)[None, :]
+        num_foci = reps["keys"].lengths.astype(np.float64)
+        n_h = num_foci[block.hypotheses][:, None]
+        n_r = num_foci[block.references][None, :]
 
         # what the foci cost that only one side has
         if self.metric.policy == "ignore":
@@ -197,22 +203,26 @@ class DSFocusScorer(FocusScorer):
         """The foci of a pair: "shared" with the distance of each, the farthest first; "missed" by the hypothesis and
         "added" by it, the heaviest first.
         """
-        rows = np.array([block.hypotheses[hypothesis]]), np.array([block.references[reference]])
+        h_row = int(block.hypotheses[hypothesis])
+        r_row = int(block.references[reference])
         norm = self.metric.norm
-        h = _FocusTable.of(reps, rows[0])
-        r = _FocusTable.of(reps, rows[1])
+        h = _FocusTable.of(reps, np.array([h_row]))
+        r = _FocusTable.of(reps, np.array([r_row]))
         names: dict[int, str] = {}
-        for row in rows:
-            row_names = unpacked(row_of(reps["names"], int(row[0])))
+        for row in (h_row, r_row):
+            row_names = unpacked(row_of(reps["names"], row))
             names.update({key_id(name): name for name in row_names})
         at_h, at_r, inner = _shared(h, r)
-        between = np.maximum(h.squares[at_h] + r.squares[at_r] - 2 * inner, 0)
+        squares = h.squares[at_h] + r.squares[at_r]
+        between = np.maximum(squares - 2 * inner, 0)
         distances = zip(h.key[at_h], _norm(between, norm), strict=True)
         shared = {names[int(key)]: float(distance) for key, distance in distances}
         foci = {"shared": _heaviest_first(shared)}
         for label, side in (("missed", r), ("added", h)):
-            weights = zip(side.key.tolist(), _norm(side.squares, norm).tolist(), strict=True)
-            only = {names[key]: weight for key, weight in weights if names[key] not in shared}
+            side_names = [names[key] for key in side.key.tolist()]
+            side_weights = _norm(side.squares, norm).tolist()
+            weights = dict(zip(side_names, side_weights, strict=True))
+            only = {name: weight for name, weight in weights.items() if name not in shared}
             foci[label] = _heaviest_first(only)
         return foci
 
@@ -229,7 +239,8 @@ def _norm(squares: FloatArray, norm: str) -> FloatArray:
 
 def _divided(total: FloatArray, count: FloatArray) -> FloatArray:
     """The mean; 0 of nothing."""
-    return np.divide(total, count, out=np.zeros(np.broadcast(total, count).shape), where=count > 0)
+    mean = np.zeros(np.broadcast(total, count).shape)
+    return np.divide(total, count, out=mean, where=count > 0)
 
 
 def _shared(h: _FocusTable, r: _FocusTable) -> tuple[IntArray, IntArray, FloatArray]:
@@ -240,10 +251,12 @@ def _shared(h: _FocusTable, r: _FocusTable) -> tuple[IntArray, IntArray, FloatAr
     for side in (h, r):
         start = np.searchsorted(side.key, keys)
         stop = np.searchsorted(side.key, keys, "right")
-        sides.append([np.arange(a, b) for a, b in zip(start, stop, strict=True)])
+        runs = zip(start, stop, strict=True)
+        sides.append([np.arange(first, end) for first, end in runs])
     groups = [Block(of_h, of_r) for of_h, of_r in zip(*sides, strict=True)]
     if not groups:
-        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing, np.empty(0)
     inner = []
     for group in groups:
         matrix = products(h.vectors[group.hypotheses], r.vectors[group.references])

@@ -78,7 +78,7 @@ class DSSentScorer(FocusScorer):
             x = self._sentences(states, row_of(prepared["sentence"], row), grid, n)
             graphs.append(_graph_vector(x))
             means.append(_means(x))
-            firsts.append(x[0] if n else np.zeros(x.shape[1]))
+            firsts.append(x[0].copy() if n else np.zeros(x.shape[1]))
             grid_names.append(packed(names))
             grid_keys.append(key)
         return Reps(
@@ -104,8 +104,10 @@ class DSSentScorer(FocusScorer):
         # S: the mean of the token vectors of each sentence
         means = np.zeros((n, states.shape[1]))
         inside = (sentence >= 0) & (sentence < n)
-        np.add.at(means, sentence[inside], states[inside].astype(np.float64))
-        means /= np.maximum(np.bincount(sentence[inside], minlength=n), 1)[:, None]
+        own = sentence[inside]
+        np.add.at(means, own, states[inside].astype(np.float64))
+        tokens = np.bincount(own, minlength=n)
+        means /= np.maximum(tokens, 1)[:, None]
         # (I + A) S
         graph = adjacency(grid, n, self.metric.weighted)
         return _units(means + np.einsum("ij,jd->id", graph, means))
@@ -120,11 +122,14 @@ class DSSentScorer(FocusScorer):
         r = block.references
         n_h = reps["sentences"][h][:, None]
         n_r = reps["sentences"][r][None, :]
-        cosines = np.clip(products(reps["graph"][h], reps["graph"][r]), -1, 1)
+        graph = reps["graph"]
+        cosines = np.clip(products(graph[h], graph[r]), -1, 1)
         if self.metric.compat:
             with_one_sentence = products(reps["mean"][h], reps["first"][r])
-            cosines = np.where((n_r == 1) & (n_h > 0), with_one_sentence, cosines)
-        return np.where((n_h == 0) & (n_r == 0), 1.0, cosines)
+            is_one_sentence = (n_r == 1) & (n_h > 0)
+            cosines = np.where(is_one_sentence, with_one_sentence, cosines)
+        both_empty = (n_h == 0) & (n_r == 0)
+        return np.where(both_empty, 1.0, cosines)
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The mean over references, or the largest, [H]."""
@@ -186,7 +191,13 @@ def _graph_vector(x: FloatArray) -> FloatArray:
     """g / ||g||, [4 d], of rows [n, d]; zeros without rows."""
     if not len(x):
         return np.zeros(4 * x.shape[1])
-    g = np.concatenate([x.min(axis=0), _means(x), x.max(axis=0), x.sum(axis=0)])
+    parts = [
+        x.min(axis=0),
+        _means(x),
+        x.max(axis=0),
+        x.sum(axis=0),
+    ]
+    g = np.concatenate(parts)
     return np.asarray(_units(g[None])[0])
 
 
@@ -197,10 +208,12 @@ def _means(x: FloatArray) -> FloatArray:
 
 def _units(x: FloatArray) -> FloatArray:
     """Rows [n, d] of length one; those of length 0 stay."""
-    length = np.sqrt((x * x).sum(axis=1, keepdims=True))
+    squares = (x * x).sum(axis=1, keepdims=True)
+    length = np.sqrt(squares)
     return np.asarray(x / np.where(length > 0, length, 1))
 
 
 def _mean(values: FloatArray, weights: FloatArray) -> FloatArray:
     """The weighted mean [H] of values [H, R]."""
-    return np.asarray((values * weights).sum(axis=1) / weights.sum())
+    total = (values * weights).sum(axis=1)
+    return np.asarray(total / weights.sum())

@@ -19,7 +19,8 @@ from ...text.lines import numbered_lines
 def components(vectors: Array, threshold: float) -> list[list[int]]:
     """Connected components of rows [n, d] whose cosines exceed a threshold, each in order, by their first row."""
     norms = np.linalg.norm(vectors, axis=1)
-    units = vectors / np.where(norms > 0, norms, 1)[:, None]
+    lengths = np.where(norms > 0, norms, 1)
+    units = vectors / lengths[:, None]
     # not `@`, whose last bit depends on the number of rows
     near = np.einsum("id,jd->ij", units, units) > threshold  # [n, n]
     left = set(range(len(vectors)))
@@ -83,7 +84,7 @@ def read_vectors(path: str) -> dict[str, Array]:
     size = 0
     for number, line in numbered_lines(path, "Name a UTF-8 text of word vectors"):
         parts = line.split()
-        if number == 1 and len(parts) == 2 and parts[0].isdigit() and parts[1].isdigit():
+        if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
             size = int(parts[1])
             continue
         size = size or len(parts) - 1

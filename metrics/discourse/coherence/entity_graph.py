@@ -109,10 +109,12 @@ class EntityGraphScorer(Scorer):
             foci = self.foci.read(item.text)
             grid = grid_of(foci.keys_by_sentence())
             if self.vectors is not None:
-                grid = merged(grid, named_by_members(list(grid), self.vectors, self.cosine))
+                entities = named_by_members(list(grid), self.vectors, self.cosine)
+                grid = merged(grid, entities)
             grids.append(grid)
             lengths.append(len(foci.sentences))
-        return _represented(grids, lengths, self.metric.weighted), np.array(lengths, np.int64)
+        reps = _represented(grids, lengths, self.metric.weighted)
+        return reps, np.array(lengths, np.int64)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values of every hypothesis, [H, 1]."""
@@ -139,7 +141,8 @@ class LexicalGraphScorer(FocusScorer):
         grids = []
         for row, states in enumerate(states_of(self.encoder, prepared)):
             names, key, _ = self.focus_vectors(prepared, row, states)
-            grids.append(grid_of_occurrences(names, key, row_of(prepared["at"], row)))
+            sentence = row_of(prepared["at"], row)
+            grids.append(grid_of_occurrences(names, key, sentence))
         return _represented(grids, prepared["sentences"].values.tolist(), self.metric.weighted)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
@@ -172,15 +175,18 @@ def _represented(
         for name, places in grid.items():
             different = sorted(set(places))
             if len(different) > 1:
-                lines.append(f"{name}\t{' '.join(map(str, different))}")
+                numbers = " ".join(map(str, different))
+                lines.append(f"{name}\t{numbers}")
         shared.append(packed(lines))
-    return Reps({"value": np.array(values, np.float64), "shared": Ragged.of_rows(shared)})
+    value = np.array(values, np.float64)
+    return Reps({"value": value, "shared": Ragged.of_rows(shared)})
 
 
 def _described(reps: Reps, block: Block, hypothesis: int) -> dict[str, Any]:
     """The graph of a hypothesis, from the lines that `_represented` wrote."""
     shared = {}
-    for line in unpacked(row_of(reps["shared"], int(block.hypotheses[hypothesis]))):
+    row = int(block.hypotheses[hypothesis])
+    for line in unpacked(row_of(reps["shared"], row)):
         name, _, places = line.rpartition("\t")
         shared[name] = [int(place) for place in places.split()]
     return {"shared": shared}

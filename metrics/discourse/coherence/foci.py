@@ -87,7 +87,9 @@ class FocusReader:
             ModelLoadError: the finder of nouns is missing.
         """
         if isinstance(text, Document) and text.foci is not None:
-            annotated = [_annotated(i, s, text.foci[i]) for i, s in enumerate(text.sentences)]
+            annotated = []
+            for i, sentence in enumerate(text.sentences):
+                annotated.append(_annotated(i, sentence, text.foci[i]))
             return Foci(list(map(plain, text.sentences)), annotated)
         split = text.sentences if isinstance(text, Document) else self.split(text)
         sentences = [plain(sentence) for sentence in split]
@@ -109,8 +111,12 @@ def _annotated(
     """The annotated foci of sentence i, their spans checked where there are any."""
     nouns = []
     for focus in foci:
-        key, start, end = focus if len(focus) == 3 else (focus[0], -1, -1)
-        if len(focus) == 3 and not (start < end <= len(sentence) and sentence[start:end].strip()):
+        if len(focus) != 3:
+            nouns.append(Noun(focus[0].lower(), -1, -1))
+            continue
+        key, start, end = focus
+        inside = start < end <= len(sentence)
+        if not inside or not sentence[start:end].strip():
             problem = f"({key!r}, {start}, {end}) in {excerpt(sentence)}"
             fix = "A span is (key, start, end) with start < end, in code points of the sentence, and has letters"
             raise InputError(problem, where=f"foci[{i}]", fix=fix)

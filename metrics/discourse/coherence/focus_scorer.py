@@ -98,8 +98,12 @@ class FocusModelMetric(ModelMetric, FocusMetric):
             layer = min(LAYERS_OF_REFERENCE, model.config.num_hidden_layers)
         encoder = Encoder(model, self.device, self.dtype, layer)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
-        limits = (self.max_tokens or 1 << 30, int(tokenizer.model_max_length), encoder.max_tokens)
-        return TokenReader(tokenizer, min(limits)), encoder
+        max_tokens = min(
+            self.max_tokens or 1 << 30,
+            int(tokenizer.model_max_length),
+            encoder.max_tokens,
+        )
+        return TokenReader(tokenizer, max_tokens), encoder
 
 
 def _keep_case(tokenizer: Any) -> None:
@@ -137,8 +141,11 @@ class FocusScorer(Scorer):
         if not items:
             return Reps({}), np.empty(0, np.int64)
         rows = [self._read(item.text) for item in items]
-        columns = {name: Ragged.of_rows([row[name] for row in rows]) for name in rows[0]}
-        return Reps({**columns}), columns["ids"].lengths
+        columns: dict[str, Array | Ragged] = {}
+        for name in rows[0]:
+            columns[name] = Ragged.of_rows([row[name] for row in rows])
+        reps = Reps(columns)
+        return reps, reps["ids"].lengths
 
     def _read(self, text: Text) -> Mapping[str, Array]:
         """The columns of one text."""
@@ -196,16 +203,18 @@ class FocusScorer(Scorer):
         # unit vectors of the occurrences that have a token, summed by focus
         placed = token >= 0
         vectors = states[token[placed]].astype(np.float64)
-        lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
+        squares = (vectors * vectors).sum(axis=1, keepdims=True)
+        units = vectors / (np.sqrt(squares) + 1e-30)
         sums = np.zeros((len(names), states.shape[1]))
-        np.add.at(sums, key[placed], vectors / (lengths + 1e-30))
+        np.add.at(sums, key[placed], units)
         if not self.by_context:
             return names, key, sums
         # the same by entity, which is named after the longest of these sums
         entity = named_by_longest(names, sums, self.metric.cosine())
         entities = sorted(set(entity.values()), key=key_id)
         number = {name: i for i, name in enumerate(entities)}
-        entity_of_name = np.array([number[entity[name]] for name in names], np.int64)
+        numbers = [number[entity[name]] for name in names]
+        entity_of_name = np.array(numbers, np.int64)
         entity_sums = np.zeros((len(entities), states.shape[1]))
         np.add.at(entity_sums, entity_of_name, sums)
         entity_key = entity_of_name[key] if len(entity_of_name) else key
@@ -241,7 +250,11 @@ def products(a: Array, b: Array) -> FloatArray:
     """
     if not len(a) or not len(b):
         return np.zeros((len(a), len(b)))
-    padded_a, padded_b = (
-        np.concatenate([x, np.repeat(x[:1], -len(x) % 16, axis=0)]) for x in (a, b)
-    )
-    return np.asarray(padded_a @ padded_b.T)[: len(a), : len(b)]
+    product = _padded(a) @ _padded(b).T
+    return np.asarray(product)[: len(a), : len(b)]
+
+
+def _padded(x: Array) -> Array:
+    """The rows [n, d] and repetitions of the first up to a multiple of 16."""
+    filling = np.repeat(x[:1], -len(x) % 16, axis=0)
+    return np.concatenate([x, filling])

@@ -24,6 +24,8 @@ from .foci import FocusMetric, FocusReader
 from .focus_grid import grid_of, repeated
 from .focus_scorer import key_id, packed, row_of, unpacked
 
+LINK = [("chain", np.int64), ("sentence", np.int64)]  # sorted by both, in this order
+
 
 @settings
 class LexicalChain(FocusMetric):
@@ -66,7 +68,8 @@ class LexicalChainScorer(Scorer):
         for item in items:
             foci = self.foci.read(item.text)
             # a noun counts once per sentence; a chain is one in several sentences
-            grid = repeated(grid_of(set(keys) for keys in foci.keys_by_sentence()))
+            keys_by_sentence = map(set, foci.keys_by_sentence())
+            grid = repeated(grid_of(keys_by_sentence))
             name_of_key = {key_id(name): name for name in grid}
             keys = sorted(name_of_key)
             links = [(key, sentence) for key in keys for sentence in grid[name_of_key[key]]]
@@ -93,7 +96,8 @@ class LexicalChainScorer(Scorer):
         matches = np.searchsorted(r.link, h.link, "right") - first
         # both sides of every match, [matches]
         at_h = np.repeat(np.arange(len(h.link)), matches)
-        place_in_run = np.arange(len(at_h)) - np.repeat(matches.cumsum() - matches, matches)
+        matches_before = np.repeat(matches.cumsum() - matches, matches)
+        place_in_run = np.arange(len(at_h)) - matches_before
         at_r = place_in_run + np.repeat(first, matches)
         # each adds 1 / |S_k^r| to the value of its pair of texts
         pair = h.text[at_h] * shape[1] + r.text[at_r]
@@ -104,7 +108,7 @@ class LexicalChainScorer(Scorer):
         """The links of the texts of some rows."""
         chain = reps["chain"][rows]
         sentence = reps["sentence"][rows]
-        link = np.empty(len(chain.values), [("chain", np.int64), ("sentence", np.int64)])
+        link = np.empty(len(chain.values), LINK)
         link["chain"] = chain.values
         link["sentence"] = sentence.values
         text = np.repeat(np.arange(len(rows)), chain.lengths)
@@ -130,7 +134,10 @@ class LexicalChainScorer(Scorer):
         """The chains of a pair: "shared" with the sentences where they meet, "missed" by the hypothesis, "added"."""
         h = self._chains(reps, int(block.hypotheses[hypothesis]))
         r = self._chains(reps, int(block.references[reference]))
-        shared = {name: sorted(set(h[name]) & set(r[name])) for name in h if name in r}
+        shared = {}
+        for name in h:
+            if name in r:
+                shared[name] = sorted(set(h[name]) & set(r[name]))
         return {
             "shared": shared,
             "missed": [name for name in r if name not in h],

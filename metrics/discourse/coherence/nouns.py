@@ -113,7 +113,11 @@ def _hanta(language: str) -> Finder:
     def find(words: list[str]) -> Lemmas:
         shortened = [word if len(word) <= _MAX_LETTERS else "-" for word in words]
         tagged = tagger.tag_sent(shortened)
-        return [lemma if tag.partition("(")[0] in tags else None for _, lemma, tag in tagged]
+        lemmas: list[str | None] = []
+        for _, lemma, tag in tagged:
+            is_noun = tag.partition("(")[0] in tags
+            lemmas.append(lemma if is_noun else None)
+        return lemmas
 
     return find
 

@@ -31,7 +31,8 @@ class Tokens(NamedTuple):
 
     def last_of(self, sentence: int, noun: Noun) -> int:
         """The last token of a focus; -1 if it has none."""
-        overlaps = (self.spans[:, 0] < noun.end) & (self.spans[:, 1] > noun.start)
+        start, end = self.spans.T
+        overlaps = (start < noun.end) & (end > noun.start)
         tokens = np.flatnonzero((self.sentence == sentence) & overlaps)
         return int(tokens[-1]) if len(tokens) else -1
 
@@ -57,7 +58,8 @@ class TokenReader:
         """The tokens of the sentences of a text."""
         # byte-level tokenizers read the space between sentences as part of the word behind it
         leads = [" " * (self.byte_level and i > 0) for i in range(len(sentences))]
-        tokenized = self._tokenized([lead + s for lead, s in zip(leads, sentences, strict=True)])
+        spaced = [lead + sentence for lead, sentence in zip(leads, sentences, strict=True)]
+        tokenized = self._tokenized(spaced)
         windows: list[Tokens] = []
         for window in self._windows([len(ids) for ids, _ in tokenized]):
             ids = [np.array([self.first])]
@@ -135,4 +137,5 @@ def states_of(encoder: Encoder, prepared: Reps) -> list[Array]:
     for rows, (states,) in encoder.states(ids):
         for row, vectors in zip(rows.tolist(), states.cpu().numpy(), strict=True):
             by_window[row] = vectors
-    return [np.concatenate(by_window[a:b]) for a, b in pairwise(windows.offsets.tolist())]
+    bounds = pairwise(windows.offsets.tolist())
+    return [np.concatenate(by_window[start:stop]) for start, stop in bounds]

@@ -80,7 +80,11 @@ def reader_of(
 ) -> Reader:
     """What makes ids of sentences, as long as the tokenizer and the encoder take."""
     tokenizer = tokenizer_of(folder)
-    limit = min(max_tokens or 1 << 30, int(tokenizer.model_max_length), encoder.max_tokens)
+    limit = min(
+        max_tokens or 1 << 30,
+        int(tokenizer.model_max_length),
+        encoder.max_tokens,
+    )
     return Reader(tokenizer, Frame.of(tokenizer), limit, "oldest-context")
 
 
@@ -128,8 +132,10 @@ class TransformersClassifier:
         for start in range(0, len(ids), ROWS):
             block = first_states[start : start + ROWS]
             # a full block always, so that a sentence's logits do not depend on the number of others
-            full_block = np.pad(block, ((0, ROWS - len(block)), (0, 0)))
-            logits[start : start + ROWS] = self._head(full_block)[: len(block)]
+            missing = ROWS - len(block)
+            full_block = np.pad(block, ((0, missing), (0, 0)))
+            block_logits = self._head(full_block)
+            logits[start : start + ROWS] = block_logits[: len(block)]
         return logits
 
     def _head(self, first_states: Any) -> FloatArray:
@@ -158,9 +164,11 @@ class TransformersClassifier:
         """Logits [sentences, labels] of sentences of one length."""
         torch = self.encoder.torch
         pad = self.encoder.torch.nn.functional.pad
-        tokens = torch.from_numpy(ids.values.reshape(len(ids), -1)).to(self.encoder.device)
+        tokens = torch.from_numpy(ids.values.reshape(len(ids), -1))
+        tokens = tokens.to(self.encoder.device)
         # padded to a multiple of 16, as far as the encoder reads
-        padding = (0, min(-length % ROWS, max(0, self.encoder.max_tokens - length)))
+        room = max(0, self.encoder.max_tokens - length)
+        padding = (0, min(-length % ROWS, room))
         out = self.model(
             input_ids=pad(tokens, padding, value=self.encoder.config.pad_token_id or 0),
             attention_mask=pad(torch.ones_like(tokens), padding),
@@ -196,7 +204,8 @@ class LinearClassifier:
     def labels(self, ids: Ragged, counts: IntArray) -> IntArray:
         """The most probable label of every sentence, [sentences]."""
         features = self.features.of(ids, counts)  # [sentences, width]
-        logits = (features[:, None, :] * self.weight).sum(axis=2) + self.bias
+        products = features[:, None, :] * self.weight  # [sentences, roles, width]
+        logits = products.sum(axis=2) + self.bias
         return np.asarray(logits.argmax(axis=1))
 
 
@@ -245,9 +254,16 @@ class SentenceFeatures:
 def places(counts: IntArray) -> FloatArray:
     """The place features of every sentence, [sentences, 4], of documents with `counts` sentences, [documents]."""
     length = np.repeat(counts, counts)
-    i = np.arange(len(length)) - np.repeat(counts.cumsum() - counts, counts)
+    first = np.repeat(counts.cumsum() - counts, counts)
+    i = np.arange(len(length)) - first
     p = (i + 0.5) / length
-    return np.stack((p, p * p, 1 / (1 + i), 1 / (length - i)), axis=1)
+    features = (
+        p,
+        p * p,
+        1 / (1 + i),
+        1 / (length - i),
+    )
+    return np.stack(features, axis=1)
 
 
 def _weights(

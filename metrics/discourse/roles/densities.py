@@ -40,7 +40,8 @@ def bins_of(length: int, bins: int) -> IntArray:
     if length == 1:
         return np.array([bins // 2])
     edges = np.arange(bins) * ((length - 1) / bins)
-    return np.searchsorted(edges, np.arange(length), side="right").astype(np.int64) - 1
+    edges_below = np.searchsorted(edges, np.arange(length), side="right")
+    return edges_below.astype(np.int64) - 1
 
 
 def counts(
@@ -65,7 +66,8 @@ def counts(
     sentence_bin = np.concatenate([*bins_per_document, np.empty(0, np.int64)])
     # the flat place of (set, bin, role) of every sentence
     sentence_owner = np.repeat(owner, roles.lengths)
-    cell = (sentence_owner * bins + sentence_bin) * size + roles.values.astype(np.int64)
+    row = sentence_owner * bins + sentence_bin
+    cell = row * size + roles.values.astype(np.int64)
     cell_counts = np.bincount(cell, minlength=sets * bins * size)
     return cell_counts.reshape(sets, bins, size).astype(float)
 
@@ -76,7 +78,8 @@ def in_parts(sizes: IntArray, budget: int) -> Iterator[slice]:
     start = 0
     while start < len(sizes):
         before = int(ends[start] - sizes[start])
-        stop = max(start + 1, int(np.searchsorted(ends, before + budget, "right")))
+        within_budget = int(np.searchsorted(ends, before + budget, "right"))
+        stop = max(start + 1, within_budget)
         yield slice(start, stop)
         start = stop
 
@@ -102,7 +105,8 @@ class Densities(NamedTuple):
         row, cell = np.nonzero(p)
         filled_log = log[row, cell]
         empty_log = float(np.log(eps))
-        own = _sums(row, (p[row, cell] + eps) * filled_log - eps * empty_log, documents)
+        filled_p = p[row, cell] + eps
+        own = _sums(row, filled_p * filled_log - eps * empty_log, documents)
         lost = eps * _sums(row, empty_log - filled_log, documents)
         filled = Ragged.of_lengths(cell, np.bincount(row, minlength=documents))
         return cls(bins, p, log, own, lost, filled)
@@ -140,9 +144,10 @@ class Densities(NamedTuple):
         cells = self.filled[r]
         width = self.p.shape[1]
         pair = np.repeat(np.arange(len(r)), cells.lengths)  # [terms]
-        p = self.p.ravel().take(r[pair] * width + cells.values)
-        log = self.log.ravel().take(h[pair] * width + cells.values)
-        return _sums(pair, p * log, len(r))
+        at_p = r[pair] * width + cells.values
+        at_log = h[pair] * width + cells.values
+        terms = self.p.ravel().take(at_p) * self.log.ravel().take(at_log)
+        return _sums(pair, terms, len(r))
 
     def _less(self, own: FloatArray, cross: FloatArray) -> FloatArray:
         """(own - cross) / N, and 0 where nothing but rounding is left of it, so that equal densities are at 0."""
@@ -163,7 +168,8 @@ class Densities(NamedTuple):
         """
         mean_p = (weights[:, None] * self.p[r]).sum(axis=0)  # [N K]
         cross = (self.log[h] * mean_p).sum(axis=1)
-        own = (weights * self.own[r]).sum() + weights.sum() * self.lost[h]
+        mean_own = (weights * self.own[r]).sum()
+        own = mean_own + weights.sum() * self.lost[h]
         return self._less(own, cross)
 
 

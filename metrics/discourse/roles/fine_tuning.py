@@ -74,7 +74,8 @@ def fine_tuned(
             schedule.step()
             optimizer.zero_grad()
             total += float(loss.detach()) * len(rows)
-        say(f"epoch {epoch} of {settings.epochs}: mean loss {total / len(order):.4f}")
+        mean_loss = total / len(order)
+        say(f"epoch {epoch} of {settings.epochs}: mean loss {mean_loss:.4f}")
     with quietly():
         model.to("cpu").save_pretrained(out)
         tokenizer.save_pretrained(out)
@@ -96,7 +97,8 @@ def _with_new_head(folder: Path, names: Sequence[str]) -> Any:
                 label2id={name: i for i, name in labels.items()},
             )
     except Exception as error:  # configuration or weights: many kinds
-        problem = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
+        first_line = str(error).strip().splitlines()[0]
+        problem = f"{type(error).__name__}: {first_line[:200]}"
         fix = "Give an encoder such as minilm"
         raise ModelLoadError(problem, where=str(folder), fix=fix) from error
 

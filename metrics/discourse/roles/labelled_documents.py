@@ -111,8 +111,10 @@ def figures(
     owner = np.repeat(np.arange(len(lengths)), lengths)  # the document of each sentence
     right = np.bincount(owner, gold == labels, len(lengths))
     # the interval: quantiles of the accuracy of documents drawn again and again
-    draws = np.random.default_rng(0).integers(len(lengths), size=(RESAMPLES, len(lengths)))
-    accuracies = right[draws].sum(axis=1) / lengths[draws].sum(axis=1)  # [draws]
+    random = np.random.default_rng(0)
+    draws = random.integers(len(lengths), size=(RESAMPLES, len(lengths)))
+    num_sentences = lengths[draws].sum(axis=1)
+    accuracies = right[draws].sum(axis=1) / num_sentences  # [draws]
     low, high = np.quantile(accuracies, [0.025, 0.975])
     occurring = np.union1d(gold, labels).tolist()
     f1_by_role = {names[k]: _f1(gold == k, labels == k) for k in occurring}
@@ -130,4 +132,5 @@ def figures(
 
 def _f1(gold: Any, labelled: Any) -> float:
     """F1 of one role, in percent, from the sentences that have it and those that are labelled so, bool [sentences]."""
-    return 200 * float((gold & labelled).sum()) / int(gold.sum() + labelled.sum())
+    both = float((gold & labelled).sum())
+    return 200 * both / int(gold.sum() + labelled.sum())

@@ -125,7 +125,8 @@ class PDDScorer(RoleScorer):
             group: the number of the group, [pairs].
         """
         longest = np.maximum.reduceat(roles.lengths[groups.values], groups.offsets[:-1])
-        bins = np.minimum(self.bins, np.minimum(roles.lengths[h], longest[group]))  # [pairs]
+        shorter = np.minimum(roles.lengths[h], longest[group])
+        bins = np.minimum(self.bins, shorter)  # [pairs]
         values = np.full(len(h), self.worst)  # of pairs without bins
         roles, size = _compact(roles)
         for n in np.unique(bins[bins > 0]).tolist():
@@ -162,8 +163,8 @@ class PDDScorer(RoleScorer):
         for n, h, r in self._rectangles(roles.lengths, block):
             rows = np.concatenate((block.hypotheses[h], block.references[r]))
             densities = Densities.of(counts(roles[rows], n, size), self.eps)
-            at = np.arange(len(rows))
-            total[h] += densities.expected(at[: len(h)], at[len(h) :], weights[r])
+            at_h, at_r = np.split(np.arange(len(rows)), [len(h)])
+            total[h] += densities.expected(at_h, at_r, weights[r])
             used_weight[h] += weights[r].sum()
         # pairs with a text without roles are at the greatest distance
         without_roles = (weights.sum() - used_weight) * self.worst
@@ -176,9 +177,14 @@ class PDDScorer(RoleScorer):
         h = np.minimum(lengths[block.hypotheses], self.bins)
         r = np.minimum(lengths[block.references], self.bins)
         largest = min(h.max(), r.max())
-        for n in np.unique(np.minimum(np.append(h, r), largest)).tolist():
+        numbers = np.minimum(np.append(h, r), largest)
+        for n in np.unique(numbers).tolist():
             # the smaller of both is n: the reference's, or else the hypothesis's
-            for rows, columns in ((h >= n, r == n), (h == n, r > n)):
+            rectangles = (
+                (h >= n, r == n),
+                (h == n, r > n),
+            )
+            for rows, columns in rectangles:
                 if n and rows.any() and columns.any():
                     yield n, np.flatnonzero(rows), np.flatnonzero(columns)
 
@@ -195,7 +201,8 @@ class PDDScorer(RoleScorer):
         # [blocks, bins] per side: 1 where the longest text has n sentences
         for side in sides:
             longest = np.maximum.reduceat(roles.lengths[side.values], side.offsets[:-1])
-            columns.append((longest[:, None] >= np.arange(1, self.bins + 1)).astype(float))
+            long_enough = longest[:, None] >= np.arange(1, self.bins + 1)
+            columns.append(long_enough.astype(float))
         # [blocks, n * roles] per n and side: pooled counts
         for n in range(1, self.bins + 1):
             for side in sides:
@@ -212,7 +219,8 @@ class PDDScorer(RoleScorer):
     def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
         """PDD [b] of b sets of hypotheses from sets of references, from sums of `statistics` [b, columns]."""
         size = self.schema.size
-        long_enough = sums[:, : 2 * self.bins].reshape(-1, 2, self.bins) > 0  # [b, side, n - 1]
+        texts = sums[:, : 2 * self.bins].reshape(-1, 2, self.bins)
+        long_enough = texts > 0  # [b, side, n - 1]
         bins = long_enough.all(axis=1).sum(axis=1)  # N of each pair of sets
         values = np.full(len(sums), self.worst)
         for n in np.unique(bins[bins > 0]).tolist():
@@ -222,7 +230,8 @@ class PDDScorer(RoleScorer):
             sets = np.flatnonzero(bins == n)
             for part in in_parts(np.full(len(sets), width), TERMS):
                 # [2 sets, n, size], the two sides of a set after each other
-                pooled = sums[sets[part], start : start + width].reshape(-1, n, size)
+                pooled = sums[sets[part], start : start + width]
+                pooled = pooled.reshape(-1, n, size)
                 occurring = pooled.any(axis=(0, 1))
                 densities = Densities.of(pooled[:, :, occurring], self.eps)
                 h = np.arange(0, len(pooled), 2)
@@ -238,8 +247,9 @@ class PDDScorer(RoleScorer):
     ) -> dict[str, Any]:
         """The number of bins, and the role bins that differ, with the shares of the role in either text."""
         rows = np.array([block.hypotheses[hypothesis], block.references[reference]])
-        n = int(min(self.bins, *reps["roles"].lengths[rows]))
-        role_counts = counts(reps["roles"][rows], max(1, n), self.schema.size)
+        roles = reps["roles"][rows]
+        n = int(min(self.bins, *roles.lengths))
+        role_counts = counts(roles, max(1, n), self.schema.size)
         totals = role_counts.sum(axis=2, keepdims=True)
         h, r = role_counts / np.maximum(totals, 1)  # [n, size] each
         differing = [

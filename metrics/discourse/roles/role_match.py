@@ -53,11 +53,14 @@ class RoleMatchScorer(RoleScorer):
         matches = np.empty(len(h), np.int64)
         for part in in_parts(shorter, TERMS):
             pair, place = _places(shorter[part])
-            h_roles = roles.values[roles.offsets[h[part]][pair] + place]
-            r_roles = roles.values[roles.offsets[r[part]][pair] + place]
-            same = h_roles == r_roles
-            matches[part] = np.bincount(pair[same], minlength=len(shorter[part]))
-        return by_block(matches / np.maximum(roles.lengths[r], 1), blocks)
+            h_start = roles.offsets[h[part]]
+            r_start = roles.offsets[r[part]]
+            h_roles = roles.values[h_start[pair] + place]
+            r_roles = roles.values[r_start[pair] + place]
+            matching_pair = pair[h_roles == r_roles]
+            matches[part] = np.bincount(matching_pair, minlength=len(h_start))
+        lengths = np.maximum(roles.lengths[r], 1)
+        return by_block(matches / lengths, blocks)
 
     def expected(
         self,

@@ -103,11 +103,13 @@ def train_linear(
         "place": settings.place,
         "penalty": penalty,
     }
-    about["encoder"] = f"{files.split(settings.encoder)[0]}{files.MARK}{files.digest(folder)}"
+    encoder, _ = files.split(settings.encoder)
+    about["encoder"] = f"{encoder}{files.MARK}{files.digest(folder)}"
     out.mkdir(exist_ok=True)
     tensors = {"weight": weight.astype(np.float32), "bias": bias.astype(np.float32)}
     save_file(tensors, out / WEIGHTS)
-    (out / CONFIG).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    plain = json.dumps(about, indent=1)
+    (out / CONFIG).write_text(plain + "\n", encoding="utf-8")
 
 
 def _features(
@@ -148,8 +150,10 @@ def choose_penalty(
             inside = fold != held_out
             weight, bias = fit(features[inside], roles[inside], size, penalty)
             logits = features[~inside] @ weight.T + bias
-            right += int((logits.argmax(axis=1) == roles[~inside]).sum())
-        say(f"penalty {penalty:g}: {100 * right / len(roles):.1f} % right in cross-validation")
+            labels = logits.argmax(axis=1)
+            right += int((labels == roles[~inside]).sum())
+        percent = 100 * right / len(roles)
+        say(f"penalty {penalty:g}: {percent:.1f} % right in cross-validation")
         best = max(best, (right / len(roles), penalty))
     return best[1]
 
