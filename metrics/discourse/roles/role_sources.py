@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,10 +22,8 @@ from ...spec.checked_settings import settings
 from ...spec.user_functions import identity
 from ...text.sentence_splitting import splitter
 from ...text.texts import Document, Item, Text
+from .classifier import Classifier, load_classifier
 from .schemas import Schema, SchemaSpec
-
-if TYPE_CHECKING:
-    from .classifier import Classifier
 
 DEFAULT_SCHEMA = "news"
 
@@ -69,8 +67,6 @@ class RoleMetric(ModelMetric):
         Raises:
             ModelLoadError: the folder is no classifier.
         """
-        from .classifier import load_classifier
-
         folder = files.locate(self.named("model"), self.revision)
         classifier = load_classifier(
             folder,
