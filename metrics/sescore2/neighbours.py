@@ -105,7 +105,7 @@ class Search:
 
     def _faiss(self, rows: IntArray, k: int) -> tuple[Floats, IntArray]:
         """The same by the index of faiss."""
-        # equal texts are left out afterwards: ask for so many more
+        # equal texts are left out afterwards: ask for as many more
         num_equals = [len(self.equals.get(row, ())) for row in rows.tolist()]
         enough = k + max(num_equals, default=0)
         cosines, ids = self.index.search(self.vectors[rows], min(enough, len(self.vectors)))
