@@ -46,7 +46,8 @@ def texts_of(path: str, n: int, metric: Any) -> list[Document]:
     read = [FocusReader(metric).read(text) for text in list(dict.fromkeys(plain))[:n]]
     return [
         Document(
-            foci.sentences, foci=[[(n.key, n.start, n.end) for n in found] for found in foci.found]
+            foci.sentences,
+            foci=[[(n.key, n.start, n.end) for n in nouns] for nouns in foci.occurrences],
         )
         for foci in read
     ]

@@ -18,7 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from discorank.metrics.discourse.roles.role_training import RoleTraining, train
+from discorank.metrics.discourse.roles.role_training import train
+from discorank.metrics.discourse.roles.settings import RoleTraining
 
 ROOT = "Root"
 Links = dict[int, tuple[int, str]]  # governor and relation of every unit but the root's

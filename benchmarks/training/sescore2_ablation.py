@@ -26,9 +26,9 @@ from benchmarks.support.rated import Rated, agreement, into_english, of_metric
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.sescore2.fitting import fit
 from discorank.metrics.sescore2.labelling import label
-from discorank.metrics.sescore2.regression_training import Training
 from discorank.metrics.sescore2.severity import Severity
 from discorank.metrics.sescore2.synthesis import Synthesis, perturb
+from discorank.metrics.sescore2.training_settings import Training
 
 ASPECTS = ("informativeness", "naturalness", "quality", "MQM", "within")
 

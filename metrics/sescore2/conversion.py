@@ -28,26 +28,30 @@ def convert(
     Args:
         path: the ``.ckpt`` file.
         folder: where.
-        encoder_path: see `model.read_model`.
+        encoder_path: see `saved_models.read_model`.
         texts: some texts of the language; the bounds of rescaling are measured on them, if there are any.
         device: where that is done.
 
     Raises:
-        ModelLoadError: as `model.read_model`.
+        ModelLoadError: as `saved_models.read_model`.
     """
     model = read_model(path, encoder_path)
     low, high = bounds_of(model, texts, device) if texts else (None, None)
     save_converted(folder, model, {"low": low, "high": high, "converted": path.name})
 
 
-def bounds_of(model: SEScore2Model, texts: Sequence[str], device: str | None = None) -> Bounds:
+def bounds_of(
+    model: SEScore2Model,
+    texts: Sequence[str],
+    device: str | None = None,
+) -> Bounds:
     """The bounds of rescaling (see `rescaling`) on some texts."""
     network = make_network(model.encoder, DROPOUT)
     load_head(network, model.head_state)
     set_dropout(network, DROPOUT)
     network.to(device_of(device))
-    read = reader_of(model.folder, model.encoder, model.max_tokens).read(
-        [Item(text) for text in texts]
-    )
+    reader = reader_of(model.folder, model.encoder, model.max_tokens)
+    ids = reader.read([Item(text) for text in texts])["ids"]
+    rows = np.arange(len(texts))
     padding = model.encoder.config.pad_token_id or 0
-    return bounds(network, read["ids"], np.arange(len(texts)), padding, np.random.default_rng(0))
+    return bounds(network, ids, rows, padding, np.random.default_rng(0))

@@ -39,50 +39,67 @@ def edits_between(anchor: Sequence[str], neighbour: Sequence[str]) -> list[Edit]
     >>> edits_between(["a", "b", "c", "d"], ["b", "x", "d"])
     [Edit(start=0, end=1, words=(), operations=1), Edit(start=2, end=3, words=('x',), operations=1)]
     """
-    found: list[Edit] = []
+    edits: list[Edit] = []
     i = j = 0  # words done of either side
-    start: tuple[int, int] | None = None
+    start: tuple[int, int] | None = None  # where the run of operations that are no matches began
     count = 0
-    for operation in [*_operations([bare(w) for w in anchor], [bare(w) for w in neighbour]), MATCH]:
+    bare_anchor = [bare(word) for word in anchor]
+    bare_neighbour = [bare(word) for word in neighbour]
+    for operation in [*_operations(bare_anchor, bare_neighbour), MATCH]:
         if operation == MATCH:
             if start is not None:
-                found.append(Edit(start[0], i, tuple(neighbour[start[1] : j]), count))
+                new_words = tuple(neighbour[start[1] : j])
+                edits.append(Edit(start[0], i, new_words, count))
             start, count = None, 0
         elif start is None:
             start = i, j
         count += operation != MATCH
         i += operation != INSERT
         j += operation != DELETE
-    return found
+    return edits
 
 
 def applied(anchor: Sequence[str], edits: Iterable[Edit]) -> Words:
     """The anchor's words after disjoint edits."""
-    made, at = [], 0
+    words: list[str] = []
+    at = 0
     for edit in sorted(edits):
-        made += [*anchor[at : edit.start], *edit.words]
+        words += [*anchor[at : edit.start], *edit.words]
         at = edit.end
-    return (*made, *anchor[at:])
+    return (*words, *anchor[at:])
 
 
 def _operations(anchor: Sequence[str], neighbour: Sequence[str]) -> list[int]:
     """Operations of a shortest path, from the start."""
+    # previous[j]: the distance of the anchor's words so far from the neighbour's first j words;
+    # table[i][j]: the last operation on the way there
     width = len(neighbour) + 1
     previous = list(range(width))
     table = [[INSERT] * width]
     for i, word in enumerate(anchor, 1):
-        row, back = [i] * width, [DELETE] * width
+        row = [i] * width
+        last = [DELETE] * width
         for j, other in enumerate(neighbour, 1):
             if word == other:
-                row[j], back[j] = previous[j - 1], MATCH
+                row[j] = previous[j - 1]
+                last[j] = MATCH
                 continue
-            insert, delete, replace = row[j - 1], previous[j], previous[j - 1]
+            insert = row[j - 1]
+            delete = previous[j]
+            replace = previous[j - 1]
             best = min(insert, delete, replace)
             row[j] = best + 1
-            back[j] = INSERT if insert == best else DELETE if delete == best else REPLACE
-        table.append(back)
+            if insert == best:
+                last[j] = INSERT
+            elif delete == best:
+                last[j] = DELETE
+            else:
+                last[j] = REPLACE
+        table.append(last)
         previous = row
-    i, j = len(anchor), len(neighbour)
+    # back from the end
+    i = len(anchor)
+    j = len(neighbour)
     path = []
     while i or j:
         operation = table[i][j]

@@ -29,28 +29,32 @@ class SentenceEncoder:
     """
 
     def __init__(
-        self, model: str, device: str | None = None, batch_tokens: int | None = None
+        self,
+        model: str,
+        device: str | None = None,
+        batch_tokens: int | None = None,
     ) -> None:
         folder = files.locate(model)
         tokenizer = tokenizer_of(folder)
         self.encoder = Encoder(pretrained(folder), device, "float32")
         self.encoder.batch_tokens = batch_tokens or self.encoder.batch_tokens
-        self.reader = Reader(
-            tokenizer, Frame.of(tokenizer), min(512, self.encoder.max_tokens), "oldest-context"
-        )
+        max_tokens = min(512, self.encoder.max_tokens)
+        self.reader = Reader(tokenizer, Frame.of(tokenizer), max_tokens, "oldest-context")
         self.mixer = Mixer(None, None, False, "avg")
 
     def __call__(self, texts: Sequence[str]) -> Floats:
         """Unit vectors, float32 [n, d]."""
-        read = self.reader.read([Item(text) for text in texts])
+        items = [Item(text) for text in texts]
+        ids = self.reader.read(items)["ids"]
+        width = self.encoder.config.hidden_size
 
         def represent(rows: IntArray) -> Floats:
-            found = np.empty((len(rows), self.encoder.config.hidden_size), np.float32)
-            for places, states in self.encoder.states(read["ids"][rows]):
-                found[places] = self.mixer.vectors(states, None).cpu().numpy()
-            return found
+            vectors = np.empty((len(rows), width), np.float32)
+            for places, states in self.encoder.states(ids[rows]):
+                vectors[places] = self.mixer.vectors(states, None).cpu().numpy()
+            return vectors
 
-        parts, places = in_batches(read["ids"].lengths, self.encoder.batch_tokens, represent)
+        parts, places = in_batches(ids.lengths, self.encoder.batch_tokens, represent)
         return unit(np.concatenate(parts)[places])
 
 

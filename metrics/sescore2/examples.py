@@ -14,8 +14,9 @@ import numpy as np
 from ..errors import InputError
 from ..representations import FloatArray, IntArray
 
-SAME, STRANGE = 0.0, -50.0
-FEWEST = 20  # references that can tell one model from another
+SAME = 0.0
+STRANGE = -50.0
+MIN_HELD_OUT = 20  # references that can tell one model from another
 POOL = 64  # batches whose pairs are sorted by length together
 
 
@@ -23,7 +24,8 @@ def sample(count: int, size: int | None, seed: int) -> frozenset[int] | None:
     """Numbers of `size` of `count` rows, drawn at random, those of a smaller sample among them; None for all rows."""
     if size is None or size >= count:
         return None
-    return frozenset(np.random.default_rng([seed, 5]).permutation(count)[:size].tolist())
+    order = np.random.default_rng([seed, 5]).permutation(count)
+    return frozenset(order[:size].tolist())
 
 
 class Examples(NamedTuple):
@@ -44,59 +46,87 @@ class Examples(NamedTuple):
             InputError: there is none.
         """
         number: dict[str, int] = {}
-        found: list[tuple[int, int, float]] = []
+        pairs: list[tuple[int, int, float]] = []
         for place, row in enumerate(rows):
             if chosen is not None and place not in chosen:
                 continue
-            h, r = (
-                number.setdefault(row[name], len(number)) for name in ("hypothesis", "reference")
-            )
-            found.append((h, r, float(row["score"])))
-        if not found:
-            raise InputError(
-                "no synthetic pair", where="examples", fix="Give more texts, or a smaller margin"
-            )
-        hypotheses, references, scores = zip(*found, strict=True)
-        return cls(list(number), np.array(hypotheses), np.array(references), np.array(scores))
-
-    def split(self, share: float, most: int, seed: int) -> tuple[Examples, Examples]:
-        """Without a share of the references, at most so many, and these; none where they would be below `FEWEST`."""
-        references = np.unique(self.references)
-        count = min(most, int(share * len(references)))
-        count = 0 if count < FEWEST else count
-        held = np.random.default_rng([seed, 1]).permutation(references)[:count]
-        out = np.isin(self.references, held)
-        return self._take(~out), self._take(out)
-
-    def epoch(self, number: int, identical: float, strange: float, seed: int) -> Examples:
-        """The pairs of an epoch: the synthetic ones, and more of the other two kinds."""
-        random = np.random.default_rng([seed, 2, number])
-        same = self.references[random.random(len(self.references)) < identical]
-        one = self.references[random.random(len(self.references)) < strange]
-        other = self.references[random.integers(len(self.references), size=len(one))]
-        differ = one != other
-        return Examples(
-            self.texts,
-            np.concatenate((self.hypotheses, same, other[differ])),
-            np.concatenate((self.references, same, one[differ])),
-            np.concatenate(
-                (self.scores, np.full(len(same), SAME), np.full(int(differ.sum()), STRANGE))
-            ),
+            hypothesis = number.setdefault(row["hypothesis"], len(number))
+            reference = number.setdefault(row["reference"], len(number))
+            pairs.append((hypothesis, reference, float(row["score"])))
+        if not pairs:
+            fix = "Give more texts, or a smaller margin"
+            raise InputError("no synthetic pair", where="examples", fix=fix)
+        hypotheses, references, scores = zip(*pairs, strict=True)
+        return cls(
+            list(number),
+            np.array(hypotheses),
+            np.array(references),
+            np.array(scores),
         )
 
-    def batches(self, size: int, lengths: IntArray, seed: int, number: int) -> list[IntArray]:
-        """Numbers of pairs: batches of like length in random order."""
+    def split(
+        self,
+        share: float,
+        max_references: int,
+        seed: int,
+    ) -> tuple[Examples, Examples]:
+        """Those to train on, and those held out: the pairs of a share of the references, of `max_references` at most.
+
+        None are held out where that would be fewer than `MIN_HELD_OUT` references.
+        """
+        references = np.unique(self.references)
+        count = min(max_references, int(share * len(references)))
+        if count < MIN_HELD_OUT:
+            count = 0
+        order = np.random.default_rng([seed, 1]).permutation(references)
+        held_out = np.isin(self.references, order[:count])
+        return self._take(~held_out), self._take(held_out)
+
+    def epoch(
+        self,
+        number: int,
+        identical: float,
+        strange: float,
+        seed: int,
+    ) -> Examples:
+        """The pairs of an epoch: the synthetic ones, and more of the other two kinds."""
+        random = np.random.default_rng([seed, 2, number])
+        count = len(self.references)
+        same = self.references[random.random(count) < identical]
+        anchors = self.references[random.random(count) < strange]
+        others = self.references[random.integers(count, size=len(anchors))]
+        differ = anchors != others
+        same_scores = np.full(len(same), SAME)
+        strange_scores = np.full(int(differ.sum()), STRANGE)
+        return Examples(
+            self.texts,
+            np.concatenate((self.hypotheses, same, others[differ])),
+            np.concatenate((self.references, same, anchors[differ])),
+            np.concatenate((self.scores, same_scores, strange_scores)),
+        )
+
+    def batches(
+        self,
+        size: int,
+        lengths: IntArray,
+        seed: int,
+        number: int,
+    ) -> list[IntArray]:
+        """Numbers of pairs: batches of like length in random order; `lengths` are those of the texts."""
         random = np.random.default_rng([seed, 3, number])
         order = random.permutation(len(self.scores))
-        longest = np.maximum(lengths[self.hypotheses], lengths[self.references])
-        found = []
+        longest = np.maximum(lengths[self.hypotheses], lengths[self.references])  # [n]
+        batches = []
         for start in range(0, len(order), POOL * size):
-            part = order[start : start + POOL * size]
-            part = part[np.argsort(longest[part], kind="stable")]
-            found += [part[i : i + size] for i in range(0, len(part), size)]
-        return [found[i] for i in random.permutation(len(found))]
+            pool = order[start : start + POOL * size]
+            pool = pool[np.argsort(longest[pool], kind="stable")]
+            batches += [pool[i : i + size] for i in range(0, len(pool), size)]
+        return [batches[i] for i in random.permutation(len(batches))]
 
     def _take(self, chosen: Any) -> Examples:
         return Examples(
-            self.texts, self.hypotheses[chosen], self.references[chosen], self.scores[chosen]
+            self.texts,
+            self.hypotheses[chosen],
+            self.references[chosen],
+            self.scores[chosen],
         )

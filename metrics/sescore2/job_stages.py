@@ -2,14 +2,12 @@
 
 A shard is JSON lines or one array; it takes its name only when it is whole. ``stage.json`` holds the settings that the
 shards depend on, with the digest of the stage before; a stage of other settings is refused, a finished one is kept as
-it is. One process at a time may write a stage. It knows nothing of what is in the shards.
+it is. One process at a time may write a stage. What is in the shards is left to the stages.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -19,12 +17,14 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from ..errors import InputError, ResourceError, ResumeError
+from ..complete_files import complete_file
+from ..errors import InputError, ResumeError
 from ..representations import Array
 
 Row = Mapping[str, Any]
 OnProgress = Callable[[int], None]
-OF_DIGESTS = {  # settings whose values tell a reader nothing
+# settings whose values, digests, tell a reader nothing
+OF_DIGESTS = {
     "input": "the input texts differ",
     "before": "the stage before it was run with other settings",
 }
@@ -40,16 +40,20 @@ class Stage:
     """
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, Any], counts: Mapping[str, int] | None
+        self,
+        folder: Path,
+        settings: Mapping[str, Any],
+        counts: Mapping[str, int] | None,
     ) -> None:
-        self.folder, self.settings, self.counts = folder, settings, counts
+        self.folder = folder
+        self.settings = settings
+        self.counts = counts
 
     @property
     def digest(self) -> str:
-        """Stands for the content."""
-        return blake2b(
-            json.dumps(self.settings, sort_keys=True).encode(), digest_size=16
-        ).hexdigest()
+        """The digest of the settings, which stands for the content."""
+        canonical = json.dumps(self.settings, sort_keys=True).encode()
+        return blake2b(canonical, digest_size=16).hexdigest()
 
     @property
     def complete(self) -> bool:
@@ -59,11 +63,12 @@ class Stage:
     @property
     def shards(self) -> list[Path]:
         """The shards there are, without a gap, in order."""
-        found: list[Path] = []
+        shards: list[Path] = []
         for path in sorted(self.folder.glob("[0-9]*.*")):
-            if path.suffix in (".jsonl", ".npy") and path.stem == f"{len(found):05}":
-                found.append(path)
-        return found
+            is_next = path.stem == f"{len(shards):05}"
+            if is_next and path.suffix in (".jsonl", ".npy"):
+                shards.append(path)
+        return shards
 
     def write(self, rows: Iterable[Row] | Array) -> None:
         """Adds a shard, whole or not at all.
@@ -71,10 +76,9 @@ class Stage:
         Raises:
             ResourceError: the disk is full or gone.
         """
-        number = len(self.shards)
-        with complete_file(
-            self.folder / f"{number:05}.{'npy' if isinstance(rows, np.ndarray) else 'jsonl'}"
-        ) as path:
+        suffix = "npy" if isinstance(rows, np.ndarray) else "jsonl"
+        shard = self.folder / f"{len(self.shards):05}.{suffix}"
+        with complete_file(shard) as path:
             if isinstance(rows, np.ndarray):
                 with open(path, "wb") as file:
                     np.save(file, rows)
@@ -100,24 +104,24 @@ class Stage:
                     try:
                         row = json.loads(line)
                     except ValueError as error:
+                        where = f"{path}:{number}"
                         fix = "Remove its folder and run the stage again"
-                        raise InputError(
-                            f"is no JSON: {error}", where=f"{path}:{number}", fix=fix
-                        ) from error
+                        raise InputError(f"is no JSON: {error}", where=where, fix=fix) from error
                     yield row
 
     def array(self, shards: Sequence[Path] | None = None) -> Array:
         """The rows of array shards, all unless some are named."""
-        some = self.shards if shards is None else shards
-        return np.concatenate([np.load(path, allow_pickle=False) for path in some])
+        paths = self.shards if shards is None else shards
+        return np.concatenate([np.load(path, allow_pickle=False) for path in paths])
 
     def _save(self) -> None:
+        """Writes ``stage.json``."""
+        about = {"complete": self.complete, "settings": self.settings, "counts": self.counts}
+        if self.complete:
+            about["shards"] = len(self.shards)
         with complete_file(self.folder / "stage.json") as path:
-            about = {"complete": self.complete, "settings": self.settings, "counts": self.counts}
-            about |= {"shards": len(self.shards)} if self.complete else {}
-            path.write_text(
-                json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
+            plain = json.dumps(about, indent=1, ensure_ascii=False)
+            path.write_text(plain + "\n", encoding="utf-8")
 
 
 def finished(folder: Path) -> Stage:
@@ -126,13 +130,12 @@ def finished(folder: Path) -> Stage:
     Raises:
         ResumeError: there is none.
     """
-    found = _read(folder)
-    if found is None or not found.complete:
-        state = "has not been run" if found is None else "is not finished"
-        raise ResumeError(
-            f"the stage {folder.name} {state}", where=str(folder), fix=f"Run it: {folder.name}"
-        )
-    return found
+    stage = _read(folder)
+    if stage is None or not stage.complete:
+        state = "has not been run" if stage is None else "is not finished"
+        problem = f"the stage {folder.name} {state}"
+        raise ResumeError(problem, where=str(folder), fix=f"Run it: {folder.name}")
+    return stage
 
 
 @contextmanager
@@ -146,100 +149,60 @@ def opened(folder: Path, settings: Mapping[str, Any]) -> Iterator[Stage]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            f"cannot be made: {error.strerror}", where=str(folder), fix="Choose another folder"
-        ) from error
+        problem = f"cannot be made: {error.strerror}"
+        raise InputError(problem, where=str(folder), fix="Choose another folder") from error
     lock = FileLock(folder / ".lock", timeout=0)
     try:
         lock.acquire()
     except Timeout:
-        raise ResumeError(
-            "another process is writing it", where=str(folder), fix="Wait for it, or stop it"
-        ) from None
+        problem = "another process is writing it"
+        raise ResumeError(problem, where=str(folder), fix="Wait for it, or stop it") from None
     try:
         plain = json.loads(json.dumps(settings))
         stage = _read(folder) or Stage(folder, plain, None)
-        differing = [
-            k for k in sorted({*stage.settings, *plain}) if stage.settings.get(k) != plain.get(k)
-        ]
-        if differing:
-            found = "; ".join(
-                OF_DIGESTS.get(k) or f"{k} was {stage.settings.get(k)!r}, now {plain.get(k)!r}"
-                for k in differing
-            )
+        problem = _difference(stage.settings, plain)
+        if problem:
             fix = "Choose another folder, or remove this one and those of later stages"
-            raise ResumeError(found, where=str(folder), fix=fix)
+            raise ResumeError(problem, where=str(folder), fix=fix)
         stage._save()
         yield stage
     finally:
         lock.release()
 
 
-@contextmanager
-def complete_file(path: Path) -> Iterator[Path]:
-    """A draft beside `path` that takes its place when the block ends well.
-
-    Raises:
-        ResourceError: it cannot be written.
-    """
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        yield draft
-        with open(draft, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except OSError as error:
-        raise ResourceError(
-            f"cannot be written: {error.strerror or error}", where=str(path)
-        ) from error
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-@contextmanager
-def complete_folder(path: Path) -> Iterator[Path]:
-    """A draft folder beside `path` that takes its place, and that of what stands there, when the block ends well.
-
-    Raises:
-        ResourceError: it cannot be written.
-    """
-    path = path.resolve()
-    draft, old = (path.with_name(f".{path.name}.{what}") for what in ("draft", "old"))
-    try:
-        shutil.rmtree(draft, ignore_errors=True)  # of a killed run
-        draft.mkdir(parents=True)
-        yield draft
-        for part in draft.iterdir():
-            with open(part, "rb") as file:
-                os.fsync(file.fileno())
-        if path.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            os.replace(path, old)
-        os.replace(draft, path)
-        shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
-        raise ResourceError(
-            f"cannot be written: {error.strerror or error}", where=str(path)
-        ) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """The settings that differ, in words; empty where none does."""
+    differences = []
+    for name in sorted({*old, *new}):
+        before = old.get(name)
+        now = new.get(name)
+        if before != now:
+            in_words = OF_DIGESTS.get(name) or f"{name} was {before!r}, now {now!r}"
+            differences.append(in_words)
+    return "; ".join(differences)
 
 
 def _read(folder: Path) -> Stage | None:
+    """The stage of a folder; None where none was begun.
+
+    Raises:
+        ResumeError: what is there is damaged.
+    """
     path = folder / "stage.json"
     if not path.exists():
         return None
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-        settings, counts = dict(held["settings"]), dict(held["counts"] or {})
-        found = Stage(folder, settings, counts if held["complete"] else None)
-        written = int(held["shards"]) if found.complete else None
+        about = json.loads(path.read_text(encoding="utf-8"))
+        settings = dict(about["settings"])
+        counts = dict(about["counts"] or {})
+        stage = Stage(folder, settings, counts if about["complete"] else None)
+        written = int(about["shards"]) if stage.complete else None
     except (OSError, ValueError, KeyError, TypeError) as error:
         fix = "Remove its folder and run the stage again"
         raise ResumeError(f"cannot be read ({error})", where=str(path), fix=fix) from error
-    if written is not None and written != len(found.shards):
+    present = len(stage.shards)
+    if written is not None and written != present:
+        problem = f"{present} shards of {written} are there"
         fix = "Remove its folder and those of later stages, and run them again"
-        raise ResumeError(
-            f"{len(found.shards)} shards of {written} are there", where=str(folder), fix=fix
-        )
-    return found
+        raise ResumeError(problem, where=str(folder), fix=fix)
+    return stage

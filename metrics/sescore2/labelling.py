@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 def label(
     work: Path,
-    how: Severity,
+    settings: Severity,
     device: str | None = None,
     on_progress: OnProgress = quiet,
     before: str = "perturb",
@@ -32,49 +32,58 @@ def label(
     Rows: "reference" and "hypothesis", "score" (their sum), "mistakes" (the score of each). A mistake that counts for
     none is not made; a text without any left is counted and left out.
     """
-    texts, made = finished(work / "texts"), finished(work / before)
-    words = made.settings["words"]
+    texts = finished(work / "texts")
+    perturbed = finished(work / before)
+    words = perturbed.settings["words"]
     identity = {
-        "before": made.digest,
+        "before": perturbed.digest,
         "words": words,
-        **asdict(how),
-        "stop_words": identity_of(how.stop_words),
+        **asdict(settings),
+        "stop_words": identity_of(settings.stop_words),
     }
-    if how.mlm:
-        identity["mlm"] = files.digest(files.locate(how.mlm))
+    if settings.mlm:
+        identity["mlm"] = files.digest(files.locate(settings.mlm))
     with opened(work / folder, identity) as stage:
         if stage.complete:
             return stage
         split = word_splitter(words)
         known = [split(row["text"]) for row in texts.rows()]
-        model = MaskedLM(how.mlm, device) if how.mlm else None
-        judge = Judge(how, stop_words(how.stop_words, known), known, model)
-        for shard in made.shards[len(stage.shards) :]:
-            stage.write(labelled(judge, list(made.rows([shard]))))
+        model = MaskedLM(settings.mlm, device) if settings.mlm else None
+        judge = Judge(settings, stop_words(settings.stop_words, known), known, model)
+        for shard in perturbed.shards[len(stage.shards) :]:
+            rows = list(perturbed.rows([shard]))
+            stage.write(labelled(judge, rows))
             on_progress(SHARD * len(stage.shards))
-        kept, given = (sum(1 for _ in rows.rows()) for rows in (stage, made))
-        stage.finish({"pairs": kept, "without a mistake": given - kept})
+        num_labelled = sum(1 for _ in stage.rows())
+        num_perturbed = sum(1 for _ in perturbed.rows())
+        counts = {"pairs": num_labelled, "without a mistake": num_perturbed - num_labelled}
+        stage.finish(counts)
         return stage
 
 
 def labelled(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """Judged pairs of the rows of `synthesis.perturb`."""
+    # all mistakes of a shard are judged in one call
     mistakes: list[tuple[Words, Edit, str]] = []
     for row in rows:
         anchor = tuple(row["words"])
-        mistakes += [
-            (anchor, Edit(s, e, tuple(words)), row.get("source", ""))
-            for s, e, words in row["edits"]
-        ]
-    scores = iter(zip(mistakes, judge.scores(mistakes), strict=True))
+        source = row.get("source", "")
+        edits = [Edit(start, end, tuple(words)) for start, end, words in row["edits"]]
+        mistakes += [(anchor, edit, source) for edit in edits]
+    judged = iter(zip(mistakes, judge.scores(mistakes), strict=True))
     for row in rows:
         anchor = tuple(row["words"])
-        own = [next(scores) for _ in row["edits"]]
-        kept = [(edit, score) for (_, edit, _), score in own if score is not None]
-        if kept:
+        edits = []
+        scores = []
+        for _ in row["edits"]:
+            (_, edit, _), score = next(judged)
+            if score is not None:
+                edits.append(edit)
+                scores.append(score)
+        if edits:
             yield {
                 "reference": joined(anchor),
-                "hypothesis": joined(applied(anchor, [edit for edit, _ in kept])),
-                "score": round(sum(score for _, score in kept), 6),
-                "mistakes": [score for _, score in kept],
+                "hypothesis": joined(applied(anchor, edits)),
+                "score": round(sum(scores), 6),
+                "mistakes": scores,
             }

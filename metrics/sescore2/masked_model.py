@@ -2,8 +2,8 @@
 
     <s> source </s> text with the words masked </s>        <s> text ... </s> without a source
 
-All sub-tokens of all asked words are masked at once; one softmax over the vocabulary per mask, and the vocabulary head
-sees the masks alone. What is too long loses the end of the source, then what is farthest from the masks.
+All sub-tokens of the words in question are masked at once; one softmax over the vocabulary per mask, and the vocabulary
+head sees the masks alone. What is too long loses the end of the source, then what is farthest from the masks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HEADS = ("lm_head", "cls")  # of the BERT and RoBERTa families
 
 
 class Masking(NamedTuple):
-    """The words [start, end) of a text are asked for."""
+    """A text whose words [start, end) are masked."""
 
     words: Words
     start: int
@@ -33,11 +33,13 @@ class Masking(NamedTuple):
     source: str = ""
 
 
-class _Read(NamedTuple):
-    ids: IntArray
-    masks: IntArray  # places in ids
-    wanted: IntArray  # the id behind each mask
-    word: IntArray  # which of the asked words each mask belongs to
+class _MaskedText(NamedTuple):
+    """A text as the model reads it."""
+
+    ids: IntArray  # [tokens], special tokens counted
+    masks: IntArray  # [masks], their places in ids
+    hidden_ids: IntArray  # [masks], the id behind each mask
+    word: IntArray  # [masks], which of the masked words each belongs to
 
 
 class MaskedLM:
@@ -53,113 +55,140 @@ class MaskedLM:
             without offsets.
     """
 
-    def __init__(self, model: str, device: str | None = None, max_tokens: int = 512) -> None:
+    def __init__(
+        self,
+        model: str,
+        device: str | None = None,
+        max_tokens: int = 512,
+    ) -> None:
         folder = files.locate(model)
         whole = pretrained(folder, "AutoModelForMaskedLM")
         self.tokenizer = tokenizer_of(folder)
         self.frame = Frame.of(self.tokenizer)
         self.mask = self.tokenizer.mask_token_id
-        head = next((getattr(whole, name) for name in HEADS if hasattr(whole, name)), None)
+        heads = [getattr(whole, name) for name in HEADS if hasattr(whole, name)]
+        head = heads[0] if heads else None
         if head is None or self.mask is None or not self.tokenizer.is_fast:
+            problem = "no masked language model that can be read here"
             fix = "Use a model of the BERT or RoBERTa family"
-            raise ModelLoadError(
-                "no masked language model that can be read here", where=str(folder), fix=fix
-            )
+            raise ModelLoadError(problem, where=str(folder), fix=fix)
         self.encoder = Encoder(getattr(whole, whole.base_model_prefix), device, "float32")
         self.head = head.to(self.encoder.device).train(False)
         self.max_tokens = min(max_tokens, self.encoder.max_tokens)
 
-    def probabilities(self, asked: Sequence[Masking]) -> list[list[list[float]]]:
-        """The probability of every sub-token of every asked word: a list per word, in a list per text."""
-        read = self._read(asked)
-        ids = Ragged.of_rows([row.ids for row in read])
+    def probabilities(self, maskings: Sequence[Masking]) -> list[list[list[float]]]:
+        """The probability of every sub-token of every masked word: a list per word, in a list per text."""
+        texts = self._read(maskings)
+        ids = Ragged.of_rows([text.ids for text in texts])
 
         def run(rows: IntArray) -> list[tuple[int, Any]]:
-            found: list[tuple[int, Any]] = []
+            values: list[tuple[int, Any]] = []
             for places, states in self.encoder.states(ids[rows]):
-                own = [read[rows[place]] for place in places]
-                found += zip(rows[places].tolist(), self._of_masks(states[0], own), strict=True)
-            return found
+                numbers = rows[places].tolist()
+                own_texts = [texts[number] for number in numbers]
+                of_masks = self._of_masks(states[0], own_texts)
+                values += zip(numbers, of_masks, strict=True)
+            return values
 
         parts, _ = in_batches(ids.lengths, self.encoder.batch_tokens, run)
         values = dict(pair for part in parts for pair in part)
-        return [
-            _by_word(values[i], row.word, masking.end - masking.start)
-            for i, (row, masking) in enumerate(zip(read, asked, strict=True))
-        ]
+        words = []
+        for i, (text, masking) in enumerate(zip(texts, maskings, strict=True)):
+            num_words = masking.end - masking.start
+            words.append(_by_word(values[i], text.word, num_words))
+        return words
 
-    def _of_masks(self, states: Any, own: Sequence[_Read]) -> list[list[float]]:
+    def _of_masks(self, states: Any, texts: Sequence[_MaskedText]) -> list[list[float]]:
         """Probabilities behind the masks of texts of one length, from their states [texts, length, d]."""
         torch = self.encoder.torch
-        text = np.repeat(np.arange(len(own)), [len(row.masks) for row in own])
-        where = np.concatenate([row.masks for row in own])
-        wanted = np.concatenate([row.wanted for row in own])
+        counts = [len(row.masks) for row in texts]
+        # the text, the place and the hidden id of every mask, [masks] each
+        text = np.repeat(np.arange(len(texts)), counts)
+        place = np.concatenate([row.masks for row in texts])
+        token = np.concatenate([row.hidden_ids for row in texts])
         with torch.inference_mode():
-            masked = states[torch.from_numpy(text), torch.from_numpy(where)]  # [masks, d]
-            shares = self.head(masked[None])[0].float().softmax(-1)  # [masks, vocabulary]
-            chosen = (
-                shares[torch.arange(len(wanted)), torch.from_numpy(wanted)].double().cpu().numpy()
-            )
-        return [
-            part.tolist()
-            for part in np.split(chosen, np.cumsum([len(row.masks) for row in own])[:-1])
-        ]
+            masked = states[torch.from_numpy(text), torch.from_numpy(place)]  # [masks, d]
+            logits = self.head(masked[None])[0]
+            shares = logits.float().softmax(-1)  # [masks, vocabulary]
+            of_token = shares[torch.arange(len(token)), torch.from_numpy(token)]
+            of_token = of_token.double().cpu().numpy()
+        by_text = np.split(of_token, np.cumsum(counts)[:-1])
+        return [values.tolist() for values in by_text]
 
-    def _read(self, asked: Sequence[Masking]) -> list[_Read]:
-        sources = sorted({masking.source.strip() for masking in asked} - {""})
-        known = dict(zip(sources, self._ids(sources), strict=True))
-        texts = ["".join(masking.words).lstrip() for masking in asked]
+    def _read(self, maskings: Sequence[Masking]) -> list[_MaskedText]:
+        """The texts with their words masked, each source tokenized once."""
+        source_of = [masking.source.strip() for masking in maskings]
+        sources = sorted(set(source_of) - {""})
+        source_ids = dict(zip(sources, self._ids(sources), strict=True))
+        texts = ["".join(masking.words).lstrip() for masking in maskings]
         tokens = self.tokenizer(
-            texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+            texts,
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+            verbose=False,
         )
+        rows = zip(maskings, source_of, tokens.input_ids, tokens.offset_mapping, strict=True)
         return [
-            self._one(masking, known.get(masking.source.strip(), []), ids, offsets)
-            for masking, ids, offsets in zip(
-                asked, tokens.input_ids, tokens.offset_mapping, strict=True
-            )
+            self._masked(masking, source_ids.get(source, []), ids, offsets)
+            for masking, source, ids, offsets in rows
         ]
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
-        found = (
-            self.tokenizer(texts, add_special_tokens=False, verbose=False).input_ids
-            if texts
-            else []
-        )
-        return [list(ids) for ids in found]
+        """The token ids of texts, without special tokens."""
+        if not texts:
+            return []
+        tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)
+        return [list(ids) for ids in tokens.input_ids]
 
-    def _one(
-        self, masking: Masking, source: list[int], ids: list[int], offsets: list[tuple[int, int]]
-    ) -> _Read:
+    def _masked(
+        self,
+        masking: Masking,
+        source: list[int],
+        ids: list[int],
+        offsets: list[tuple[int, int]],
+    ) -> _MaskedText:
+        """One text from its token ids, their offsets [tokens] of (begin, end), and the ids of its source."""
         spans = _spans(masking)
         word = np.array([_owner(begin, end, spans) for begin, end in offsets], np.int64)
-        masks = np.flatnonzero(word >= 0)
+        all_ids = np.array(ids, np.int64)
+        # as many tokens as there is room for, the masks in their middle
         room = self.max_tokens - 2
-        kept = _around(masks, len(ids), room)
-        place = np.arange(len(ids))[kept]
-        text = np.array(ids, np.int64)[kept]
-        owners = word[kept]
+        masks = np.flatnonzero(word >= 0)
+        window = _around(masks, len(ids), room)
+        text = all_ids[window]
+        word = word[window]
+        # the source before them, as far as there is room left
         before = source[: max(0, room - len(text) - 1)]
-        start = [self.frame.first, *before, *([self.frame.separator] if before else [])]
-        asked = np.flatnonzero(owners >= 0)
-        hidden = np.where(owners >= 0, self.mask, text)
-        return _Read(
-            np.array([*start, *hidden.tolist(), self.frame.last], np.int64),
-            asked + len(start),
-            np.array(ids, np.int64)[place[asked]],
-            owners[asked],
+        start = [self.frame.first, *before]
+        if before:
+            start.append(self.frame.separator)
+        masks = np.flatnonzero(word >= 0)
+        masked = np.where(word >= 0, self.mask, text)
+        sequence = [*start, *masked.tolist(), self.frame.last]
+        return _MaskedText(
+            np.array(sequence, np.int64),
+            masks + len(start),
+            text[masks],
+            word[masks],
         )
 
 
 def _spans(masking: Masking) -> list[tuple[int, int]]:
-    """Where the asked words stand in the text, the space before them counted."""
-    lead = len(masking.words[0]) - len(masking.words[0].lstrip()) if masking.words else 0
-    ends = np.cumsum([0, *map(len, masking.words)]) - lead
-    return [(int(ends[i]), int(ends[i + 1])) for i in range(masking.start, masking.end)]
+    """Where the masked words stand in the text, the space before them counted."""
+    words = masking.words
+    # a text begins without the space of its first word
+    lead = len(words[0]) - len(words[0].lstrip()) if words else 0
+    ends = np.cumsum([0, *map(len, words)])
+    bounds = (ends - lead).tolist()
+    return [(bounds[i], bounds[i + 1]) for i in range(masking.start, masking.end)]
 
 
 def _owner(begin: int, end: int, spans: Sequence[tuple[int, int]]) -> int:
     """Which span a token belongs to, -1 for none."""
-    return next((i for i, (low, high) in enumerate(spans) if begin < high and end > low), -1)
+    for i, (low, high) in enumerate(spans):
+        if begin < high and end > low:
+            return i
+    return -1
 
 
 def _around(masks: IntArray, length: int, room: int) -> slice:
@@ -167,12 +196,18 @@ def _around(masks: IntArray, length: int, room: int) -> slice:
     if length <= room:
         return slice(0, length)
     middle = int(masks.mean()) if len(masks) else 0
-    start = min(max(0, middle - room // 2), length - room)
+    start = max(0, middle - room // 2)
+    start = min(start, length - room)
     return slice(start, start + room)
 
 
-def _by_word(values: Sequence[float], owners: IntArray, words: int) -> list[list[float]]:
-    found: list[list[float]] = [[] for _ in range(words)]
+def _by_word(
+    values: Sequence[float],
+    owners: IntArray,
+    num_words: int,
+) -> list[list[float]]:
+    """The values of the sub-tokens of each word, from the word of each, [sub-tokens]."""
+    words: list[list[float]] = [[] for _ in range(num_words)]
     for value, owner in zip(values, owners.tolist(), strict=True):
-        found[owner].append(value)
-    return found
+        words[owner].append(value)
+    return words

@@ -10,6 +10,7 @@ above or below 0 against itself, rescaled too, and need not score best. An empty
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar, Self
 
 from ..errors import ModelLoadError
@@ -24,7 +25,7 @@ from ..representations import Block, FloatArray, Reps
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from .rescaling import rescaled
-from .saved_models import read_model, reader_of
+from .saved_models import SEScore2Model, read_model, reader_of
 
 RELEASED = ("de", "en", "es", "ja", "zh")
 
@@ -53,11 +54,9 @@ class SEScore2(CheckpointMetric):
     def for_language(self, lang: str) -> Self:
         """The released model of a language where none is set."""
         code = lang.lower().partition("-")[0]
-        return (
-            self.with_defaults(model=f"xu1998hz/sescore2_{code}_pretrained")
-            if code in RELEASED
-            else self
-        )
+        if code not in RELEASED:
+            return self
+        return self.with_defaults(model=f"xu1998hz/sescore2_{code}_pretrained")
 
     def load(self) -> Scorer:
         """The model, its head prepared for all pairs."""
@@ -66,26 +65,28 @@ class SEScore2(CheckpointMetric):
         model = read_model(path, self.encoder_path)
         encoder = Encoder(model.encoder, self.device, self.dtype)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
-        reader = reader_of(
-            model.folder, model.encoder, self.max_tokens or model.max_tokens, self.truncates
-        )
+        max_tokens = self.max_tokens or model.max_tokens
+        reader = reader_of(model.folder, model.encoder, max_tokens, self.truncates)
         layers = [
             (weight.to(encoder.device), bias.to(encoder.device)) for weight, bias in model.layers
         ]
         head = Head(layers, encoder.torch.Tensor.tanh_, None)
-        bounds = None
-        if self.rescale:
-            if model.low is None or model.high is None or not model.high > model.low:
-                fix = "Leave rescale out, or convert the checkpoint with texts: discorank train sescore2 --help"
-                raise ModelLoadError(
-                    "the model holds no bounds to rescale by", where=str(path), fix=fix
-                )
-            bounds = model.low, model.high
+        bounds = _bounds_in(model, path) if self.rescale else None
         scorer = SEScore2Scorer(self, reader, encoder, Mixer(None, None, False, "avg"), head)
         scorer.bounds = bounds
         if model.folder != path:
             scorer.identity += f" {files.digest(model.folder, weights=False)}"
         return scorer
+
+
+def _bounds_in(model: SEScore2Model, path: Path) -> tuple[float, float]:
+    """The bounds of rescaling that a model holds; raises ModelLoadError where it holds none."""
+    low = model.low
+    high = model.high
+    if low is None or high is None or not high > low:
+        fix = "Leave rescale out, or convert the checkpoint with texts: discorank train sescore2 --help"
+        raise ModelLoadError("the model holds no bounds to rescale by", where=str(path), fix=fix)
+    return low, high
 
 
 class SEScore2Scorer(RegressionScorer):
@@ -95,5 +96,7 @@ class SEScore2Scorer(RegressionScorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block."""
-        found = super().compare(reps, blocks)
-        return found if self.bounds is None else [rescaled(u, *self.bounds) for u in found]
+        scores = super().compare(reps, blocks)
+        if self.bounds is None:
+            return scores
+        return [rescaled(values, *self.bounds) for values in scores]

@@ -29,11 +29,11 @@ FAISS_FROM = 1 << 20  # vectors from which on faiss pays
 def unit(vectors: Floats) -> Floats:
     """Vectors [n, d] of length 1; raises InputError where one is zero or not finite."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    if not (np.isfinite(norms).all() and (norms > 0).all()):
-        bad = int(np.flatnonzero(~(np.isfinite(norms) & (norms > 0))[:, 0])[0])
-        raise InputError(
-            "its vector is zero or not finite", where=f"text {bad}", fix="Leave the text out"
-        )
+    good = np.isfinite(norms) & (norms > 0)  # [n, 1]
+    if not good.all():
+        first_bad = int(np.flatnonzero(~good[:, 0])[0])
+        problem = "its vector is zero or not finite"
+        raise InputError(problem, where=f"text {first_bad}", fix="Leave the text out")
     return np.ascontiguousarray(vectors / norms, np.float32)
 
 
@@ -43,7 +43,7 @@ class Search:
     Args:
         vectors: unit length, float32 [n, d].
         texts: the text of each; equal texts (but for space around them) are not neighbours.
-        k: how many; at most n - 1 are found.
+        k: the number of neighbours; there are n - 1 at most.
         count_self: whether a row and its equals are among its neighbours, as in the released code.
         device: where products are computed.
 
@@ -62,34 +62,41 @@ class Search:
     ) -> None:
         import torch
 
-        self.torch, self.vectors, self.k = torch, vectors, min(k, len(vectors) - (not count_self))
+        self.torch = torch
+        self.vectors = vectors
+        others = len(vectors) - (not count_self)
+        self.k = min(k, others)
         if self.k < 1:
-            raise InputError(
-                f"{len(vectors)} texts",
-                where="neighbours",
-                fix="Give more texts: neighbours are others",
-            )
+            problem = f"{len(vectors)} texts"
+            fix = "Give more texts: neighbours are others"
+            raise InputError(problem, where="neighbours", fix=fix)
         self.equals = {} if count_self else _equals(texts)
-        self.index: Any = _faiss_index(vectors) if len(vectors) >= FAISS_FROM else None
-        self.known: Any = None if self.index is not None else torch.from_numpy(vectors).to(device)
+        self.index: Any = None
+        if len(vectors) >= FAISS_FROM:
+            self.index = _faiss_index(vectors)
+        self.known: Any = None  # the vectors on the device, where there is no index
+        if self.index is None:
+            self.known = torch.from_numpy(vectors).to(device)
 
     def __call__(self, rows: IntArray) -> Array:
         """The neighbours of some rows, the most similar first, `NEIGHBOUR` [rows, k]; id -1 where there are fewer."""
+        search = self._flat if self.index is None else self._faiss
         step = max(1, TILE // len(self.vectors))
         parts: list[Array] = [np.empty((0, self.k), NEIGHBOUR)]
         for start in range(0, len(rows), step):
-            part = rows[start : start + step]
-            cosines, ids = (
-                self._flat(part, self.k) if self.index is None else self._faiss(part, self.k)
-            )
-            found: Array = np.empty(cosines.shape, NEIGHBOUR)
-            found["cosine"], found["id"] = cosines, np.where(np.isfinite(cosines), ids, -1)
-            parts.append(found)
+            cosines, ids = search(rows[start : start + step], self.k)
+            neighbours: Array = np.empty(cosines.shape, NEIGHBOUR)
+            neighbours["cosine"] = cosines
+            neighbours["id"] = np.where(np.isfinite(cosines), ids, -1)
+            parts.append(neighbours)
         return np.concatenate(parts)
 
     def _flat(self, rows: IntArray, k: int) -> tuple[Floats, IntArray]:
-        torch, known = self.torch, self.known
-        cosines = known[torch.from_numpy(rows).to(known.device)] @ known.T
+        """Cosines and rows of the k most similar vectors, [rows, k] each, by a matrix product."""
+        torch = self.torch
+        known = self.known
+        queries = known[torch.from_numpy(rows).to(known.device)]
+        cosines = queries @ known.T  # [rows, n]
         for place, row in enumerate(rows.tolist()):
             if row in self.equals:
                 cosines[place, self.equals[row]] = -torch.inf
@@ -97,35 +104,48 @@ class Search:
         return values.cpu().numpy(), ids.cpu().numpy()
 
     def _faiss(self, rows: IntArray, k: int) -> tuple[Floats, IntArray]:
-        more = max((len(self.equals.get(row, ())) for row in rows.tolist()), default=0)
-        values, ids = self.index.search(self.vectors[rows], min(k + more, len(self.vectors)))
+        """The same by the index of faiss."""
+        # equal texts are left out afterwards: ask for as many more
+        num_equals = [len(self.equals.get(row, ())) for row in rows.tolist()]
+        enough = k + max(num_equals, default=0)
+        cosines, ids = self.index.search(self.vectors[rows], min(enough, len(self.vectors)))
         for place, row in enumerate(rows.tolist()):
             if row in self.equals:
-                values[place, np.isin(ids[place], self.equals[row])] = -np.inf
-        order = np.argsort(-values, axis=1, kind="stable")[:, :k]
-        return np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
+                equal = np.isin(ids[place], self.equals[row])
+                cosines[place, equal] = -np.inf
+        order = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+        best_cosines = np.take_along_axis(cosines, order, 1)
+        best_ids = np.take_along_axis(ids, order, 1)
+        return best_cosines, best_ids
 
 
-def means(found: Array) -> FloatArray:
+def means(neighbours: Array) -> FloatArray:
     """The mean cosine of every row's neighbours [rows], from `NEIGHBOUR` [rows, k]."""
-    there = found["id"] >= 0
-    total = np.where(there, found["cosine"], 0).sum(axis=1, dtype=float)
-    mean: FloatArray = total / np.maximum(there.sum(axis=1), 1)
+    present = neighbours["id"] >= 0
+    cosines = np.where(present, neighbours["cosine"], 0)
+    total = cosines.sum(axis=1, dtype=float)
+    mean: FloatArray = total / np.maximum(present.sum(axis=1), 1)
     return mean
 
 
-def margins(found: Array, own: FloatArray, every: FloatArray) -> FloatArray:
+def margins(
+    neighbours: Array,
+    own_means: FloatArray,
+    all_means: FloatArray,
+) -> FloatArray:
     """The margin of every neighbour [rows, k]; -inf where there is none.
 
     Args:
-        found: neighbours of some rows, `NEIGHBOUR` [rows, k].
-        own: the mean of each of these rows [rows], as `means` gives it.
-        every: the mean of all rows [n].
+        neighbours: of some rows, `NEIGHBOUR` [rows, k].
+        own_means: the mean of each of these rows [rows], as `means` gives it.
+        all_means: the mean of all rows [n].
     """
-    there = found["id"] >= 0
-    around = (own[:, None] + every[found["id"]]) / 2
-    margin: FloatArray = np.full(found.shape, -np.inf)
-    np.divide(found["cosine"], around, out=margin, where=there & (around > 0))
+    present = neighbours["id"] >= 0
+    neighbour_means = all_means[neighbours["id"]]
+    around = (own_means[:, None] + neighbour_means) / 2
+    margin: FloatArray = np.full(neighbours.shape, -np.inf)
+    defined = present & (around > 0)
+    np.divide(neighbours["cosine"], around, out=margin, where=defined)
     return margin
 
 
@@ -138,6 +158,7 @@ def _equals(texts: Sequence[str]) -> dict[int, list[int]]:
 
 
 def _faiss_index(vectors: Floats) -> Any | None:
+    """A flat index of inner products; None where faiss is not installed."""
     if find_spec("faiss") is None:
         return None
     import faiss

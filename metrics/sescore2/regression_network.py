@@ -19,11 +19,8 @@ from ..errors import InputError
 from ..representations import FloatArray, IntArray, Ragged
 
 UNIT = 10.0  # of the last layer's output while it is trained
-LINEAR = (
-    0,
-    3,
-    6,
-)  # places of the linear layers in the head; an activation and a dropout stand between two
+# places of the linear layers in the head; an activation and a dropout stand between two
+LINEAR = (0, 3, 6)
 
 
 def make_network(encoder: Any, dropout: float) -> Any:
@@ -32,8 +29,12 @@ def make_network(encoder: Any, dropout: float) -> Any:
 
     width = encoder.config.hidden_size
     estimator = nn.Sequential(
-        *(nn.Linear(4 * width, 2 * width), nn.Tanh(), nn.Dropout(dropout)),
-        *(nn.Linear(2 * width, width), nn.Tanh(), nn.Dropout(dropout)),
+        nn.Linear(4 * width, 2 * width),
+        nn.Tanh(),
+        nn.Dropout(dropout),
+        nn.Linear(2 * width, width),
+        nn.Tanh(),
+        nn.Dropout(dropout),
         nn.Linear(width, 1),
     )
     return nn.ModuleDict({"encoder": encoder, "estimator": estimator})
@@ -55,7 +56,7 @@ def freeze(network: Any, layers: int) -> None:
 
     Args:
         network: the network.
-        layers: how many layers; -1 for all of them.
+        layers: the number of layers; -1 for all of them.
 
     Raises:
         InputError: the encoder keeps its layers elsewhere than those of the BERT family.
@@ -64,45 +65,52 @@ def freeze(network: Any, layers: int) -> None:
     if layers < 0:
         encoder.requires_grad_(False)
     elif layers:
-        held = getattr(getattr(encoder, "encoder", None), "layer", None)
-        if held is None or not hasattr(encoder, "embeddings"):
-            kind = encoder.config.model_type
-            raise InputError(
-                f"layers of {kind} are not known here", where="frozen_layers", fix="Give 0 or -1"
-            )
+        all_layers = getattr(getattr(encoder, "encoder", None), "layer", None)
+        if all_layers is None or not hasattr(encoder, "embeddings"):
+            problem = f"layers of {encoder.config.model_type} are not known here"
+            raise InputError(problem, where="frozen_layers", fix="Give 0 or -1")
         encoder.embeddings.requires_grad_(False)
-        for layer in held[:layers]:
+        for layer in all_layers[:layers]:
             layer.requires_grad_(False)
 
 
-def pooled(encoder: Any, ids: Any, mask: Any, devices: Sequence[str] = ()) -> Any:
-    """Text vectors [n, d] of token ids [n, length]; the rows are spread over several devices where these are given."""
+def pooled(
+    encoder: Any,
+    ids: Any,
+    mask: Any,
+    devices: Sequence[str] = (),
+) -> Any:
+    """Text vectors [n, d] of token ids [n, length] with their mask [n, length].
+
+    The rows are spread over several devices where these are given.
+    """
     import torch
 
     if len(devices) > 1:
-        out: Any = torch.nn.parallel.data_parallel(
-            encoder, (ids, mask), [torch.device(d).index or 0 for d in devices]
-        )
+        numbers = [torch.device(device).index or 0 for device in devices]
+        out: Any = torch.nn.parallel.data_parallel(encoder, (ids, mask), numbers)
     else:
         out = encoder(input_ids=ids, attention_mask=mask)
-    counted = mask[..., None].to(out.last_hidden_state.dtype)
-    return (out.last_hidden_state * counted).sum(1) / counted.sum(1)
+    states = out.last_hidden_state  # [n, length, d]
+    counted = mask[..., None].to(states.dtype)
+    return (states * counted).sum(1) / counted.sum(1)
 
 
 def head_scores(estimator: Any, h: Any, r: Any) -> Any:
     """Scores [n] of hypothesis and reference vectors [n, d]."""
     import torch
 
-    return estimator(torch.cat((h, r, h * r, (h - r).abs()), 1))[:, 0] * UNIT
+    features = torch.cat((h, r, h * r, (h - r).abs()), 1)  # [n, 4 d]
+    return estimator(features)[:, 0] * UNIT
 
 
 def head_state(network: Any) -> dict[str, Any]:
     """The head's tensors by their names on disk, as the equation has them."""
-    state = {
-        name: value.detach().float().cpu().clone()
-        for name, value in network["estimator"].state_dict().items()
-    }
-    for name in (f"{LINEAR[-1]}.weight", f"{LINEAR[-1]}.bias"):
+    state = {}
+    for name, value in network["estimator"].state_dict().items():
+        state[name] = value.detach().float().cpu().clone()
+    last = LINEAR[-1]
+    for name in (f"{last}.weight", f"{last}.bias"):
         state[name] *= UNIT
     return state
 
@@ -110,46 +118,66 @@ def head_state(network: Any) -> dict[str, Any]:
 def load_head(network: Any, state: Mapping[str, Any]) -> None:
     """Puts tensors as `head_state` gives them into the head."""
     last = f"{LINEAR[-1]}."
-    network["estimator"].load_state_dict(
-        {n: v / UNIT if n.startswith(last) else v for n, v in state.items()}
-    )
+    in_units = {}
+    for name, value in state.items():
+        in_units[name] = value / UNIT if name.startswith(last) else value
+    network["estimator"].load_state_dict(in_units)
 
 
-def batch_of(ids: Ragged, rows: IntArray, padding: int, device: Any) -> tuple[Any, Any]:
+def batch_of(
+    ids: Ragged,
+    rows: IntArray,
+    padding: int,
+    device: Any,
+) -> tuple[Any, Any]:
     """Token ids and attention mask [rows, longest] on the device."""
     import torch
 
     part = ids[rows]
     longest = int(part.lengths.max())
-    held = np.arange(longest) < part.lengths[:, None]
-    tokens = np.full(held.shape, padding, np.int64)
-    tokens[held] = part.values
-    return torch.from_numpy(tokens).to(device), torch.from_numpy(held.astype(np.int64)).to(device)
+    mask = np.arange(longest) < part.lengths[:, None]
+    tokens = np.full(mask.shape, padding, np.int64)
+    tokens[mask] = part.values
+    attention_mask = torch.from_numpy(mask.astype(np.int64))
+    return torch.from_numpy(tokens).to(device), attention_mask.to(device)
 
 
-def vectors_of(encoder: Any, ids: Ragged, padding: int, device: Any, rows: int = 64) -> Any:
+def vectors_of(
+    encoder: Any,
+    ids: Ragged,
+    padding: int,
+    device: Any,
+    rows: int = 64,
+) -> Any:
     """Text vectors [n, d] of all rows of `ids`, without gradients; the encoder in the mode that it is in."""
     import torch
 
     order = np.argsort(ids.lengths, kind="stable")
-    found = torch.empty(len(order), encoder.config.hidden_size, device=device)
+    vectors = torch.empty(len(order), encoder.config.hidden_size, device=device)
     with torch.no_grad():
         for start in range(0, len(order), rows):
             part = order[start : start + rows]
             place = torch.from_numpy(part).to(device)
-            found[place] = pooled(encoder, *batch_of(ids, part, padding, device)).float()
-    return found
+            tokens, mask = batch_of(ids, part, padding, device)
+            vectors[place] = pooled(encoder, tokens, mask).float()
+    return vectors
 
 
-def scores(network: Any, ids: Ragged, pairs: IntArray, padding: int, device: Any) -> FloatArray:
+def scores(
+    network: Any,
+    ids: Ragged,
+    pairs: IntArray,
+    padding: int,
+    device: Any,
+) -> FloatArray:
     """Scores [n] of pairs [n, 2], rows of `ids` of the hypothesis and the reference; every text is encoded once."""
     import torch
 
     needed, place = np.unique(pairs, return_inverse=True)
+    of_hypotheses, of_references = place.reshape(pairs.shape).T
     vectors = vectors_of(network["encoder"], ids[needed], padding, device)
     with torch.no_grad():
-        h, r = (
-            vectors[torch.from_numpy(column).to(device)] for column in place.reshape(pairs.shape).T
-        )
-        found: FloatArray = head_scores(network["estimator"], h, r).double().cpu().numpy()
-    return found
+        h = vectors[torch.from_numpy(of_hypotheses).to(device)]
+        r = vectors[torch.from_numpy(of_references).to(device)]
+        values = head_scores(network["estimator"], h, r)
+    return np.asarray(values.double().cpu().numpy())

@@ -36,15 +36,15 @@ def bounds(
     texts: int = TEXTS,
     views: bool = True,
 ) -> Bounds:
-    """low and high of a network, over some of the given rows of `ids`; None where strangers score as high.
+    """low and high of a network, over a sample of rows of `ids`; None where strangers score as high.
 
     Args:
-        network: see `network.make_network`.
+        network: see `regression_network.make_network`.
         ids: token ids.
         rows: which of them may serve.
         padding: the id of padding.
         random: where draws come from.
-        texts: how many serve.
+        texts: the size of the sample.
         views: whether the two sides of a text with itself are encoded with dropout.
     """
     import torch
@@ -54,18 +54,27 @@ def bounds(
     others = np.roll(chosen, 1)
     torch.manual_seed(int(random.integers(1 << 31)))
     network.train(False)
-    low, high = [], []
+    encoder = network["encoder"]
+    estimator = network["estimator"]
+    low = []
+    high = []
     with torch.no_grad():
         for start in range(0, len(chosen), 32):
-            one, other = (
-                batch_of(ids, part[start : start + 32], padding, device)
-                for part in (chosen, others)
-            )
-            network["encoder"].train(views)
-            first, second = (pooled(network["encoder"], *one) for _ in range(2))
-            high += head_scores(network["estimator"], first, second).tolist()
-            network["encoder"].train(False)
-            h, r = pooled(network["encoder"], *one), pooled(network["encoder"], *other)
-            low += head_scores(network["estimator"], h, r).tolist()
-    found = float(np.mean(low)), float(np.mean(high))
-    return found if found[1] > found[0] else (None, None)
+            part = slice(start, start + 32)
+            text = batch_of(ids, chosen[part], padding, device)
+            stranger = batch_of(ids, others[part], padding, device)
+            # a text with itself: two views of it, by dropout
+            encoder.train(views)
+            first = pooled(encoder, *text)
+            second = pooled(encoder, *text)
+            high += head_scores(estimator, first, second).tolist()
+            # a text with another
+            encoder.train(False)
+            h = pooled(encoder, *text)
+            r = pooled(encoder, *stranger)
+            low += head_scores(estimator, h, r).tolist()
+    mean_low = float(np.mean(low))
+    mean_high = float(np.mean(high))
+    if mean_high > mean_low:
+        return mean_low, mean_high
+    return None, None

@@ -27,7 +27,9 @@ from .masked_model import MaskedLM, Masking
 from .spaced_words import Words, bare, is_punctuation
 from .stopwords import key
 
-MAJOR, MINOR, PUNCTUATION = -5.0, -1.0, -0.1
+MAJOR = -5.0
+MINOR = -1.0
+PUNCTUATION = -0.1
 GAMMA = {"paper": 0.1, "code": 0.5}
 Kind = Literal["paper", "code", "stop-list", "off"]
 
@@ -52,9 +54,10 @@ class Severity:
 
     def __post_init__(self) -> None:
         if (self.severity in GAMMA) != (self.mlm is not None):
-            found = f"severity {self.severity} {'without' if self.mlm is None else 'with'} a masked language model"
+            with_or_without = "without" if self.mlm is None else "with"
+            problem = f"severity {self.severity} {with_or_without} a masked language model"
             fix = "Name one, mlm=FOLDER, for paper and code alone; without one there are stop-list and off"
-            raise InputError(found, where="severity", fix=fix)
+            raise InputError(problem, where="severity", fix=fix)
 
     @property
     def threshold(self) -> float:
@@ -66,7 +69,7 @@ class Judge:
     """Judges mistakes.
 
     Args:
-        how: the settings.
+        settings: the settings.
         stops: words without much meaning, in lower case.
         texts: the words of all texts at hand, for tf-idf.
         model: the masked language model, where the settings name one.
@@ -74,67 +77,78 @@ class Judge:
 
     def __init__(
         self,
-        how: Severity,
+        settings: Severity,
         stops: frozenset[str],
         texts: Iterable[Words] = (),
         model: MaskedLM | None = None,
     ) -> None:
-        self.how, self.stops, self.model = how, stops, model
-        self.idf = inverse_frequencies(texts) if how.severity == "paper" else {}
+        self.settings = settings
+        self.stops = stops
+        self.model = model
+        self.idf = inverse_frequencies(texts) if settings.severity == "paper" else {}
 
     def scores(self, mistakes: Sequence[tuple[Words, Edit, str]]) -> list[float | None]:
         """The score of every mistake: (words of the anchor, edit, source or ""); None where it is none.
 
         A replacement by a part of what it replaces is no mistake in the released code: it leaves these to drops.
         """
-        found = [self._plain(anchor, edit) for anchor, edit, _ in mistakes]
-        open_places = [i for i, value in enumerate(found) if value == "likelihood"]
-        likelihoods = self._likelihoods([mistakes[i] for i in open_places])
-        for i, likelihood in zip(open_places, likelihoods, strict=True):
-            found[i] = MINOR if likelihood >= self.how.threshold else MAJOR
-        return [value if isinstance(value, float) else None for value in found]
+        scores = [self._by_settings(anchor, edit) for anchor, edit, _ in mistakes]
+        undecided = [i for i, score in enumerate(scores) if score == "likelihood"]
+        likelihoods = self._likelihoods([mistakes[i] for i in undecided])
+        for i, likelihood in zip(undecided, likelihoods, strict=True):
+            scores[i] = MINOR if likelihood >= self.settings.threshold else MAJOR
+        return [score if isinstance(score, float) else None for score in scores]
 
-    def _plain(self, anchor: Words, edit: Edit) -> float | Literal["likelihood"] | None:
-        """What is known without a model."""
-        if self.how.severity == "off":
+    def _by_settings(self, anchor: Words, edit: Edit) -> float | Literal["likelihood"] | None:
+        """The score of a mistake as far as it needs no model."""
+        if self.settings.severity == "off":
             return MINOR
         old = anchor[edit.start : edit.end]
-        if self.how.severity == "paper":
+        if self.settings.severity == "paper":
             if edit.words:
                 return "likelihood"
-            return MINOR if self._salience(anchor, old) < self.how.salience else MAJOR
-        found = by_rule(old, edit.words, self.stops)
-        return MAJOR if found == "likelihood" and self.model is None else found
+            return MINOR if self._salience(anchor, old) < self.settings.salience else MAJOR
+        score = by_rule(old, edit.words, self.stops)
+        return MAJOR if score == "likelihood" and self.model is None else score
 
     def _salience(self, anchor: Words, lost: Words) -> float:
+        """The greatest tf-idf of the lost words of an anchor."""
         counts = Counter(map(key, anchor))
-        return max(counts[word] * self.idf.get(word, 0.0) for word in map(key, lost))
+        lost_keys = [key(word) for word in lost]
+        return max(counts[word] * self.idf.get(word, 0.0) for word in lost_keys)
 
     def _likelihoods(self, mistakes: Sequence[tuple[Words, Edit, str]]) -> list[float]:
+        """The likelihood of the new words of every mistake, under the model."""
         if not mistakes or self.model is None:
             return []
-        asked = [
-            Masking(applied(anchor, [edit]), edit.start, edit.start + len(edit.words), source)
-            for anchor, edit, source in mistakes
-        ]
+        maskings = []
+        for anchor, edit, source in mistakes:
+            end = edit.start + len(edit.words)
+            words = applied(anchor, [edit])
+            maskings.append(Masking(words, edit.start, end, source))
+        probabilities = self.model.probabilities(maskings)
         return [
-            self._likelihood(edit.words, words)
-            for (_, edit, _), words in zip(mistakes, self.model.probabilities(asked), strict=True)
+            self._likelihood(edit.words, tokens)
+            for (_, edit, _), tokens in zip(mistakes, probabilities, strict=True)
         ]
 
     def _likelihood(self, new: Words, words: Sequence[Sequence[float]]) -> float:
-        if self.how.severity == "paper":
+        """The likelihood of new words, from the probabilities of the sub-tokens of each."""
+        if self.settings.severity == "paper":
             tokens = [value for word in words for value in word]
             return sum(tokens) / max(1, len(tokens))
-        means = [
-            sum(tokens) / len(tokens)
-            for word, tokens in zip(new, words, strict=True)
-            if tokens and is_significant(word, self.stops)
-        ]
+        means = []
+        for word, tokens_of_word in zip(new, words, strict=True):
+            if tokens_of_word and is_significant(word, self.stops):
+                means.append(sum(tokens_of_word) / len(tokens_of_word))
         return min(means, default=0.0)
 
 
-def by_rule(old: Words, new: Words, stops: frozenset[str]) -> float | Literal["likelihood"] | None:
+def by_rule(
+    old: Words,
+    new: Words,
+    stops: frozenset[str],
+) -> float | Literal["likelihood"] | None:
     """The score of a mistake that gives `new` words for `old` ones, as far as rules go.
 
     Punctuation for punctuation, or added, or lost: -0.1. A number for a number: -5. Nothing significant on either side:
@@ -150,7 +164,8 @@ def by_rule(old: Words, new: Words, stops: frozenset[str]) -> float | Literal["l
         return MAJOR if any(is_significant(word, stops) for word in old) else MINOR
     if old and _text(new) in _text(old):
         return None
-    if len(old) == len(new) == 1 and _is_number(old[0]) and _is_number(new[0]):
+    single_words = len(old) == len(new) == 1
+    if single_words and _is_number(old[0]) and _is_number(new[0]):
         return MAJOR
     if all(map(is_punctuation, (*old, *new))):
         return PUNCTUATION

@@ -2,8 +2,8 @@
 
 A word is letters, marks, digits, joiners and soft hyphens, held together by inner hyphens and apostrophes; a number
 keeps its inner points and commas; in scripts without spaces every character is a word; any other character is one, and
-so is a whole emoji. A word is written with a
-leading space where a space stands before it (at the start of a text: where its script has spaces).
+so is a whole emoji. A word is written with a leading space where a space stands before it (at the start of a text:
+where its script has spaces).
 """
 
 from __future__ import annotations
@@ -48,11 +48,8 @@ def word_splitter(name: str) -> Split:
     if is_function_name(name):
         own = function_named(name, "words")
         return lambda text: _own(own, name, text)
-    raise InputError(
-        f"found {excerpt(name)}",
-        where="words",
-        fix="Write unicode, whitespace or module:function as the splitter",
-    )
+    fix = "Write unicode, whitespace or module:function as the splitter"
+    raise InputError(f"found {excerpt(name)}", where="words", fix=fix)
 
 
 def joined(words: Iterable[str]) -> str:
@@ -83,18 +80,26 @@ def is_punctuation(word: str) -> bool:
 
 
 def _marked(text: str, words: Sequence[str]) -> Words:
-    found, at = [], 0
+    """The words of a text, those with a space before them marked by one."""
+    marked = []
+    at = 0
     for word in words:
         start = text.find(word, at)
         if start < 0 or not word:
-            raise MetricError(f"the word {word!r} does not stand in {excerpt(text)}", where="words")
+            problem = f"the word {word!r} does not stand in {excerpt(text)}"
+            raise MetricError(problem, where="words")
         spaced = text[at:start] != "" if at else not _WITHOUT_SPACE.match(word)
-        found.append(f" {word}" if spaced else word)
+        marked.append(f" {word}" if spaced else word)
         at = start + len(word)
-    return tuple(found)
+    return tuple(marked)
 
 
-def _own(function: Callable[[str], Sequence[str]], name: str, text: str) -> Words:
+def _own(
+    function: Callable[[str], Sequence[str]],
+    name: str,
+    text: str,
+) -> Words:
+    """The words that the user's function finds in a text."""
     try:
         words = [str(word).strip() for word in function(text)]
     except Exception as error:  # the user's function may raise anything

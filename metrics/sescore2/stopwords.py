@@ -41,24 +41,19 @@ def stop_words(name: str, texts: Iterable[Words]) -> frozenset[str]:
     kind, _, number = name.partition(":")
     if kind == "frequent":
         if not number.isdecimal():
-            raise InputError(
-                f"found {name!r}",
-                where="stop_words",
-                fix="Write frequent:100, with a number of words",
-            )
-        counts = Counter(
-            word
-            for words in texts
-            for word in {key(word) for word in words if not is_punctuation(word)}
-        )
-        return frozenset(word for word, _ in counts.most_common(int(number)))
+            fix = "Write frequent:100, with a number of words"
+            raise InputError(f"found {name!r}", where="stop_words", fix=fix)
+        texts_with: Counter[str] = Counter()
+        for words in texts:
+            keys = {key(word) for word in words if not is_punctuation(word)}
+            texts_with.update(keys)
+        return frozenset(word for word, _ in texts_with.most_common(int(number)))
     try:
         lines = Path(name).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         fix = "Write en, frequent:100, or a file with a word per line"
-        raise InputError(
-            f"cannot be read: {error}", where=f"stop_words {name!r}", fix=fix
-        ) from error
+        problem = f"cannot be read: {error}"
+        raise InputError(problem, where=f"stop_words {name!r}", fix=fix) from error
     return frozenset(line.strip().lower() for line in lines if line.strip())
 
 
@@ -68,12 +63,11 @@ def identity_of(name: str) -> str:
     Raises:
         InputError: as `stop_words`.
     """
-    found = stop_words(name, ())
+    words = stop_words(name, ())
     if name.startswith("frequent:"):
         return name
-    return blake2b(
-        "\n".join(sorted(found)).encode("utf-8", "surrogatepass"), digest_size=16
-    ).hexdigest()
+    plain = "\n".join(sorted(words)).encode("utf-8", "surrogatepass")
+    return blake2b(plain, digest_size=16).hexdigest()
 
 
 def key(word: str) -> str:

@@ -1,8 +1,8 @@
 """From texts to synthetic pairs, stage by stage: texts, embed, search, mine, perturb (Xu et al. 2023, section 4.1).
 
-Every stage is a folder of shards (see `stages`) in one work folder, made from that of the stage before. What happens to
-an anchor depends on the seed and its number alone, so shards, interruptions and devices change nothing but the last
-bits of similarities. Nothing here judges how bad a mistake is: see `severity`.
+Every stage is a folder of shards (see `job_stages`) in one work folder, made from that of the stage before. What
+happens to an anchor depends on the seed and its number alone, so shards, interruptions and devices change nothing but
+the last bits of similarities. Nothing here judges how bad a mistake is: see `severity`.
 """
 
 from __future__ import annotations
@@ -72,40 +72,44 @@ def quiet(done: int) -> None:
 
 
 def write_texts(
-    work: Path, pairs: Iterable[Pair], how: Synthesis, on_progress: OnProgress = quiet
+    work: Path,
+    pairs: Iterable[Pair],
+    settings: Synthesis,
+    on_progress: OnProgress = quiet,
 ) -> Stage:
     """Keeps the distinct texts of a usable length, with their sources if there are any.
 
     Args:
         work: the work folder.
         pairs: texts with their sources or None; read once.
-        how: the settings.
+        settings: the settings.
         on_progress: called with the number of texts read.
     """
-    kept: dict[str, Row] = {}
+    usable: dict[str, Row] = {}
     counts = {"read": 0, "empty or too short": 0, "too long": 0, "duplicates": 0}
-    split = word_splitter(how.words)
+    split = word_splitter(settings.words)
     digest = blake2b(digest_size=16)
     for text, source in pairs:
         text = " ".join(text.split())
-        digest.update(f"{text}\0{source or ''}\n".encode("utf-8", "surrogatepass"))
+        line = f"{text}\0{source or ''}\n"
+        digest.update(line.encode("utf-8", "surrogatepass"))
         counts["read"] += 1
         on_progress(counts["read"])
         words = len(split(text))
-        if text in kept:
+        if text in usable:
             counts["duplicates"] += 1
-        elif words < how.min_words:
+        elif words < settings.min_words:
             counts["empty or too short"] += 1
-        elif words > how.max_words:
+        elif words > settings.max_words:
             counts["too long"] += 1
         else:
-            kept[text] = {"text": text} | ({"source": source} if source else {})
-    rows = list(kept.values())
+            source_field = {"source": source} if source else {}
+            usable[text] = {"text": text, **source_field}
+    rows = list(usable.values())
     if len(rows) < 2:
-        raise InputError(
-            f"{len(rows)} usable texts of {counts['read']}", where="texts", fix="Give more texts"
-        )
-    identity = {"input": digest.hexdigest(), **_some(how, "words", "min_words", "max_words")}
+        problem = f"{len(rows)} usable texts of {counts['read']}"
+        raise InputError(problem, where="texts", fix="Give more texts")
+    identity = {"input": digest.hexdigest(), **_subset(settings, "words", "min_words", "max_words")}
     with opened(work / "texts", identity) as stage:
         if not stage.complete:
             for start in range(SHARD * len(stage.shards), len(rows), SHARD):
@@ -115,144 +119,204 @@ def write_texts(
 
 
 def embed(
-    work: Path, how: Synthesis, device: str | None = None, on_progress: OnProgress = quiet
+    work: Path,
+    settings: Synthesis,
+    device: str | None = None,
+    on_progress: OnProgress = quiet,
 ) -> Stage:
     """Makes the vectors of all texts."""
     texts = finished(work / "texts")
-    identity = {"before": texts.digest, "encoder": digest_of(how.encoder)}
+    identity = {"before": texts.digest, "encoder": digest_of(settings.encoder)}
     with opened(work / "embed", identity) as stage:
         if not stage.complete:
-            encoder = SentenceEncoder(how.encoder, device)
-            for i, shard in list(enumerate(texts.shards))[len(stage.shards) :]:
-                stage.write(encoder([row["text"] for row in texts.rows([shard])]))
-                on_progress(SHARD * (i + 1))
+            encoder = SentenceEncoder(settings.encoder, device)
+            for shard in texts.shards[len(stage.shards) :]:
+                shard_texts = [row["text"] for row in texts.rows([shard])]
+                stage.write(encoder(shard_texts))
+                on_progress(SHARD * len(stage.shards))
             stage.finish({"texts": len(stage.array())})
         return stage
 
 
 def search(
-    work: Path, how: Synthesis, device: str | None = None, on_progress: OnProgress = quiet
+    work: Path,
+    settings: Synthesis,
+    device: str | None = None,
+    on_progress: OnProgress = quiet,
 ) -> Stage:
     """Finds the nearest neighbours of all texts."""
-    texts, before = finished(work / "texts"), finished(work / "embed")
-    with opened(work / "search", {"before": before.digest, **_some(how, "neighbours")}) as stage:
+    texts = finished(work / "texts")
+    before = finished(work / "embed")
+    identity = {"before": before.digest, **_subset(settings, "neighbours")}
+    with opened(work / "search", identity) as stage:
         if not stage.complete:
             known = [row["text"] for row in texts.rows()]
-            find = Search(before.array(), known, how.neighbours, device=device_of(device))
+            vectors = before.array()
+            find = Search(vectors, known, settings.neighbours, device=device_of(device))
             for start in range(SHARD * len(stage.shards), len(known), SHARD):
-                stage.write(find(np.arange(start, min(start + SHARD, len(known)))))
+                stop = min(start + SHARD, len(known))
+                stage.write(find(np.arange(start, stop)))
                 on_progress(start + SHARD)
             stage.finish({"texts": len(known)})
         return stage
 
 
-def mine(work: Path, how: Synthesis, on_progress: OnProgress = quiet) -> Stage:
+def mine(
+    work: Path,
+    settings: Synthesis,
+    on_progress: OnProgress = quiet,
+) -> Stage:
     """Keeps the neighbours of every anchor that pass the margin, the best first.
 
     Rows: "anchor" (the number of its text), "neighbours" (theirs).
     """
     before = finished(work / "search")
-    identity = {"before": before.digest, **_some(how, "margin", "min_cosine", "anchors", "seed")}
+    identity = {
+        "before": before.digest,
+        **_subset(settings, "margin", "min_cosine", "anchors", "seed"),
+    }
     with opened(work / "mine", identity) as stage:
         if stage.complete:
             return stage
-        every = np.concatenate([means(before.array([shard])) for shard in before.shards])
-        anchors = _anchors(len(every), how)
-        start = sum(len(before.array([shard])) for shard in before.shards[: len(stage.shards)])
+        # every text's mean, as a margin needs those of both texts
+        all_means = np.concatenate([means(before.array([shard])) for shard in before.shards])
+        anchors = _anchors(len(all_means), settings)
+        done = before.shards[: len(stage.shards)]
+        start = sum(len(before.array([shard])) for shard in done)  # first text of the next shard
         for shard in before.shards[len(stage.shards) :]:
-            found = before.array([shard])
-            own = anchors[(anchors >= start) & (anchors < start + len(found))]
-            stage.write(_kept(found[own - start], own, every, how))
-            start += len(found)
+            neighbours = before.array([shard])
+            inside = (anchors >= start) & (anchors < start + len(neighbours))
+            own = anchors[inside]
+            stage.write(_passing(neighbours[own - start], own, all_means, settings))
+            start += len(neighbours)
             on_progress(start)
-        kept = [len(row["neighbours"]) for row in stage.rows()]
-        stage.finish(
-            {"anchors": len(kept), "without neighbour": kept.count(0), "neighbours": sum(kept)}
-        )
+        numbers = [len(row["neighbours"]) for row in stage.rows()]
+        counts = {
+            "anchors": len(numbers),
+            "without neighbour": numbers.count(0),
+            "neighbours": sum(numbers),
+        }
+        stage.finish(counts)
         return stage
 
 
-def _kept(found: Array, anchors: IntArray, every: FloatArray, how: Synthesis) -> list[Row]:
-    """The neighbours of some anchors that pass."""
-    margin = margins(found, every[anchors], every)
-    good = (margin >= how.margin) & (found["cosine"] >= how.min_cosine) & (found["id"] >= 0)
+def _passing(
+    neighbours: Array,
+    anchors: IntArray,
+    all_means: FloatArray,
+    settings: Synthesis,
+) -> list[Row]:
+    """The neighbours of some anchors that pass, the best first.
+
+    Args:
+        neighbours: `NEIGHBOUR` [anchors, k].
+        anchors: the numbers of their texts, [anchors].
+        all_means: the mean cosine of every text's neighbours, [texts].
+        settings: the least margin and cosine.
+    """
+    ids = neighbours["id"]
+    cosines = neighbours["cosine"]
+    margin = margins(neighbours, all_means[anchors], all_means)
+    near = (margin >= settings.margin) & (cosines >= settings.min_cosine)
+    passes = near & (ids >= 0)
     rows: list[Row] = []
     for i, anchor in enumerate(anchors.tolist()):
-        best = sorted(np.flatnonzero(good[i]).tolist(), key=lambda place: -margin[i, place])
-        rows.append(
-            {"anchor": anchor, "neighbours": [int(found["id"][i, place]) for place in best]}
-        )
+        places = np.flatnonzero(passes[i])
+        best_first = places[np.argsort(-margin[i, places], kind="stable")]
+        rows.append({"anchor": anchor, "neighbours": ids[i, best_first].tolist()})
     return rows
 
 
 def perturb(
-    work: Path, how: Synthesis, on_progress: OnProgress = quiet, folder: str = "perturb"
+    work: Path,
+    settings: Synthesis,
+    on_progress: OnProgress = quiet,
+    folder: str = "perturb",
 ) -> Stage:
     """Gives the anchors mistakes.
 
     Rows: "anchor" (its number), "words" of the anchor, "edits" [[start, end, words], ...], disjoint and sorted, and
     "source" where there is one.
     """
-    texts, before = finished(work / "texts"), finished(work / "mine")
+    texts = finished(work / "texts")
+    before = finished(work / "mine")
     names = ("words", "samples", "drops", "operations", "edits", "seed")
-    with opened(work / folder, {"before": before.digest, **_some(how, *names)}) as stage:
+    identity = {"before": before.digest, **_subset(settings, *names)}
+    with opened(work / folder, identity) as stage:
         if stage.complete:
             return stage
         known = list(texts.rows())
-        maker = _Maker(known, how)
-        for i, shard in list(enumerate(before.shards))[len(stage.shards) :]:
-            stage.write([made for row in before.rows([shard]) for made in maker(row)])
-            on_progress(SHARD * (i + 1))
-        made = [row["anchor"] for row in stage.rows()]
-        anchors = (before.counts or {})["anchors"]
-        stage.finish(
-            {"synthetic texts": len(made), "anchors without a mistake": anchors - len(set(made))}
-        )
+        maker = _MistakeMaker(known, settings)
+        for shard in before.shards[len(stage.shards) :]:
+            stage.write([text for row in before.rows([shard]) for text in maker(row)])
+            on_progress(SHARD * len(stage.shards))
+        with_mistakes = [row["anchor"] for row in stage.rows()]
+        num_anchors = (before.counts or {})["anchors"]
+        counts = {
+            "synthetic texts": len(with_mistakes),
+            "anchors without a mistake": num_anchors - len(set(with_mistakes)),
+        }
+        stage.finish(counts)
         return stage
 
 
-class _Maker:
+class _MistakeMaker:
     """Makes the synthetic texts of an anchor."""
 
-    def __init__(self, texts: list[dict[str, Any]], how: Synthesis) -> None:
-        self.texts, self.how, self.split = texts, how, word_splitter(how.words)
+    def __init__(self, texts: list[dict[str, Any]], settings: Synthesis) -> None:
+        self.texts = texts
+        self.settings = settings
+        self.split = word_splitter(settings.words)
         self.vocabulary: list[str] = []
-        if how.edits == "random":
+        if settings.edits == "random":
             self.vocabulary = [word for row in texts for word in self.split(row["text"])]
 
     def __call__(self, row: Row) -> Iterator[Row]:
-        anchor, neighbours = row["anchor"], row["neighbours"]
-        random = np.random.default_rng([self.how.seed, anchor])
-        held = self.texts[anchor]
-        words = self.split(held["text"])
+        """The rows of `perturb` of an anchor, a row of `mine`."""
+        anchor = row["anchor"]
+        neighbours = row["neighbours"]
+        random = np.random.default_rng([self.settings.seed, anchor])
+        original = self.texts[anchor]
+        words = self.split(original["text"])
         order = random.permutation(len(neighbours))
-        for number in range(self.how.samples):
-            other = neighbours[int(order[number % len(order)])] if len(order) else None
-            edits = self._edits(words, other, random)
+        for number in range(self.settings.samples):
+            neighbour = None
+            if len(order):
+                neighbour = neighbours[int(order[number % len(order)])]
+            edits = self._edits(words, neighbour, random)
             text = joined(applied(words, edits))
-            if text and text != held["text"]:
+            if text and text != original["text"]:
                 plain = [[edit.start, edit.end, list(edit.words)] for edit in edits]
-                source = {"source": held["source"]} if "source" in held else {}
+                source = {"source": original["source"]} if "source" in original else {}
                 yield {"anchor": anchor, "words": list(words), "edits": plain, **source}
 
-    def _edits(self, words: Words, other: int | None, random: np.random.Generator) -> list[Edit]:
-        if self.how.edits == "random":
+    def _edits(
+        self,
+        words: Words,
+        neighbour: int | None,
+        random: np.random.Generator,
+    ) -> list[Edit]:
+        """The mistakes of one synthetic text, from a neighbour (the number of its text) or random words."""
+        proposals: list[Edit] = []
+        if self.settings.edits == "random":
             proposals = random_edits(len(words), self.vocabulary, random)
-        else:
-            proposals = (
-                []
-                if other is None
-                else mined(edits_between(words, self.split(self.texts[other]["text"])))
-            )
-        return sampled(proposals, len(words), random, self.how.drops, self.how.operations)
+        elif neighbour is not None:
+            other = self.split(self.texts[neighbour]["text"])
+            proposals = mined(edits_between(words, other))
+        drops = self.settings.drops
+        operations = self.settings.operations
+        return sampled(proposals, len(words), random, drops, operations)
 
 
-def _anchors(count: int, how: Synthesis) -> IntArray:
-    if how.anchors is None or how.anchors >= count:
+def _anchors(count: int, settings: Synthesis) -> IntArray:
+    """The numbers of the texts that are given mistakes, ascending."""
+    if settings.anchors is None or settings.anchors >= count:
         return np.arange(count)
-    return np.sort(np.random.default_rng([how.seed, count]).permutation(count)[: how.anchors])
+    order = np.random.default_rng([settings.seed, count]).permutation(count)
+    return np.sort(order[: settings.anchors])
 
 
-def _some(how: Synthesis, *names: str) -> dict[str, Any]:
-    values = asdict(how)
+def _subset(settings: Synthesis, *names: str) -> dict[str, Any]:
+    """Some of the settings, by name."""
+    values = asdict(settings)
     return {name: values[name] for name in names}

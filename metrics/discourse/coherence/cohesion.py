@@ -21,7 +21,7 @@ from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
 from ...text.texts import Item
 from .foci import FocusMetric, FocusReader
-from .focus_grid import Grid, grid_of
+from .focus_grid import Grid, grid_of, repeated
 from .focus_scorer import packed, row_of, unpacked
 
 
@@ -44,7 +44,8 @@ class RC(FocusMetric):
 
     def value(self, grid: Grid) -> float:
         """RC of a grid."""
-        return sum(len(places) for places in grid.values() if len(places) >= 2) / max(1, len(grid))
+        counts = [len(places) for places in repeated(grid).values()]
+        return sum(counts) / max(1, len(grid))
 
 
 @settings
@@ -66,35 +67,43 @@ class LC(FocusMetric):
 
     def value(self, grid: Grid) -> float:
         """LC of a grid."""
-        return sum(len(places) >= 2 for places in grid.values()) / max(1, len(grid))
+        return len(repeated(grid)) / max(1, len(grid))
 
 
 class CohesionScorer(Scorer):
     """Represents a text by its value and by the nouns that it repeats."""
 
     def __init__(self, metric: RC | LC) -> None:
-        self.info, self.metric = metric.info, metric
+        self.info = metric.info
+        self.metric = metric
         self.foci = FocusReader(metric)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Columns "value" [rows] and "repeated", names of nouns; lengths in sentences."""
-        grids, lengths = [], []
+        values = []
+        names = []
+        lengths = []
         for item in items:
             foci = self.foci.read(item.text)
-            grids.append(grid_of([noun.key for noun in found] for found in foci.found))
+            grid = grid_of(foci.keys_by_sentence())
+            values.append(self.metric.value(grid))
+            names.append(packed(list(repeated(grid))))
             lengths.append(len(foci.sentences))
-        repeated = [
-            packed([name for name, places in grid.items() if len(places) >= 2]) for grid in grids
-        ]
-        value = np.array([self.metric.value(grid) for grid in grids], np.float64)
-        return Reps({"value": value, "repeated": Ragged.of_rows(repeated)}), np.array(
-            lengths, np.int64
-        )
+        value = np.array(values, np.float64)
+        reps = Reps({"value": value, "repeated": Ragged.of_rows(names)})
+        return reps, np.array(lengths, np.int64)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values of every hypothesis, [H, 1]."""
         return [reps["value"][block.hypotheses][:, None] for block in blocks]
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The nouns that the hypothesis repeats."""
-        return {"repeated": unpacked(row_of(reps["repeated"], int(block.hypotheses[hypothesis])))}
+        row = int(block.hypotheses[hypothesis])
+        return {"repeated": unpacked(row_of(reps["repeated"], row))}

@@ -21,7 +21,7 @@ holds for usual encoders and not for random ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -36,9 +36,8 @@ from ...spec.checked_settings import settings
 from .focus_scorer import FocusModelMetric, FocusScorer, key_id, packed, products, row_of, unpacked
 from .token_vectors import states_of
 
-ROUNDING = (
-    1e-12  # squared distances below this share of the squared lengths are rounding: they count as 0
-)
+# squared distances below this share of the squared lengths are rounding: they count as 0
+ROUNDING = 1e-12
 
 
 @settings
@@ -84,7 +83,7 @@ class DSFocus(FocusModelMetric):
         return DSFocusScorer(self, placed=True)
 
 
-class _Table(NamedTuple):
+class _FocusTable(NamedTuple):
     """The foci of the texts of one side of a block, sorted by focus."""
 
     text: IntArray  # [foci]
@@ -93,16 +92,20 @@ class _Table(NamedTuple):
     squares: FloatArray  # [foci], ||F_v||^2
 
     @classmethod
-    def of(cls, reps: Reps, rows: IntArray) -> _Table:
-        keys, vectors = reps["keys"][rows], reps["vectors"][rows]
+    def of(cls, reps: Reps, rows: IntArray) -> _FocusTable:
+        """The foci of the texts of some rows."""
+        keys = reps["keys"][rows]
+        vectors = reps["vectors"][rows]
         order = np.argsort(keys.values, kind="stable")
-        text = np.repeat(np.arange(len(rows)), keys.lengths)[order]
-        found = vectors.values[order].astype(np.float64)
-        return cls(text, keys.values[order], found, np.einsum("fd,fd->f", found, found))
+        text = np.repeat(np.arange(len(rows)), keys.lengths)
+        sorted_vectors = vectors.values[order].astype(np.float64)
+        squares = np.einsum("fd,fd->f", sorted_vectors, sorted_vectors)
+        return cls(text[order], keys.values[order], sorted_vectors, squares)
 
     def total(self, texts: int, norm: str) -> FloatArray:
         """The summed lengths of each text's foci, [texts]."""
-        return np.bincount(self.text, _norm(self.squares, norm), texts).astype(np.float64)
+        lengths = _norm(self.squares, norm)
+        return np.bincount(self.text, lengths, texts).astype(np.float64)
 
 
 class DSFocusScorer(FocusScorer):
@@ -112,19 +115,24 @@ class DSFocusScorer(FocusScorer):
 
     def represent(self, prepared: Reps) -> Reps:
         """Ragged "keys" [foci], numbers that stand for the foci, ascending; their "vectors" [foci, d] and "names"."""
-        keys, vectors, names = [], [], []
+        keys = []
+        vectors = []
+        names = []
         for row, states in enumerate(states_of(self.encoder, prepared)):
-            own, occurrence, table = self.focus_vectors(prepared, row, states)
-            token = row_of(prepared["token"], row)
-            counts = np.bincount(occurrence[token >= 0], minlength=len(own))
-            kept = np.flatnonzero(counts >= self.metric.min_count)
-            keys.append(np.array([key_id(own[i]) for i in kept], np.int64))
-            vectors.append(table[kept].astype(np.float32))
-            names.append(packed([own[i] for i in kept]))
+            row_names, focus, row_vectors = self.focus_vectors(prepared, row, states)
+            # an occurrence counts where it has a token
+            placed = row_of(prepared["token"], row) >= 0
+            counts = np.bincount(focus[placed], minlength=len(row_names))
+            frequent = np.flatnonzero(counts >= self.metric.min_count)
+            frequent_names = [row_names[i] for i in frequent]
+            keys.append(np.array([key_id(name) for name in frequent_names], np.int64))
+            vectors.append(row_vectors[frequent].astype(np.float32))
+            names.append(packed(frequent_names))
         return Reps(
             {
-                n: Ragged.of_rows(rows)
-                for n, rows in (("keys", keys), ("vectors", vectors), ("names", names))
+                "keys": Ragged.of_rows(keys),
+                "vectors": Ragged.of_rows(vectors),
+                "names": Ragged.of_rows(names),
             }
         )
 
@@ -133,85 +141,124 @@ class DSFocusScorer(FocusScorer):
         return [self._distances(reps, block) for block in blocks]
 
     def _distances(self, reps: Reps, block: Block) -> FloatArray:
-        h = _Table.of(reps, block.hypotheses)
-        r = h if block.square else _Table.of(reps, block.references)
-        shape = len(block.hypotheses), len(block.references)
+        """Distances [H, R] of one block."""
+        h = _FocusTable.of(reps, block.hypotheses)
+        r = h if block.square else _FocusTable.of(reps, block.references)
+        num_hypotheses = len(block.hypotheses)
+        num_references = len(block.references)
+        shape = num_hypotheses, num_references
         norm = self.metric.norm
+
+        # squared distance of every two equal foci, [cells], and the pair of texts that each belongs to
         at_h, at_r, inner = _shared(h, r)
         squares = h.squares[at_h] + r.squares[at_r]
         between = np.maximum(squares - 2 * inner, 0)
         between[between < ROUNDING * squares] = 0
-        pair = h.text[at_h] * shape[1] + r.text[at_r]
+        pair = h.text[at_h] * num_references + r.text[at_r]
 
         def summed(values: FloatArray | None = None) -> FloatArray:
             """Sums over the shared foci of every pair, in the order of the foci, [H, R]."""
-            return np.bincount(pair, values, shape[0] * shape[1]).reshape(shape).astype(np.float64)
+            sums = np.bincount(pair, values, num_hypotheses * num_references)
+            return sums.reshape(shape).astype(np.float64)
 
-        shared, distance = summed(), summed(_norm(between, norm))
-        all_h, all_r = h.total(shape[0], norm)[:, None], r.total(shape[1], norm)[None, :]
-        n_h = reps["keys"].lengths[block.hypotheses].astype(np.float64)[:, None]
-        n_r = reps["keys"].lengths[block.references].astype(np.float64)[None, :]
+        shared = summed()
+        distance = summed(_norm(between, norm))
+        total_h = h.total(num_hypotheses, norm)[:, None]
+        total_r = r.total(num_references, norm)[None, :]
+        num_foci = reps["keys"].lengths.astype(np.float64)
+        n_h = num_foci[block.hypotheses][:, None]
+        n_r = num_foci[block.references][None, :]
+
+        # what the foci cost that only one side has
         if self.metric.policy == "ignore":
             missing_h = missing_r = np.zeros(shape)
         else:
-            missing_h = all_h - summed(_norm(h.squares[at_h], norm))
-            missing_r = all_r - summed(_norm(r.squares[at_r], norm))
+            missing_h = total_h - summed(_norm(h.squares[at_h], norm))
+            missing_r = total_r - summed(_norm(r.squares[at_r], norm))
         if self.metric.policy == "union":
             return _divided(distance + missing_h + missing_r, n_h + n_r - shared)
-        p, q = _divided(distance + missing_h, n_h), _divided(distance + missing_r, n_r)
-        found = {"P": p, "R": q, "F": (p + q) / 2}[self.metric.aggregate or "P"]
-        nothing = np.zeros(shape) if self.metric.compat else _divided(all_h + all_r, n_h + n_r)
-        return np.where(shared > 0, found, nothing)
+
+        precision = _divided(distance + missing_h, n_h)
+        recall = _divided(distance + missing_r, n_r)
+        by_aggregate = {"P": precision, "R": recall, "F": (precision + recall) / 2}
+        values = by_aggregate[self.metric.aggregate or "P"]
+        # pairs without a common focus
+        nothing_shared = np.zeros(shape)
+        if not self.metric.compat:
+            nothing_shared = _divided(total_h + total_r, n_h + n_r)
+        return np.where(shared > 0, values, nothing_shared)
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The mean over references, or the smallest, [H]."""
-        reduced = np.mean if self.metric.several == "mean" else np.min
-        return [np.asarray(reduced(u, axis=1)) for u in self.compare(reps, blocks)]
+        reduce = np.mean if self.metric.several == "mean" else np.min
+        return [np.asarray(reduce(u, axis=1)) for u in self.compare(reps, blocks)]
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The foci of a pair: "shared" with the distance of each, the farthest first; "missed" by the hypothesis and
         "added" by it, the heaviest first.
         """
-        rows = np.array([block.hypotheses[hypothesis]]), np.array([block.references[reference]])
-        h, r = _Table.of(reps, rows[0]), _Table.of(reps, rows[1])
-        names = {
-            key_id(name): name
-            for row in rows
-            for name in unpacked(row_of(reps["names"], int(row[0])))
-        }
+        h_row = int(block.hypotheses[hypothesis])
+        r_row = int(block.references[reference])
+        norm = self.metric.norm
+        h = _FocusTable.of(reps, np.array([h_row]))
+        r = _FocusTable.of(reps, np.array([r_row]))
+        names: dict[int, str] = {}
+        for row in (h_row, r_row):
+            row_names = unpacked(row_of(reps["names"], row))
+            names.update({key_id(name): name for name in row_names})
         at_h, at_r, inner = _shared(h, r)
-        between = _norm(
-            np.maximum(h.squares[at_h] + r.squares[at_r] - 2 * inner, 0), self.metric.norm
-        )
-        shared = {names[int(k)]: float(d) for k, d in zip(h.key[at_h], between, strict=True)}
-        found = {"shared": dict(sorted(shared.items(), key=lambda item: -item[1]))}
+        squares = h.squares[at_h] + r.squares[at_r]
+        between = np.maximum(squares - 2 * inner, 0)
+        distances = zip(h.key[at_h], _norm(between, norm), strict=True)
+        shared = {names[int(key)]: float(distance) for key, distance in distances}
+        foci = {"shared": _heaviest_first(shared)}
         for label, side in (("missed", r), ("added", h)):
-            weights = zip(
-                side.key.tolist(), _norm(side.squares, self.metric.norm).tolist(), strict=True
-            )
-            only = {names[key]: weight for key, weight in weights if names[key] not in shared}
-            found[label] = dict(sorted(only.items(), key=lambda item: -item[1]))
-        return found
+            side_names = [names[key] for key in side.key.tolist()]
+            side_weights = _norm(side.squares, norm).tolist()
+            weights = dict(zip(side_names, side_weights, strict=True))
+            only = {name: weight for name, weight in weights.items() if name not in shared}
+            foci[label] = _heaviest_first(only)
+        return foci
+
+
+def _heaviest_first(weights: Mapping[str, float]) -> dict[str, float]:
+    """The same weights in descending order."""
+    return dict(sorted(weights.items(), key=lambda item: -item[1]))
 
 
 def _norm(squares: FloatArray, norm: str) -> FloatArray:
+    """Distances in the norm that is set, from squared ones."""
     return np.sqrt(squares) if norm == "l2" else squares
 
 
 def _divided(total: FloatArray, count: FloatArray) -> FloatArray:
     """The mean; 0 of nothing."""
-    return np.divide(total, count, out=np.zeros(np.broadcast(total, count).shape), where=count > 0)
+    mean = np.zeros(np.broadcast(total, count).shape)
+    return np.divide(total, count, out=mean, where=count > 0)
 
 
-def _shared(h: _Table, r: _Table) -> tuple[IntArray, IntArray, FloatArray]:
+def _shared(h: _FocusTable, r: _FocusTable) -> tuple[IntArray, IntArray, FloatArray]:
     """Every two foci of the two sides that are the same, [cells] each, ordered by focus, and their inner products."""
     keys = np.intersect1d(h.key, r.key)
+    # the places of a focus stand together on either side, as a table is sorted by focus
     sides = []
     for side in (h, r):
-        start, stop = np.searchsorted(side.key, keys), np.searchsorted(side.key, keys, "right")
-        sides.append([np.arange(a, b) for a, b in zip(start, stop, strict=True)])
-    groups = [Block(a, b) for a, b in zip(*sides, strict=True)]
+        start = np.searchsorted(side.key, keys)
+        stop = np.searchsorted(side.key, keys, "right")
+        runs = zip(start, stop, strict=True)
+        sides.append([np.arange(first, end) for first, end in runs])
+    groups = [Block(of_h, of_r) for of_h, of_r in zip(*sides, strict=True)]
     if not groups:
-        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-    inner = [products(h.vectors[g.hypotheses], r.vectors[g.references]).ravel() for g in groups]
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing, np.empty(0)
+    inner = []
+    for group in groups:
+        matrix = products(h.vectors[group.hypotheses], r.vectors[group.references])
+        inner.append(matrix.ravel())
     return *cell_rows(groups), np.concatenate(inner)

@@ -66,69 +66,93 @@ class DSSentScorer(FocusScorer):
         """Columns "graph" [rows, 4 d] of length one, "mean" and "first" [rows, d] of the x_i, "sentences" [rows]; and
         the grid, ragged: "names" and, per occurrence, "key" and "at".
         """
-        rows: list[FloatArray] = []
-        grids: list[tuple[list[str], Array]] = []
+        graphs: list[FloatArray] = []
+        means: list[FloatArray] = []
+        firsts: list[FloatArray] = []
+        grid_names: list[Array] = []
+        grid_keys: list[Array] = []
         for row, states in enumerate(states_of(self.encoder, prepared)):
             names, key, _ = self.focus_vectors(prepared, row, states)
-            at = row_of(prepared["at"], row)
-            grid = grid_of_occurrences(names, key, at)
+            grid = grid_of_occurrences(names, key, row_of(prepared["at"], row))
             n = int(row_of(prepared["sentences"], row)[0])
             x = self._sentences(states, row_of(prepared["sentence"], row), grid, n)
-            rows.append(
-                np.concatenate([_graph_vector(x), _means(x), x[0] if n else np.zeros(x.shape[1])])
-            )
-            grids.append((names, key))
-        d = self.encoder.config.hidden_size
-        found = np.array(rows)
+            graphs.append(_graph_vector(x))
+            means.append(_means(x))
+            firsts.append(x[0].copy() if n else np.zeros(x.shape[1]))
+            grid_names.append(packed(names))
+            grid_keys.append(key)
         return Reps(
             {
-                "graph": found[:, : 4 * d],
-                "mean": found[:, 4 * d : 5 * d],
-                "first": found[:, 5 * d :],
+                "graph": np.array(graphs),
+                "mean": np.array(means),
+                "first": np.array(firsts),
                 "sentences": prepared["sentences"].values,
-                "names": Ragged.of_rows([packed(names) for names, _ in grids]),
-                "key": Ragged.of_rows([key for _, key in grids]),
+                "names": Ragged.of_rows(grid_names),
+                "key": Ragged.of_rows(grid_keys),
                 "at": prepared["at"],
             }
         )
 
-    def _sentences(self, states: Array, sentence: Array, grid: Grid, n: int) -> FloatArray:
-        """The rows x_i, [n, d]."""
+    def _sentences(
+        self,
+        states: Array,
+        sentence: Array,
+        grid: Grid,
+        n: int,
+    ) -> FloatArray:
+        """The rows x_i, [n, d], from states [tokens, d] and the sentence of each token, [tokens]."""
+        # S: the mean of the token vectors of each sentence
         means = np.zeros((n, states.shape[1]))
-        own = (sentence >= 0) & (sentence < n)
-        np.add.at(means, sentence[own], states[own].astype(np.float64))
-        means /= np.maximum(np.bincount(sentence[own], minlength=n), 1)[:, None]
-        x = means + np.einsum("ij,jd->id", adjacency(grid, n, self.metric.weighted), means)
-        return _units(x)
+        inside = (sentence >= 0) & (sentence < n)
+        own = sentence[inside]
+        np.add.at(means, own, states[inside].astype(np.float64))
+        tokens = np.bincount(own, minlength=n)
+        means /= np.maximum(tokens, 1)[:, None]
+        # (I + A) S
+        graph = adjacency(grid, n, self.metric.weighted)
+        return _units(means + np.einsum("ij,jd->id", graph, means))
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Cosines of every pair, [H, R]."""
         return [self._cosines(reps, block) for block in blocks]
 
     def _cosines(self, reps: Reps, block: Block) -> FloatArray:
-        h, r = block.hypotheses, block.references
-        n_h, n_r = reps["sentences"][h][:, None], reps["sentences"][r][None, :]
-        found = np.clip(products(reps["graph"][h], reps["graph"][r]), -1, 1)
+        """Cosines [H, R] of one block."""
+        h = block.hypotheses
+        r = block.references
+        n_h = reps["sentences"][h][:, None]
+        n_r = reps["sentences"][r][None, :]
+        graph = reps["graph"]
+        cosines = np.clip(products(graph[h], graph[r]), -1, 1)
         if self.metric.compat:
-            single = products(reps["mean"][h], reps["first"][r])
-            found = np.where((n_r == 1) & (n_h > 0), single, found)
-        return np.where((n_h == 0) & (n_r == 0), 1.0, found)
+            with_one_sentence = products(reps["mean"][h], reps["first"][r])
+            is_one_sentence = (n_r == 1) & (n_h > 0)
+            cosines = np.where(is_one_sentence, with_one_sentence, cosines)
+        both_empty = (n_h == 0) & (n_r == 0)
+        return np.where(both_empty, 1.0, cosines)
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The mean over references, or the largest, [H]."""
         values = self.compare(reps, blocks)
         if self.metric.several == "max":
             return [u.max(axis=1) for u in values]
-        return [
-            _mean(u, self._weights(reps, block)) for u, block in zip(values, blocks, strict=True)
-        ]
+        weights = [self._weights(reps, block) for block in blocks]
+        return [_mean(u, w) for u, w in zip(values, weights, strict=True)]
 
     def _weights(self, reps: Reps, block: Block) -> FloatArray:
-        """How often each reference counts."""
-        once = np.ones(len(block.references))
-        return once + (reps["sentences"][block.references] == 1) if self.metric.compat else once
+        """How often each reference counts, [R]."""
+        weights = np.ones(len(block.references))
+        if self.metric.compat:
+            weights = weights + (reps["sentences"][block.references] == 1)
+        return weights
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The sentence graphs of both sides: "edges", [sentence, later sentence, foci they share], and CONN."""
         sides = {
             "hypothesis": block.hypotheses[hypothesis],
@@ -137,47 +161,59 @@ class DSSentScorer(FocusScorer):
         return {name: self._graph(reps, int(row)) for name, row in sides.items()}
 
     def _graph(self, reps: Reps, row: int) -> dict[str, Any]:
-        names, key, at = (
-            unpacked(row_of(reps["names"], row)),
-            row_of(reps["key"], row),
-            row_of(reps["at"], row),
-        )
+        """The sentence graph of one text."""
+        names = unpacked(row_of(reps["names"], row))
+        key = row_of(reps["key"], row)
+        at = row_of(reps["at"], row)
         grid = grid_of_occurrences(names, key, at)
         n = int(reps["sentences"][row])
         graph = adjacency(grid, n, self.metric.weighted)
-        edges = [
-            [int(i), int(j), sorted(name for name, places in grid.items() if {i, j} <= set(places))]
-            for i, j in np.argwhere(graph > 0)
-        ]
+        edges = []
+        for i, j in np.argwhere(graph > 0):
+            shared = [name for name, places in grid.items() if {i, j} <= set(places)]
+            edges.append([int(i), int(j), sorted(shared)])
         return {"sentences": n, "conn": conn(graph), "edges": edges}
 
 
-def grid_of_occurrences(names: Sequence[str], key: Array, at: Array) -> dict[str, list[int]]:
-    """The grid of occurrences of names in sentences."""
-    found: dict[str, list[int]] = {name: [] for name in names}
+def grid_of_occurrences(
+    names: Sequence[str],
+    key: Array,
+    at: Array,
+) -> dict[str, list[int]]:
+    """The grid of occurrences of names: the number of the name and the sentence of each, [occurrences]."""
+    grid: dict[str, list[int]] = {name: [] for name in names}
     for number, sentence in zip(key.tolist(), at.tolist(), strict=True):
-        found[names[number]].append(sentence)
-    return found
+        grid[names[number]].append(sentence)
+    return grid
 
 
 def _graph_vector(x: FloatArray) -> FloatArray:
-    """g / ||g|| of rows [n, d]; zeros without rows."""
+    """g / ||g||, [4 d], of rows [n, d]; zeros without rows."""
     if not len(x):
         return np.zeros(4 * x.shape[1])
-    return np.asarray(
-        _units(np.concatenate([x.min(axis=0), _means(x), x.max(axis=0), x.sum(axis=0)])[None])[0]
-    )
+    parts = [
+        x.min(axis=0),
+        _means(x),
+        x.max(axis=0),
+        x.sum(axis=0),
+    ]
+    g = np.concatenate(parts)
+    return np.asarray(_units(g[None])[0])
 
 
 def _means(x: FloatArray) -> FloatArray:
+    """The mean [d] of rows [n, d]; zeros without rows."""
     return np.asarray(x.sum(axis=0) / max(1, len(x)))
 
 
 def _units(x: FloatArray) -> FloatArray:
-    """Rows of length one; those of length 0 stay."""
-    length = np.sqrt((x * x).sum(axis=1, keepdims=True))
+    """Rows [n, d] of length one; those of length 0 stay."""
+    squares = (x * x).sum(axis=1, keepdims=True)
+    length = np.sqrt(squares)
     return np.asarray(x / np.where(length > 0, length, 1))
 
 
 def _mean(values: FloatArray, weights: FloatArray) -> FloatArray:
-    return np.asarray((values * weights).sum(axis=1) / weights.sum())
+    """The weighted mean [H] of values [H, R]."""
+    total = (values * weights).sum(axis=1)
+    return np.asarray(total / weights.sum())

@@ -19,44 +19,55 @@ from ...text.lines import numbered_lines
 def components(vectors: Array, threshold: float) -> list[list[int]]:
     """Connected components of rows [n, d] whose cosines exceed a threshold, each in order, by their first row."""
     norms = np.linalg.norm(vectors, axis=1)
-    units = vectors / np.where(norms > 0, norms, 1)[:, None]
-    near = (
-        np.einsum("id,jd->ij", units, units) > threshold
-    )  # not `@`, whose last bit depends on the number of rows
+    lengths = np.where(norms > 0, norms, 1)
+    units = vectors / lengths[:, None]
+    # not `@`, whose last bit depends on the number of rows
+    near = np.einsum("id,jd->ij", units, units) > threshold  # [n, n]
     left = set(range(len(vectors)))
-    found = []
+    groups = []
     while left:
         start = min(left)
         left.remove(start)
-        members, edge = [start], [start]
+        members = [start]
+        edge = [start]
         while edge:
-            next_to = left & set(np.flatnonzero(near[edge.pop()]).tolist())
-            left -= next_to
-            members += next_to
-            edge += next_to
-        found.append(sorted(members))
-    return found
+            neighbours = np.flatnonzero(near[edge.pop()]).tolist()
+            new = left & set(neighbours)
+            left -= new
+            members += new
+            edge += new
+        groups.append(sorted(members))
+    return groups
 
 
 def named_by_members(
-    keys: Sequence[str], vectors: Mapping[str, Array], threshold: float
+    keys: Sequence[str],
+    vectors: Mapping[str, Array],
+    threshold: float,
 ) -> dict[str, str]:
     """The entity of every key by word vectors; keys without a vector stand for themselves."""
     known = sorted(key for key in keys if key in vectors)
     if not known:
         return {key: key for key in keys}
-    groups = components(np.array([vectors[key] for key in known], np.float64), threshold)
-    names = {known[i]: "-".join(known[j] for j in group) for group in groups for i in group}
+    names = {}
+    known_vectors = np.array([vectors[key] for key in known], np.float64)
+    for group in components(known_vectors, threshold):
+        members = [known[i] for i in group]
+        names.update(dict.fromkeys(members, "-".join(members)))
     return {key: names.get(key, key) for key in keys}
 
 
-def named_by_longest(keys: Sequence[str], vectors: Array, threshold: float) -> dict[str, str]:
+def named_by_longest(
+    keys: Sequence[str],
+    vectors: Array,
+    threshold: float,
+) -> dict[str, str]:
     """The entity of every key by vectors [keys, d] of the text's own; of equally long ones the first key names it."""
     norms = np.linalg.norm(vectors, axis=1)
     names = {}
     for group in components(np.asarray(vectors, np.float64), threshold):
-        name = keys[min(group, key=lambda i: (-norms[i], keys[i]))]
-        names.update({keys[i]: name for i in group})
+        longest = min(group, key=lambda i: (-norms[i], keys[i]))
+        names.update({keys[i]: keys[longest] for i in group})
     return names
 
 
@@ -69,11 +80,11 @@ def read_vectors(path: str) -> dict[str, Array]:
     Raises:
         InputError: the file cannot be read, or a line is not a word and d numbers.
     """
-    found: dict[str, Array] = {}
+    vectors: dict[str, Array] = {}
     size = 0
     for number, line in numbered_lines(path, "Name a UTF-8 text of word vectors"):
         parts = line.split()
-        if number == 1 and len(parts) == 2 and parts[0].isdigit() and parts[1].isdigit():
+        if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
             size = int(parts[1])
             continue
         size = size or len(parts) - 1
@@ -83,11 +94,10 @@ def read_vectors(path: str) -> dict[str, Array]:
         except ValueError:
             vector = np.empty(0, np.float32)
         if not size or len(vector) != size or not np.isfinite(vector).all():
+            problem = f"found {excerpt(line.strip())}"
             fix = f"Each line is a word and {size or 'its'} numbers, separated by spaces"
-            raise InputError(
-                f"found {excerpt(line.strip())}", where=f"{path}, line {number}", fix=fix
-            )
-        found[word.strip().lower()] = vector
-    if not found:
+            raise InputError(problem, where=f"{path}, line {number}", fix=fix)
+        vectors[word.strip().lower()] = vector
+    if not vectors:
         raise InputError("no vectors", where=path, fix="Each line is a word and its numbers")
-    return found
+    return vectors

@@ -94,27 +94,39 @@ class EntityGraphScorer(Scorer):
         vectors: Mapping[str, Any] | None = None,
         cosine: float = 1,
     ) -> None:
-        self.info, self.metric, self.vectors, self.cosine = metric.info, metric, vectors, cosine
+        self.info = metric.info
+        self.metric = metric
+        self.vectors = vectors
+        self.cosine = cosine
         self.foci = FocusReader(metric)
         self.identity = f"{metric.signature()} {metric.info.version} {self.foci.identity}"
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Columns "value" [rows] and the "edges" as `_edges` describes them; lengths in sentences."""
-        grids, lengths = [], []
+        """Columns "value" [rows] and "shared" as `_represented` describes them; lengths in sentences."""
+        grids = []
+        lengths = []
         for item in items:
             foci = self.foci.read(item.text)
-            grid = grid_of([noun.key for noun in found] for found in foci.found)
+            grid = grid_of(foci.keys_by_sentence())
             if self.vectors is not None:
-                grid = merged(grid, named_by_members(list(grid), self.vectors, self.cosine))
+                entities = named_by_members(list(grid), self.vectors, self.cosine)
+                grid = merged(grid, entities)
             grids.append(grid)
             lengths.append(len(foci.sentences))
-        return _represented(grids, lengths, self.metric.weighted), np.array(lengths, np.int64)
+        reps = _represented(grids, lengths, self.metric.weighted)
+        return reps, np.array(lengths, np.int64)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values of every hypothesis, [H, 1]."""
         return [reps["value"][block.hypotheses][:, None] for block in blocks]
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The graph of the hypothesis: foci that come back, with their sentences."""
         return _described(reps, block, hypothesis)
 
@@ -129,40 +141,52 @@ class LexicalGraphScorer(FocusScorer):
         grids = []
         for row, states in enumerate(states_of(self.encoder, prepared)):
             names, key, _ = self.focus_vectors(prepared, row, states)
-            grids.append(grid_of_occurrences(names, key, row_of(prepared["at"], row)))
+            sentence = row_of(prepared["at"], row)
+            grids.append(grid_of_occurrences(names, key, sentence))
         return _represented(grids, prepared["sentences"].values.tolist(), self.metric.weighted)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values of every hypothesis, [H, 1]."""
         return [reps["value"][block.hypotheses][:, None] for block in blocks]
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The graph of the hypothesis: foci that come back, with their sentences."""
         return _described(reps, block, hypothesis)
 
 
-def _represented(grids: Sequence[Grid], sentences: Sequence[int], weighted: bool) -> Reps:
-    """The values, and under "shared" each focus of several sentences with these."""
-    value = [
-        float(adjacency(g, n, weighted).sum()) / max(1, n)
-        for g, n in zip(grids, sentences, strict=True)
-    ]
-    shared = [
-        {name: sorted(set(places)) for name, places in g.items() if len(set(places)) > 1}
-        for g in grids
-    ]
-    lines = [
-        [f"{name}\t{' '.join(map(str, places))}" for name, places in one.items()] for one in shared
-    ]
-    return Reps(
-        {
-            "value": np.array(value, np.float64),
-            "shared": Ragged.of_rows([packed(one) for one in lines]),
-        }
-    )
+def _represented(
+    grids: Sequence[Grid],
+    sentences: Sequence[int],
+    weighted: bool,
+) -> Reps:
+    """The values, and under "shared" each focus of several sentences with these, as "name TAB numbers"."""
+    values = []
+    shared = []
+    for grid, n in zip(grids, sentences, strict=True):
+        total = float(adjacency(grid, n, weighted).sum())
+        values.append(total / max(1, n))
+        lines = []
+        for name, places in grid.items():
+            different = sorted(set(places))
+            if len(different) > 1:
+                numbers = " ".join(map(str, different))
+                lines.append(f"{name}\t{numbers}")
+        shared.append(packed(lines))
+    value = np.array(values, np.float64)
+    return Reps({"value": value, "shared": Ragged.of_rows(shared)})
 
 
 def _described(reps: Reps, block: Block, hypothesis: int) -> dict[str, Any]:
-    lines = unpacked(row_of(reps["shared"], int(block.hypotheses[hypothesis])))
-    parts = [line.rpartition("\t") for line in lines]
-    return {"shared": {name: [int(place) for place in places.split()] for name, _, places in parts}}
+    """The graph of a hypothesis, from the lines that `_represented` wrote."""
+    shared = {}
+    row = int(block.hypotheses[hypothesis])
+    for line in unpacked(row_of(reps["shared"], row)):
+        name, _, places = line.rpartition("\t")
+        shared[name] = [int(place) for place in places.split()]
+    return {"shared": shared}

@@ -50,7 +50,15 @@ class Foci(NamedTuple):
     """The sentences of a text, and the occurrences of foci in each; spans are (-1, -1) where they are not known."""
 
     sentences: Sequence[str]
-    found: Sequence[Sequence[Noun]]
+    occurrences: Sequence[Sequence[Noun]]
+
+    def keys_by_sentence(self) -> list[list[str]]:
+        """The key of every occurrence, sentence by sentence."""
+        return [[noun.key for noun in nouns] for nouns in self.occurrences]
+
+    def distinct_keys(self) -> set[str]:
+        """The keys that occur."""
+        return {noun.key for nouns in self.occurrences for noun in nouns}
 
 
 class FocusReader:
@@ -64,7 +72,8 @@ class FocusReader:
     """
 
     def __init__(self, metric: FocusMetric) -> None:
-        self.finder, sentences = str(metric.nouns), str(metric.sentences)
+        self.finder = str(metric.nouns)
+        sentences = str(metric.sentences)
         check_name(self.finder)
         self.split = splitter(sentences)
         self.identity = f"{identity(self.finder)} {identity(sentences)}"  # of what it finds
@@ -78,11 +87,12 @@ class FocusReader:
             ModelLoadError: the finder of nouns is missing.
         """
         if isinstance(text, Document) and text.foci is not None:
-            found = [_annotated(i, s, text.foci[i]) for i, s in enumerate(text.sentences)]
-            return Foci(list(map(plain, text.sentences)), found)
-        sentences = [
-            plain(s) for s in (text.sentences if isinstance(text, Document) else self.split(text))
-        ]
+            annotated = []
+            for i, sentence in enumerate(text.sentences):
+                annotated.append(_annotated(i, sentence, text.foci[i]))
+            return Foci(list(map(plain, text.sentences)), annotated)
+        split = text.sentences if isinstance(text, Document) else self.split(text)
+        sentences = [plain(sentence) for sentence in split]
         if self.nouns is None:
             self.nouns = Nouns(self.finder)
         return Foci(sentences, [self.nouns.of(sentence) for sentence in sentences])
@@ -94,25 +104,30 @@ def plain(text: str) -> str:
 
 
 def _annotated(
-    i: int, sentence: str, foci: Sequence[tuple[str] | tuple[str, int, int]]
+    i: int,
+    sentence: str,
+    foci: Sequence[tuple[str] | tuple[str, int, int]],
 ) -> list[Noun]:
-    found = []
+    """The annotated foci of sentence i, their spans checked where there are any."""
+    nouns = []
     for focus in foci:
-        key, start, end = focus if len(focus) == 3 else (focus[0], -1, -1)
-        if len(focus) == 3 and not (start < end <= len(sentence) and sentence[start:end].strip()):
-            where = f"foci[{i}]"
+        if len(focus) != 3:
+            nouns.append(Noun(focus[0].lower(), -1, -1))
+            continue
+        key, start, end = focus
+        inside = start < end <= len(sentence)
+        if not inside or not sentence[start:end].strip():
+            problem = f"({key!r}, {start}, {end}) in {excerpt(sentence)}"
             fix = "A span is (key, start, end) with start < end, in code points of the sentence, and has letters"
-            raise InputError(
-                f"({key!r}, {start}, {end}) in {excerpt(sentence)}", where=where, fix=fix
-            )
-        found.append(Noun(key.lower(), start, end))
-    return found
+            raise InputError(problem, where=f"foci[{i}]", fix=fix)
+        nouns.append(Noun(key.lower(), start, end))
+    return nouns
 
 
 def check_spans(foci: Foci) -> None:
     """Raises InputError if any focus has no place."""
-    for i, found in enumerate(foci.found):
-        for noun in found:
+    for i, nouns in enumerate(foci.occurrences):
+        for noun in nouns:
             if noun.start < 0:
                 fix = "Give (key, start, end): where it stands decides which vectors are its own"
                 raise InputError(f"the focus {noun.key!r} has no span", where=f"foci[{i}]", fix=fix)
@@ -120,19 +135,18 @@ def check_spans(foci: Foci) -> None:
 
 def foci_of_reference(foci: Foci) -> Foci:
     """The foci as the released code finds them: words between spaces that are a key, or a member of their entity."""
-    keys = {noun.key for found in foci.found for noun in found}
-    return Foci(
-        foci.sentences,
-        [_words(s, keys, f) for s, f in zip(foci.sentences, foci.found, strict=True)],
-    )
+    keys = foci.distinct_keys()
+    by_sentence = zip(foci.sentences, foci.occurrences, strict=True)
+    return Foci(foci.sentences, [_words(sentence, keys, nouns) for sentence, nouns in by_sentence])
 
 
-def _words(sentence: str, keys: set[str], found: Sequence[Noun]) -> list[Noun]:
-    by_span = {(noun.start, noun.end): noun.key for noun in found}
+def _words(sentence: str, keys: set[str], nouns: Sequence[Noun]) -> list[Noun]:
+    """The words of a sentence that the released code takes for foci; `nouns` are its own."""
+    key_by_span = {(noun.start, noun.end): noun.key for noun in nouns}
     words = []
     for word in _WORD.finditer(sentence):
         surface = word[0].lower()
-        annotated = by_span.get(word.span(), "")
+        annotated = key_by_span.get(word.span(), "")
         if f"-{surface}-" in f"-{annotated}-":
             words.append(Noun(annotated, *word.span()))
         elif surface in keys:

@@ -22,36 +22,52 @@ def grid_of(keys: Iterable[Iterable[str]]) -> dict[str, list[int]]:
     >>> grid_of([["cat", "mat"], ["cat"]])
     {'cat': [0, 1], 'mat': [0]}
     """
-    found: dict[str, list[int]] = {}
+    grid: dict[str, list[int]] = {}
     for i, sentence in enumerate(keys):
         for key in sentence:
-            found.setdefault(key, []).append(i)
-    return found
+            grid.setdefault(key, []).append(i)
+    return grid
 
 
 def merged(grid: Grid, names: Mapping[str, str]) -> dict[str, list[int]]:
     """The grid with foci under the names of their entities."""
-    found: dict[str, list[int]] = {}
+    entities: dict[str, list[int]] = {}
     for key, sentences in grid.items():
-        found.setdefault(names[key], []).extend(sentences)
-    return {key: sorted(sentences) for key, sentences in found.items()}
+        entities.setdefault(names[key], []).extend(sentences)
+    return {name: sorted(sentences) for name, sentences in entities.items()}
 
 
-def adjacency(grid: Grid, sentences: int, weighted: bool = False) -> FloatArray:
+def repeated(grid: Grid) -> dict[str, Sequence[int]]:
+    """The part of the grid with the foci that occur at least twice.
+
+    >>> repeated({"cat": [0, 1], "mat": [0]})
+    {'cat': [0, 1]}
+    """
+    return {key: places for key, places in grid.items() if len(places) >= 2}
+
+
+def adjacency(
+    grid: Grid,
+    sentences: int,
+    weighted: bool = False,
+) -> FloatArray:
     """A_u or A_w, float64 [sentences, sentences], strictly upper triangular."""
+    # how many foci sentences i < j share: an occurrence joins its sentence to all later ones of its focus
     shared = np.zeros((sentences, sentences))
     for places in grid.values():
         own = np.unique(places)
         for at, i in enumerate(own.tolist()):
-            shared[i, own[at + 1 :]] += 1
+            later = own[at + 1 :]
+            shared[i, later] += 1
     place = np.arange(sentences)
     distance = np.maximum(place[None, :] - place[:, None], 1)
-    return np.asarray((shared if weighted else np.minimum(shared, 1)) / distance)
+    joined = shared if weighted else np.minimum(shared, 1)
+    return np.asarray(joined / distance)
 
 
 def freq(grid: Grid) -> float:
     """How often foci that come back occur on average; 0 if none does."""
-    counts = [len(places) for places in grid.values() if len(places) >= 2]
+    counts = [len(places) for places in repeated(grid).values()]
     return sum(counts) / len(counts) if counts else 0.0
 
 

@@ -54,10 +54,9 @@ class FocusModelMetric(ModelMetric, FocusMetric):
         super().__post_init__()
         FocusMetric.__post_init__(self)
         if self.focus == "noun" and (self.vectors or self.threshold is not None):
+            problem = "vectors and threshold make entities of nouns"
             fix = 'Set focus="entity", or leave vectors and threshold out'
-            raise InputError(
-                "vectors and threshold make entities of nouns", where=self.name, fix=fix
-            )
+            raise InputError(problem, where=self.name, fix=fix)
         if self.focus == "entity" and self.compat and not self.vectors:
             fix = "Set vectors=FILE: the released code has entities by word vectors alone"
             raise InputError("no word vectors", where=f"{self.name}: compat", fix=fix)
@@ -70,9 +69,8 @@ class FocusModelMetric(ModelMetric, FocusMetric):
     def _digest(self, name: str) -> str:
         path = self.named(name)
         if name == "vectors" and not Path(path).is_file():
-            raise InputError(
-                "found no file there", where=f"vectors {path!r}", fix="Name a file on this machine"
-            )
+            where = f"vectors {path!r}"
+            raise InputError("found no file there", where=where, fix="Name a file on this machine")
         return super()._digest(name)
 
     def cosine(self) -> float:
@@ -87,26 +85,28 @@ class FocusModelMetric(ModelMetric, FocusMetric):
         """
         self.check_files()
         folder = files.locate(self.named("model"), self.revision)
-        tokenizer, model = tokenizer_of(folder), pretrained(folder)
+        tokenizer = tokenizer_of(folder)
+        model = pretrained(folder)
         if not tokenizer.is_fast:
+            problem = "its tokenizer does not know where tokens stand"
             fix = "Give an encoder with a fast tokenizer (tokenizer.json)"
-            raise ModelLoadError(
-                "its tokenizer does not know where tokens stand", where=str(folder), fix=fix
-            )
+            raise ModelLoadError(problem, where=str(folder), fix=fix)
         if self.compat:
-            _cased(tokenizer)
-        layer = (
-            min(LAYERS_OF_REFERENCE, model.config.num_hidden_layers)
-            if self.layer is None
-            else self.layer
-        )
+            _keep_case(tokenizer)
+        layer = self.layer
+        if layer is None:
+            layer = min(LAYERS_OF_REFERENCE, model.config.num_hidden_layers)
         encoder = Encoder(model, self.device, self.dtype, layer)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
-        limits = (self.max_tokens or 1 << 30, int(tokenizer.model_max_length), encoder.max_tokens)
-        return TokenReader(tokenizer, min(limits)), encoder
+        max_tokens = min(
+            self.max_tokens or 1 << 30,
+            int(tokenizer.model_max_length),
+            encoder.max_tokens,
+        )
+        return TokenReader(tokenizer, max_tokens), encoder
 
 
-def _cased(tokenizer: Any) -> None:
+def _keep_case(tokenizer: Any) -> None:
     """Makes the tokenizer of a BERT keep capitals and accents, as the released code has it."""
     normalizer = tokenizer.backend_tokenizer.normalizer
     if type(normalizer).__name__ == "BertNormalizer":
@@ -122,14 +122,15 @@ class FocusScorer(Scorer):
     """
 
     def __init__(self, metric: FocusModelMetric, placed: bool) -> None:
-        self.info, self.metric = metric.info, metric
+        self.info = metric.info
+        self.metric = metric
         self.foci = FocusReader(metric)
         self.reader, self.encoder = metric.encoder()
         self.batch_tokens = self.encoder.batch_tokens
         self.identity = f"{metric.identity(self.encoder.device)} {self.foci.identity}"
-        self.by_word = (
-            read_vectors(metric.vectors) if metric.focus == "entity" and metric.vectors else None
-        )
+        self.by_word = None  # vectors of words, where these make entities
+        if metric.focus == "entity" and metric.vectors:
+            self.by_word = read_vectors(metric.vectors)
         self.by_context = metric.focus == "entity" and not metric.vectors
         self.placed = placed or self.by_context
 
@@ -137,35 +138,42 @@ class FocusScorer(Scorer):
         """Columns "ids", "windows", "sentence" of tokens (see `Tokens`), "sentences", how many; of the foci "names",
         and of their occurrences "key" (place in the names), "at" (sentence) and "token" (the last; -1 if none).
         """
+        if not items:
+            return Reps({}), np.empty(0, np.int64)
         rows = [self._read(item.text) for item in items]
-        columns = (
-            {name: Ragged.of_rows([row[name] for row in rows]) for name in rows[0]} if rows else {}
-        )
-        return Reps({**columns}), columns["ids"].lengths if rows else np.empty(0, np.int64)
+        columns: dict[str, Array | Ragged] = {}
+        for name in rows[0]:
+            columns[name] = Ragged.of_rows([row[name] for row in rows])
+        reps = Reps(columns)
+        return reps, reps["ids"].lengths
 
     def _read(self, text: Text) -> Mapping[str, Array]:
+        """The columns of one text."""
         foci = self.foci_of(text)
-        names = sorted({noun.key for found in foci.found for noun in found}, key=key_id)
-        place = {name: i for i, name in enumerate(names)}
-        low = [lowered(s) if self.metric.lowercase else s for s in foci.sentences]
-        tokens = self.reader.read(low)
-        places = [
-            (place[noun.key], i, tokens.last_of(i, noun))
-            for i, found in enumerate(foci.found)
-            for noun in found
-        ]
-        occurrences = np.array(places, np.int64).reshape(-1, 3)
+        names = sorted(foci.distinct_keys(), key=key_id)
+        number = {name: i for i, name in enumerate(names)}
+        sentences: list[str] = list(foci.sentences)
+        if self.metric.lowercase:
+            sentences = [lowered(sentence) for sentence in sentences]
+        tokens = self.reader.read(sentences)
+        # one row per occurrence: number of its name, sentence, last token
+        rows = []
+        for i, nouns in enumerate(foci.occurrences):
+            rows += [(number[noun.key], i, tokens.last_of(i, noun)) for noun in nouns]
+        occurrences = np.array(rows, np.int64).reshape(-1, 3)
         return {
             "ids": tokens.ids,
             "windows": tokens.windows,
             "sentence": tokens.sentence,
-            "sentences": np.array([len(low)], np.int64),
+            "sentences": np.array([len(sentences)], np.int64),
             "names": packed(names),
-            **{name: occurrences[:, i] for i, name in enumerate(("key", "at", "token"))},
+            "key": occurrences[:, 0],
+            "at": occurrences[:, 1],
+            "token": occurrences[:, 2],
         }
 
     def foci_of(self, text: Text) -> Foci:
-        """The foci of a text, under the names of their entities where word vectors tell these."""
+        """The foci of a text, under the names of their entities where these are made by word vectors."""
         foci = self.foci.read(text)
         if self.placed and self.metric.compat:
             foci = foci_of_reference(foci)
@@ -173,39 +181,50 @@ class FocusScorer(Scorer):
             check_spans(foci)
         if self.by_word is None:
             return foci
-        keys = sorted({noun.key for found in foci.found for noun in found})
-        names = named_by_members(keys, self.by_word, self.metric.cosine())
-        return Foci(
-            foci.sentences,
-            [[noun._replace(key=names[noun.key]) for noun in found] for found in foci.found],
-        )
+        keys = sorted(foci.distinct_keys())
+        entity = named_by_members(keys, self.by_word, self.metric.cosine())
+        occurrences = [
+            [noun._replace(key=entity[noun.key]) for noun in nouns] for nouns in foci.occurrences
+        ]
+        return Foci(foci.sentences, occurrences)
 
     def focus_vectors(
-        self, prepared: Reps, row: int, states: Array
+        self,
+        prepared: Reps,
+        row: int,
+        states: Array,
     ) -> tuple[list[str], IntArray, FloatArray]:
         """The foci of a row: their names, the number of each occurrence's [occurrences], and the sums of the unit
         vectors at the last token of every occurrence, [foci, d].
         """
         names = unpacked(row_of(prepared["names"], row))
-        key, token = row_of(prepared["key"], row), row_of(prepared["token"], row)
-        table = np.zeros((len(names), states.shape[1]))
-        vectors = states[token[token >= 0]].astype(np.float64)
-        units = vectors / (np.sqrt((vectors * vectors).sum(axis=1, keepdims=True)) + 1e-30)
-        np.add.at(table, key[token >= 0], units)
+        key = row_of(prepared["key"], row)
+        token = row_of(prepared["token"], row)
+        # unit vectors of the occurrences that have a token, summed by focus
+        placed = token >= 0
+        vectors = states[token[placed]].astype(np.float64)
+        squares = (vectors * vectors).sum(axis=1, keepdims=True)
+        units = vectors / (np.sqrt(squares) + 1e-30)
+        sums = np.zeros((len(names), states.shape[1]))
+        np.add.at(sums, key[placed], units)
         if not self.by_context:
-            return names, key, table
-        merged = named_by_longest(names, table, self.metric.cosine())
-        entities = sorted(set(merged.values()), key=key_id)
+            return names, key, sums
+        # the same by entity, which is named after the longest of these sums
+        entity = named_by_longest(names, sums, self.metric.cosine())
+        entities = sorted(set(entity.values()), key=key_id)
         number = {name: i for i, name in enumerate(entities)}
-        of = np.array([number[merged[name]] for name in names], np.int64)
-        found = np.zeros((len(entities), states.shape[1]))
-        np.add.at(found, of, table)
-        return entities, of[key] if len(of) else key, found
+        numbers = [number[entity[name]] for name in names]
+        entity_of_name = np.array(numbers, np.int64)
+        entity_sums = np.zeros((len(entities), states.shape[1]))
+        np.add.at(entity_sums, entity_of_name, sums)
+        entity_key = entity_of_name[key] if len(entity_of_name) else key
+        return entities, entity_key, entity_sums
 
 
 def key_id(name: str) -> int:
     """A number of 63 bits that stands for a focus in every process."""
-    return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()) >> 1
+    digest = blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1
 
 
 def packed(names: Sequence[str]) -> Array:
@@ -215,8 +234,8 @@ def packed(names: Sequence[str]) -> Array:
 
 def unpacked(names: Array) -> list[str]:
     """The inverse of `packed`."""
-    found: list[str] = json.loads(names.tobytes())
-    return found
+    plain: list[str] = json.loads(names.tobytes())
+    return plain
 
 
 def row_of(column: Ragged, row: int) -> Array:
@@ -225,8 +244,17 @@ def row_of(column: Ragged, row: int) -> Array:
 
 
 def products(a: Array, b: Array) -> FloatArray:
-    """Inner products of rows, float64 [n, m]; none depends on the other rows, as both are padded to multiples of 16."""
+    """Inner products of rows [n, d] and [m, d], float64 [n, m]; none depends on the other rows.
+
+    For that both sides are padded to multiples of 16 rows.
+    """
     if not len(a) or not len(b):
         return np.zeros((len(a), len(b)))
-    high, wide = (np.concatenate([x, np.repeat(x[:1], -len(x) % 16, axis=0)]) for x in (a, b))
-    return np.asarray(high @ wide.T)[: len(a), : len(b)]
+    product = _padded(a) @ _padded(b).T
+    return np.asarray(product)[: len(a), : len(b)]
+
+
+def _padded(x: Array) -> Array:
+    """The rows [n, d] and repetitions of the first up to a multiple of 16."""
+    filling = np.repeat(x[:1], -len(x) % 16, axis=0)
+    return np.concatenate([x, filling])

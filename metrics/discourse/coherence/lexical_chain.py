@@ -21,8 +21,10 @@ from ...scorer import Info, Scorer
 from ...spec.checked_settings import settings
 from ...text.texts import Item
 from .foci import FocusMetric, FocusReader
-from .focus_grid import grid_of
+from .focus_grid import grid_of, repeated
 from .focus_scorer import key_id, packed, row_of, unpacked
+
+LINK = [("chain", np.int64), ("sentence", np.int64)]  # sorted by both, in this order
 
 
 @settings
@@ -59,60 +61,83 @@ class LexicalChainScorer(Scorer):
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Ragged "chain" and "sentence" of every link, by chain, and the "names" of chains; lengths in sentences."""
-        chains, sentences, names, lengths = [], [], [], []
+        chains = []
+        sentences = []
+        names = []
+        lengths = []
         for item in items:
             foci = self.foci.read(item.text)
-            grid = grid_of({noun.key for noun in found} for found in foci.found)
-            own = {key_id(name): name for name, places in grid.items() if len(places) > 1}
-            links = [(key, place) for key in sorted(own) for place in grid[own[key]]]
+            # a noun counts once per sentence; a chain is one in several sentences
+            keys_by_sentence = map(set, foci.keys_by_sentence())
+            grid = repeated(grid_of(keys_by_sentence))
+            name_of_key = {key_id(name): name for name in grid}
+            keys = sorted(name_of_key)
+            links = [(key, sentence) for key in keys for sentence in grid[name_of_key[key]]]
             pairs = np.array(links, np.int64).reshape(-1, 2)
             chains.append(pairs[:, 0])
             sentences.append(pairs[:, 1])
-            names.append(packed([own[key] for key in sorted(own)]))
+            names.append(packed([name_of_key[key] for key in keys]))
             lengths.append(len(foci.sentences))
         columns = {"chain": chains, "sentence": sentences, "names": names}
-        return Reps({name: Ragged.of_rows(rows) for name, rows in columns.items()}), np.array(
-            lengths, np.int64
-        )
+        reps = Reps({name: Ragged.of_rows(rows) for name, rows in columns.items()})
+        return reps, np.array(lengths, np.int64)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values of every pair, [H, R]."""
         return [self._values(reps, block) for block in blocks]
 
     def _values(self, reps: Reps, block: Block) -> FloatArray:
-        h, r = (self._links(reps, rows) for rows in (block.hypotheses, block.references))
+        """Values [H, R] of one block."""
+        h = self._links(reps, block.hypotheses)
+        r = self._links(reps, block.references)
         shape = len(block.hypotheses), len(block.references)
-        first, last = np.searchsorted(r.link, h.link), np.searchsorted(r.link, h.link, "right")
-        matches = last - first  # of every link of a hypothesis
+        # the links of references that equal a link of a hypothesis: a run of the sorted table, [links of h]
+        first = np.searchsorted(r.link, h.link)
+        matches = np.searchsorted(r.link, h.link, "right") - first
+        # both sides of every match, [matches]
         at_h = np.repeat(np.arange(len(h.link)), matches)
-        at_r = (
-            np.arange(len(at_h))
-            - np.repeat(matches.cumsum() - matches, matches)
-            + np.repeat(first, matches)
-        )
+        matches_before = np.repeat(matches.cumsum() - matches, matches)
+        place_in_run = np.arange(len(at_h)) - matches_before
+        at_r = place_in_run + np.repeat(first, matches)
+        # each adds 1 / |S_k^r| to the value of its pair of texts
         pair = h.text[at_h] * shape[1] + r.text[at_r]
-        return (
-            np.bincount(pair, r.share[at_r], shape[0] * shape[1]).reshape(shape).astype(np.float64)
-        )
+        values = np.bincount(pair, r.share[at_r], shape[0] * shape[1])
+        return values.reshape(shape).astype(np.float64)
 
     def _links(self, reps: Reps, rows: IntArray) -> _Links:
-        chain, sentence = reps["chain"][rows], reps["sentence"][rows]
-        link = np.empty(len(chain.values), [("chain", np.int64), ("sentence", np.int64)])
-        link["chain"], link["sentence"] = chain.values, sentence.values
+        """The links of the texts of some rows."""
+        chain = reps["chain"][rows]
+        sentence = reps["sentence"][rows]
+        link = np.empty(len(chain.values), LINK)
+        link["chain"] = chain.values
+        link["sentence"] = sentence.values
         text = np.repeat(np.arange(len(rows)), chain.lengths)
-        _, number, count = np.unique(
-            np.stack([text, chain.values]), axis=1, return_inverse=True, return_counts=True
+        # how many links the chain of each link has in its text
+        text_and_chain = np.stack([text, chain.values])
+        _, number, counts = np.unique(
+            text_and_chain,
+            axis=1,
+            return_inverse=True,
+            return_counts=True,
         )
+        share = 1 / counts[number.ravel()]
         order = np.argsort(link, kind="stable")
-        return _Links(link[order], text[order], 1 / count[number.ravel()][order])
+        return _Links(link[order], text[order], share[order])
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The chains of a pair: "shared" with the sentences where they meet, "missed" by the hypothesis, "added"."""
-        h, r = (
-            self._chains(reps, int(row))
-            for row in (block.hypotheses[hypothesis], block.references[reference])
-        )
-        shared = {name: sorted(set(h[name]) & set(r[name])) for name in h if name in r}
+        h = self._chains(reps, int(block.hypotheses[hypothesis]))
+        r = self._chains(reps, int(block.references[reference]))
+        shared = {}
+        for name in h:
+            if name in r:
+                shared[name] = sorted(set(h[name]) & set(r[name]))
         return {
             "shared": shared,
             "missed": [name for name in r if name not in h],
@@ -120,6 +145,8 @@ class LexicalChainScorer(Scorer):
         }
 
     def _chains(self, reps: Reps, row: int) -> dict[str, list[int]]:
-        chain, sentence = row_of(reps["chain"], row), row_of(reps["sentence"], row)
+        """The sentences of every chain of one text, by the name of the chain."""
+        chain = row_of(reps["chain"], row)
+        sentence = row_of(reps["sentence"], row)
         names = unpacked(row_of(reps["names"], row))
         return {name: sentence[chain == key_id(name)].tolist() for name in names}

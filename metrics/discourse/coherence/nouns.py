@@ -23,8 +23,9 @@ HANTA = {  # model file, and the tags of nouns
     "de": ("morphmodel_ger.pgz", {"NN", "NE", "NNA", "NNI"}),  # STTS
     "nl": ("morphmodel_dutch.pgz", {"N"}),  # before the bracket
 }
-_LONGEST = 64  # letters of a word that is tagged; the time of HanTa grows with the square, and longer ones are no nouns
-_SENTENCES_KEPT = 1 << 16  # of which the nouns are remembered
+# letters of a word that is tagged; the time of HanTa grows with the square, and longer ones are no nouns
+_MAX_LETTERS = 64
+_CACHED_SENTENCES = 1 << 16  # whose nouns are remembered
 
 
 class Noun(NamedTuple):
@@ -46,7 +47,7 @@ class Nouns:
     def __init__(self, name: str) -> None:
         self.name = name
         self.finder = _finder(name)
-        self.of = lru_cache(_SENTENCES_KEPT)(self._of)
+        self.of = lru_cache(_CACHED_SENTENCES)(self._of)
 
     def _of(self, sentence: str) -> tuple[Noun, ...]:
         """The nouns of a sentence, in order.
@@ -54,107 +55,112 @@ class Nouns:
         Raises:
             MetricError: the user's own finder failed.
         """
-        found = list(_WORD.finditer(sentence))
-        words = [word[0] for word in found]
+        matches = list(_WORD.finditer(sentence))
+        words = [match[0] for match in matches]
         lemmas = self.finder(words) if words else []
         if len(lemmas) != len(words):
-            raise MetricError(
-                f"{len(lemmas)} lemmas for {len(words)} words", where=f"nouns {self.name!r}"
-            )
-        spans = ((lemma, *word.span()) for lemma, word in zip(lemmas, found, strict=True) if lemma)
-        return tuple(Noun(lemma.lower(), start, end) for lemma, start, end in spans)
+            problem = f"{len(lemmas)} lemmas for {len(words)} words"
+            raise MetricError(problem, where=f"nouns {self.name!r}")
+        nouns = []
+        for lemma, match in zip(lemmas, matches, strict=True):
+            if lemma:
+                nouns.append(Noun(lemma.lower(), *match.span()))
+        return tuple(nouns)
 
 
 def check_name(name: str) -> None:
     """Raises InputError unless a setting names a finder, or none."""
     kind, _, rest = name.partition(":")
-    good = (
-        rest in HANTA
-        if kind == "hanta"
-        else bool(rest)
-        if kind == "spacy"
-        else is_function_name(name)
-    )
-    if not good and name != "none":
+    if kind == "hanta":
+        known = rest in HANTA
+    elif kind == "spacy":
+        known = bool(rest)
+    else:
+        known = name == "none" or is_function_name(name)
+    if not known:
         languages = ", ".join(f"hanta:{code}" for code in HANTA)
-        raise InputError(
-            f"found {excerpt(name)}",
-            where="nouns",
-            fix=f"Write {languages}, spacy:MODEL or module:function",
-        )
+        fix = f"Write {languages}, spacy:MODEL or module:function"
+        raise InputError(f"found {excerpt(name)}", where="nouns", fix=fix)
 
 
 @cache
 def _finder(name: str) -> Finder:
+    """The finder that a setting names, loaded once."""
     check_name(name)
     kind, _, rest = name.partition(":")
     if kind == "none":
+        problem = "a text without foci, and no finder of nouns (none)"
         fix = "Annotate it: Document(foci=...), or name a finder: nouns=spacy:MODEL, module:function or hanta:LANGUAGE"
-        raise InputError(
-            "a text without foci, and no finder of nouns (none)", where="nouns", fix=fix
-        )
-    if kind in ("hanta", "spacy"):
-        return _hanta(rest) if kind == "hanta" else _spacy(rest)
+        raise InputError(problem, where="nouns", fix=fix)
+    if kind == "hanta":
+        return _hanta(rest)
+    if kind == "spacy":
+        return _spacy(rest)
     return _own(name)
 
 
 def _hanta(language: str) -> Finder:
+    """HanTa's tagger of a language."""
     try:
         from HanTa.HanoverTagger import HanoverTagger
     except ImportError:
+        where = f"nouns 'hanta:{language}'"
         fix = 'pip install "discorank[discourse]", or give Document(foci=...)'
-        raise ModelLoadError(
-            "HanTa is not installed", where=f"nouns 'hanta:{language}'", fix=fix
-        ) from None
+        raise ModelLoadError("HanTa is not installed", where=where, fix=fix) from None
     model, tags = HANTA[language]
     tagger = HanoverTagger(model)
 
     def find(words: list[str]) -> Lemmas:
-        tagged = tagger.tag_sent([word if len(word) <= _LONGEST else "-" for word in words])
-        return [lemma if tag.partition("(")[0] in tags else None for _, lemma, tag in tagged]
+        shortened = [word if len(word) <= _MAX_LETTERS else "-" for word in words]
+        tagged = tagger.tag_sent(shortened)
+        lemmas: list[str | None] = []
+        for _, lemma, tag in tagged:
+            is_noun = tag.partition("(")[0] in tags
+            lemmas.append(lemma if is_noun else None)
+        return lemmas
 
     return find
 
 
 def _spacy(model: str) -> Finder:
+    """A pipeline of spaCy."""
     try:
         import spacy
         from spacy.tokens import Doc
 
         pipeline = spacy.load(model)
     except (ImportError, OSError) as error:
+        problem = str(error).splitlines()[0]
         fix = f"pip install spacy, then python -m spacy download {model}"
-        raise ModelLoadError(
-            str(error).splitlines()[0], where=f"nouns 'spacy:{model}'", fix=fix
-        ) from None
+        raise ModelLoadError(problem, where=f"nouns 'spacy:{model}'", fix=fix) from None
 
     def find(words: list[str]) -> Lemmas:
-        tagged = pipeline(Doc(pipeline.vocab, words=words))
-        return [
-            word.lemma_ or word.text if word.pos_ in ("NOUN", "PROPN") else None for word in tagged
-        ]
+        lemmas: list[str | None] = []
+        for word in pipeline(Doc(pipeline.vocab, words=words)):
+            is_noun = word.pos_ in ("NOUN", "PROPN")
+            lemmas.append(word.lemma_ or word.text if is_noun else None)
+        return lemmas
 
     return find
 
 
 def _own(name: str) -> Finder:
+    """The user's own function, its answers checked."""
     function = function_named(name, "nouns")
+    where = f"nouns {name!r}"
 
     def find(words: list[str]) -> Lemmas:
         try:
-            found = function(words)
+            lemmas = function(words)
         except Exception as error:
-            raise MetricError(
-                f"{type(error).__name__}: {error}", where=f"nouns {name!r}"
-            ) from error
-        good = isinstance(found, list | tuple) and all(
-            lemma is None or isinstance(lemma, str) for lemma in found
-        )
-        if not good:
-            raise MetricError(
-                f"returned {excerpt(found)}, expected a lemma or None per word",
-                where=f"nouns {name!r}",
-            )
-        return found  # type: ignore[no-any-return]
+            raise MetricError(f"{type(error).__name__}: {error}", where=where) from error
+        if not isinstance(lemmas, list | tuple) or not all(map(_is_lemma, lemmas)):
+            problem = f"returned {excerpt(lemmas)}, expected a lemma or None per word"
+            raise MetricError(problem, where=where)
+        return lemmas
 
     return find
+
+
+def _is_lemma(lemma: object) -> bool:
+    return lemma is None or isinstance(lemma, str)

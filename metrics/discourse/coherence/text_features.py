@@ -23,7 +23,10 @@ class Features(NamedTuple):
 
 
 def features(
-    text: Text, nouns: str = "hanta:en", sentences: str = "rule", weighted: bool = False
+    text: Text,
+    nouns: str = "hanta:en",
+    sentences: str = "rule",
+    weighted: bool = False,
 ) -> Features:
     """FREQ and CONN of a text, its foci found as by the metrics (their settings of these names); A is A_w if weighted.
 
@@ -31,8 +34,9 @@ def features(
         InputError, ModelLoadError, MetricError: as the metrics do.
     """
     foci = FocusReader(RC(nouns=nouns, sentences=sentences)).read(text)
-    grid = grid_of([noun.key for noun in found] for found in foci.found)
-    return Features(freq(grid), conn(adjacency(grid, len(foci.sentences), weighted)))
+    grid = grid_of(foci.keys_by_sentence())
+    graph = adjacency(grid, len(foci.sentences), weighted)
+    return Features(freq(grid), conn(graph))
 
 
 def discriminativeness(references: Sequence[float], hypotheses: Sequence[float]) -> float:
@@ -44,4 +48,5 @@ def discriminativeness(references: Sequence[float], hypotheses: Sequence[float])
     pairs = list(zip(references, hypotheses, strict=True))
     if not pairs:
         raise ValueError("no pairs")
-    return sum(r < h for r, h in pairs) / len(pairs)
+    lower = [r < h for r, h in pairs]
+    return sum(lower) / len(pairs)

@@ -31,12 +31,10 @@ class Tokens(NamedTuple):
 
     def last_of(self, sentence: int, noun: Noun) -> int:
         """The last token of a focus; -1 if it has none."""
-        found = np.flatnonzero(
-            (self.sentence == sentence)
-            & (self.spans[:, 0] < noun.end)
-            & (self.spans[:, 1] > noun.start)
-        )
-        return int(found[-1]) if len(found) else -1
+        start, end = self.spans.T
+        overlaps = (start < noun.end) & (end > noun.start)
+        tokens = np.flatnonzero((self.sentence == sentence) & overlaps)
+        return int(tokens[-1]) if len(tokens) else -1
 
 
 class TokenReader:
@@ -48,33 +46,40 @@ class TokenReader:
     """
 
     def __init__(self, tokenizer: Any, max_tokens: int) -> None:
-        self.tokenizer, self.room = tokenizer, max_tokens - 1
+        self.tokenizer = tokenizer
+        self.room = max_tokens - 1
         self.first = Frame.of(tokenizer).first
-        self.byte_level = (
-            tokenizer.convert_ids_to_tokens(tokenizer(" a", add_special_tokens=False).input_ids)[0]
-            == "Ġa"
-        )
+        ids = tokenizer(" a", add_special_tokens=False).input_ids
+        self.byte_level = tokenizer.convert_ids_to_tokens(ids)[0] == "Ġa"
         special = {*tokenizer.all_special_ids} - {tokenizer.unk_token_id}
         self.special = np.array(sorted(special), np.int64)
 
     def read(self, sentences: Sequence[str]) -> Tokens:
         """The tokens of the sentences of a text."""
-        spaced = [
-            f"{' ' * (self.byte_level and i > 0)}{sentence}" for i, sentence in enumerate(sentences)
-        ]
-        found = self._tokenized(spaced)
-        parts: list[Tokens] = []
-        for window in self._windows([len(ids) for ids, _ in found]):
-            own = [
-                (i, found[i][0][a:b], found[i][1][a:b] - (len(spaced[i]) - len(sentences[i])))
-                for i, a, b in window
-            ]
-            ids = np.concatenate([[self.first], *(part for _, part, _ in own)])
-            numbers = [np.full(len(part), i) for i, part, _ in own]
-            spans = np.concatenate([np.full((1, 2), -1), *(span for _, _, span in own)])
-            sentence = np.concatenate([[-1 if parts else 0], *numbers])
-            parts.append(Tokens(ids, np.array([len(ids)]), sentence, spans))
-        return Tokens(*map(np.concatenate, zip(*parts, strict=True)))
+        # byte-level tokenizers read the space between sentences as part of the word behind it
+        leads = [" " * (self.byte_level and i > 0) for i in range(len(sentences))]
+        spaced = [lead + sentence for lead, sentence in zip(leads, sentences, strict=True)]
+        tokenized = self._tokenized(spaced)
+        windows: list[Tokens] = []
+        for window in self._windows([len(ids) for ids, _ in tokenized]):
+            ids = [np.array([self.first])]
+            spans = [np.full((1, 2), -1)]
+            numbers = [np.array([-1 if windows else 0])]
+            for i, start, stop in window:
+                sentence_ids, sentence_spans = tokenized[i]
+                ids.append(sentence_ids[start:stop])
+                spans.append(sentence_spans[start:stop] - len(leads[i]))
+                numbers.append(np.full(stop - start, i))
+            length = sum(map(len, ids))
+            windows.append(
+                Tokens(
+                    np.concatenate(ids),
+                    np.array([length]),
+                    np.concatenate(numbers),
+                    np.concatenate(spans),
+                )
+            )
+        return Tokens(*map(np.concatenate, zip(*windows, strict=True)))
 
     def _tokenized(self, sentences: list[str]) -> list[tuple[IntArray, IntArray]]:
         """Ids [tokens] and spans [tokens, 2] of every sentence."""
@@ -89,10 +94,10 @@ class TokenReader:
         )
         rows = []
         for ids, spans in zip(read["input_ids"], read["offset_mapping"], strict=True):
-            kept = ~np.isin(ids, self.special)
-            rows.append(
-                (np.array(ids, np.int64)[kept], np.array(spans, np.int64).reshape(-1, 2)[kept])
-            )
+            plain = ~np.isin(ids, self.special)
+            plain_ids = np.array(ids, np.int64)[plain]
+            plain_spans = np.array(spans, np.int64).reshape(-1, 2)[plain]
+            rows.append((plain_ids, plain_spans))
         return rows
 
     def _windows(self, lengths: Sequence[int]) -> Iterator[list[tuple[int, int, int]]]:
@@ -102,11 +107,13 @@ class TokenReader:
         for i, length in enumerate(lengths):
             if window and length > left:
                 yield window
-                window, left = [], self.room
+                window = []
+                left = self.room
             for start in range(0, max(1, length), self.room):
                 if start:
                     yield window
-                    window, left = [], self.room
+                    window = []
+                    left = self.room
                 stop = min(length, start + self.room)
                 window.append((i, start, stop))
                 left -= stop - start
@@ -116,19 +123,19 @@ class TokenReader:
 def lowered(text: str) -> str:
     """The text in small letters, letter by letter, so that spans stay."""
     low = text.lower()
-    return (
-        low
-        if len(low) == len(text)
-        else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
-    )
+    if len(low) == len(text):
+        return low
+    pairs = [(letter, letter.lower()) for letter in text]
+    return "".join(lower if len(lower) == 1 else letter for letter, lower in pairs)
 
 
 def states_of(encoder: Encoder, prepared: Reps) -> list[Array]:
     """Token vectors, float32 [tokens, d] of every row, from the columns "ids" and "windows"."""
     windows = prepared["windows"]
     ids = Ragged.of_lengths(prepared["ids"].values, windows.values)
-    found: list[Array] = [np.empty(0)] * len(ids)
+    by_window: list[Array] = [np.empty(0)] * len(ids)
     for rows, (states,) in encoder.states(ids):
         for row, vectors in zip(rows.tolist(), states.cpu().numpy(), strict=True):
-            found[row] = vectors
-    return [np.concatenate(found[a:b]) for a, b in pairwise(windows.offsets.tolist())]
+            by_window[row] = vectors
+    bounds = pairwise(windows.offsets.tolist())
+    return [np.concatenate(by_window[start:stop]) for start, stop in bounds]

@@ -37,7 +37,7 @@ class Classifier(Protocol):
 
         Args:
             ids: token ids of the sentences of some documents, document after document.
-            counts: how many sentences each document has.
+            counts: the number of sentences of each document, [documents].
         """
 
 
@@ -61,22 +61,30 @@ def load_classifier(
 
 def read_config(folder: Path) -> dict[str, Any]:
     """The configuration of a model's folder; raises ModelLoadError."""
+    path = folder / CONFIG
     try:
-        found: Any = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        config: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
+        problem = f"cannot be read: {type(error).__name__}"
         fix = "Give the folder of a classifier"
-        raise ModelLoadError(
-            f"cannot be read: {type(error).__name__}", where=str(folder / CONFIG), fix=fix
-        ) from error
-    if not isinstance(found, dict):
-        raise ModelLoadError("expected a JSON object", where=str(folder / CONFIG))
-    return found
+        raise ModelLoadError(problem, where=str(path), fix=fix) from error
+    if not isinstance(config, dict):
+        raise ModelLoadError("expected a JSON object", where=str(path))
+    return config
 
 
-def reader_of(folder: Path, encoder: Encoder, max_tokens: int | None) -> Reader:
+def reader_of(
+    folder: Path,
+    encoder: Encoder,
+    max_tokens: int | None,
+) -> Reader:
     """What makes ids of sentences, as long as the tokenizer and the encoder take."""
     tokenizer = tokenizer_of(folder)
-    limit = min(max_tokens or 1 << 30, int(tokenizer.model_max_length), encoder.max_tokens)
+    limit = min(
+        max_tokens or 1 << 30,
+        int(tokenizer.model_max_length),
+        encoder.max_tokens,
+    )
     return Reader(tokenizer, Frame.of(tokenizer), limit, "oldest-context")
 
 
@@ -88,18 +96,19 @@ class TransformersClassifier:
     """
 
     def __init__(
-        self, folder: Path, device: str | None, dtype: DType, max_tokens: int | None
+        self,
+        folder: Path,
+        device: str | None,
+        dtype: DType,
+        max_tokens: int | None,
     ) -> None:
         self.model = pretrained(folder, "AutoModelForSequenceClassification")
         config = self.model.config
-        if config.num_labels < 2 or config.problem_type in (
-            "regression",
-            "multi_label_classification",
-        ):
-            found = f"it has {config.num_labels} labels, problem_type {config.problem_type}"
-            raise ModelLoadError(
-                found, where=str(folder), fix="Give a model that chooses one of several labels"
-            )
+        other_problem = config.problem_type in ("regression", "multi_label_classification")
+        if config.num_labels < 2 or other_problem:
+            problem = f"it has {config.num_labels} labels, problem_type {config.problem_type}"
+            fix = "Give a model that chooses one of several labels"
+            raise ModelLoadError(problem, where=str(folder), fix=fix)
         self.names = tuple(str(config.id2label[i]) for i in range(config.num_labels))
         self.encoder = Encoder(self.model.base_model, device, dtype)
         self.model.to(self.encoder.device, self.encoder.model.dtype).train(False)
@@ -115,44 +124,56 @@ class TransformersClassifier:
             return self._packed(ids) if self.encoder.packed else self._plain(ids)
 
     def _packed(self, ids: Ragged) -> FloatArray:
-        first = np.empty((len(ids), self.encoder.config.hidden_size), np.float32)
+        """Logits [sentences, labels] by the packed encoder, the head run on blocks of 16 sentences."""
+        first_states = np.empty((len(ids), self.encoder.config.hidden_size), np.float32)
         for rows, (states,) in self.encoder.states(ids):
-            first[rows] = states[:, 0].cpu().numpy()
+            first_states[rows] = states[:, 0].cpu().numpy()
         logits = np.empty((len(ids), len(self.names)))
         for start in range(0, len(ids), ROWS):
-            some = first[start : start + ROWS]
-            full = np.pad(some, ((0, ROWS - len(some)), (0, 0)))
-            logits[start : start + ROWS] = self._head(full)[: len(some)]
+            block = first_states[start : start + ROWS]
+            # a full block always, so that a sentence's logits do not depend on the number of others
+            missing = ROWS - len(block)
+            full_block = np.pad(block, ((0, missing), (0, 0)))
+            block_logits = self._head(full_block)
+            logits[start : start + ROWS] = block_logits[: len(block)]
         return logits
 
-    def _head(self, first: Any) -> FloatArray:
+    def _head(self, first_states: Any) -> FloatArray:
         """Logits [16, labels] of the first token's states [16, d]."""
-        states = self.encoder.torch.from_numpy(first).to(
-            self.encoder.device, self.encoder.model.dtype
-        )[:, None]
-        pooler = getattr(self.encoder.model, "pooler", None)
-        found = self.model.classifier(states if pooler is None else pooler(states))
-        return np.asarray(found.double().cpu().numpy())
+        encoder = self.encoder
+        states = encoder.torch.from_numpy(first_states).to(encoder.device, encoder.model.dtype)
+        states = states[:, None]  # [16, 1, d]
+        pooler = getattr(encoder.model, "pooler", None)
+        logits = self.model.classifier(states if pooler is None else pooler(states))
+        return np.asarray(logits.double().cpu().numpy())
 
     def _plain(self, ids: Ragged) -> FloatArray:
-        torch, pad = self.encoder.torch, self.encoder.torch.nn.functional.pad
+        """Logits [sentences, labels] by the whole model, on sentences of one length at a time."""
         order = np.argsort(ids.lengths, kind="stable")
         logits = np.empty((len(ids), len(self.names)))
         for slab in slabs_of(ids.lengths[order].tolist()):
-            same, order = order[: slab.sequences], order[slab.sequences :]
+            of_one_length = order[: slab.sequences]
+            order = order[slab.sequences :]
             step = 1 if self.encoder.device.type == "cpu" else slab.sequences
             for start in range(0, slab.sequences, step):
-                rows = same[start : start + step]
-                tokens = torch.from_numpy(ids[rows].values.reshape(len(rows), -1)).to(
-                    self.encoder.device
-                )
-                spare = (0, min(-slab.length % ROWS, max(0, self.encoder.max_tokens - slab.length)))
-                out = self.model(
-                    input_ids=pad(tokens, spare, value=self.encoder.config.pad_token_id or 0),
-                    attention_mask=pad(torch.ones_like(tokens), spare),
-                )
-                logits[rows] = out.logits.double().cpu().numpy()
+                rows = of_one_length[start : start + step]
+                logits[rows] = self._plain_logits(ids[rows], slab.length)
         return logits
+
+    def _plain_logits(self, ids: Ragged, length: int) -> FloatArray:
+        """Logits [sentences, labels] of sentences of one length."""
+        torch = self.encoder.torch
+        pad = self.encoder.torch.nn.functional.pad
+        tokens = torch.from_numpy(ids.values.reshape(len(ids), -1))
+        tokens = tokens.to(self.encoder.device)
+        # padded to a multiple of 16, as far as the encoder reads
+        room = max(0, self.encoder.max_tokens - length)
+        padding = (0, min(-length % ROWS, room))
+        out = self.model(
+            input_ids=pad(tokens, padding, value=self.encoder.config.pad_token_id or 0),
+            attention_mask=pad(torch.ones_like(tokens), padding),
+        )
+        return np.asarray(out.logits.double().cpu().numpy())
 
 
 class LinearClassifier:
@@ -169,22 +190,22 @@ class LinearClassifier:
     ) -> None:
         name, digest = files.split(str(config.get("encoder", "")))
         path = files.locate(encoder_path or name)
-        if digest is not None and (found := files.digest(path)) != digest:
-            found = f"the encoder {path} has the digest {found}, expected {digest}"
-            raise ModelLoadError(
-                found, where=str(folder), fix="Give the one it was trained with: encoder_path=..."
-            )
+        if digest is not None and (actual_digest := files.digest(path)) != digest:
+            problem = f"the encoder {path} has the digest {actual_digest}, expected {digest}"
+            fix = "Give the one it was trained with: encoder_path=..."
+            raise ModelLoadError(problem, where=str(folder), fix=fix)
         self.names = tuple(map(str, config.get("roles", ())))
-        self.features = SentenceFeatures(
-            path, device, dtype, bool(config.get("place", True)), max_tokens
-        )
-        self.encoder, self.reader = self.features.encoder, self.features.reader
+        with_place = bool(config.get("place", True))
+        self.features = SentenceFeatures(path, device, dtype, with_place, max_tokens)
+        self.encoder = self.features.encoder
+        self.reader = self.features.reader
         self.weight, self.bias = _weights(folder, len(self.names), self.features.width)
 
     def labels(self, ids: Ragged, counts: IntArray) -> IntArray:
         """The most probable label of every sentence, [sentences]."""
-        features = self.features.of(ids, counts)
-        logits = (features[:, None, :] * self.weight).sum(axis=2) + self.bias
+        features = self.features.of(ids, counts)  # [sentences, width]
+        products = features[:, None, :] * self.weight  # [sentences, roles, width]
+        logits = products.sum(axis=2) + self.bias
         return np.asarray(logits.argmax(axis=1))
 
 
@@ -193,7 +214,7 @@ class SentenceFeatures:
 
     Args:
         folder: the encoder.
-        place: whether the place in the document is told: p = (i + 1/2) / L, p^2, 1 / (1 + i), 1 / (L - i).
+        place: whether the place in the document is a part: p = (i + 1/2) / L, p^2, 1 / (1 + i), 1 / (L - i).
     """
 
     def __init__(
@@ -210,43 +231,59 @@ class SentenceFeatures:
 
     @property
     def width(self) -> int:
-        """How many features there are."""
+        """The number of features."""
         return int(self.encoder.config.hidden_size) + PLACES * self.place
 
     def of(self, ids: Ragged, counts: IntArray) -> FloatArray:
         """Features [sentences, width]; arguments as `Classifier.labels`."""
-        found = self.vectors(ids)
-        return np.concatenate((found, places(counts)), axis=1) if self.place else found
+        vectors = self.vectors(ids)
+        if not self.place:
+            return vectors
+        return np.concatenate((vectors, places(counts)), axis=1)
 
     def vectors(self, ids: Ragged) -> FloatArray:
         """The unit vectors of sentences, [sentences, d]."""
-        found = np.empty((len(ids), self.encoder.config.hidden_size))
+        vectors = np.empty((len(ids), self.encoder.config.hidden_size))
         normalize = self.encoder.torch.nn.functional.normalize
         for rows, (states,) in self.encoder.states(ids):
-            found[rows] = normalize(states.sum(1) / states.shape[1], dim=-1).cpu().numpy()
-        return found
+            means = states.sum(1) / states.shape[1]
+            vectors[rows] = normalize(means, dim=-1).cpu().numpy()
+        return vectors
 
 
 def places(counts: IntArray) -> FloatArray:
-    """The place of every sentence of documents of so many sentences, [sentences, 4]."""
+    """The place features of every sentence, [sentences, 4], of documents with `counts` sentences, [documents]."""
     length = np.repeat(counts, counts)
-    i = np.arange(len(length)) - np.repeat(counts.cumsum() - counts, counts)
+    first = np.repeat(counts.cumsum() - counts, counts)
+    i = np.arange(len(length)) - first
     p = (i + 0.5) / length
-    return np.stack((p, p * p, 1 / (1 + i), 1 / (length - i)), axis=1)
+    features = (
+        p,
+        p * p,
+        1 / (1 + i),
+        1 / (length - i),
+    )
+    return np.stack(features, axis=1)
 
 
-def _weights(folder: Path, roles: int, width: int) -> tuple[FloatArray, FloatArray]:
+def _weights(
+    folder: Path,
+    num_roles: int,
+    width: int,
+) -> tuple[FloatArray, FloatArray]:
+    """The weights [roles, width] and biases [roles] of a folder."""
     from safetensors.numpy import load_file
 
     try:
-        found = load_file(folder / WEIGHTS)
-        weight, bias = found["weight"].astype(np.float64), found["bias"].astype(np.float64)
+        tensors = load_file(folder / WEIGHTS)
+        weight = tensors["weight"].astype(np.float64)
+        bias = tensors["bias"].astype(np.float64)
     except Exception as error:  # the reader raises many kinds
-        said = f"{type(error).__name__}: {str(error)[:200]}"
-        raise ModelLoadError(
-            said, where=str(folder / WEIGHTS), fix="Train it again: discorank train roles"
-        ) from error
-    if weight.shape != (roles, width) or bias.shape != (roles,) or not np.isfinite(weight).all():
-        expected = f"weights of the shape {weight.shape}, expected ({roles}, {width})"
-        raise ModelLoadError(expected, where=str(folder), fix="Is the encoder another?")
+        problem = f"{type(error).__name__}: {str(error)[:200]}"
+        fix = "Train it again: discorank train roles"
+        raise ModelLoadError(problem, where=str(folder / WEIGHTS), fix=fix) from error
+    right_shapes = weight.shape == (num_roles, width) and bias.shape == (num_roles,)
+    if not right_shapes or not np.isfinite(weight).all():
+        problem = f"weights of the shape {weight.shape}, expected ({num_roles}, {width})"
+        raise ModelLoadError(problem, where=str(folder), fix="Is the encoder another?")
     return weight, bias

@@ -26,8 +26,8 @@ from ...representations import FloatArray, IntArray, Ragged
 
 TERMS = 1 << 20  # of sums over many pairs, at once
 CACHED = 1 << 15  # cells of a matrix that is summed up at once
-WHOLE = 2  # a matrix with at most so many cells per wanted pair is computed whole
-ROUNDING = 1e-13  # relative error of a sum, more than there is
+MAX_CELLS_PER_PAIR = 2  # a matrix with no more cells is computed whole
+ROUNDING = 1e-13  # bound of the relative error of a sum
 
 
 @lru_cache(maxsize=4096)
@@ -40,11 +40,17 @@ def bins_of(length: int, bins: int) -> IntArray:
     if length == 1:
         return np.array([bins // 2])
     edges = np.arange(bins) * ((length - 1) / bins)
-    return np.searchsorted(edges, np.arange(length), side="right").astype(np.int64) - 1
+    edges_below = np.searchsorted(edges, np.arange(length), side="right")
+    return edges_below.astype(np.int64) - 1
 
 
-def counts(roles: Ragged, bins: int, size: int, owner: IntArray | None = None) -> FloatArray:
-    """How often every role is in every bin, [documents, bins, size], or [sets, bins, size] over sets of documents.
+def counts(
+    roles: Ragged,
+    bins: int,
+    size: int,
+    owner: IntArray | None = None,
+) -> FloatArray:
+    """The number of sentences per bin and role, [documents, bins, size], or [sets, bins, size] over sets of documents.
 
     Args:
         roles: the roles of each document, numbers below `size`.
@@ -52,20 +58,28 @@ def counts(roles: Ragged, bins: int, size: int, owner: IntArray | None = None) -
         size: K, the number of roles.
         owner: the set of each document, [documents], numbers 0, 1, ... in ascending order.
     """
-    whose = np.arange(len(roles)) if owner is None else owner
-    places = [bins_of(length, bins) for length in roles.lengths.tolist() if length]
-    place = np.concatenate([*places, np.empty(0, np.int64)])
-    cell = (np.repeat(whose, roles.lengths) * bins + place) * size + roles.values.astype(np.int64)
-    sets = int(whose[-1]) + 1 if len(whose) else 0
-    return np.bincount(cell, minlength=sets * bins * size).reshape(sets, bins, size).astype(float)
+    if owner is None:
+        owner = np.arange(len(roles))
+    sets = int(owner[-1]) + 1 if len(owner) else 0
+    # the bin of every sentence, document after document, [sentences]
+    bins_per_document = [bins_of(length, bins) for length in roles.lengths.tolist() if length]
+    sentence_bin = np.concatenate([*bins_per_document, np.empty(0, np.int64)])
+    # the flat place of (set, bin, role) of every sentence
+    sentence_owner = np.repeat(owner, roles.lengths)
+    row = sentence_owner * bins + sentence_bin
+    cell = row * size + roles.values.astype(np.int64)
+    cell_counts = np.bincount(cell, minlength=sets * bins * size)
+    return cell_counts.reshape(sets, bins, size).astype(float)
 
 
 def in_parts(sizes: IntArray, budget: int) -> Iterator[slice]:
-    """Consecutive pieces of work of at most `budget` summed sizes (one may be larger)."""
-    ends, start = sizes.cumsum(), 0
+    """Slices of consecutive pieces of work with at most `budget` summed sizes [pieces] (one piece may be larger)."""
+    ends = sizes.cumsum()
+    start = 0
     while start < len(sizes):
         before = int(ends[start] - sizes[start])
-        stop = max(start + 1, int(np.searchsorted(ends, before + budget, "right")))
+        within_budget = int(np.searchsorted(ends, before + budget, "right"))
+        stop = max(start + 1, within_budget)
         yield slice(start, stop)
         start = stop
 
@@ -84,22 +98,26 @@ class Densities(NamedTuple):
     def of(cls, counted: FloatArray, eps: float) -> Self:
         """The densities of `counts` [documents, N, K]; an empty bin has the density 0 everywhere."""
         documents, bins, _ = counted.shape
-        p = (counted / np.maximum(counted.sum(axis=2, keepdims=True), 1)).reshape(documents, -1)
-        row, cell = np.nonzero(p)
+        totals = counted.sum(axis=2, keepdims=True)
+        p = (counted / np.maximum(totals, 1)).reshape(documents, -1)
         log = np.log(p + eps)
-        terms, nothing = log[row, cell], float(np.log(eps))
-        own = _sums(row, (p[row, cell] + eps) * terms - eps * nothing, documents)
-        lost = eps * _sums(row, nothing - terms, documents)
+        # the terms of s and t, of the cells that are not 0
+        row, cell = np.nonzero(p)
+        filled_log = log[row, cell]
+        empty_log = float(np.log(eps))
+        filled_p = p[row, cell] + eps
+        own = _sums(row, filled_p * filled_log - eps * empty_log, documents)
+        lost = eps * _sums(row, empty_log - filled_log, documents)
         filled = Ragged.of_lengths(cell, np.bincount(row, minlength=documents))
         return cls(bins, p, log, own, lost, filled)
 
     def divergences(self, h: IntArray, r: IntArray) -> FloatArray:
         """D(h || r) of pairs of rows, [pairs] each."""
-        rows, columns = np.unique(h), np.unique(r)
-        if len(rows) * len(columns) <= WHOLE * len(h):
-            cross = self._matrix(rows, columns)[
-                np.searchsorted(rows, h), np.searchsorted(columns, r)
-            ]
+        rows = np.unique(h)
+        columns = np.unique(r)
+        if len(rows) * len(columns) <= MAX_CELLS_PER_PAIR * len(h):
+            matrix = self._matrix(rows, columns)
+            cross = matrix[np.searchsorted(rows, h), np.searchsorted(columns, r)]
         else:
             parts = in_parts(self.filled.lengths[r], TERMS)
             cross = np.concatenate([self._scattered(h[part], r[part]) for part in parts])
@@ -107,39 +125,52 @@ class Densities(NamedTuple):
 
     def _matrix(self, rows: IntArray, columns: IntArray) -> FloatArray:
         """sum p_r ln A_h of all rows h and columns r, [rows, columns]."""
-        found = np.zeros((len(rows), len(columns)))
+        sums = np.zeros((len(rows), len(columns)))
+        # a cell that is 0 for all references adds nothing: only the others, one per line, contiguous
         p = self.p[columns].T
         used = np.flatnonzero(p.any(axis=1))
-        p, log = np.ascontiguousarray(p[used]), np.ascontiguousarray(self.log[rows].T[used])
+        p = np.ascontiguousarray(p[used])  # [used, columns]
+        log = np.ascontiguousarray(self.log[rows].T[used])  # [used, rows]
+        # cell after cell, in their order, over as many rows as stay in the cache
         for part in in_parts(np.full(len(rows), len(columns)), CACHED):
-            own = found[part]
-            term = np.empty_like(own)
+            part_sums = sums[part]  # a view: [part, columns]
+            term = np.empty_like(part_sums)
             for p_cell, log_cell in zip(p, log[:, part, None], strict=True):
-                own += np.multiply(log_cell, p_cell, out=term)
-        return found
+                part_sums += np.multiply(log_cell, p_cell, out=term)
+        return sums
 
     def _scattered(self, h: IntArray, r: IntArray) -> FloatArray:
         """sum p_r ln A_h of pairs of rows, [pairs]."""
-        cells, width = self.filled[r], self.p.shape[1]
-        pair = np.repeat(np.arange(len(r)), cells.lengths)
-        p = self.p.ravel().take(r[pair] * width + cells.values)
-        log = self.log.ravel().take(h[pair] * width + cells.values)
-        return _sums(pair, p * log, len(r))
+        cells = self.filled[r]
+        width = self.p.shape[1]
+        pair = np.repeat(np.arange(len(r)), cells.lengths)  # [terms]
+        at_p = r[pair] * width + cells.values
+        at_log = h[pair] * width + cells.values
+        terms = self.p.ravel().take(at_p) * self.log.ravel().take(at_log)
+        return _sums(pair, terms, len(r))
 
     def _less(self, own: FloatArray, cross: FloatArray) -> FloatArray:
         """(own - cross) / N, and 0 where nothing but rounding is left of it, so that equal densities are at 0."""
         rest = own - cross
-        rest[np.abs(rest) <= ROUNDING * (np.abs(own) + np.abs(cross) + self.bins)] = 0
+        error = ROUNDING * (np.abs(own) + np.abs(cross) + self.bins)
+        rest[np.abs(rest) <= error] = 0
         return np.asarray(np.maximum(rest, 0) / self.bins)
 
-    def expected(self, h: IntArray, r: IntArray, weights: FloatArray) -> FloatArray:
+    def expected(
+        self,
+        h: IntArray,
+        r: IntArray,
+        weights: FloatArray,
+    ) -> FloatArray:
         """sum_r w_r D(h || r) of rows h, [hypotheses], in time linear in both: D is linear in p_r and s_r.
 
         sum_r w_r D(h || r) = (sum_r w_r s_r + sum_r w_r eps t_h - ln A_h . sum_r w_r p_r) / N
         """
-        mean = (weights[:, None] * self.p[r]).sum(axis=0)
-        cross = (self.log[h] * mean).sum(axis=1)
-        return self._less((weights * self.own[r]).sum() + weights.sum() * self.lost[h], cross)
+        mean_p = (weights[:, None] * self.p[r]).sum(axis=0)  # [N K]
+        cross = (self.log[h] * mean_p).sum(axis=1)
+        mean_own = (weights * self.own[r]).sum()
+        own = mean_own + weights.sum() * self.lost[h]
+        return self._less(own, cross)
 
 
 def _sums(rows: IntArray, values: FloatArray, size: int) -> FloatArray:

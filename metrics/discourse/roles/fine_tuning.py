@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +16,15 @@ from ...neural.models.context_tokens import Frame, Reader
 from ...neural.models.encoder import LOCAL, device_of, quietly, tokenizer_of
 from ...representations import Ragged
 from .labelled_documents import Labelled, read_sentences
+from .settings import RoleTraining
 
-if TYPE_CHECKING:
-    from .role_training import RoleTraining
-
-WARMUP, DECAY, LONGEST_GRADIENT = 0.1, 0.01, 1.0
+WARMUP = 0.1  # share of the steps
+WEIGHT_DECAY = 0.01
+MAX_GRADIENT_NORM = 1.0
 
 
 def fine_tuned(
-    how: RoleTraining,
+    settings: RoleTraining,
     names: Sequence[str],
     documents: Sequence[Labelled],
     out: Path,
@@ -39,39 +39,50 @@ def fine_tuned(
     import torch
     from transformers import get_linear_schedule_with_warmup
 
-    torch.manual_seed(how.seed)
-    folder = files.locate(how.encoder)
-    model, tokenizer, where = _with_new_head(folder, names), tokenizer_of(folder), device_of(device)
-    limit = min(how.max_tokens or 1 << 30, int(tokenizer.model_max_length))
+    torch.manual_seed(settings.seed)
+    folder = files.locate(settings.encoder)
+    model = _with_new_head(folder, names)
+    tokenizer = tokenizer_of(folder)
+    torch_device = device_of(device)
+
+    limit = min(settings.max_tokens or 1 << 30, int(tokenizer.model_max_length))
     reader = Reader(tokenizer, Frame.of(tokenizer), limit, "oldest-context")
     ids, _ = read_sentences(reader, documents)
     roles = np.concatenate([document.roles for document in documents])
-    model.to(where).train(True)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=how.learning_rate, weight_decay=DECAY)
-    steps = how.epochs * -(-len(roles) // how.batch_sentences)
+
+    model.to(torch_device).train(True)
+    optimizer = torch.optim.AdamW(
+        model.parameters(),
+        lr=settings.learning_rate,
+        weight_decay=WEIGHT_DECAY,
+    )
+    steps = settings.epochs * -(-len(roles) // settings.batch_sentences)
     linear: Any = get_linear_schedule_with_warmup
     schedule = linear(optimizer, int(WARMUP * steps), steps)
-    random = np.random.default_rng(how.seed)
-    for epoch in range(1, how.epochs + 1):
-        order, total = random.permutation(len(roles)), 0.0
-        for start in range(0, len(order), how.batch_sentences):
-            rows = order[start : start + how.batch_sentences]
-            loss = model(
-                **_padded(ids[rows], model, where), labels=torch.from_numpy(roles[rows]).to(where)
-            ).loss
+    random = np.random.default_rng(settings.seed)
+    for epoch in range(1, settings.epochs + 1):
+        order = random.permutation(len(roles))
+        total = 0.0
+        for start in range(0, len(order), settings.batch_sentences):
+            rows = order[start : start + settings.batch_sentences]
+            batch = _padded(ids[rows], model, torch_device)
+            labels = torch.from_numpy(roles[rows]).to(torch_device)
+            loss = model(**batch, labels=labels).loss
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), LONGEST_GRADIENT)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()
             total += float(loss.detach()) * len(rows)
-        say(f"epoch {epoch} of {how.epochs}: mean loss {total / len(order):.4f}")
+        mean_loss = total / len(order)
+        say(f"epoch {epoch} of {settings.epochs}: mean loss {mean_loss:.4f}")
     with quietly():
         model.to("cpu").save_pretrained(out)
         tokenizer.save_pretrained(out)
 
 
 def _with_new_head(folder: Path, names: Sequence[str]) -> Any:
+    """The encoder of a folder with an untrained head for the named labels."""
     from transformers import AutoModelForSequenceClassification
 
     labels = dict(enumerate(names))
@@ -86,14 +97,14 @@ def _with_new_head(folder: Path, names: Sequence[str]) -> Any:
                 label2id={name: i for i, name in labels.items()},
             )
     except Exception as error:  # configuration or weights: many kinds
-        said = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
-        raise ModelLoadError(
-            said, where=str(folder), fix="Give an encoder such as minilm"
-        ) from error
+        first_line = str(error).strip().splitlines()[0]
+        problem = f"{type(error).__name__}: {first_line[:200]}"
+        fix = "Give an encoder such as minilm"
+        raise ModelLoadError(problem, where=str(folder), fix=fix) from error
 
 
 def _padded(ids: Ragged, model: Any, device: Any) -> dict[str, Any]:
-    """Sequences as one matrix with the mask of what is text."""
+    """Sequences as one matrix [rows, longest] with the mask of what is text."""
     import torch
 
     longest = int(ids.lengths.max())

@@ -66,14 +66,17 @@ class PDDScorer(RoleScorer):
 
     def __init__(self, metric: PDD) -> None:
         super().__init__(metric)
-        self.bins, self.eps, self.clamp = metric.bins, metric.eps, metric.clamp
+        self.bins = metric.bins
+        self.eps = metric.eps
+        self.clamp = metric.clamp
         bound = log((1 + self.eps) / self.eps)
         factors = {
             "paper": 1.0,
             "renormalise": 1 / (1 + self.schema.kept * self.eps),
             "unit": 1 / bound,
         }
-        self.factor, self.worst = factors[metric.scale], bound
+        self.factor = factors[metric.scale]
+        self.worst = bound
 
     def represent(self, prepared: Reps) -> Reps:
         """The roles of every text.
@@ -81,37 +84,53 @@ class PDDScorer(RoleScorer):
         Raises:
             InputError: a text has no more sentences than there are bins, unless `clamp`.
         """
-        found = super().represent(prepared)
-        shortest = int(found["roles"].lengths.min(initial=self.bins + 1))
+        reps = super().represent(prepared)
+        shortest = int(reps["roles"].lengths.min(initial=self.bins + 1))
         if not self.clamp and shortest <= self.bins:
+            problem = f"a text of {shortest} sentences for {self.bins} bins"
             fix = "With clamp=false a text has more sentences than bins: set fewer bins, or clamp=true"
-            raise InputError(
-                f"a text of {shortest} sentences for {self.bins} bins", where="pdd", fix=fix
-            )
-        return found
+            raise InputError(problem, where="pdd", fix=fix)
+        return reps
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Distances [H, R] of every block."""
         h, r = cell_rows(blocks)
+        # every reference is a group of its own
         rows, group = np.unique(r, return_inverse=True)
-        alone = Ragged.of_lengths(rows, np.ones(len(rows), np.int64))
-        return by_block(self._values(reps["roles"], h, alone, group), blocks)
+        groups = Ragged.of_lengths(rows, np.ones(len(rows), np.int64))
+        return by_block(self._values(reps["roles"], h, groups, group), blocks)
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Distances [H] of every block, its references pooled."""
         sizes = [len(block.hypotheses) for block in blocks]
         h = np.concatenate([block.hypotheses for block in blocks])
         groups = Ragged.of_rows([block.references for block in blocks])
-        values = self._values(reps["roles"], h, groups, np.repeat(np.arange(len(blocks)), sizes))
+        group = np.repeat(np.arange(len(blocks)), sizes)
+        values = self._values(reps["roles"], h, groups, group)
         return np.split(values, np.cumsum(sizes)[:-1])
 
-    def _values(self, roles: Ragged, h: IntArray, groups: Ragged, group: IntArray) -> FloatArray:
-        """Distances [pairs] of rows h [pairs] from groups of rows, the numbers of which are `group` [pairs]."""
+    def _values(
+        self,
+        roles: Ragged,
+        h: IntArray,
+        groups: Ragged,
+        group: IntArray,
+    ) -> FloatArray:
+        """Distances [pairs] of hypotheses from pooled references.
+
+        Args:
+            roles: of every text.
+            h: the row of the hypothesis, [pairs].
+            groups: the rows of the references of every group.
+            group: the number of the group, [pairs].
+        """
         longest = np.maximum.reduceat(roles.lengths[groups.values], groups.offsets[:-1])
-        bins = np.minimum(self.bins, np.minimum(roles.lengths[h], longest[group]))
-        values = np.full(len(h), self.worst)
+        shorter = np.minimum(roles.lengths[h], longest[group])
+        bins = np.minimum(self.bins, shorter)  # [pairs]
+        values = np.full(len(h), self.worst)  # of pairs without bins
         roles, size = _compact(roles)
         for n in np.unique(bins[bins > 0]).tolist():
+            # densities are made once per text and group, first those of the hypotheses
             pairs = np.flatnonzero(bins == n)
             rows, at_h = np.unique(h[pairs], return_inverse=True)
             used, at_r = np.unique(group[pairs], return_inverse=True)
@@ -124,31 +143,48 @@ class PDDScorer(RoleScorer):
         return values * self.factor
 
     def expected(
-        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
+        self,
+        reps: Reps,
+        blocks: Sequence[Block],
+        weights: Sequence[FloatArray],
     ) -> list[FloatArray]:
         """Mean distances [H] of every block, from its mean reference density: exact, in time linear in H + R."""
         return [self._expected(reps["roles"], b, w) for b, w in zip(blocks, weights, strict=True)]
 
-    def _expected(self, roles: Ragged, block: Block, weights: FloatArray) -> FloatArray:
+    def _expected(
+        self,
+        roles: Ragged,
+        block: Block,
+        weights: FloatArray,
+    ) -> FloatArray:
+        """Mean distances [H] of one block under weights [R]."""
         roles, size = _compact(roles)
-        total, used = np.zeros((2, len(block.hypotheses)))
+        total, used_weight = np.zeros((2, len(block.hypotheses)))
         for n, h, r in self._rectangles(roles.lengths, block):
             rows = np.concatenate((block.hypotheses[h], block.references[r]))
             densities = Densities.of(counts(roles[rows], n, size), self.eps)
-            at = np.arange(len(rows))
-            total[h] += densities.expected(at[: len(h)], at[len(h) :], weights[r])
-            used[h] += weights[r].sum()
-        return np.asarray((total + (weights.sum() - used) * self.worst) * self.factor)
+            at_h, at_r = np.split(np.arange(len(rows)), [len(h)])
+            total[h] += densities.expected(at_h, at_r, weights[r])
+            used_weight[h] += weights[r].sum()
+        # pairs with a text without roles are at the greatest distance
+        without_roles = (weights.sum() - used_weight) * self.worst
+        return np.asarray((total + without_roles) * self.factor)
 
     def _rectangles(
         self, lengths: IntArray, block: Block
     ) -> Iterator[tuple[int, IntArray, IntArray]]:
         """Every pair of texts that have sentences once: (N, hypotheses, references) of the pairs with N bins."""
-        h, r = (
-            np.minimum(lengths[rows], self.bins) for rows in (block.hypotheses, block.references)
-        )
-        for n in np.unique(np.minimum(np.append(h, r), min(h.max(), r.max()))).tolist():
-            for rows, columns in ((h >= n, r == n), (h == n, r > n)):
+        h = np.minimum(lengths[block.hypotheses], self.bins)
+        r = np.minimum(lengths[block.references], self.bins)
+        largest = min(h.max(), r.max())
+        numbers = np.minimum(np.append(h, r), largest)
+        for n in np.unique(numbers).tolist():
+            # the smaller of both is n: the reference's, or else the hypothesis's
+            rectangles = (
+                (h >= n, r == n),
+                (h == n, r > n),
+            )
+            for rows, columns in rectangles:
                 if n and rows.any() and columns.any():
                     yield n, np.flatnonzero(rows), np.flatnonzero(columns)
 
@@ -158,48 +194,64 @@ class PDDScorer(RoleScorer):
         Both for every n up to `bins`, so that sums of rows tell N and the pooled counts of any set of blocks.
         """
         roles = reps["roles"]
-        groups = [
-            Ragged.of_rows([getattr(block, side) for block in blocks])
-            for side in ("hypotheses", "references")
-        ]
-        longest = [
-            np.maximum.reduceat(roles.lengths[g.values], g.offsets[:-1])[:, None] for g in groups
-        ]
-        columns: list[FloatArray] = [
-            (length >= np.arange(1, self.bins + 1)).astype(float) for length in longest
-        ]
+        hypotheses = Ragged.of_rows([block.hypotheses for block in blocks])
+        references = Ragged.of_rows([block.references for block in blocks])
+        sides = hypotheses, references
+        columns: list[FloatArray] = []
+        # [blocks, bins] per side: 1 where the longest text has n sentences
+        for side in sides:
+            longest = np.maximum.reduceat(roles.lengths[side.values], side.offsets[:-1])
+            long_enough = longest[:, None] >= np.arange(1, self.bins + 1)
+            columns.append(long_enough.astype(float))
+        # [blocks, n * roles] per n and side: pooled counts
         for n in range(1, self.bins + 1):
-            for g in groups:
-                owner = np.repeat(np.arange(len(blocks)), g.lengths)
-                columns.append(
-                    counts(roles[g.values], n, self.schema.size, owner).reshape(len(blocks), -1)
-                )
+            for side in sides:
+                owner = np.repeat(np.arange(len(blocks)), side.lengths)
+                pooled = counts(roles[side.values], n, self.schema.size, owner)
+                columns.append(pooled.reshape(len(blocks), -1))
         return np.concatenate(columns, axis=1)
 
     def aggregate(self, statistics: FloatArray) -> float:
         """PDD of the set of hypotheses from the set of references: counts are pooled, then normalised."""
-        return float(self.aggregate_sums(statistics.sum(axis=0, keepdims=True), np.ones(1))[0])
+        sums = statistics.sum(axis=0, keepdims=True)
+        return float(self.aggregate_sums(sums, np.ones(1))[0])
 
     def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
-        """PDD [b] of b sets of hypotheses from sets of references."""
-        bins = (sums[:, : 2 * self.bins].reshape(-1, 2, self.bins) > 0).all(axis=1).sum(axis=1)
+        """PDD [b] of b sets of hypotheses from sets of references, from sums of `statistics` [b, columns]."""
+        size = self.schema.size
+        texts = sums[:, : 2 * self.bins].reshape(-1, 2, self.bins)
+        long_enough = texts > 0  # [b, side, n - 1]
+        bins = long_enough.all(axis=1).sum(axis=1)  # N of each pair of sets
         values = np.full(len(sums), self.worst)
         for n in np.unique(bins[bins > 0]).tolist():
-            start, width = 2 * self.bins + n * (n - 1) * self.schema.size, 2 * n * self.schema.size
+            # where the counts of n bins stand: behind those of 1 to n - 1 bins of both sides
+            start = 2 * self.bins + n * (n - 1) * size
+            width = 2 * n * size
             sets = np.flatnonzero(bins == n)
             for part in in_parts(np.full(len(sets), width), TERMS):
-                pooled = sums[sets[part], start : start + width].reshape(-1, n, self.schema.size)
-                densities = Densities.of(pooled[:, :, pooled.any(axis=(0, 1))], self.eps)
+                # [2 sets, n, size], the two sides of a set after each other
+                pooled = sums[sets[part], start : start + width]
+                pooled = pooled.reshape(-1, n, size)
+                occurring = pooled.any(axis=(0, 1))
+                densities = Densities.of(pooled[:, :, occurring], self.eps)
                 h = np.arange(0, len(pooled), 2)
                 values[sets[part]] = densities.divergences(h, h + 1)
         return values * self.factor
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The number of bins, and the role bins that differ, with the shares of the role in either text."""
         rows = np.array([block.hypotheses[hypothesis], block.references[reference]])
-        n = int(min(self.bins, *reps["roles"].lengths[rows]))
-        found = counts(reps["roles"][rows], max(1, n), self.schema.size)
-        h, r = found / np.maximum(found.sum(axis=2, keepdims=True), 1)
+        roles = reps["roles"][rows]
+        n = int(min(self.bins, *roles.lengths))
+        role_counts = counts(roles, max(1, n), self.schema.size)
+        totals = role_counts.sum(axis=2, keepdims=True)
+        h, r = role_counts / np.maximum(totals, 1)  # [n, size] each
         differing = [
             {
                 "bin": int(b) + 1,

@@ -49,48 +49,72 @@ class RoleMatchScorer(RoleScorer):
         """Matches [H, R] of every block."""
         roles: Ragged = reps["roles"]
         h, r = cell_rows(blocks)
-        both = np.minimum(roles.lengths[h], roles.lengths[r])
-        found = np.empty(len(h), np.int64)
-        for part in in_parts(both, TERMS):
-            pair, place = _places(both[part])
-            own, other = (roles.values[roles.offsets[rows[part]][pair] + place] for rows in (h, r))
-            same = own == other
-            found[part] = np.bincount(pair[same], minlength=len(both[part]))
-        return by_block(found / np.maximum(roles.lengths[r], 1), blocks)
+        shorter = np.minimum(roles.lengths[h], roles.lengths[r])  # [pairs], places to look at
+        matches = np.empty(len(h), np.int64)
+        for part in in_parts(shorter, TERMS):
+            pair, place = _places(shorter[part])
+            h_start = roles.offsets[h[part]]
+            r_start = roles.offsets[r[part]]
+            h_roles = roles.values[h_start[pair] + place]
+            r_roles = roles.values[r_start[pair] + place]
+            matching_pair = pair[h_roles == r_roles]
+            matches[part] = np.bincount(matching_pair, minlength=len(h_start))
+        lengths = np.maximum(roles.lengths[r], 1)
+        return by_block(matches / lengths, blocks)
 
     def expected(
-        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
+        self,
+        reps: Reps,
+        blocks: Sequence[Block],
+        weights: Sequence[FloatArray],
     ) -> list[FloatArray]:
         """Mean matches [H] of every block, from the weight of every role at every place: exact, in linear time."""
         return [self._expected(reps["roles"], b, w) for b, w in zip(blocks, weights, strict=True)]
 
-    def _expected(self, roles: Ragged, block: Block, weights: FloatArray) -> FloatArray:
-        own, others, size = roles[block.hypotheses], roles[block.references], self.schema.size
-        depth = int(max(own.lengths.max(), others.lengths.max()))
-        whose, place = _places(others.lengths)
-        share = weights / np.maximum(others.lengths, 1)
-        table = np.bincount(place * size + others.values, share[whose], depth * size)
-        whose, place = _places(own.lengths)
-        return np.asarray(
-            np.bincount(whose, table[place * size + own.values], len(own)), np.float64
-        )
+    def _expected(
+        self,
+        roles: Ragged,
+        block: Block,
+        weights: FloatArray,
+    ) -> FloatArray:
+        own = roles[block.hypotheses]
+        references = roles[block.references]
+        size = self.schema.size
+        depth = int(max(own.lengths.max(), references.lengths.max()))
+        # the weight of every role at every place, over all references: [depth * size]
+        reference, place = _places(references.lengths)
+        share = weights / np.maximum(references.lengths, 1)
+        cell = place * size + references.values
+        table = np.bincount(cell, share[reference], depth * size)
+        # each hypothesis collects the weights of its roles
+        hypothesis, place = _places(own.lengths)
+        collected = table[place * size + own.values]
+        return np.asarray(np.bincount(hypothesis, collected, len(own)), np.float64)
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """The places whose roles differ, counted from 1, as far as the reference goes."""
-        h, r = (
-            [self.schema.name(int(k)) for k in reps["roles"][rows].values]
-            for rows in (block.hypotheses[[hypothesis]], block.references[[reference]])
-        )
-        return {
-            "places that differ": [
-                {"sentence": i + 1, "hypothesis": h[i] if i < len(h) else None, "reference": role}
-                for i, role in enumerate(r)
-                if i >= len(h) or h[i] != role
-            ]
-        }
+        h = self._names(reps, block.hypotheses[[hypothesis]])
+        r = self._names(reps, block.references[[reference]])
+        differing = []
+        for i, role in enumerate(r):
+            own = h[i] if i < len(h) else None
+            if own != role:
+                differing.append({"sentence": i + 1, "hypothesis": own, "reference": role})
+        return {"places that differ": differing}
+
+    def _names(self, reps: Reps, row: IntArray) -> list[str]:
+        """The names of the roles of one text, given as an array [1] of its row."""
+        return [self.schema.name(int(number)) for number in reps["roles"][row].values]
 
 
 def _places(lengths: IntArray) -> tuple[IntArray, IntArray]:
     """The row and the place in it of every entry of rows of these lengths, [total] each."""
     row = np.repeat(np.arange(len(lengths)), lengths)
-    return row, np.arange(len(row)) - np.repeat(lengths.cumsum() - lengths, lengths)
+    first = np.repeat(lengths.cumsum() - lengths, lengths)
+    return row, np.arange(len(row)) - first

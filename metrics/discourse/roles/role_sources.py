@@ -9,23 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ...errors import InputError, excerpt
 from ...neural.models import model_files as files
 from ...neural.models.settings import ModelMetric
-from ...representations import IntArray, Ragged, Reps
+from ...representations import Array, IntArray, Ragged, Reps
 from ...scorer import Scorer
 from ...spec.checked_settings import settings
 from ...spec.user_functions import identity
 from ...text.sentence_splitting import splitter
 from ...text.texts import Document, Item, Text
+from .classifier import Classifier, load_classifier
 from .schemas import Schema, SchemaSpec
-
-if TYPE_CHECKING:
-    from .classifier import Classifier
 
 DEFAULT_SCHEMA = "news"
 
@@ -53,7 +51,7 @@ class RoleMetric(ModelMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.schema is not None or not self.model:
-            _ = self.roles  # a broken schema is told now
+            _ = self.roles  # a broken schema is reported now
         splitter(self.sentences)
 
     @property
@@ -69,19 +67,25 @@ class RoleMetric(ModelMetric):
         Raises:
             ModelLoadError: the folder is no classifier.
         """
-        from .classifier import load_classifier
-
         folder = files.locate(self.named("model"), self.revision)
-        found = load_classifier(folder, self.device, self.dtype, self.encoder_path, self.max_tokens)
-        found.encoder.batch_tokens = self.batch_tokens or found.encoder.batch_tokens
-        return found
+        classifier = load_classifier(
+            folder,
+            self.device,
+            self.dtype,
+            self.encoder_path,
+            self.max_tokens,
+        )
+        encoder = classifier.encoder
+        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
+        return classifier
 
 
 class RoleScorer(Scorer):
     """Represents a text by the roles of its sentences, numbers of the schema."""
 
     def __init__(self, metric: RoleMetric) -> None:
-        self.info, self.metric = metric.info, metric
+        self.info = metric.info
+        self.metric = metric
         self.classifier = metric.classifier() if metric.model else None
         if self.classifier is None:
             self.schema = metric.roles
@@ -89,12 +93,11 @@ class RoleScorer(Scorer):
             return
         names = self.classifier.names
         self.schema = Schema.of(names, metric.drop) if metric.schema is None else metric.roles
-        self.number = _numbers(names, self.schema, metric)
+        self.role_of_label = _roles_of_labels(names, self.schema, metric)  # [labels]
         self.split = splitter(metric.sentences)
-        self.batch_tokens = self.classifier.encoder.batch_tokens
-        self.identity = (
-            f"{metric.identity(self.classifier.encoder.device)} {identity(metric.sentences)}"
-        )
+        encoder = self.classifier.encoder
+        self.batch_tokens = encoder.batch_tokens
+        self.identity = f"{metric.identity(encoder.device)} {identity(metric.sentences)}"
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """The roles that documents bring, or the token ids of their sentences.
@@ -103,23 +106,29 @@ class RoleScorer(Scorer):
             InputError: a text brings no roles and there is no classifier, or a role is none of the schema.
         """
         if self.classifier is None:
-            roles = Ragged.of_rows([_given(item.text, self.schema) for item in items])
+            roles = Ragged.of_rows([_roles_of_document(item.text, self.schema) for item in items])
             return Reps({"roles": roles}), roles.lengths
         texts = [self._sentences(item.text) for item in items]
-        read = self.classifier.reader.read([Item(sentence) for some in texts for sentence in some])
-        each = np.array([len(some) for some in texts], np.int64)
-        tokens = read["ids"].lengths
-        whose = np.repeat(np.arange(len(items)), each)
-        lengths = np.bincount(whose, tokens, len(items)).astype(np.int64)
+        sentences = [Item(sentence) for text in texts for sentence in text]
+        counts = np.array([len(text) for text in texts], np.int64)
+        read = self.classifier.reader.read(sentences)
+        sentence_tokens = read["ids"].lengths  # [sentences]
+        # of the sentences of a text: the sum of their lengths, and the worst cut
+        owner = np.repeat(np.arange(len(items)), counts)
+        text_tokens = np.bincount(owner, sentence_tokens, len(items)).astype(np.int64)
         cut = np.zeros(len(items), np.int64)
-        np.maximum.at(cut, whose, read["cut"])
-        columns = {"tokens": Ragged.of_lengths(read["ids"].values.astype(np.int64), lengths)}
-        return Reps({**columns, "sentences": Ragged.of_lengths(tokens, each), "cut": cut}), lengths
+        np.maximum.at(cut, owner, read["cut"])
+        columns: dict[str, Array | Ragged] = {
+            "tokens": Ragged.of_lengths(read["ids"].values.astype(np.int64), text_tokens),
+            "sentences": Ragged.of_lengths(sentence_tokens, counts),
+            "cut": cut,
+        }
+        return Reps(columns), text_tokens
 
     def _sentences(self, text: Text) -> list[str]:
         """The sentences that are labelled: those that are not blank."""
-        found = text.sentences if isinstance(text, Document) else self.split(text)
-        return [sentence for sentence in found if sentence.strip()]
+        sentences = text.sentences if isinstance(text, Document) else self.split(text)
+        return [sentence for sentence in sentences if sentence.strip()]
 
     def represent(self, prepared: Reps) -> Reps:
         """The roles of every text, those left out apart: "roles", a row of numbers per text."""
@@ -127,22 +136,17 @@ class RoleScorer(Scorer):
             return prepared
         sentences: Ragged = prepared["sentences"]
         ids = Ragged.of_lengths(prepared["tokens"].values, sentences.values)
-        labels = (
-            self.classifier.labels(ids, sentences.lengths) if len(ids) else np.empty(0, np.int64)
-        )
-        found = self.number[labels]
-        kept = ~np.isin(found, list(self.schema.dropped))
-        whose = np.repeat(np.arange(len(prepared)), sentences.lengths)
-        return Reps(
-            {
-                "roles": Ragged.of_lengths(
-                    found[kept], np.bincount(whose[kept], minlength=len(prepared))
-                )
-            }
-        )
+        labels = np.empty(0, np.int64)
+        if len(ids):
+            labels = self.classifier.labels(ids, sentences.lengths)
+        roles = self.role_of_label[labels]
+        counted = ~np.isin(roles, list(self.schema.dropped))
+        owner = np.repeat(np.arange(len(prepared)), sentences.lengths)
+        counts = np.bincount(owner[counted], minlength=len(prepared))
+        return Reps({"roles": Ragged.of_lengths(roles[counted], counts)})
 
 
-def _given(text: Text, schema: Schema) -> IntArray:
+def _roles_of_document(text: Text, schema: Schema) -> IntArray:
     """The roles that a text brings; an empty text has none."""
     if isinstance(text, Document) and text.roles is not None:
         try:
@@ -155,25 +159,25 @@ def _given(text: Text, schema: Schema) -> IntArray:
     raise InputError(f"{excerpt(str(text))} has no roles", where="roles", fix=fix)
 
 
-def _numbers(names: Sequence[str], schema: Schema, metric: RoleMetric) -> IntArray:
+def _roles_of_labels(
+    names: Sequence[str],
+    schema: Schema,
+    metric: RoleMetric,
+) -> IntArray:
     """The number in the schema of every label of a classifier, [labels].
 
     Raises:
         InputError: a label that is none of the schema.
     """
-    if isinstance(metric.schema, int) or all(name == f"LABEL_{i}" for i, name in enumerate(names)):
+    where = f"schema of {metric.model}"
+    unnamed = all(name == f"LABEL_{i}" for i, name in enumerate(names))
+    if unnamed or isinstance(metric.schema, int):
         if len(names) == len(schema.names):
             return np.arange(len(names))
-        found = f"{len(names)} labels for {len(schema.names)} roles"
-        raise InputError(
-            found, where=f"schema of {metric.model}", fix="Give a schema of as many roles"
-        )
+        problem = f"{len(names)} labels for {len(schema.names)} roles"
+        raise InputError(problem, where=where, fix="Give a schema of as many roles")
     unknown = [name for name in names if name not in schema.names]
     if unknown:
         fix = f"Leave schema out, or give names that include {', '.join(names)}"
-        raise InputError(
-            f"the classifier has the role {unknown[0]!r}",
-            where=f"schema of {metric.model}",
-            fix=fix,
-        )
+        raise InputError(f"the classifier has the role {unknown[0]!r}", where=where, fix=fix)
     return np.array([schema.names.index(name) for name in names])

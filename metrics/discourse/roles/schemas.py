@@ -58,7 +58,7 @@ class Schema(NamedTuple):
 
     @classmethod
     def of(cls, spec: SchemaSpec, drop: Sequence[str] | None = None) -> Self:
-        """The schema of a known name, of a list of names, or of so many roles without names.
+        """The schema of a known name, of a list of names, or of a number of roles without names.
 
         Args:
             spec: ``"news"``, ``("claim", "evidence")`` or 7.
@@ -77,7 +77,7 @@ class Schema(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many numbers there may be."""
+        """The number of role numbers there may be."""
         return MAX_ROLES if self.open else len(self.names)
 
     def name(self, number: int) -> str:
@@ -86,7 +86,7 @@ class Schema(NamedTuple):
 
     @property
     def kept(self) -> int:
-        """How many roles are not left out."""
+        """The number of roles that are not left out."""
         return len(self.names) - len(self.dropped)
 
     def numbers(self, roles: Sequence[int | str]) -> IntArray:
@@ -95,15 +95,16 @@ class Schema(NamedTuple):
         Raises:
             InputError: a role that the schema does not have.
         """
-        found = [self._number(role, i) for i, role in enumerate(roles)]
-        kept = [
-            number
-            for role, number in zip(roles, found, strict=True)
-            if number not in self.dropped or (self.open and isinstance(role, int))
-        ]
-        return np.array(kept, np.int64)
+        numbers = []
+        for i, role in enumerate(roles):
+            number = self._number(role, i)
+            own_number = self.open and isinstance(role, int)
+            if own_number or number not in self.dropped:
+                numbers.append(number)
+        return np.array(numbers, np.int64)
 
     def _number(self, role: int | str, place: int) -> int:
+        """The number of a role given as a number or name; `place` is that of its sentence, for errors."""
         if isinstance(role, str):
             if role not in self.names:
                 raise unknown("role", role, self.names, where=f"roles[{place}]")
@@ -129,7 +130,6 @@ def named(spec: SchemaSpec) -> tuple[str, ...]:
         return SCHEMAS[spec]
     names = tuple(map(str, range(spec))) if isinstance(spec, int) else tuple(spec)
     if not names or len(set(names)) < len(names):
-        raise InputError(
-            f"found {excerpt(spec)}", where="schema", fix="Give one or more names, each once"
-        )
+        fix = "Give one or more names, each once"
+        raise InputError(f"found {excerpt(spec)}", where="schema", fix=fix)
     return names

@@ -9,7 +9,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO, cast
 
-from ..metrics.errors import InputError, ResourceError
+from ..metrics.complete_files import complete_file
+from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
 from ..rerank.decider import Decider
 from ..rerank.engines.interface import Engine
@@ -99,9 +100,9 @@ def closing_line(
 
 def _umask() -> int:
     """The permissions that new files are not given."""
-    found = os.umask(0)
-    os.umask(found)
-    return found
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def check_not_input(output: str | Path | None, inputs: Iterable[str | None]) -> None:
@@ -142,25 +143,13 @@ def complete_or_absent(path: str) -> Iterator[BinaryIO]:
     """
     check_writable(path, "Name a file; without one the output goes to stdout")
     path = os.path.realpath(path)
+    folder, name = os.path.split(path)
     try:
-        folder, name = os.path.split(path)
         file = NamedTemporaryFile("wb", dir=folder, prefix=f".{name[:100]}.", delete=False)  # noqa: SIM115  closed below
-        draft = file.name
     except OSError as error:
-        raise InputError(
-            f"cannot be written: {error.strerror}", where=path, fix="Choose another output"
-        ) from error
-    try:
+        problem = f"cannot be written: {error.strerror}"
+        raise InputError(problem, where=path, fix="Choose another output") from error
+    with complete_file(Path(path), Path(file.name)):
         with file:
             yield cast(BinaryIO, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(draft, 0o666 & ~_umask())
-        os.replace(draft, path)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise ResourceError(f"cannot be written: {error.strerror}", where=path) from error
-    finally:
-        if os.path.exists(draft):
-            os.unlink(draft)
+        os.chmod(file.name, 0o666 & ~_umask())

@@ -35,17 +35,17 @@ ALONE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", ALONE)
 def test_golden_values_of_single_texts(case: str) -> None:
-    found = load_metric(ALONE[case]).score(list(DOCUMENTS.values()))
+    values = load_metric(ALONE[case]).score(list(DOCUMENTS.values()))
     expected = [CASES["expected"]["single_text"][name][case] for name in DOCUMENTS]
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
 def test_golden_chains() -> None:
     metric: Any = load_metric("lexical-chain")
     expected = CASES["expected"]["tiny2"]["ones"]["pairs"]["LexicalChain"]
-    found = metric.pairwise(list(DOCUMENTS.values()), list(DOCUMENTS.values()))
+    values = metric.pairwise(list(DOCUMENTS.values()), list(DOCUMENTS.values()))
     np.testing.assert_allclose(
-        found, [[expected[h][r] for r in DOCUMENTS] for h in DOCUMENTS], atol=1e-12
+        values, [[expected[h][r] for r in DOCUMENTS] for h in DOCUMENTS], atol=1e-12
     )
 
 
@@ -53,7 +53,7 @@ def test_golden_chains() -> None:
 @BOUNDED
 def test_chains_pair_by_pair(texts: list[Document]) -> None:
     metric: Any = load_metric("lexical-chain")
-    found = metric.pairwise(texts, texts)
+    values = metric.pairwise(texts, texts)
     for i, h in enumerate(texts):
         for j, r in enumerate(texts):
             a, b = (
@@ -64,10 +64,10 @@ def test_chains_pair_by_pair(texts: list[Document]) -> None:
                 for text in (h, r)
             )
             chains = [key for key in a.keys() & b.keys() if len(a[key]) > 1 and len(b[key]) > 1]
-            assert found[i, j] == pytest.approx(
+            assert values[i, j] == pytest.approx(
                 sum(len(a[key] & b[key]) / len(b[key]) for key in chains)
             )
-    assert metric.score(texts[:1], [texts])[0] == found[0].max()
+    assert metric.score(texts[:1], [texts])[0] == values[0].max()
 
 
 @pytest.mark.parametrize("case", [*ALONE.values(), {"name": "lexical-chain"}], ids=str)
@@ -135,8 +135,8 @@ def test_word_vectors(tmp_path: Path, header: str, suffix: str) -> None:
     path = tmp_path / f"vectors.{suffix}"
     data = f"{header}Car 1 0\nnew\u00a0york 2 1e-1\ncar 3 0 \n".encode()
     path.write_bytes({"txt": data, "gz": gzip.compress(data), "bz2": bz2.compress(data)}[suffix])
-    found = read_vectors(str(path))
-    assert {word: vector.tolist() for word, vector in found.items()} == {
+    vectors = read_vectors(str(path))
+    assert {word: vector.tolist() for word, vector in vectors.items()} == {
         "car": [3, 0],
         "new\u00a0york": [2, pytest.approx(0.1)],
     }

@@ -89,12 +89,12 @@ def test_golden_pairs(case: str, model: str) -> None:
         **{**COMPAT[case], "model": str(GOLDEN / "models" / model), "compat": "reference"}
     )
     expected = CASES["expected"][model]["ones"]["pairs"][case]
-    found = metric.utility_sign * metric.pairwise(
+    values = metric.utility_sign * metric.pairwise(
         list(DOCUMENTS.values()), list(DOCUMENTS.values())
     )
     for i, h in enumerate(DOCUMENTS):
         for j, r in enumerate(DOCUMENTS):
-            assert found[i, j] == pytest.approx(expected[h][r], abs=1e-5), (h, r)
+            assert values[i, j] == pytest.approx(expected[h][r], abs=1e-5), (h, r)
 
 
 @pytest.mark.parametrize("model", ["tiny2", "tiny10"])
@@ -104,8 +104,8 @@ def test_golden_several_references(model: str) -> None:
             metric = tiny(
                 **{**settings, "model": str(GOLDEN / "models" / model), "compat": "reference"}
             )
-            found = metric.score([DOCUMENTS[case["hyp"]]], [[DOCUMENTS[r] for r in case["refs"]]])
-            assert found[0] == pytest.approx(case["scores"][name], abs=1e-5)
+            scores = metric.score([DOCUMENTS[case["hyp"]]], [[DOCUMENTS[r] for r in case["refs"]]])
+            assert scores[0] == pytest.approx(case["scores"][name], abs=1e-5)
 
 
 def test_plain_texts_are_split_and_tagged_by_own_functions(
@@ -131,9 +131,9 @@ def test_words_with_a_glued_mark_and_inflected_nouns_are_no_foci_of_the_referenc
     sentences = ["the players play .", "a boat, a player plays ."]
     foci = [[("player", 4, 11)], [("boat", 2, 6), ("player", 10, 16)]]
     other = Document(sentences, foci=foci)
-    found = described(metric, other, Document(["the player ."], foci=[[("player", 4, 10)]]))
-    assert list(found["shared"]) == ["player"]
-    assert (found["missed"], found["added"]) == ({}, {})
+    foci = described(metric, other, Document(["the player ."], foci=[[("player", 4, 10)]]))
+    assert list(foci["shared"]) == ["player"]
+    assert (foci["missed"], foci["added"]) == ({}, {})
     ours = described(load_metric("ds-focus", model=TINY), other, other)
     assert sorted(ours["shared"]) == ["boat", "player"]
 
@@ -142,8 +142,8 @@ def described(metric: Any, h: Any, r: Any) -> dict[str, Any]:
     """What a metric says of a pair."""
     store = Store(metric.scorer)
     block = store.add([metric.comparison([h], [r], None, NO_CONTEXT)])[0]
-    found: dict[str, Any] = metric.scorer.describe(store.reps, block, 0, 0)
-    return found
+    description: dict[str, Any] = metric.scorer.describe(store.reps, block, 0, 0)
+    return description
 
 
 # --- the equations, pair by pair
@@ -159,8 +159,8 @@ def documents(draw: st.DrawFn, least: int = 0) -> Document:
     for some in draw(st.lists(words, min_size=least, max_size=4)):
         sentence = " ".join(some)
         sentences.append(sentence)
-        found = [word for word in WORD.finditer(sentence) if word[0] in KEYS]
-        foci.append([(word[0], *word.span()) for word in found])
+        known = [word for word in WORD.finditer(sentence) if word[0] in KEYS]
+        foci.append([(word[0], *word.span()) for word in known])
     return Document(sentences, foci=foci)
 
 
@@ -188,11 +188,11 @@ def states_by_hand(document: Document) -> tuple[Any, list[tuple[int, str]]]:
 
 def focus_table(document: Document) -> dict[str, Any]:
     states, of = states_by_hand(document)
-    found: dict[str, Any] = {}
+    sums: dict[str, Any] = {}
     for state, (_, word) in zip(states[1:], of, strict=True):
         if word in KEYS:
-            found[word] = found.get(word, 0) + state / np.linalg.norm(state)
-    return found
+            sums[word] = sums.get(word, 0) + state / np.linalg.norm(state)
+    return sums
 
 
 def focus_distance(h: Document, r: Document, missing: str, norm: str, aggregate: str) -> float:
@@ -227,13 +227,13 @@ def test_ds_focus_is_its_equation(
     missing: Any, aggregate: Any, norm: Any, texts: list[Document]
 ) -> None:
     metric = tiny("ds-focus", missing=missing, aggregate=aggregate, norm=norm)
-    found = -metric.pairwise(texts, texts)
+    matrix = -metric.pairwise(texts, texts)
     for i, h in enumerate(texts):
         for j, r in enumerate(texts):
-            assert found[i, j] == pytest.approx(
+            assert matrix[i, j] == pytest.approx(
                 focus_distance(h, r, missing, norm, aggregate), rel=1e-5, abs=2e-5
             )
-    assert metric.score(texts[:1], [texts])[0] == pytest.approx(found[0].mean())
+    assert metric.score(texts[:1], [texts])[0] == pytest.approx(matrix[0].mean())
 
 
 def graph_vector(document: Document, weighted: bool) -> Any:
@@ -256,11 +256,11 @@ def graph_vector(document: Document, weighted: bool) -> Any:
 @BOUNDED
 def test_ds_sent_is_its_equation(weighted: bool, texts: list[Document]) -> None:
     metric = tiny("ds-sent", weighted=weighted)
-    found = metric.pairwise(texts, texts)
+    matrix = metric.pairwise(texts, texts)
     vectors = [graph_vector(text, weighted) for text in texts]
     for i, a in enumerate(vectors):
         for j, b in enumerate(vectors):
-            assert found[i, j] == pytest.approx(
+            assert matrix[i, j] == pytest.approx(
                 a @ b / np.linalg.norm(a) / np.linalg.norm(b), abs=1e-5
             )
 
@@ -459,8 +459,8 @@ def test_windows_do_not_lose_foci() -> None:
     metric = tiny("ds-focus", max_tokens=16)
     sentences = ["the boat is in the sea ."] * 40
     long = Document(sentences, foci=[[("boat", 4, 8), ("sea", 19, 22)]] * 40)
-    found = described(metric, long, EMPTY)["added"]
-    assert 1000 < found["boat"] <= 1600 + 1e-6  # 40 unit vectors that are much alike
+    added = described(metric, long, EMPTY)["added"]
+    assert 1000 < added["boat"] <= 1600 + 1e-6  # 40 unit vectors that are much alike
     assert metric.pairwise([long], [long])[0, 0] == 0
 
 
@@ -488,9 +488,9 @@ def test_entities_of_the_encoder_are_shared_by_their_longest_member() -> None:
         ["the boat and the boat and the car ."],
         foci=[[("boat", 4, 8), ("boat", 17, 21), ("car", 30, 33)]],
     )
-    found = described(metric, both, BOAT)
-    assert list(found["shared"]) == ["boat"]
-    assert found["added"] == {}
+    foci = described(metric, both, BOAT)
+    assert list(foci["shared"]) == ["boat"]
+    assert foci["added"] == {}
 
 
 def test_a_finder_that_fails_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -515,12 +515,12 @@ def test_hanta_finds_nouns() -> None:
 
     def keys(text: str, **settings: Any) -> list[list[str]]:
         metric: Any = load_metric("rc", **settings)
-        return [[noun.key for noun in found] for found in FocusReader(metric).read(text).found]
+        return FocusReader(metric).read(text).keys_by_sentence()
 
     assert keys("The players met Paul in Turin. They play.") == [["player", "paul", "turin"], []]
     assert keys("Die Kinder sehen alte Häuser.", nouns="hanta:de") == [["kind", "haus"]]
     assert keys("De kinderen spelen in Amsterdam.", nouns="hanta:nl") == [["kinder", "amsterdam"]]
-    spans = FocusReader(load_metric("rc")).read("Its boats.").found[0]  # type: ignore[arg-type]
+    spans = FocusReader(load_metric("rc")).read("Its boats.").occurrences[0]  # type: ignore[arg-type]
     assert [(noun.start, noun.end) for noun in spans] == [(4, 9)]
 
 
@@ -561,8 +561,8 @@ def test_spacy_is_asked_for_tags_and_lemmas(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "spacy", spacy)
     monkeypatch.setitem(sys.modules, "spacy.tokens", tokens)
     metric: Any = load_metric("rc", nouns="spacy:made_up")
-    found = FocusReader(metric).read("The boats of Turin.").found[0]
-    assert [noun.key for noun in found] == ["boat", "turin"]
+    nouns = FocusReader(metric).read("The boats of Turin.").occurrences[0]
+    assert [noun.key for noun in nouns] == ["boat", "turin"]
 
 
 def test_very_long_words_do_not_hang() -> None:

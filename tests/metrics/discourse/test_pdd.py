@@ -104,8 +104,8 @@ def test_numbers_need_no_schema(case: Any) -> None:
     ]
     metric = metric_of("pdd", bins=case["num_bins_requested"], eps=case["epsilon"])
     for hypotheses, references in ((case["predictions"], case["references"]), moved):
-        found = metric.corpus(documents(hypotheses), documents(references))
-        assert found == pytest.approx(case["expected_pdd"], abs=1e-9)
+        divergence = metric.corpus(documents(hypotheses), documents(references))
+        assert divergence == pytest.approx(case["expected_pdd"], abs=1e-9)
     match = metric_of("role-match").score(
         [Document(["a", "b"], roles=[8, 60])], [Document(["a", "b"], roles=[8, 61])]
     )
@@ -125,10 +125,10 @@ def test_golden_matrices() -> None:
 
 @pytest.mark.parametrize("case", GOLDEN["exact_match_cases"])
 def test_golden_role_match(case: Any) -> None:
-    found = metric_of("role-match", schema=9).score(
+    scores = metric_of("role-match", schema=9).score(
         [document(case["pred"])], [document(case["ref"])]
     )
-    assert found[0] == pytest.approx(case["expected"], abs=1e-12)
+    assert scores[0] == pytest.approx(case["expected"], abs=1e-12)
 
 
 @pytest.mark.parametrize("case", GOLDEN["paper_only"])
@@ -151,9 +151,9 @@ def test_more_sentences_than_bins_need_no_clamp() -> None:
 def test_a_worked_example() -> None:
     """Two bins; the first agrees, in the second the hypothesis lacks the role that half of the reference has."""
     metric = metric_of("pdd", bins=2, eps=0.5)
-    found = metric.score([document([0, 0, 1, 1])], [document([0, 0, 1, 2])])[0]
+    divergence = metric.score([document([0, 0, 1, 1])], [document([0, 0, 1, 2])])[0]
     second = [(1.0, 1.5), (1.0, 0.5)]  # (A_r, A_h) of roles 1 and 2
-    assert found == pytest.approx(sum(r * log(r / h) for r, h in second) / 2, abs=1e-12)
+    assert divergence == pytest.approx(sum(r * log(r / h) for r, h in second) / 2, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,11 @@ def test_all_pairs_equal_the_equation(
     hypotheses: list[list[int]], references: list[list[int]], bins: int, eps: float
 ) -> None:
     metric = metric_of("pdd", bins=bins, eps=eps, schema=SIZE)
-    found = -metric.pairwise(documents(hypotheses), documents(references))
+    matrix = -metric.pairwise(documents(hypotheses), documents(references))
     expected = [[plain_pdd([h], [r], bins, eps) for r in references] for h in hypotheses]
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
-    assert (found >= 0).all()
-    assert (found <= log((1 + eps) / eps) + 1e-9).all()
+    np.testing.assert_allclose(matrix, expected, rtol=1e-11, atol=1e-11)
+    assert (matrix >= 0).all()
+    assert (matrix <= log((1 + eps) / eps) + 1e-9).all()
 
 
 @given(hypothesis=roles, references=some, bins=st.integers(1, 6), eps=epsilons)
@@ -190,8 +190,8 @@ def test_several_references_are_pooled(
     hypothesis: list[int], references: list[list[int]], bins: int, eps: float
 ) -> None:
     metric = metric_of("pdd", bins=bins, eps=eps, schema=SIZE)
-    found = metric.score([document(hypothesis)], [documents(references)])[0]
-    assert found == pytest.approx(
+    divergence = metric.score([document(hypothesis)], [documents(references)])[0]
+    assert divergence == pytest.approx(
         plain_pdd([hypothesis], references, bins, eps), rel=1e-11, abs=1e-11
     )
 
@@ -205,8 +205,8 @@ def test_several_references_are_pooled(
 def test_sets_are_pooled(pairs: list[tuple[list[int], list[int]]], bins: int, eps: float) -> None:
     hypotheses, references = [h for h, _ in pairs], [r for _, r in pairs]
     metric = metric_of("pdd", bins=bins, eps=eps, schema=SIZE)
-    found = metric.corpus(documents(hypotheses), documents(references))
-    assert found == pytest.approx(
+    divergence = metric.corpus(documents(hypotheses), documents(references))
+    assert divergence == pytest.approx(
         plain_pdd(hypotheses, references, bins, eps), rel=1e-11, abs=1e-11
     )
 
@@ -232,8 +232,8 @@ def test_sums_of_statistics_tell_the_distance_of_any_sets(
     drawn[:, 0] += ~drawn.any(axis=1)  # no set is empty
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pdd, "TERMS", terms)
-        found = scorer.aggregate_sums(drawn @ rows, drawn.sum(axis=1).astype(float))
-    for value, some in zip(found, drawn, strict=True):
+        values = scorer.aggregate_sums(drawn @ rows, drawn.sum(axis=1).astype(float))
+    for value, some in zip(values, drawn, strict=True):
         repeated = [pair for pair, n in zip(pairs, some, strict=True) for _ in range(n)]
         hypotheses, references = [h for h, _ in repeated], [r for _, r in repeated]
         assert value == pytest.approx(
@@ -279,13 +279,13 @@ def test_the_linear_form_equals_the_pairs(
     store = Store(metric.scorer)
     comparison = metric.comparison(documents(hypotheses), documents(references), None, NO_CONTEXT)
     block = store.add([comparison])[0]
-    found = metric.scorer.expected(store.reps, [block], [weights])[0]
+    expected = metric.scorer.expected(store.reps, [block], [weights])[0]
     np.testing.assert_allclose(
-        found, metric.scorer.compare(store.reps, [block])[0] @ weights, rtol=1e-11, atol=1e-11
+        expected, metric.scorer.compare(store.reps, [block])[0] @ weights, rtol=1e-11, atol=1e-11
     )
     alone = [Block(block.hypotheses[[i]], block.references) for i in range(len(hypotheses))]
     each = metric.scorer.expected(store.reps, alone, [weights] * len(alone))
-    np.testing.assert_allclose(np.concatenate(each), found, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(np.concatenate(each), expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["pdd", "role-match"])
@@ -300,14 +300,14 @@ def test_decoding_equals_the_matrix(
         "id": "a",
         "candidates": [{"text": list(t.sentences), "roles": list(t.roles or ())} for t in texts],
     }
-    found = [
+    decisions = [
         next(MBRDecoder(metric, self_pair=self_pair, nbest=None, keep_matrix=keep).decode([record]))
         for keep in (False, True)
     ]
-    assert [place.index for place in found[0].ranking] == [
-        place.index for place in found[1].ranking
+    assert [place.index for place in decisions[0].ranking] == [
+        place.index for place in decisions[1].ranking
     ]
-    values = [[place.utility for place in one.ranking] for one in found]
+    values = [[place.utility for place in one.ranking] for one in decisions]
     np.testing.assert_allclose(
         np.array(values[0], float), np.array(values[1], float), rtol=1e-9, atol=1e-9
     )
@@ -319,13 +319,13 @@ def test_zero_for_equal_densities_and_never_for_an_empty_text(x: list[int], y: l
     for eps in (0.003, 0.1, 0.9, 3.0):
         assert metric_of("pdd", schema=SIZE, eps=eps).score([document(x)], [document(x)])[0] == 0
     metric = metric_of("pdd", schema=SIZE)
-    found = -metric.pairwise(documents([x, y, []]), documents([x, []]))
-    assert found[0, 0] == 0
-    assert found[2].tolist() == [BOUND, BOUND]
-    assert found[:, 1].tolist() == [BOUND] * 3
+    matrix = -metric.pairwise(documents([x, y, []]), documents([x, []]))
+    assert matrix[0, 0] == 0
+    assert matrix[2].tolist() == [BOUND, BOUND]
+    assert matrix[:, 1].tolist() == [BOUND] * 3
     if len(x) == len(y) <= 8:  # one sentence per bin: what role match says
         match = metric_of("role-match", schema=SIZE).score(documents([y]), documents([x]))[0]
-        assert found[1, 0] == pytest.approx((1 - match) * BOUND, rel=1e-6)
+        assert matrix[1, 0] == pytest.approx((1 - match) * BOUND, rel=1e-6)
 
 
 def test_an_empty_candidate_never_wins() -> None:

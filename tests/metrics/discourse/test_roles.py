@@ -14,8 +14,9 @@ from discorank import Document, InputError, ModelLoadError, load_metric
 from discorank.cli.main import main
 from discorank.metrics.discourse.roles.classifier import load_classifier, places
 from discorank.metrics.discourse.roles.labelled_documents import figures, read_labelled
-from discorank.metrics.discourse.roles.role_training import RoleTraining, fit, labels_of, train
+from discorank.metrics.discourse.roles.role_training import fit, labels_of, train
 from discorank.metrics.discourse.roles.schemas import SCHEMAS, Schema
+from discorank.metrics.discourse.roles.settings import RoleTraining
 from discorank.metrics.execution.store import Store
 
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
@@ -118,7 +119,7 @@ def test_labels_are_those_of_transformers(family: str, tmp_path: Path) -> None:
     folder = classifier_folder(tmp_path / family, family)
     classifier = load_classifier(folder, "cpu", "float32")
     ids = classifier.reader.read([_item(sentence) for sentence in SENTENCES])["ids"]
-    found = classifier.labels(ids, np.array([len(SENTENCES)]))
+    labels = classifier.labels(ids, np.array([len(SENTENCES)]))
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     with torch.inference_mode():
@@ -128,7 +129,7 @@ def test_labels_are_those_of_transformers(family: str, tmp_path: Path) -> None:
                 for sentence in SENTENCES
             ]
         )
-    assert found.tolist() == logits.argmax(axis=1).tolist()
+    assert labels.tolist() == logits.argmax(axis=1).tolist()
     assert classifier.names == NAMES
     run: Any = classifier
     own = run.logits(ids)
@@ -274,10 +275,10 @@ def test_train_a_linear_classifier_and_decode(
         == 0
     )
     captured = capsys.readouterr()
-    found = json.loads(captured.out)
-    assert found["accuracy"] == 100
-    assert found["documents"] == 4
-    assert found["majority"] < 60
+    quality = json.loads(captured.out)
+    assert quality["accuracy"] == 100
+    assert quality["documents"] == 4
+    assert quality["majority"] < 60
     assert "right in cross-validation" in captured.err
     assert {path.name for path in out.iterdir()} == {"config.json", "model.safetensors"}
     metric = metric_of("role-match", model=str(out))
@@ -296,21 +297,21 @@ def test_train_a_linear_classifier_and_decode(
 
 def test_train_by_fine_tuning(tmp_path: Path) -> None:
     data, out = training_file(tmp_path / "data.jsonl"), tmp_path / "roles"
-    how = RoleTraining(
+    settings = RoleTraining(
         encoder=TINY_BERT, fine_tune=True, epochs=20, learning_rate=1e-2, batch_sentences=8
     )
     said: list[str] = []
-    found = train(how, data, out, "cpu", said.append)
-    assert found["accuracy"] == 100
+    quality = train(settings, data, out, "cpu", said.append)
+    assert quality["accuracy"] == 100
     assert said[-1].startswith("epoch 20 of 20")
     classifier = load_classifier(out, "cpu", "float32")
     assert classifier.names == SCHEMAS["news"]
-    _, test = read_labelled(data, how.roles)
+    _, test = read_labelled(data, settings.roles)
     assert labels_of(classifier, test).tolist() == [
         k for document in test for k in document.roles.tolist()
     ]
-    again = train(how, data, tmp_path / "again", "cpu")
-    assert again == found
+    again = train(settings, data, tmp_path / "again", "cpu")
+    assert again == quality
     assert (tmp_path / "again" / "model.safetensors").read_bytes() == (
         out / "model.safetensors"
     ).read_bytes()
@@ -325,12 +326,12 @@ def test_without_a_split_a_fifth_is_for_testing(tmp_path: Path) -> None:
 
 def test_figures() -> None:
     _, documents = [], [_labelled([0, 0, 1]), _labelled([1])]
-    found = figures(documents, np.array([0, 1, 1, 1]), ("a", "b", "c"), 1)
-    assert found["accuracy"] == 75
-    assert found["majority"] == 50
-    assert found["f1"] == pytest.approx({"a": 200 / 3, "b": 80})
-    assert found["macro_f1"] == pytest.approx((200 / 3 + 80) / 2)
-    assert found["low"] <= 75 <= found["high"]
+    quality = figures(documents, np.array([0, 1, 1, 1]), ("a", "b", "c"), 1)
+    assert quality["accuracy"] == 75
+    assert quality["majority"] == 50
+    assert quality["f1"] == pytest.approx({"a": 200 / 3, "b": 80})
+    assert quality["macro_f1"] == pytest.approx((200 / 3 + 80) / 2)
+    assert quality["low"] <= 75 <= quality["high"]
 
 
 def _labelled(roles: list[int]) -> Any:

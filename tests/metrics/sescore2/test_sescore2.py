@@ -67,16 +67,16 @@ def plain(h: str, r: str) -> float:
 
 
 def test_golden_scores() -> None:
-    found = tiny().score(
+    scores = tiny().score(
         [pair["hyp"] for pair in CASES["pairs"]], [pair["ref"] for pair in CASES["pairs"]]
     )
-    np.testing.assert_allclose(found, [pair["score"] for pair in CASES["pairs"]], atol=1e-4)
+    np.testing.assert_allclose(scores, [pair["score"] for pair in CASES["pairs"]], atol=1e-4)
 
 
 def test_golden_pairs() -> None:
     candidates = CASES["pairwise"]["candidates"]
-    found = tiny().pairwise(candidates, candidates)
-    np.testing.assert_allclose(found.T, CASES["pairwise"]["matrix"], atol=1e-4)
+    matrix = tiny().pairwise(candidates, candidates)
+    np.testing.assert_allclose(matrix.T, CASES["pairwise"]["matrix"], atol=1e-4)
 
 
 @given(
@@ -85,9 +85,9 @@ def test_golden_pairs() -> None:
 )
 @settings(deadline=None, max_examples=15, database=None)
 def test_pairs_are_the_definition(hypotheses: list[str], references: list[str]) -> None:
-    found = tiny().pairwise(hypotheses, references)
+    matrix = tiny().pairwise(hypotheses, references)
     expected = [[plain(h, r) for r in references] for h in hypotheses]
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(matrix, expected, atol=1e-4)
     np.testing.assert_array_equal(
         tiny().pairwise(TEXTS[:5], TEXTS[:5])[1, 3], tiny().pairwise([TEXTS[1]], [TEXTS[3]])
     )

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from discorank.metrics.errors import InputError, MetricError, ModelLoadError
 from discorank.metrics.sescore2.edit_sampling import (
-    LONGEST_DROP,
-    MOST,
+    MAX_DROP_WORDS,
+    MAX_MISTAKES,
     mined,
     random_edits,
     sampled,
@@ -126,16 +126,16 @@ def test_a_splitter_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("case", golden("edit")["cases"], ids=lambda case: case["neighbour"])
 def test_golden_edits(case: dict[str, Any]) -> None:
     anchor, neighbour = case["anchor"].split(), case["neighbour"].split()
-    found = edits_between(anchor, neighbour)
-    assert sum(edit.operations for edit in found) == case["distance"]
-    assert [(e.kind, e.start, e.end, " ".join(e.words), e.operations) for e in found] == [
+    edits = edits_between(anchor, neighbour)
+    assert sum(edit.operations for edit in edits) == case["distance"]
+    assert [(e.kind, e.start, e.end, " ".join(e.words), e.operations) for e in edits] == [
         (span["kind"], span["start"], span["end"], span["content"], span["ops"])
         for span in case["spans"]
     ]
-    assert [edit in mined(found) for edit in found] == [span["kept"] for span in case["spans"]]
+    assert [edit in mined(edits) for edit in edits] == [span["kept"] for span in case["spans"]]
     proposals = [
         f"{e.start}-{e.end}-{' '.join(e.words)}"
-        for e in mined(found)
+        for e in mined(edits)
         if e.words and e.start < len(anchor)
     ]
     assert proposals == case["proposals_from_correct_backtrace"]
@@ -169,34 +169,34 @@ def test_sampled_edits(
 ) -> None:
     random = np.random.default_rng(seed)
     proposals = mined(edits_between(anchor, neighbour))
-    found = sampled(proposals, len(anchor), random, 0.9 if many else 0.3, operations)
-    assert found == sorted(found)
-    assert len(found) <= MOST
-    for a, b in pairwise(found):
+    edits = sampled(proposals, len(anchor), random, 0.9 if many else 0.3, operations)
+    assert edits == sorted(edits)
+    assert len(edits) <= MAX_MISTAKES
+    for a, b in pairwise(edits):
         assert a.end <= b.start
         assert a.start < b.start
-    for edit in found:
+    for edit in edits:
         assert 0 <= edit.start <= edit.end <= len(anchor)
         if edit not in proposals:
             assert edit.kind == "delete"
-            assert 1 <= edit.end - edit.start <= LONGEST_DROP
+            assert 1 <= edit.end - edit.start <= MAX_DROP_WORDS
         assert operations == "all" or (edit.kind == "delete") == (operations == "delete")
-    if not any(edit.kind == "delete" and edit in proposals for edit in found):
-        assert sum(edit.end - edit.start for edit in found if edit.kind == "delete") < max(
+    if not any(edit.kind == "delete" and edit in proposals for edit in edits):
+        assert sum(edit.end - edit.start for edit in edits if edit.kind == "delete") < max(
             1, len(anchor)
         )
-    assert len({edit for edit in found if edit in proposals}) == sum(
-        edit in proposals for edit in found
+    assert len({edit for edit in edits if edit in proposals}) == sum(
+        edit in proposals for edit in edits
     )
 
 
 @given(st.integers(1, 12), st.integers(0, 999))
 @BOUNDED
 def test_random_edits_are_disjoint_and_proposable(length: int, seed: int) -> None:
-    found = random_edits(length, [" x", " y"], np.random.default_rng(seed))
-    assert found == sorted(found)
-    assert len(found) == min(length, MOST)
-    assert all(a.end <= b.start and a.start < b.start for a, b in pairwise(found))
+    edits = random_edits(length, [" x", " y"], np.random.default_rng(seed))
+    assert edits == sorted(edits)
+    assert len(edits) == min(length, MAX_MISTAKES)
+    assert all(a.end <= b.start and a.start < b.start for a, b in pairwise(edits))
 
 
 # neighbours
@@ -206,8 +206,8 @@ def nearest(
     vectors: Any, texts: Sequence[str], k: int, count_self: bool = False
 ) -> tuple[Any, Any]:
     """The neighbours of all rows and their margins."""
-    found = Search(vectors, texts, k, count_self=count_self)(np.arange(len(vectors)))
-    return found, margins(found, means(found), means(found))
+    neighbours = Search(vectors, texts, k, count_self=count_self)(np.arange(len(vectors)))
+    return neighbours, margins(neighbours, means(neighbours), means(neighbours))
 
 
 @pytest.mark.parametrize(
@@ -218,12 +218,12 @@ def test_golden_margins(convention: str, count_self: bool) -> None:
     expected = case[convention]
     vectors = unit(np.array(case["vectors"]))
     rows = np.arange(len(vectors))
-    found, values = nearest(vectors, [str(row) for row in rows], case["k"], count_self)
-    assert found["id"].tolist() == expected["top_ids"]
+    neighbours, values = nearest(vectors, [str(row) for row in rows], case["k"], count_self)
+    assert neighbours["id"].tolist() == expected["top_ids"]
     if count_self:
-        np.testing.assert_allclose(found["cosine"], expected["similarities"], atol=1e-6)
+        np.testing.assert_allclose(neighbours["cosine"], expected["similarities"], atol=1e-6)
         order = np.argsort(-values, axis=1, kind="stable")
-        assert np.take_along_axis(found["id"], order, 1).tolist() == expected["sorted_ids"]
+        assert np.take_along_axis(neighbours["id"], order, 1).tolist() == expected["sorted_ids"]
         np.testing.assert_allclose(
             np.take_along_axis(values, order, 1), expected["sorted_margins"], atol=1e-6
         )
@@ -235,7 +235,7 @@ def test_golden_margins(convention: str, count_self: bool) -> None:
             for i, m in sorted(zip(ids, ms, strict=True), key=lambda p: -p[1])
             if m >= case["threshold"] and i != row
         ]
-        for row, (ids, ms) in enumerate(zip(found["id"], values, strict=True))
+        for row, (ids, ms) in enumerate(zip(neighbours["id"], values, strict=True))
     ]
     assert list(map(sorted, kept)) == list(map(sorted, expected["kept_ids"]))
 
@@ -263,13 +263,15 @@ def test_neighbours_are_those_of_a_double_loop(n: int, k: int, seed: int) -> Non
     random = np.random.default_rng(seed)
     vectors = unit(np.abs(random.normal(size=(n, 5))).astype(np.float32) + 0.1)
     texts = [f" {i}" if i % 4 else "same " for i in range(n)]
-    found, values = nearest(vectors, texts, k)
+    neighbours, values = nearest(vectors, texts, k)
     for row, expected in enumerate(plain_nearest(vectors, texts, range(n), min(k, n - 1))):
-        there = found["id"][row] >= 0
+        there = neighbours["id"][row] >= 0
         assert there.sum() == len(expected)
-        np.testing.assert_allclose(found["cosine"][row][there], [c for c, _ in expected], atol=1e-5)
+        np.testing.assert_allclose(
+            neighbours["cosine"][row][there], [c for c, _ in expected], atol=1e-5
+        )
         np.testing.assert_allclose(values[row][there], [m for _, m in expected], atol=1e-4)
-        assert all(texts[i].strip() != texts[row].strip() for i in found["id"][row][there])
+        assert all(texts[i].strip() != texts[row].strip() for i in neighbours["id"][row][there])
 
 
 def test_faiss_where_there_is_one_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,13 +322,16 @@ def mistakes() -> list[tuple[Words, Edit, str]]:
 
 def test_golden_probabilities() -> None:
     asked = [Masking(applied(a, [e]), e.start, e.start + len(e.words), s) for a, e, s in mistakes()]
-    for found, case in zip(
+    for probabilities, case in zip(
         model().probabilities(asked), golden("severity")["insert_replace"], strict=True
     ):
-        assert [len(word) for word in found] == [
+        assert [len(word) for word in probabilities] == [
             len(word) for word in case["subtoken_probabilities"]
         ]
-        flat, expected = np.concatenate(found), np.concatenate(case["subtoken_probabilities"])
+        flat, expected = (
+            np.concatenate(probabilities),
+            np.concatenate(case["subtoken_probabilities"]),
+        )
         np.testing.assert_allclose(flat, expected, atol=1e-6)
     alone = model().probabilities(asked[:1])[0]
     assert alone == model().probabilities(asked)[0]
@@ -336,8 +341,8 @@ def test_golden_probabilities() -> None:
 def test_golden_severities(mode: Any) -> None:
     data = golden("severity")
     stops = frozenset(data["stopwords"])
-    found = Judge(Severity(severity=mode, mlm=MLM), stops, (), model()).scores(mistakes())
-    for value, case in zip(found, data["insert_replace"], strict=True):
+    scores = Judge(Severity(severity=mode, mlm=MLM), stops, (), model()).scores(mistakes())
+    for value, case in zip(scores, data["insert_replace"], strict=True):
         if mode == "paper" or not case["code_skipped"]:
             assert value == case[f"{mode}_label"]
         else:
@@ -409,9 +414,9 @@ def test_what_is_too_long_for_the_masked_model_keeps_its_masks() -> None:
     long_source = "ehto dloo namo waso ehto ytiruceso nalpo " * 4
     for place in (0, 7, 14):
         for source in ("", long_source):
-            (found,) = short.probabilities([Masking(anchor, place, place + 1, source)])
-            assert len(found[0]) >= 1
-            assert all(0 <= p <= 1 for p in found[0])
+            (probabilities,) = short.probabilities([Masking(anchor, place, place + 1, source)])
+            assert len(probabilities[0]) >= 1
+            assert all(0 <= p <= 1 for p in probabilities[0])
 
 
 def test_a_model_without_masks_is_refused() -> None:

@@ -28,7 +28,7 @@ from discorank.metrics.sescore2.fitting import fit
 from discorank.metrics.sescore2.job_stages import Stage, finished, opened
 from discorank.metrics.sescore2.labelling import label
 from discorank.metrics.sescore2.regression_network import freeze, make_network, scores, set_dropout
-from discorank.metrics.sescore2.regression_training import Run, Told, Training
+from discorank.metrics.sescore2.regression_training import Run, TrainingProgress
 from discorank.metrics.sescore2.rescaling import bounds
 from discorank.metrics.sescore2.saved_models import reader_of
 from discorank.metrics.sescore2.severity import Severity
@@ -40,6 +40,7 @@ from discorank.metrics.sescore2.synthesis import (
     search,
     write_texts,
 )
+from discorank.metrics.sescore2.training_settings import Training
 from discorank.metrics.text.texts import Item
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
@@ -63,12 +64,12 @@ def texts() -> tuple[str, ...]:
     return tuple(dict.fromkeys(drawn))
 
 
-def synthetic(work: Path, how: Synthesis = SYNTHESIS) -> Path:
-    write_texts(work, [(text, None) for text in texts()], how)
-    embed(work, how, "cpu")
-    search(work, how, "cpu")
-    mine(work, how)
-    perturb(work, how)
+def synthetic(work: Path, settings: Synthesis = SYNTHESIS) -> Path:
+    write_texts(work, [(text, None) for text in texts()], settings)
+    embed(work, settings, "cpu")
+    search(work, settings, "cpu")
+    mine(work, settings)
+    perturb(work, settings)
     label(work, Severity(), "cpu")
     return work
 
@@ -176,8 +177,8 @@ def test_synthesis_is_interrupted_at_every_shard_and_ends_the_same(
 
 def test_texts_are_counted(tmp_path: Path) -> None:
     given = ["a b c", " a  b c", "a", "", "a b " * 60, "d e f"]
-    how = Synthesis(encoder=ENCODER)
-    stage = write_texts(tmp_path, [(text, "x") for text in given], how)
+    settings = Synthesis(encoder=ENCODER)
+    stage = write_texts(tmp_path, [(text, "x") for text in given], settings)
     counts = {"read": 6, "empty or too short": 2, "too long": 1, "duplicates": 1, "kept": 2}
     assert stage.counts == counts
     assert list(stage.rows()) == [
@@ -185,9 +186,9 @@ def test_texts_are_counted(tmp_path: Path) -> None:
         {"text": "d e f", "source": "x"},
     ]
     with pytest.raises(ResumeError, match="the input texts differ"):
-        write_texts(tmp_path, [("g h i", None), ("k l m", None)], how)
+        write_texts(tmp_path, [("g h i", None), ("k l m", None)], settings)
     with pytest.raises(InputError, match="1 usable texts of 1"):
-        write_texts(tmp_path / "few", [("g h i", None)], how)
+        write_texts(tmp_path / "few", [("g h i", None)], settings)
 
 
 @pytest.mark.parametrize(
@@ -195,8 +196,8 @@ def test_texts_are_counted(tmp_path: Path) -> None:
 )
 def test_ablations_of_the_synthesis(work: Path, tmp_path: Path, more: dict[str, Any]) -> None:
     copied = Path(shutil.copytree(work, tmp_path / "work"))
-    how = Synthesis(encoder=ENCODER, samples=2, **more)
-    rows = list(perturb(copied, how, folder="other").rows())
+    settings = Synthesis(encoder=ENCODER, samples=2, **more)
+    rows = list(perturb(copied, settings, folder="other").rows())
     assert rows
     for row in rows:
         deleted = [not words for _, _, words in row["edits"]]
@@ -218,14 +219,14 @@ def test_labels_depend_on_the_stop_words_and_the_words_of_their_texts(
 ) -> None:
     copied, own = Path(shutil.copytree(work, tmp_path / "work")), tmp_path / "own.txt"
     own.write_text("the\nin\n")
-    how = Severity(stop_words=str(own))
-    made = label(copied, how, "cpu", folder="own")
+    settings = Severity(stop_words=str(own))
+    made = label(copied, settings, "cpu", folder="own")
     assert made.settings["words"] == "unicode"
     own.write_text("IN\n\nthe\n")  # the same words
-    assert label(copied, how, "cpu", folder="own").settings == made.settings
+    assert label(copied, settings, "cpu", folder="own").settings == made.settings
     own.write_text("the\n")
     with pytest.raises(ResumeError, match="stop_words was"):
-        label(copied, how, "cpu", folder="own")
+        label(copied, settings, "cpu", folder="own")
     frequent = [
         label(copied, Severity(stop_words=f"frequent:{n}"), "cpu", folder=f"f{n}") for n in (1, 2)
     ]
@@ -287,8 +288,8 @@ def test_a_training_on_fewer_pairs_samples_them(
         return plain(rows, chosen)
 
     monkeypatch.setattr(Examples, "of", of)
-    how = Training(**{**TRAINING.__dict__, "epochs": 1, "pairs": 10})
-    stage = fit(work, tmp_path / "model", how, "cpu", folder="few")
+    settings = Training(**{**TRAINING.__dict__, "epochs": 1, "pairs": 10})
+    stage = fit(work, tmp_path / "model", settings, "cpu", folder="few")
     assert stage.counts is not None
     assert stage.counts["pairs"] == len(seen[0]) == 10
     assert seen[0] != set(range(10))
@@ -307,20 +308,20 @@ def weights(folder: Path) -> dict[str, Any]:
 
 
 def test_an_interrupted_training_ends_in_the_same_weights(work: Path, tmp_path: Path) -> None:
-    how = Training(**{**TRAINING.__dict__, "save_every_seconds": 0.0, "validate_every": 4})
-    told: list[Told] = []
-    fit(work, tmp_path / "whole", how, "cpu", on_progress=told.append, folder="whole")
-    assert [one.step for one in told] == list(range(1, told[-1].steps + 1))
+    settings = Training(**{**TRAINING.__dict__, "save_every_seconds": 0.0, "validate_every": 4})
+    progress: list[TrainingProgress] = []
+    fit(work, tmp_path / "whole", settings, "cpu", on_progress=progress.append, folder="whole")
+    assert [one.step for one in progress] == list(range(1, progress[-1].steps + 1))
 
-    def stop(one: Told) -> None:
+    def stop(one: TrainingProgress) -> None:
         if one.step == 7:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(work, tmp_path / "parts", how, "cpu", on_progress=stop, folder="parts")
+        fit(work, tmp_path / "parts", settings, "cpu", on_progress=stop, folder="parts")
     assert not (tmp_path / "parts").exists()
-    rest: list[Told] = []
-    fit(work, tmp_path / "parts", how, "cpu", on_progress=rest.append, folder="parts")
+    rest: list[TrainingProgress] = []
+    fit(work, tmp_path / "parts", settings, "cpu", on_progress=rest.append, folder="parts")
     assert rest[0].step == 8
     whole, parts = weights(tmp_path / "whole"), weights(tmp_path / "parts")
     assert whole.keys() == parts.keys()
@@ -329,18 +330,18 @@ def test_an_interrupted_training_ends_in_the_same_weights(work: Path, tmp_path: 
 
 
 def test_a_finished_training_is_kept(work: Path, tmp_path: Path) -> None:
-    how = Training(**{**TRAINING.__dict__, "epochs": 1})
-    fit(work, tmp_path / "model", how, "cpu", folder="kept")
-    told: list[Told] = []
+    settings = Training(**{**TRAINING.__dict__, "epochs": 1})
+    fit(work, tmp_path / "model", settings, "cpu", folder="kept")
+    progress: list[TrainingProgress] = []
     assert fit(
-        work, tmp_path / "model", how, "cpu", on_progress=told.append, folder="kept"
+        work, tmp_path / "model", settings, "cpu", on_progress=progress.append, folder="kept"
     ).complete
-    assert not told
+    assert not progress
     with pytest.raises(ResumeError, match="batch_size was 8, now 4"):
         fit(
             work,
             tmp_path / "model",
-            Training(**{**how.__dict__, "batch_size": 4}),
+            Training(**{**settings.__dict__, "batch_size": 4}),
             "cpu",
             folder="kept",
         )
@@ -349,7 +350,7 @@ def test_a_finished_training_is_kept(work: Path, tmp_path: Path) -> None:
 def test_a_kill_while_the_model_is_written_costs_nothing(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    how = Training(**{**TRAINING.__dict__, "epochs": 1})
+    settings = Training(**{**TRAINING.__dict__, "epochs": 1})
     out = tmp_path / "model"
 
     def killed(*given: Any) -> None:
@@ -358,33 +359,33 @@ def test_a_kill_while_the_model_is_written_costs_nothing(
     with monkeypatch.context() as patch:
         patch.setattr("safetensors.torch.save_file", killed)
         with pytest.raises(KeyboardInterrupt):
-            fit(work, out, how, "cpu", folder="killed")
+            fit(work, out, settings, "cpu", folder="killed")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / ".model.draft").mkdir()
     (tmp_path / ".model.draft" / "model.safetensors").write_text(
         "half"
     )  # what a hard kill leaves behind
-    fit(work, out, how, "cpu", folder="killed")
+    fit(work, out, settings, "cpu", folder="killed")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     first = weights(out)
     assert len({path.stat().st_mode for path in out.iterdir()}) == 1
     with monkeypatch.context() as patch:
         patch.setattr("safetensors.torch.save_file", killed)
         with pytest.raises(KeyboardInterrupt):
-            fit(work, out, Training(**{**how.__dict__, "seed": 9}), "cpu", folder="other")
+            fit(work, out, Training(**{**settings.__dict__, "seed": 9}), "cpu", folder="other")
     assert all(
         torch.equal(first[name], value) for name, value in weights(out).items()
     )  # the old one stays meanwhile
 
 
 def test_another_model_is_not_taken_for_the_result(work: Path, tmp_path: Path) -> None:
-    how = Training(**{**TRAINING.__dict__, "epochs": 1})
-    fit(work, tmp_path / "one", how, "cpu", folder="one")
-    fit(work, tmp_path / "two", Training(**{**how.__dict__, "seed": 5}), "cpu", folder="two")
+    settings = Training(**{**TRAINING.__dict__, "epochs": 1})
+    fit(work, tmp_path / "one", settings, "cpu", folder="one")
+    fit(work, tmp_path / "two", Training(**{**settings.__dict__, "seed": 5}), "cpu", folder="two")
     first, second = weights(tmp_path / "one"), weights(tmp_path / "two")
-    told: list[Told] = []
-    fit(work, tmp_path / "two", how, "cpu", on_progress=told.append, folder="one")
-    assert not told  # the weights are there
+    progress: list[TrainingProgress] = []
+    fit(work, tmp_path / "two", settings, "cpu", on_progress=progress.append, folder="one")
+    assert not progress  # the weights are there
     third = weights(tmp_path / "two")
     assert all(torch.equal(first[name], third[name]) for name in first)
     assert not all(torch.equal(second[name], third[name]) for name in second)
@@ -393,7 +394,7 @@ def test_another_model_is_not_taken_for_the_result(work: Path, tmp_path: Path) -
 def test_a_training_that_diverges_writes_nothing(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    how = Training(**{**TRAINING.__dict__, "epochs": 1})
+    settings = Training(**{**TRAINING.__dict__, "epochs": 1})
     with monkeypatch.context() as patch:
         patch.setattr(
             Run,
@@ -401,7 +402,7 @@ def test_a_training_that_diverges_writes_nothing(
             lambda self, examples, part: self.network["estimator"][-1].bias.sum() * torch.inf,
         )
         with pytest.raises(InputError, match=r"step 0: the loss is .*Lower the learning rates"):
-            fit(work, tmp_path / "model", how, "cpu", folder="loss")
+            fit(work, tmp_path / "model", settings, "cpu", folder="loss")
     plain = Run._step
 
     def last(self: Run, examples: Examples, batch: Any, steps: int) -> float:
@@ -412,32 +413,32 @@ def test_a_training_that_diverges_writes_nothing(
 
     monkeypatch.setattr(Run, "_step", last)
     with pytest.raises(InputError, match=r"weights are not finite.*Lower the learning rates"):
-        fit(work, tmp_path / "model", how, "cpu", folder="weights")
+        fit(work, tmp_path / "model", settings, "cpu", folder="weights")
     assert not (tmp_path / "model").exists()
     for name in ("learning_rate", "head_learning_rate", "weight_decay"):
         with pytest.raises(InputError, match=name):
-            Training(**{**how.__dict__, name: 1e38})
+            Training(**{**settings.__dict__, name: 1e38})
 
 
 def test_a_finished_training_encodes_nothing(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    how = Training(**{**TRAINING.__dict__, "epochs": 1, "frozen_layers": -1})
-    fit(work, tmp_path / "one", how, "cpu", folder="encoded")
+    settings = Training(**{**TRAINING.__dict__, "epochs": 1, "frozen_layers": -1})
+    fit(work, tmp_path / "one", settings, "cpu", folder="encoded")
     one, calls = json.loads((tmp_path / "one" / "sescore2.json").read_text()), []
     monkeypatch.setattr(
         "discorank.metrics.sescore2.regression_training.vectors_of",
         lambda *given: calls.append(given),
     )
-    fit(work, tmp_path / "two", how, "cpu", folder="encoded")
+    fit(work, tmp_path / "two", settings, "cpu", folder="encoded")
     assert not calls
     assert json.loads((tmp_path / "two" / "sescore2.json").read_text()) == one
 
 
 def test_patience_without_validation_is_refused(work: Path, tmp_path: Path) -> None:
-    how = Training(**{**TRAINING.__dict__, "patience": 3})
+    settings = Training(**{**TRAINING.__dict__, "patience": 3})
     with pytest.raises(InputError, match=r"nothing to validate on.*1000"):
-        fit(work, tmp_path / "model", how, "cpu", folder="impatient")
+        fit(work, tmp_path / "model", settings, "cpu", folder="impatient")
 
 
 def test_bounds_of_a_head_trained_without_dropout_map_a_text_with_itself_to_0() -> None:
@@ -480,22 +481,29 @@ def test_training_learns_what_it_is_shown(work: Path, tmp_path: Path) -> None:
 
 
 def test_accumulation_gives_the_same_steps(work: Path, tmp_path: Path) -> None:
-    found: list[list[float]] = []
+    losses: list[list[float]] = []
     for parts in (1, 3):
-        told: list[Told] = []
-        how = Training(**{**TRAINING.__dict__, "epochs": 1, "dropout": 0.0, "accumulation": parts})
-        fit(
-            work, tmp_path / str(parts), how, "cpu", on_progress=told.append, folder=f"parts{parts}"
+        progress: list[TrainingProgress] = []
+        settings = Training(
+            **{**TRAINING.__dict__, "epochs": 1, "dropout": 0.0, "accumulation": parts}
         )
-        found.append([one.loss for one in told])
-    assert found[0] == pytest.approx(found[1], rel=1e-3)
+        fit(
+            work,
+            tmp_path / str(parts),
+            settings,
+            "cpu",
+            on_progress=progress.append,
+            folder=f"parts{parts}",
+        )
+        losses.append([one.loss for one in progress])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
 def test_frozen_layers_stay(work: Path, tmp_path: Path) -> None:
     start = pretrained(Path(ENCODER)).state_dict()
     for frozen in (-1, 1):
-        how = Training(**{**TRAINING.__dict__, "epochs": 1, "frozen_layers": frozen})
-        fit(work, tmp_path / str(frozen), how, "cpu", folder=f"frozen{frozen}")
+        settings = Training(**{**TRAINING.__dict__, "epochs": 1, "frozen_layers": frozen})
+        fit(work, tmp_path / str(frozen), settings, "cpu", folder=f"frozen{frozen}")
         ended = weights(tmp_path / str(frozen))
         for name, value in start.items():
             if not name.startswith("pooler"):
@@ -514,9 +522,9 @@ def test_dropout_is_set_everywhere() -> None:
 
 
 def test_patience_ends_the_training_and_the_best_weights_stay(work: Path, tmp_path: Path) -> None:
-    how = Training(**{**TRAINING.__dict__, "validate_every": 2, "patience": 3})
+    settings = Training(**{**TRAINING.__dict__, "validate_every": 2, "patience": 3})
     values = iter([0.1, 0.5, 0.3, 0.2, 0.4, 0.9])
-    told: list[Told] = []
+    progress: list[TrainingProgress] = []
     seen: list[FloatArray] = []
 
     def validate(predict: Any) -> float:
@@ -524,10 +532,17 @@ def test_patience_ends_the_training_and_the_best_weights_stay(work: Path, tmp_pa
         return next(values)
 
     stage = fit(
-        work, tmp_path / "model", how, "cpu", validate, "some", told.append, folder="patient"
+        work,
+        tmp_path / "model",
+        settings,
+        "cpu",
+        validate,
+        "some",
+        progress.append,
+        folder="patient",
     )
     assert stage.counts is not None
-    assert stage.counts["steps"] == told[-1].step == 10
+    assert stage.counts["steps"] == progress[-1].step == 10
     metric: Any = load_metric("sescore2", model=str(tmp_path / "model"), device="cpu")
     np.testing.assert_allclose(metric.score([texts()[0]], [texts()[1]]), seen[1], atol=1e-4)
 
@@ -562,7 +577,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ]
     rated.write_text("".join(json.dumps(pair) + "\n" for pair in pairs[:12]))
     where = ["-o", str(model), "--text-field", "en", "--source-field", "de", "--device", "cpu"]
-    how = [
+    settings = [
         "--encoder",
         ENCODER,
         "--backbone",
@@ -574,7 +589,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "--epochs",
         "2",
     ]
-    how += [
+    settings += [
         "--identical",
         "1",
         "--strange",
@@ -584,15 +599,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ]  # so that there are bounds to rescale by
     judged = ["--severity", "code", "--mlm", str(GOLDEN / "tiny_mlm"), "--samples", "2"]
     checked = ["--validation", str(rated), "--validation-score", "mqm:lower"]
-    command = [str(data), *where, *how, *judged, *checked]
+    command = [str(data), *where, *settings, *judged, *checked]
     assert main(["train", "sescore2", "mine", *command]) == 4
     assert "the stage texts has not been run" in capsys.readouterr().err
     assert main(["train", "sescore2", "texts", *command]) == 0
     assert main(["train", "sescore2", *command]) == 0
-    told = capsys.readouterr().err
-    assert "label: " in told
-    assert "Kendall" in told
-    assert f'use it as sescore2(model="{model}")' in told
+    printed = capsys.readouterr().err
+    assert "label: " in printed
+    assert "Kendall" in printed
+    assert f'use it as sescore2(model="{model}")' in printed
     assert main(["train", "sescore2", *command]) == 0  # nothing is left to do
     metric: Any = load_metric("sescore2", model=str(model), rescale=True, device="cpu")
     assert np.isfinite(metric.pairwise(list(texts()[:3]), list(texts()[:3]))).all()
@@ -647,11 +662,11 @@ def test_the_command_finds_out_at_the_start(
         patch.setattr("discorank.cli.train.train_sescore2.embed", stopped)
         assert main(command) == 130
         assert "interrupted; the same command goes on from here" in capsys.readouterr().err
-    how = ["--device", "cpu", "--neighbours", "8", "--margin", "0.9", "--frozen-layers", "-1"]
-    assert main([*command, *how]) == 0
-    told = capsys.readouterr().err
-    assert "anchors without a mistake" in told
-    assert "no validation (pairs are held out from 1000 texts on)" in told
+    settings = ["--device", "cpu", "--neighbours", "8", "--margin", "0.9", "--frozen-layers", "-1"]
+    assert main([*command, *settings]) == 0
+    printed = capsys.readouterr().err
+    assert "anchors without a mistake" in printed
+    assert "no validation (pairs are held out from 1000 texts on)" in printed
 
 
 def test_texts_and_ratings_that_are_refused(tmp_path: Path) -> None:

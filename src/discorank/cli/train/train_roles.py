@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ...metrics.discourse.roles.role_training import RoleTraining, train
+from ...metrics.discourse.roles.role_training import train
+from ...metrics.discourse.roles.settings import RoleTraining
 from ...metrics.spec.checked_settings import settings
 from ...tables import aligned
 from ..console import say

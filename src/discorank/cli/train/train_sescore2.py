@@ -16,10 +16,11 @@ from ...metrics.sescore2.conversion import convert
 from ...metrics.sescore2.fitting import fit
 from ...metrics.sescore2.job_stages import Stage, finished
 from ...metrics.sescore2.labelling import label
-from ...metrics.sescore2.regression_training import FEWEST_TO_HOLD_OUT, Predict, Told, Training
+from ...metrics.sescore2.regression_training import FEWEST_TO_HOLD_OUT, Predict, TrainingProgress
 from ...metrics.sescore2.saved_models import check_free
 from ...metrics.sescore2.severity import Severity
 from ...metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, search, write_texts
+from ...metrics.sescore2.training_settings import Training
 from ...metrics.spec.checked_settings import settings
 from ...rerank.selection.statistics import tau_b
 from ..console import Progress, say
@@ -142,15 +143,13 @@ def _fit(
     share = 0.0
     with Progress("steps", lambda: share, quiet) as progress:
 
-        def tell(told: Told) -> None:
+        def tell(training: TrainingProgress) -> None:
             nonlocal share
-            share = told.step / told.steps
-            progress(told.step)
-            if told.validation is not None:
-                say(
-                    f"step {told.step}: loss {told.loss:.2f}, {measure} {told.validation:.4f}",
-                    quiet,
-                )
+            share = training.step / training.steps
+            progress(training.step)
+            if training.validation is not None:
+                loss = f"loss {training.loss:.2f}"
+                say(f"step {training.step}: {loss}, {measure} {training.validation:.4f}", quiet)
 
         stage = fit(
             work, out, build(Training, values), values["device"], validate, validation, tell

@@ -1,0 +1,73 @@
+"""Files and folders that take their names only when they are complete, so that a killed run leaves no half of one.
+
+What is written is a draft beside the place it is for; it is flushed to disk and then renamed in one step.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import ResourceError
+
+
+@contextmanager
+def complete_file(path: Path, draft: Path | None = None) -> Iterator[Path]:
+    """A draft that takes the place of `path` when the block ends well, and is removed when it does not.
+
+    Args:
+        path: the file to be.
+        draft: the file that is written until then, in the same folder; ``.NAME.draft`` if not given.
+
+    Raises:
+        ResourceError: it cannot be written.
+    """
+    if draft is None:
+        draft = path.with_name(f".{path.name}.draft")
+    try:
+        yield draft
+        _flush_to_disk(draft)
+        os.replace(draft, path)
+    except BrokenPipeError:  # of another stream: whoever reads it has enough
+        raise
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror or error}"
+        raise ResourceError(problem, where=str(path)) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def complete_folder(path: Path) -> Iterator[Path]:
+    """A draft folder beside `path` that takes its place, and that of what stands there, when the block ends well.
+
+    Raises:
+        ResourceError: it cannot be written.
+    """
+    path = path.resolve()
+    draft = path.with_name(f".{path.name}.draft")
+    old = path.with_name(f".{path.name}.old")
+    try:
+        shutil.rmtree(draft, ignore_errors=True)  # of a killed run
+        draft.mkdir(parents=True)
+        yield draft
+        for part in draft.iterdir():
+            _flush_to_disk(part)
+        if path.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            os.replace(path, old)
+        os.replace(draft, path)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror or error}"
+        raise ResourceError(problem, where=str(path)) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _flush_to_disk(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
