@@ -282,10 +282,10 @@ def test_models_are_what_the_golden_values_were_made_with() -> None:
 
     golden = MODELS.parent
     wanted = json.loads((golden / "cases.json").read_text(encoding="utf-8"))["sha256"]
-    found = {
+    digests = {
         name: sha256((golden / name).read_bytes()).hexdigest()
         for name in wanted
         if (golden / name).is_file()
     }
-    assert len(found) > 30
-    assert found == {name: wanted[name] for name in found}
+    assert len(digests) > 30
+    assert digests == {name: wanted[name] for name in digests}
