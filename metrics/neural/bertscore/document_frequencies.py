@@ -40,5 +40,8 @@ def document_frequencies(reader: Reader, texts: Iterable[str]) -> Counter[int]:
 def inverse(frequencies: Counter[int], tokens: IntArray) -> NDArray[np.float32]:
     """Inverse document frequency of tokens [tokens], float32 [tokens]."""
     texts = frequencies[TEXTS]
-    values = [log((texts + 1) / (frequencies[token] + 1)) for token in tokens.tolist()]
+    values = []
+    for token in tokens.tolist():
+        ratio = (texts + 1) / (frequencies[token] + 1)
+        values.append(log(ratio))
     return np.array(values, np.float32)

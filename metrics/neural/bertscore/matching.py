@@ -30,7 +30,13 @@ class _SortedTexts(NamedTuple):
     shares: Any  # [tokens]; they sum to 1 in each text that has any weight
 
     @classmethod
-    def of(cls, device: Any, vectors: Ragged, weights: Ragged, rows: IntArray) -> Self:
+    def of(
+        cls,
+        device: Any,
+        vectors: Ragged,
+        weights: Ragged,
+        rows: IntArray,
+    ) -> Self:
         """The texts in these rows [n] that have tokens; vectors: [tokens, d] per text, weights: [tokens] per text."""
         import torch
 
@@ -41,41 +47,50 @@ class _SortedTexts(NamedTuple):
         lengths, texts = lengths[places], rows[places]
 
         # At least 16 spare rows of vectors: the shortest text, again and again.
-        repeats = -(-ROWS // max(1, lengths[:1].sum()))
+        shortest = max(1, lengths[:1].sum())
+        repeats = -(-ROWS // shortest)
         spare = texts[:1].repeat(repeats)
-        tokens = torch.from_numpy(vectors[np.append(texts, spare)].values).to(device)
+        tokens = vectors[np.append(texts, spare)].values  # [tokens and spare rows, d]
 
         # The share of a token in the weight of its text.
         weight = weights[texts].values  # [tokens]
         text = np.repeat(np.arange(len(texts)), lengths)  # [tokens]
         totals = np.bincount(text, weight, len(texts))  # [n], added in order
         total = totals[text]  # [tokens]
-        share = np.divide(weight, total, out=np.zeros(len(total)), where=total > 0)
-        return cls(places, lengths, tokens, torch.from_numpy(share).to(device))
+        share = np.zeros(len(total))
+        np.divide(weight, total, out=share, where=total > 0)
+        return cls(
+            places=places,
+            lengths=lengths,
+            vectors=torch.from_numpy(tokens).to(device),
+            shares=torch.from_numpy(share).to(device),
+        )
 
     def parts(self, tokens: int, start: int = 0) -> Iterator[tuple[int, Self]]:
         """Where they begin, and texts of at most so many tokens together (one may be longer), from text `start` on."""
         ends = self.lengths.cumsum()
         while start < len(ends):
             first = int(ends[start] - self.lengths[start])
-            stop = max(start + 1, int(np.searchsorted(ends, first + tokens, "right")))
+            within_budget = int(np.searchsorted(ends, first + tokens, "right"))
+            stop = max(start + 1, within_budget)
             last = int(ends[stop - 1])
             # Rows of the next texts, or the spare ones, fill up to a multiple of 16.
             end = last + (first - last) % ROWS
-            yield (
-                start,
-                type(self)(
-                    places=self.places[start:stop],
-                    lengths=self.lengths[start:stop],
-                    vectors=self.vectors[first:end],
-                    shares=self.shares[first:last],
-                ),
+            part = type(self)(
+                places=self.places[start:stop],
+                lengths=self.lengths[start:stop],
+                vectors=self.vectors[first:end],
+                shares=self.shares[first:last],
             )
+            yield start, part
             start = stop
 
 
 def best_matches(
-    device: Any, vectors: Ragged, weights: Ragged, block: Block
+    device: Any,
+    vectors: Ragged,
+    weights: Ragged,
+    block: Block,
 ) -> tuple[FloatArray, FloatArray]:
     """P and R of every pair, [H, R] each; vectors: [tokens, d] per text, weights: [tokens] per text."""
     shape = len(block.hypotheses), len(block.references)
@@ -114,7 +129,11 @@ def _best(cosines: Any, slabs: list[Slab]) -> Any:
     return torch.cat([slab.rows(cosines).amax(1) for slab in slabs])
 
 
-def _mean(best: Any, shares: Any, slabs: list[Slab]) -> FloatArray:
+def _mean(
+    best: Any,
+    shares: Any,
+    slabs: list[Slab],
+) -> FloatArray:
     """Weighted means over the tokens of each text, [other texts, texts].
 
     best: the largest numbers, [other texts, tokens and spare ones]. shares: of the tokens in their texts, [tokens].

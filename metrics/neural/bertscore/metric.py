@@ -128,9 +128,8 @@ class BERTScore(ContextModelMetric):
             return self
         reader, _ = self._reader()
         frequencies = document_frequencies(reader, map(str, texts))
-        digest = sha256(repr(sorted(frequencies.items())).encode()).hexdigest()[
-            : model_files.DIGITS
-        ]
+        content = repr(sorted(frequencies.items()))
+        digest = sha256(content.encode()).hexdigest()[: model_files.DIGITS]
         fitted = replace(self, idf=FITTED + digest)
         fitted.__dict__["frequencies"] = frequencies
         return fitted

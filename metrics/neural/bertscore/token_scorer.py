@@ -91,7 +91,8 @@ class BERTScorer(Scorer):
     def _weights(self, ids: Ragged, starts: IntArray) -> Any:
         """Weight of every token, float32 [tokens]: none for context and special tokens; starts: [rows]."""
         lengths = ids.lengths
-        place = np.arange(len(ids.values)) - np.repeat(ids.offsets[:-1], lengths)  # [tokens]
+        first = np.repeat(ids.offsets[:-1], lengths)  # [tokens]
+        place = np.arange(len(ids.values)) - first  # [tokens]
         begun = place >= np.repeat(starts, lengths)  # [tokens]
         ended = place >= np.repeat(lengths - 1, lengths)  # [tokens]
         own = begun & ~ended
@@ -108,7 +109,10 @@ class BERTScorer(Scorer):
         p = r = np.empty((0, 0))
         for block, is_turned in zip(blocks, turned(blocks), strict=True):
             # What is precision of a pair is recall of the same one the other way round.
-            p, r = (r.T, p.T) if is_turned else self._matches(reps, block)
+            if is_turned:
+                p, r = r.T, p.T
+            else:
+                p, r = self._matches(reps, block)
             matrices.append(self._values(reps, block, p, r)[self.measure])
         return matrices
 
@@ -117,19 +121,32 @@ class BERTScorer(Scorer):
         return best_matches(self.encoder.device, reps["vectors"], reps["weights"], block)
 
     def _values(
-        self, reps: Reps, block: Block, p: FloatArray, r: FloatArray
+        self,
+        reps: Reps,
+        block: Block,
+        p: FloatArray,
+        r: FloatArray,
     ) -> dict[str, FloatArray]:
         """P, R and F of every pair, [H, R] each, from unscaled P and R [H, R], which this sets to 0 for empty texts."""
         empty = reps["empty"]
-        nothing = empty[block.hypotheses][:, None] | empty[block.references][None, :]  # [H, R]
+        no_hypothesis = empty[block.hypotheses][:, None]  # [H, 1]
+        no_reference = empty[block.references][None, :]  # [1, R]
+        nothing = no_hypothesis | no_reference  # [H, R]
         p[nothing] = r[nothing] = 0
         total = p + r
-        f = np.divide(2 * p * r, total, out=np.zeros_like(total), where=total != 0)
+        f = np.zeros_like(total)
+        np.divide(2 * p * r, total, out=f, where=total != 0)
         baseline = np.zeros(3) if self.baseline is None else self.baseline
         values = zip("PRF", (p, r, f), baseline, strict=True)
         return {name: (value - base) / (1 - base) for name, value, base in values}
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """P, R and F of a pair."""
         pair = Block(block.hypotheses[[hypothesis]], block.references[[reference]])
         values = self._values(reps, pair, *self._matches(reps, pair))

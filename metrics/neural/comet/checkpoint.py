@@ -116,14 +116,19 @@ def read_checkpoint(path: str | Path) -> CometCheckpoint:
 def _located(path: Path) -> tuple[Path, Path | None]:
     """The checkpoint and the settings that belong to it."""
     if path.is_dir():
-        file, folders = _only_checkpoint(path), [path]
+        file = _only_checkpoint(path)
+        folders = [path]
     elif path.is_file():
-        file, folders = path, [*path.absolute().parents][:2]
+        file = path
+        folders = [*path.absolute().parents][:2]
     else:
         fix = "Give a COMET folder or its .ckpt file"
         raise ModelLoadError("no such file or folder", where=str(path), fix=fix)
-    beside = (folder / "hparams.yaml" for folder in folders)
-    return file, next((settings for settings in beside if settings.is_file()), None)
+    for folder in folders:
+        settings = folder / "hparams.yaml"
+        if settings.is_file():
+            return file, settings
+    return file, None
 
 
 def _only_checkpoint(folder: Path) -> Path:
@@ -165,7 +170,10 @@ def _contents(path: Path) -> tuple[Mapping[str, Any], dict[str, Any]]:
 
 
 def _checkpoint(
-    path: Path, beside: Mapping[str, Any], inside: Mapping[str, Any], state: Mapping[str, Any]
+    path: Path,
+    beside: Mapping[str, Any],
+    inside: Mapping[str, Any],
+    state: Mapping[str, Any],
 ) -> CometCheckpoint:
     """The checkpoint of the settings beside and inside a file, and of its state dict."""
     name = beside.get("class_identifier", inside.get("class_identifier"))

@@ -44,7 +44,12 @@ class CheckpointSettings:
     path: Path
     values: Mapping[str, Any]
 
-    def typed(self, key: str, kind: type, default: Any = None) -> Any:
+    def typed(
+        self,
+        key: str,
+        kind: type,
+        default: Any = None,
+    ) -> Any:
         """A setting of exactly this type; raises ModelLoadError."""
         value = self.values.get(key, default)
         if type(value) is kind:

@@ -12,7 +12,10 @@ from typing import Any
 
 from ...errors import ModelLoadError, excerpt
 
-ENCODER, MIX = "encoder.model.", "layerwise_attention."
+# How names of tensors begin.
+ENCODER = "encoder.model."
+SCALAR = "layerwise_attention.scalar_parameters."
+GAMMA = "layerwise_attention.gamma"
 # Buffers that old encoders saved, heads and buffers that only training or word labels need.
 UNUSED = re.compile(
     r"encoder\.model\.(embeddings\.(position_ids|token_type_ids)|pooler\..+)"
@@ -30,8 +33,12 @@ class CheckpointTensors:
 
     def __init__(self, path: Path, state: Mapping[str, Any]) -> None:
         self.path = path
-        by_name = {str(name): value for name, value in state.items()}
-        self.left = {name: value for name, value in by_name.items() if not UNUSED.fullmatch(name)}
+        # What has not been taken yet.
+        self.left: dict[str, Any] = {}
+        for key, value in state.items():
+            name = str(key)
+            if not UNUSED.fullmatch(name):
+                self.left[name] = value
 
     def encoder(self) -> dict[str, Any]:
         """The state dict of the encoder."""
@@ -41,15 +48,16 @@ class CheckpointTensors:
         return {name.removeprefix(ENCODER): self.take(name) for name in names}
 
     def estimator(self, hidden_sizes: list[int]) -> tuple[tuple[Any, Any], ...]:
-        """Weight [out, in] and bias [out] of every linear layer.
-
-        An activation and a dropout stand between two, so that every third place is one.
-        """
-        names = [f"estimator.ff.{3 * place}" for place in range(len(hidden_sizes) + 1)]
-        self.demand(f"{name}.{part}" for name in names for part in ("weight", "bias"))
-        layers = []
+        """Weight [out, in] and bias [out] of every linear layer."""
         inputs = [None, *hidden_sizes]
         outputs = [*hidden_sizes, 1]
+        # An activation and a dropout stand between two, so that every third place is one.
+        names = [f"estimator.ff.{3 * place}" for place in range(len(outputs))]
+        needed = []
+        for name in names:
+            needed += [f"{name}.weight", f"{name}.bias"]
+        self.demand(needed)
+        layers = []
         for name, into, out in zip(names, inputs, outputs, strict=True):
             weight = self.take(f"{name}.weight", out, into)
             bias = self.take(f"{name}.bias", out)
@@ -60,13 +68,14 @@ class CheckpointTensors:
         """Weights of the layers [layers + 1] and gamma [1]; None in a model without a mix that needs none."""
         import torch
 
-        count = sum(name.startswith(f"{MIX}scalar_parameters.") for name in self.left)
-        if not needed and not count and f"{MIX}gamma" not in self.left:
+        count = sum(name.startswith(SCALAR) for name in self.left)
+        if not needed and not count and GAMMA not in self.left:
             return None, None
-        names = [f"{MIX}scalar_parameters.{layer}" for layer in range(max(count, 1))]
-        self.demand([*names, f"{MIX}gamma"])
+        names = [f"{SCALAR}{layer}" for layer in range(max(count, 1))]
+        self.demand([*names, GAMMA])
         scalars = torch.cat([self.take(name, 1) for name in names])
-        return scalars, self.take(f"{MIX}gamma", 1)
+        gamma = self.take(GAMMA, 1)
+        return scalars, gamma
 
     def all_used(self) -> None:
         """Raises ModelLoadError if there are tensors that have not been taken."""
@@ -87,7 +96,8 @@ class CheckpointTensors:
         value = self.left.pop(name)
         if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
             raise self.error(f"{name} is {excerpt(value)}, expected a tensor")
-        if value.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        floating = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+        if value.dtype not in floating:
             raise self.error(f"{name} is of {value.dtype}, expected floating point")
         actual = tuple(value.shape)
         if value.untyped_storage().nbytes() < value.nbytes or not value.numel():
@@ -96,9 +106,12 @@ class CheckpointTensors:
             widths = ["any" if width is None else str(width) for width in shape]
             expected = " x ".join(widths) or "one or two dimensions"
             raise self.error(f"{name} has shape {actual}, expected {expected}")
-        if not torch.stack(torch.aminmax(value.detach())).isfinite().all():
+        value = value.detach()
+        # An infinite or undefined number anywhere shows in the least or the greatest.
+        extremes = torch.stack(torch.aminmax(value))  # [2]
+        if not extremes.isfinite().all():
             raise self.error(f"{name} holds numbers that are not finite")
-        return value.detach()
+        return value
 
     def error(self, problem: str) -> ModelLoadError:
         """What is wrong with these tensors."""
@@ -118,5 +131,7 @@ def _fits(actual: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
 def _first(names: Iterable[str]) -> str:
     """The first names, and how many more there are."""
     listed = list(names)
-    more = f" and {len(listed) - 4} more" if len(listed) > 4 else ""
-    return ", ".join(listed[:4]) + more
+    text = ", ".join(listed[:4])
+    if len(listed) > 4:
+        text += f" and {len(listed) - 4} more"
+    return text

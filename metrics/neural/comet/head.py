@@ -44,14 +44,17 @@ class Head:
     def whole(self, features: Any) -> FloatArray:
         """Values [n] of features [n, in]."""
         weight, bias = self.layers[0]
-        return self.rest(product(features, weight).add_(bias))
+        x = product(features, weight).add_(bias)  # [n, hidden]
+        return self.rest(x)
 
     def rest(self, x: Any) -> FloatArray:
         """Values [n] from the first layer's output [n, hidden] before its activation, which is used up."""
         for weight, bias in self.layers[1:]:
             x = product(self.activation(x), weight).add_(bias)  # [n, out]
         # The first output of the last layer is its only one, the others are padding.
-        x = x[:, 0] if self.final is None else self.final(x[:, 0])  # [n]
+        x = x[:, 0]  # [n]
+        if self.final is not None:
+            x = self.final(x)
         return x.double().cpu().numpy()  # type: ignore[no-any-return]
 
 
@@ -65,9 +68,11 @@ def _widened(layers: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
     width = layers[0][0].shape[1]
     for weight, bias in layers:
         out, into = weight.shape
-        spare_out, spare_into = -out % ROWS, width - into
-        widened = pad(weight.T, (0, spare_out, 0, spare_into)).contiguous()
-        yield widened, pad(bias, (0, spare_out))
+        spare_out = -out % ROWS
+        spare_into = width - into
+        padded_weight = pad(weight.T, (0, spare_out, 0, spare_into))
+        padded_bias = pad(bias, (0, spare_out))
+        yield padded_weight.contiguous(), padded_bias
         width = out + spare_out
 
 
@@ -82,7 +87,8 @@ class PairHead:
     def __init__(self, head: Head, sourced: bool = True) -> None:
         import torch
 
-        self.head, self.sourced = head, sourced
+        self.head = head
+        self.sourced = sourced
         weight, self.bias = head.layers[0]  # [6 d, hidden], [hidden]
         # The weight of each feature, [d, hidden]; the two with the source come last.
         w_h, w_r, w_hr, w_d, *of_source = weight.chunk(6 if sourced else 4)
@@ -114,17 +120,25 @@ class PairHead:
         for pairs in _PairPlan.of(blocks).parts(size):
             i, j = on_device(pairs.h), on_device(pairs.r)
             # C, which is the same whichever text is the hypothesis.
-            a, b = h[i], r[j]  # [pairs, d]
-            both = product(torch.cat((a * b, a.sub_(b).abs_()), 1), self.w_pair)  # [pairs, hidden]
+            of_pairs = self._of_pairs(h[i], r[j])  # [pairs, hidden]
             # The pairs that are needed the other way round as well are the first ones.
             num_turned = len(pairs.turned_cell)
             if num_turned:
-                turned_i, turned_j = on_device(pairs.turned_h), on_device(pairs.turned_r)
-                first = (both[:num_turned] + of_h[turned_i]).add_(of_r[turned_j])
-                values[pairs.turned_cell] = self.head.rest(first)
+                turned_i = on_device(pairs.turned_h)
+                turned_j = on_device(pairs.turned_r)
+                x = of_pairs[:num_turned] + of_h[turned_i]  # [turned, hidden]
+                values[pairs.turned_cell] = self.head.rest(x.add_(of_r[turned_j]))
             # The sum takes the place of C, so it comes last.
-            values[pairs.cell] = self.head.rest(both.add_(of_h[i]).add_(of_r[j]))
+            x = of_pairs.add_(of_h[i]).add_(of_r[j])  # [pairs, hidden]
+            values[pairs.cell] = self.head.rest(x)
         return by_block(values, blocks)
+
+    def _of_pairs(self, a: Any, b: Any) -> Any:
+        """C, [pairs, hidden], of vectors [pairs, d] of either text, of which `a` is used up."""
+        import torch
+
+        features = torch.cat((a * b, a.sub_(b).abs_()), 1)  # [pairs, 2 d]
+        return product(features, self.w_pair)
 
 
 class _BlockStart(NamedTuple):
@@ -149,7 +163,8 @@ class _BlockStart(NamedTuple):
 
     def pairs(self, i: IntArray, j: IntArray) -> list[IntArray]:
         """Hypothesis, reference and cell of the pairs (i, j) of the block, [pairs] each."""
-        return [self.h + i, self.r + j, self.cell + i * self.num_references + j]
+        place = i * self.num_references + j  # in the matrix of the block, row by row
+        return [self.h + i, self.r + j, self.cell + place]
 
 
 class _PairPlan(NamedTuple):
@@ -179,7 +194,8 @@ class _PairPlan(NamedTuple):
             if is_turned[k + 1]:
                 # Cell (i, j) of this block is cell (j, i) of the next one.
                 i, j = np.indices(shape).reshape(2, -1)
-                twice.append([*start.pairs(i, j), *starts[k + 1].pairs(j, i)])
+                in_next = starts[k + 1].pairs(j, i)
+                twice.append([*start.pairs(i, j), *in_next])
             elif block.square:
                 # Above the diagonal in both directions, on the diagonal once.
                 i, j = np.triu_indices(shape[0], 1)
@@ -197,19 +213,22 @@ class _PairPlan(NamedTuple):
     def parts(self, size: int) -> Iterator[_PairPlan]:
         """At most `size` pairs at a time."""
         for start in range(0, len(self.cell), size):
-            yield _PairPlan(*(column[start : start + size] for column in self))
+            part = slice(start, start + size)
+            yield _PairPlan(*(column[part] for column in self))
 
 
 def hypothesis_rows(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
     """Rows of every hypothesis of every block and of its source, [hypotheses] each."""
     num_hypotheses = [len(block.hypotheses) for block in blocks]
     hypotheses = np.concatenate([block.hypotheses for block in blocks])
-    return hypotheses, np.repeat([block.source for block in blocks], num_hypotheses)
+    sources = np.repeat([block.source for block in blocks], num_hypotheses)
+    return hypotheses, sources
 
 
 def by_hypothesis(values: FloatArray, blocks: Sequence[Block]) -> list[FloatArray]:
     """Values [hypotheses] of all blocks one after the other as the column [H, 1] of each."""
-    ends = np.cumsum([len(block.hypotheses) for block in blocks])[:-1]
+    num_hypotheses = [len(block.hypotheses) for block in blocks]
+    ends = np.cumsum(num_hypotheses)[:-1]
     return [part[:, None] for part in np.split(values, ends)]
 
 
@@ -217,7 +236,8 @@ def source_features(h: Any, s: Any) -> Any:
     """[h, s, h*s, |h-s|], [n, 4 d] of h and s [n, d]: what the head of a metric without references reads."""
     import torch
 
-    return torch.cat((h, s, h * s, (h - s).abs()), 1)
+    difference = (h - s).abs()  # [n, d]
+    return torch.cat((h, s, h * s, difference), 1)
 
 
 def product(x: Any, weight: Any) -> Any:
@@ -227,4 +247,5 @@ def product(x: Any, weight: Any) -> Any:
         return x @ weight
     from torch.nn.functional import pad
 
-    return (pad(x, (0, 0, 0, spare)) @ weight)[: len(x)]
+    padded = pad(x, (0, 0, 0, spare))  # [n and spare rows, in]
+    return (padded @ weight)[: len(x)]

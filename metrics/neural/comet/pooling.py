@@ -40,7 +40,13 @@ class Mixer:
         pool: avg, cls or max.
     """
 
-    def __init__(self, shares: Any, gamma: Any, normalised: bool, pool: str) -> None:
+    def __init__(
+        self,
+        shares: Any,
+        gamma: Any,
+        normalised: bool,
+        pool: str,
+    ) -> None:
         self.shares = shares
         self.gamma = gamma
         self.normalised = normalised
@@ -59,23 +65,30 @@ class Mixer:
         layers = [(states[layer], self.shares[layer]) for layer in self.used]
         if self.pool == "max":
             # The maximum is not linear: the mix comes first.
-            mixed = sum(self._scaled(x, share, x) for x, share in layers) * self.gamma
-            return self._pooled(mixed, starts)
-        pooled = (self._scaled(x, share, self._pooled(x, starts)) for x, share in layers)
-        return sum(pooled) * self.gamma
+            scaled = (self._scaled(x, share, x) for x, share in layers)
+            return self._pooled(sum(scaled) * self.gamma, starts)
+        scaled = (self._scaled(x, share, self._pooled(x, starts)) for x, share in layers)
+        return sum(scaled) * self.gamma
 
-    def _scaled(self, x: Any, share: Any, values: Any) -> Any:
+    def _scaled(
+        self,
+        x: Any,
+        share: Any,
+        values: Any,
+    ) -> Any:
         """share (values - mu) / sigma; values: x [n, length, d] itself or pooled [n, d]."""
         if not self.normalised:
             return values * share
         size = x.shape[1] * x.shape[2]
+        # Sums over dimensions first, then over tokens in double precision.
         mean = x.sum(2).double().sum(1) / size  # [n]
         mean_square = (x * x).sum(2).double().sum(1) / size  # [n]
         variance = (mean_square - mean * mean).clamp(min=0)  # [n]
         scale = (variance + EPSILON).rsqrt()  # [n]
         # One mean and one scale for all values of a text, [n, 1] or [n, 1, 1].
         by_text = (-1,) + (1,) * (values.dim() - 1)
-        return ((values - mean.view(by_text)) * scale.view(by_text)).float() * share
+        mean, scale = mean.view(by_text), scale.view(by_text)
+        return ((values - mean) * scale).float() * share
 
     def _pooled(self, x: Any, starts: IntArray | None) -> Any:
         """One vector per text, [n, d], of its token vectors x [n, length, d]; starts: [n]."""
@@ -91,4 +104,5 @@ class Mixer:
         place = torch.arange(x.shape[1], device=x.device)  # [length]
         first = torch.from_numpy(starts).to(x.device)[:, None]  # [n, 1]
         counts = ((place == 0) | (place >= first)).to(x.dtype)  # [n, length]
-        return (x * counts[..., None]).sum(1) / counts.sum(1, keepdim=True)
+        total = (x * counts[..., None]).sum(1)  # [n, d]
+        return total / counts.sum(1, keepdim=True)

@@ -21,7 +21,12 @@ class RegressionScorer(Scorer):
     """Represents a text by its pooled vector; compares by the head, with references or without."""
 
     def __init__(
-        self, metric: ContextModelMetric, reader: Reader, encoder: Encoder, mixer: Mixer, head: Head
+        self,
+        metric: ContextModelMetric,
+        reader: Reader,
+        encoder: Encoder,
+        mixer: Mixer,
+        head: Head,
     ) -> None:
         self.info = metric.info
         self.reader = reader
@@ -42,7 +47,8 @@ class RegressionScorer(Scorer):
 
     def represent(self, prepared: Reps) -> Reps:
         """The pooled vectors, "embedding" float32 [rows, d]."""
-        embedding = np.empty((len(prepared), self.encoder.config.hidden_size), np.float32)
+        width = self.encoder.config.hidden_size
+        embedding = np.empty((len(prepared), width), np.float32)
         all_layers = self.mixer.shares is not None
         for rows, states in self.encoder.states(prepared["ids"], all_layers=all_layers):
             starts = prepared["start"][rows] if self.in_context else None
@@ -56,7 +62,11 @@ class RegressionScorer(Scorer):
                 return self.pair_head.compare(self._vectors(reps["embedding"]), blocks)
             return self._against_source(reps["embedding"], blocks)
 
-    def _against_source(self, embedding: Any, blocks: Sequence[Block]) -> list[FloatArray]:
+    def _against_source(
+        self,
+        embedding: Any,
+        blocks: Sequence[Block],
+    ) -> list[FloatArray]:
         """Values [H, 1] of every block; embedding: [rows, d]."""
         hypotheses, sources = hypothesis_rows(blocks)
         h = self._vectors(embedding[hypotheses])  # [hypotheses, d]

@@ -49,7 +49,8 @@ class UnifiedScorer(Scorer):
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids."""
         read = self.reader.read(items)
-        return Reps({"ids": read["ids"], "cut": read["cut"]}), read["ids"].lengths
+        ids = read["ids"]
+        return Reps({"ids": ids, "cut": read["cut"]}), ids.lengths
 
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """Summed lengths of all sequences of a block."""
@@ -67,8 +68,10 @@ class UnifiedScorer(Scorer):
         """Whether the longest sequence of a block loses its end."""
         lengths = reps["ids"].lengths
         longest = int(lengths[block.hypotheses].max(initial=0))
-        longest += int(lengths[block.source]) if self.with_source else 0
-        longest += int(lengths[block.references].max(initial=0)) if self.with_reference else 0
+        if self.with_source:
+            longest += int(lengths[block.source])
+        if self.with_reference:
+            longest += int(lengths[block.references].max(initial=0))
         return TEXT_CUT if longest > self.max_tokens else 0
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
@@ -82,22 +85,29 @@ class UnifiedScorer(Scorer):
             h, r = cell_rows(blocks)
             readings.append(by_block(self._values(ids, [h, r]), blocks))
             if self.with_source:
-                s = np.repeat([block.source for block in blocks], [block.cells for block in blocks])
+                cells = [block.cells for block in blocks]
+                s = np.repeat([block.source for block in blocks], cells)
                 readings.append(by_block(self._values(ids, [h, s, r]), blocks))
         return [_mean(matrices) for matrices in zip(*readings, strict=True)]
 
     def _values(self, ids: Ragged, parts: Sequence[IntArray]) -> FloatArray:
         """The head's value of every sequence made of one row of each part, [n]; parts: rows of the texts, [n] each."""
-        bounds = zip(ids.offsets[:-1], ids.offsets[1:], strict=True)
-        texts = [ids.values[start:end] for start, end in bounds]
-        rows = zip(*parts, strict=True)
-        sequences = Ragged.of_rows([self._joined([texts[i] for i in row]) for row in rows])
+        sequences = self._sequences(ids, parts)
         batches, places = in_batches(
             sequences.lengths, self.batch_tokens, lambda numbers: self._first(sequences[numbers])
         )
         with self.encoder.torch.inference_mode():
             first = self.encoder.torch.from_numpy(np.concatenate(batches)[places])  # [n, d]
             return self.head.whole(first.to(self.encoder.device))
+
+    def _sequences(self, ids: Ragged, parts: Sequence[IntArray]) -> Ragged:
+        """Sequences made of one row of each part, n rows of ids."""
+        bounds = zip(ids.offsets[:-1], ids.offsets[1:], strict=True)
+        texts = [ids.values[start:end] for start, end in bounds]
+        sequences = []
+        for rows in zip(*parts, strict=True):
+            sequences.append(self._joined([texts[row] for row in rows]))
+        return Ragged.of_rows(sequences)
 
     def _joined(self, parts: Sequence[IntArray]) -> IntArray:
         """The sequence; what is too long loses its right end, the last token too, as in the released code."""
@@ -111,7 +121,8 @@ class UnifiedScorer(Scorer):
 
     def _first(self, sequences: Ragged) -> Any:
         """The first vector of the mix, float32 [n, d]."""
-        vectors = np.empty((len(sequences), self.encoder.config.hidden_size), np.float32)
+        width = self.encoder.config.hidden_size
+        vectors = np.empty((len(sequences), width), np.float32)
         all_layers = self.mixer.shares is not None
         for rows, states in self.encoder.states(sequences, all_layers=all_layers):
             vectors[rows] = self.mixer.vectors(states, None).cpu().numpy()

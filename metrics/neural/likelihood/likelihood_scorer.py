@@ -46,7 +46,10 @@ class Extent(NamedTuple):
     length: IntArray  # [n] how many, and what their sum is divided by; truncation may leave fewer
 
 
-def load(metric: ContextModelMetric, frame: Callable[[Any], Frame]) -> tuple[Reader, Seq2Seq]:
+def load(
+    metric: ContextModelMetric,
+    frame: Callable[[Any], Frame],
+) -> tuple[Reader, Seq2Seq]:
     """The model of a metric, and what reads texts for it; frame: what a tokenizer's texts begin and end with.
 
     Raises:
@@ -92,7 +95,8 @@ class LikelihoodScorer(Scorer):
         """Token ids, and whether other texts are scored given this one."""
         read = self.reader.read(items)
         is_condition = [item.side == "source" or not self.only_sources for item in items]
-        return Reps({**read.columns, "given": np.array(is_condition)}), read["ids"].lengths
+        columns = {**read.columns, "given": np.array(is_condition)}
+        return Reps(columns), read["ids"].lengths
 
     def represent(self, prepared: Reps) -> Reps:
         """Ragged "states" [tokens, d] of what is given, and of every text the labels "ids" and which are scored."""
@@ -112,7 +116,8 @@ class LikelihoodScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The mean over the directions, [H, R] of every block ([H, 1] where the condition is the source)."""
-        means = self._values(reps, blocks).sum(axis=0) / len(self.directions)  # [cells]
+        values = self._values(reps, blocks)  # [directions, cells]
+        means = values.sum(axis=0) / len(self.directions)  # [cells]
         return by_block(means, blocks)
 
     def _values(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
@@ -126,7 +131,8 @@ class LikelihoodScorer(Scorer):
         distinct, places = np.unique(np.concatenate(pair_numbers), return_inverse=True)
         pairs = np.stack(np.divmod(distinct, len(reps)), axis=1)  # [pairs, 2]
         sums = self.model.log_likelihoods(reps["states"], _targets(reps), pairs)  # [pairs]
-        values: FloatArray = (sums / reps["wanted"][pairs[:, 1]])[places]
+        num_labels = reps["wanted"][pairs[:, 1]]  # [pairs]
+        values: FloatArray = (sums / num_labels)[places]
         return values.reshape(len(self.directions), -1)
 
     def _rows(self, blocks: Sequence[Block]) -> dict[Side, IntArray]:
@@ -154,12 +160,19 @@ class LikelihoodScorer(Scorer):
         ]
         return sum(costs)
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
         """Mean log-probability in every direction."""
         # Slices, so that of no references none is taken.
         h = block.hypotheses[hypothesis : hypothesis + 1]
         r = block.references[reference : reference + 1]
-        values = self._values(reps, [Block(h, r, block.source)])[:, 0].tolist()
+        pair = Block(h, r, block.source)
+        values = self._values(reps, [pair])[:, 0].tolist()
         names = [f"{target}_given_{condition}" for target, condition in self.directions]
         return dict(zip(names, values, strict=True))
 

@@ -102,9 +102,11 @@ class Prism(ContextModelMetric):
         """From the last separator, or the language tag, to the last token of the sentence."""
         if self.truncates == "reference":
             # Where the last separator would be if nothing had been left out; it may be past the end.
-            return Extent(read["whole"] - read["own"] - 2, read["own"] + 1)
+            first = read["whole"] - read["own"] - 2
+            return Extent(first, read["own"] + 1)
         first = read["start"] - 1
-        return Extent(first, read["ids"].lengths - 1 - first)
+        last = read["ids"].lengths - 1
+        return Extent(first, last - first)
 
 
 def language_code(lang: str) -> str:

@@ -46,7 +46,9 @@ class Frame(NamedTuple):
                 fix="Use an encoder of the BERT or RoBERTa family",
             )
         separator = tokenizer.sep_token_id
-        return cls(whole[0], whole[-1], whole[-1] if separator is None else separator)
+        if separator is None:
+            separator = whole[-1]
+        return cls(first=whole[0], last=whole[-1], separator=separator)
 
 
 class Reader:
@@ -73,9 +75,11 @@ class Reader:
         self.max_tokens = max_tokens
         self.truncation = truncation
         self.space_before = space_before
-        first_token = tokenizer.convert_ids_to_tokens(_ids(tokenizer, [" a"])[0])[0]
+        (ids,) = _ids(tokenizer, [" a"])
+        first_token = tokenizer.convert_ids_to_tokens(ids)[0]
         self.byte_level = first_token.startswith("Ġ")
-        normalizer = getattr(getattr(tokenizer, "backend_tokenizer", None), "normalizer", None)
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        normalizer = getattr(backend, "normalizer", None)
         self.normalized = None if normalizer is None else normalizer.normalize_str
         self.special = _written_out(tokenizer)
 
@@ -94,12 +98,17 @@ class Reader:
 
     def _pieces(self, item: Item) -> list[str]:
         """Context sentences and the sentence as the tokenizer reads them."""
-        plain = [self._plain(text) for text in (*item.context, str(item.text))]
+        texts = (*item.context, str(item.text))
+        plain = [self._plain(text) for text in texts]
         if not self.byte_level:
             return plain
         # The released code joins texts by " </s> ", and byte-level tokenizers see these spaces.
         last = len(plain) - 1
-        spaced = [f"{' ' * (i > 0)}{text}{' ' * (i < last)}" for i, text in enumerate(plain)]
+        spaced = []
+        for i, text in enumerate(plain):
+            before = " " if i > 0 else ""
+            behind = " " if i < last else ""
+            spaced.append(f"{before}{text}{behind}")
         if not plain[-1]:
             spaced[-1] = ""
         if self.space_before and plain[0]:
@@ -113,11 +122,18 @@ class Reader:
             return text
         # A special token may be written with other characters that the tokenizer takes for its own.
         normalized = self.normalized(text)
-        return self._broken(normalized) if self.special.search(normalized) else text
+        if self.special.search(normalized):
+            return self._broken(normalized)
+        return text
 
     def _broken(self, text: str) -> str:
         """The text with special tokens broken up."""
-        return self.special.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text)
+
+        def broken(match: re.Match[str]) -> str:
+            special = match[0]
+            return f"{special[0]} {special[1:]}"
+
+        return self.special.sub(broken, text)
 
     def _joined(self, pieces: list[list[int]]) -> tuple[IntArray, int, int, int, int]:
         """The values of every column of `read` for one item, from the ids of its context and its sentence."""
@@ -145,18 +161,24 @@ def _written_out(tokenizer: Any) -> re.Pattern[str]:
     tokens = (*tokenizer.all_special_tokens, *tokenizer.get_added_vocab())
     literals = {str(token) for token in tokens}
     long = [literal for literal in literals if len(literal) > 1]
-    alternatives = map(re.escape, sorted(long, key=len, reverse=True))
+    long.sort(key=len, reverse=True)
+    alternatives = "|".join(map(re.escape, long))
     # Without any, a pattern that matches nothing.
-    return re.compile("|".join(alternatives) or r"(?!)")
+    return re.compile(alternatives or r"(?!)")
 
 
 def _newest(context: list[list[int]], room: int) -> list[list[int]]:
     """The newest context sentences that fit with their separators; of the last one its right end, if that fits."""
-    while len(context) > 1 and sum(map(len, context)) + len(context) > room:
+    while len(context) > 1 and _length(context) > room:
         context = context[1:]
     if context and len(context[0]) + 1 > room:
         context = [context[0][1 - room :]] if room > 1 else []
     return context
+
+
+def _length(context: list[list[int]]) -> int:
+    """Tokens of context sentences with their separators."""
+    return sum(map(len, context)) + len(context)
 
 
 def _ids(tokenizer: Any, texts: list[str]) -> list[list[int]]:

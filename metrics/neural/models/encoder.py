@@ -39,7 +39,11 @@ class Encoder:
     """
 
     def __init__(
-        self, model: Any, device: str | None, dtype: DType, layer: int | None = None
+        self,
+        model: Any,
+        device: str | None,
+        dtype: DType,
+        layer: int | None = None,
     ) -> None:
         import torch
 
@@ -62,7 +66,11 @@ class Encoder:
         """The longest sequence it has positions for."""
         return longest_input(self.model)
 
-    def states(self, ids: Ragged, all_layers: bool = False) -> Iterator[tuple[IntArray, list[Any]]]:
+    def states(
+        self,
+        ids: Ragged,
+        all_layers: bool = False,
+    ) -> Iterator[tuple[IntArray, list[Any]]]:
         """Rows of one length at a time, and their hidden states [rows, length, d] in float32 or better.
 
         The states are those of the encoder's `layer`, or of the embeddings and every layer up to it.
@@ -71,9 +79,14 @@ class Encoder:
         forward = self._packed if self.packed else self._plain
         with self.torch.inference_mode():
             for rows, states in forward(ids, order):
-                yield rows, [x.float() for x in (states if all_layers else states[-1:])]
+                layers = states if all_layers else states[-1:]
+                yield rows, [x.float() for x in layers]
 
-    def _packed(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
+    def _packed(
+        self,
+        ids: Ragged,
+        order: IntArray,
+    ) -> Iterator[tuple[IntArray, list[Any]]]:
         """As `states`, all rows in one pass; order: the rows by length, [rows]."""
         lengths = ids.lengths[order]
         tokens = ids[order].values
@@ -81,9 +94,12 @@ class Encoder:
         position = np.arange(len(tokens)) - starts + first_position(self.model)  # [tokens]
         spare = -len(tokens) % ROWS
         slabs = slabs_of(lengths.tolist())
+        # The last token again and again, up to a multiple of 16.
+        input_ids = np.pad(tokens, (0, spare), mode="edge")
+        position_ids = np.pad(position, (0, spare), mode="edge")
         out = self.model(
-            input_ids=self._row(np.pad(tokens, (0, spare), mode="edge")),
-            position_ids=self._row(np.pad(position, (0, spare), mode="edge")),
+            input_ids=self._row(input_ids),
+            position_ids=self._row(position_ids),
             output_hidden_states=True,
             packing=attention_within(slabs),
         )
@@ -94,12 +110,18 @@ class Encoder:
             yield rows, [slab.rows(x[0]) for x in layers]
             first += slab.sequences
 
-    def _plain(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
+    def _plain(
+        self,
+        ids: Ragged,
+        order: IntArray,
+    ) -> Iterator[tuple[IntArray, list[Any]]]:
         """As `states`, a pass for every length and on a CPU for every row; order: the rows by length, [rows]."""
         pad = self.torch.nn.functional.pad
         for slab in slabs_of(ids.lengths[order].tolist()):
             same, order = order[: slab.sequences], order[slab.sequences :]
-            spare = (0, min(-slab.length % ROWS, max(0, self.max_tokens - slab.length)))
+            # Up to a multiple of 16, as far as the model has positions.
+            free = max(0, self.max_tokens - slab.length)
+            spare = (0, min(-slab.length % ROWS, free))
             step = 1 if self.device.type == "cpu" else slab.sequences
             for start in range(0, slab.sequences, step):
                 rows = same[start : start + step]
@@ -120,7 +142,8 @@ class Encoder:
 
 def longest_input(model: Any) -> int:
     """The tokens of the longest sequence that a model has positions for."""
-    return int(getattr(model.config, "max_position_embeddings", 1 << 30)) - first_position(model)
+    positions = int(getattr(model.config, "max_position_embeddings", 1 << 30))
+    return positions - first_position(model)
 
 
 def first_position(model: Any) -> int:
@@ -154,7 +177,8 @@ def quietly() -> Iterator[None]:
     from transformers.utils import logging as transformers_logging
 
     logging: Any = transformers_logging
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
@@ -175,14 +199,20 @@ def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
         empty = _empty(folder, kind)
         with quietly():
             model, about = type(empty).from_pretrained(
-                folder, **LOCAL, output_loading_info=True, dtype="float32", **_without_pooler(empty)
+                folder,
+                **LOCAL,
+                output_loading_info=True,
+                dtype="float32",
+                **_without_pooler(empty),
             )
     except Exception as error:  # configuration, weights or tokenizer: many kinds
         raise _unreadable(folder, error) from error
     missing = sorted(about["missing_keys"])
     if missing or about["mismatched_keys"]:
-        lacking = f"{len(missing)} weights are missing ({', '.join(missing[:3])})"
-        problem = lacking if missing else "weights of other shapes"
+        problem = "weights of other shapes"
+        if missing:
+            names = ", ".join(missing[:3])
+            problem = f"{len(missing)} weights are missing ({names})"
         raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
     return model
 
@@ -221,16 +251,22 @@ def _misfits(shapes: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:
     missing = sorted(shapes.keys() - state.keys())
     left_over = sorted(state.keys() - shapes.keys())
     shared = shapes.keys() & state.keys()
-    misshapen = sorted(name for name in shared if shapes[name] != state[name].shape)
-    differences = [
-        f"{name}: {tuple(state[name].shape)} against {tuple(shapes[name])}" for name in misshapen
-    ]
-    kinds = (
-        ("weights are missing", missing),
-        ("weights have no place", left_over),
-        ("shapes differ", differences),
-    )
-    return [f"{len(names)} {kind} ({', '.join(names[:3])})" for kind, names in kinds if names]
+    differences = []
+    for name in sorted(shared):
+        own, other = tuple(shapes[name]), tuple(state[name].shape)
+        if own != other:
+            differences.append(f"{name}: {other} against {own}")
+    kinds = {
+        "weights are missing": missing,
+        "weights have no place": left_over,
+        "shapes differ": differences,
+    }
+    misfits = []
+    for kind, names in kinds.items():
+        if names:
+            first = ", ".join(names[:3])
+            misfits.append(f"{len(names)} {kind} ({first})")
+    return misfits
 
 
 def _empty(folder: Path, kind: str) -> Any:
@@ -268,8 +304,9 @@ def tokenizer_of(folder: Path) -> Any:
 
 
 def _unreadable(folder: Path, error: Exception) -> ModelLoadError:
-    first_line = next(iter(str(error).strip().splitlines()), "")
-    is_own = isinstance(error, InputError)
-    problem = first_line if is_own else f"{type(error).__name__}: {first_line[:200]}"
+    lines = str(error).strip().splitlines() or [""]
+    problem = lines[0]
+    if not isinstance(error, InputError):
+        problem = f"{type(error).__name__}: {problem[:200]}"
     fix = "Is this the folder of a transformers model?"
     return ModelLoadError(problem, where=str(folder), fix=fix)

@@ -77,7 +77,8 @@ class Inert:
         return inert
 
     def __setstate__(self, state: Any) -> None:
-        for part in state if isinstance(state, tuple) else (state,):
+        parts = state if isinstance(state, tuple) else (state,)
+        for part in parts:
             if isinstance(part, dict):
                 self.attributes.update(part)
 
@@ -212,7 +213,10 @@ class InertCheckpoint:
             for name, value in members.items():
                 if value is None or (kind == "_buffers" and name in passing):
                     continue
-                yield f"{prefix}.{self._name(name)}" if prefix else self._name(name), value
+                path = self._name(name)
+                if prefix:
+                    path = f"{prefix}.{path}"
+                yield path, value
 
     def _tensor(self, name: str, value: Any) -> Any:
         """The tensor that an inert call of a maker describes, once its whole view is known to lie inside the file."""
@@ -220,7 +224,8 @@ class InertCheckpoint:
 
         while isinstance(value, Inert) and value.path in PARAMETERS and value.arguments:
             value = value.arguments[0]
-        if not (isinstance(value, Inert) and value.path in TENSORS and len(value.arguments) >= 4):
+        is_tensor = isinstance(value, Inert) and value.path in TENSORS
+        if not is_tensor or len(value.arguments) < 4:
             raise self.archive.error(f"{name} is {excerpt(value)}, expected a tensor")
         storage, offset, size, stride, *rest = value.arguments
         numbers = self._numbers(name, storage)
@@ -237,7 +242,9 @@ class InertCheckpoint:
         first = numbers.first_byte
         # torch aligns its entries, other writers need not: then the numbers are copied.
         if first % dtype.itemsize:
-            data, first = bytearray(data[first : first + numbers.length * dtype.itemsize]), 0
+            end = first + numbers.length * dtype.itemsize
+            data = bytearray(data[first:end])
+            first = 0
         flat = torch.frombuffer(data, dtype=dtype, count=numbers.length, offset=first)  # [length]
         return flat.as_strided(size, stride, offset)
 
@@ -266,10 +273,16 @@ def _number_type(identity: tuple[Any, ...]) -> tuple[str, int]:
     mark, storage_class, entry, _, count = identity
     if mark != "storage" or not isinstance(entry, str) or type(count) is not int:
         return "", 0
-    return STORAGES.get(getattr(storage_class, "path", ""), ("", 0))
+    path = getattr(storage_class, "path", "")
+    return STORAGES.get(path, ("", 0))
 
 
-def _inside(offset: Any, size: Any, stride: Any, count: int) -> bool:
+def _inside(
+    offset: Any,
+    size: Any,
+    stride: Any,
+    count: int,
+) -> bool:
     """Whether a view stays in a storage of `count` numbers and repeats none of them."""
     if not (isinstance(size, tuple) and isinstance(stride, tuple)):
         return False
@@ -278,8 +291,9 @@ def _inside(offset: Any, size: Any, stride: Any, count: int) -> bool:
     numbers = (offset, *size, *stride)
     if not all(type(number) is int and 0 <= number <= EXTENT for number in numbers):
         return False
-    steps = zip(size, stride, strict=True)
-    last = offset + sum((length - 1) * step for length, step in steps)
+    last = offset
+    for length, step in zip(size, stride, strict=True):
+        last += (length - 1) * step
     return 0 in size or (prod(size) <= count and last < count)
 
 

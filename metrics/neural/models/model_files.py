@@ -33,7 +33,11 @@ GENERATION_FILES = ("generation_config.json", "chat_template.jinja")
 WEIGHTS = ("checkpoints/*.ckpt", "*.safetensors", "pytorch_model*.bin", "*.ckpt")
 
 
-def locate(model: str, revision: str | None = None, weights: bool = True) -> Path:
+def locate(
+    model: str,
+    revision: str | None = None,
+    weights: bool = True,
+) -> Path:
     """The folder or file of a model, fetched from the hub if it is no local path and not bundled.
 
     Without `weights`, only configuration and tokenizer are fetched.
@@ -49,11 +53,17 @@ def locate(model: str, revision: str | None = None, weights: bool = True) -> Pat
     path = Path(model).expanduser()
     if path.exists():
         return path
-    is_path = model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model
-    if is_path:
+    if _is_path(model):
         fix = "Give the folder of the model"
         raise ModelLoadError("there is no such file or folder", where=model, fix=fix)
     return _fetched(model, revision, weights)
+
+
+def _is_path(model: str) -> bool:
+    """Whether this cannot be a name on the hub."""
+    if model.startswith((".", "/", "~")):
+        return True
+    return model.count("/") > 1 or "\\" in model
 
 
 def _bundled(model: str) -> Path:
@@ -68,7 +78,11 @@ def _bundled(model: str) -> Path:
 
 
 @cache
-def _fetched(model: str, revision: str | None, weights: bool) -> Path:
+def _fetched(
+    model: str,
+    revision: str | None,
+    weights: bool,
+) -> Path:
     """The local folder of a model on the hub, its files fetched."""
     from huggingface_hub import snapshot_download
 
@@ -127,7 +141,11 @@ def _weights(folder: Path) -> list[Path]:
 
 
 @cache
-def _file_digest(file: Path, size: int, changed: int) -> bytes:
+def _file_digest(
+    file: Path,
+    size: int,
+    changed: int,
+) -> bytes:
     """The digest of a file as it was when it had this size and time."""
     with open(file, "rb") as content:
         return file_digest(content, "sha256").digest()
@@ -143,7 +161,12 @@ def split(name: str) -> tuple[str, str | None]:
     return (plain, digits) if mark else (name, None)
 
 
-def check(where: str, name: str, expected: str, actual: str) -> None:
+def check(
+    where: str,
+    name: str,
+    expected: str,
+    actual: str,
+) -> None:
     """Raises InputError if a model has another digest than its name says."""
     if expected != actual:
         raise InputError(

@@ -30,7 +30,8 @@ class Slab(NamedTuple):
     @property
     def tokens(self) -> slice:
         """The rows of the matrix that are these sequences."""
-        return slice(self.start, self.start + self.sequences * self.length)
+        end = self.start + self.sequences * self.length
+        return slice(self.start, end)
 
     def rows(self, x: Any) -> Any:
         """The slab's part of a matrix [tokens, ...] as [sequences, length, ...]; a view."""
@@ -42,8 +43,9 @@ def slabs_of(lengths: Sequence[int]) -> list[Slab]:
     slabs: list[Slab] = []
     start = 0
     for length in lengths:
-        if slabs and slabs[-1].length == length:
-            slabs[-1] = slabs[-1]._replace(sequences=slabs[-1].sequences + 1)
+        last = slabs[-1] if slabs else None
+        if last is not None and last.length == length:
+            slabs[-1] = last._replace(sequences=last.sequences + 1)
         else:
             slabs.append(Slab(start, 1, length))
         start += length
@@ -55,19 +57,29 @@ def attention_within(slabs: Sequence[Slab]) -> Attend:
     from torch.nn.functional import pad
     from torch.nn.functional import scaled_dot_product_attention as attention
 
-    def attend(query: Any, key: Any, value: Any, scaling: float) -> Any:
+    def attend(
+        query: Any,
+        key: Any,
+        value: Any,
+        scaling: float,
+    ) -> Any:
         # Tokens first, so that a slab is a slice: [tokens, heads, d/heads].
-        query, key, value = (x[0].transpose(0, 1) for x in (query, key, value))
+        query = query[0].transpose(0, 1)
+        key = key[0].transpose(0, 1)
+        value = value[0].transpose(0, 1)
         num_tokens, num_heads, _ = query.shape
         states = query.new_zeros(num_tokens, num_heads, value.shape[2])
         for slab in slabs:
             # Heads before tokens, as the kernel reads them: [sequences, heads, length, d/heads].
-            q, k, v = (slab.rows(x).transpose(1, 2) for x in (query, key, value))
+            q = slab.rows(query).transpose(1, 2)
+            k = slab.rows(key).transpose(1, 2)
+            v = slab.rows(value).transpose(1, 2)
             # Only queries are padded: spare ones change no other, spare keys would be attended to.
             q = pad(q, (0, 0, 0, -slab.length % QUERIES))
             attended = attention(q, k, v, scale=scaling)
             # The rows of the spare queries are left out, the others written to their tokens.
-            slab.rows(states).copy_(attended[:, :, : slab.length].transpose(1, 2))
+            attended = attended[:, :, : slab.length]
+            slab.rows(states).copy_(attended.transpose(1, 2))
         return states[None]
 
     return attend
@@ -94,7 +106,8 @@ def _attention(
     **_: Any,
 ) -> tuple[Any, None]:
     """Attention as transformers calls it: query, key and value are [1, heads, tokens, d/heads]."""
-    return packing(query, key, value, scaling or query.shape[-1] ** -0.5), None
+    scaling = scaling or query.shape[-1] ** -0.5
+    return packing(query, key, value, scaling), None
 
 
 def _no_mask(*_: Any, **__: Any) -> None:

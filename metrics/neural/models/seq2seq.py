@@ -42,7 +42,11 @@ class Seq2Seq:
     """
 
     def __init__(
-        self, model: Any, device: str | None, dtype: DType, batch_tokens: int | None = None
+        self,
+        model: Any,
+        device: str | None,
+        dtype: DType,
+        batch_tokens: int | None = None,
     ) -> None:
         import torch
 
@@ -53,7 +57,8 @@ class Seq2Seq:
                 where=str(config.name_or_path),
                 fix="Such as facebook/bart-large-cnn, facebook/mbart-large-50",
             )
-        self.torch, self.norm_first = torch, FAMILY[config.model_type]
+        self.torch = torch
+        self.norm_first = FAMILY[config.model_type]
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
         on_cpu = self.device.type == "cpu"
@@ -65,7 +70,8 @@ class Seq2Seq:
     def encode(self, ids: Ragged) -> Ragged:
         """The encoder's states of every text, float32 [tokens, d]; one pass."""
         if not len(ids):
-            return Ragged(np.empty((0, self.model.config.d_model), np.float32), ids.offsets)
+            nothing = np.empty((0, self.model.config.d_model), np.float32)
+            return Ragged(nothing, ids.offsets)
         encoder = self.model.get_encoder()
         spans = Spans.of_lengths(ids.lengths)
         with self.torch.inference_mode():
@@ -75,10 +81,16 @@ class Seq2Seq:
                 attended = partial(_attended, layer.self_attn, to_itself)
                 x = self._added(x, layer.self_attn_layer_norm, attended)
                 x = self._added(x, layer.final_layer_norm, partial(_fed_forward, layer))
-            x = self._finished(encoder, x)[: len(ids.values)]
-            return Ragged(x.float().cpu().numpy(), ids.offsets)
+            x = self._finished(encoder, x)[: len(ids.values)]  # [tokens, d]
+            states = x.float().cpu().numpy()
+            return Ragged(states, ids.offsets)
 
-    def log_likelihoods(self, states: Ragged, targets: Targets, rows: IntArray) -> FloatArray:
+    def log_likelihoods(
+        self,
+        states: Ragged,
+        targets: Targets,
+        rows: IntArray,
+    ) -> FloatArray:
         """Summed natural log-probabilities of the scored labels of targets, each given a source, float64 [n].
 
         rows: of the source among the `states` and of the target, [n, 2]. Where no label is scored, 0.
@@ -96,7 +108,10 @@ class Seq2Seq:
         return log_likelihoods
 
     def _sums(
-        self, states: Ragged, targets: Targets, pairs: Sequence[SourceTargetPair]
+        self,
+        states: Ragged,
+        targets: Targets,
+        pairs: Sequence[SourceTargetPair],
     ) -> list[float]:
         """Summed log-probabilities of the pairs of one pass."""
         decoder_pass = DecoderPass(pairs, targets)
@@ -126,32 +141,58 @@ class Seq2Seq:
             x = self._added(x, layer.final_layer_norm, partial(_fed_forward, layer))
         return self._finished(decoder, x)
 
-    def _log_probabilities(self, x: Any, scored: IntArray, labels: IntArray) -> FloatArray:
+    def _log_probabilities(
+        self,
+        x: Any,
+        scored: IntArray,
+        labels: IntArray,
+    ) -> FloatArray:
         """Of the label that follows each scored state, [scored].
 
         x: states [tokens and spare rows, d]. scored: which of them, [scored]. labels: what follows, [scored].
         """
-        rows = self._tensor(_padded(scored)).split(self.head_rows)
-        following = self._tensor(_padded(labels)).split(self.head_rows)
+        rows = self._tensor(_padded(scored))  # [scored and spare ones]
+        following = self._tensor(_padded(labels))  # [scored and spare ones]
+        parts = zip(
+            rows.split(self.head_rows),
+            following.split(self.head_rows),
+            strict=True,
+        )
         values = []
-        for part, label in zip(rows, following, strict=True):
+        for part, label in parts:
             hidden = x.index_select(0, part)  # [part, d]
             # [part, vocabulary]
             logits = (self.model.lm_head(hidden) + self.model.final_logits_bias).float()
             own = logits.gather(1, label[:, None])[:, 0]  # [part]
+            log_probabilities = own - logits.logsumexp(dim=1)  # [part]
             # Rounding may leave a probability above 1.
-            values.append((own - logits.logsumexp(dim=1)).clamp(max=0))
-        return self.torch.cat(values)[: len(scored)].double().cpu().numpy()
+            values.append(log_probabilities.clamp(max=0))
+        of_all = self.torch.cat(values)[: len(scored)]  # [scored]
+        return of_all.double().cpu().numpy()
 
-    def _embedded(self, stack: Any, tokens: IntArray, places: IntArray) -> Any:
+    def _embedded(
+        self,
+        stack: Any,
+        tokens: IntArray,
+        places: IntArray,
+    ) -> Any:
         """Tokens [tokens] at their places [tokens] as vectors, [tokens and spare rows, d]."""
-        of_tokens = stack.embed_tokens(self._tensor(_padded(tokens))[None])
-        of_places = stack.embed_positions(None, position_ids=self._tensor(_padded(places)))
+        token_ids = self._tensor(_padded(tokens))  # [tokens and spare rows]
+        position_ids = self._tensor(_padded(places))  # [tokens and spare rows]
+        of_tokens = stack.embed_tokens(token_ids[None])  # [1, tokens and spare rows, d]
+        of_places = stack.embed_positions(None, position_ids=position_ids)
         return stack.layernorm_embedding(of_tokens + of_places)[0]
 
-    def _added(self, x: Any, norm: Any, part: Callable[[Any], Any]) -> Any:
+    def _added(
+        self,
+        x: Any,
+        norm: Any,
+        part: Callable[[Any], Any],
+    ) -> Any:
         """A part of a layer with its residual connection, [rows, d] of x [rows, d]."""
-        return x + part(norm(x)) if self.norm_first else norm(x + part(x))
+        if self.norm_first:
+            return x + part(norm(x))
+        return norm(x + part(x))
 
     def _finished(self, stack: Any, x: Any) -> Any:
         """The last norm over x [rows, d], where norms stand first."""
@@ -161,22 +202,30 @@ class Seq2Seq:
         return self.torch.from_numpy(values).to(self.device)
 
 
-def _attended(module: Any, attend: Attention, x: Any, memory: Any = None) -> Any:
+def _attended(
+    module: Any,
+    attend: Attention,
+    x: Any,
+    memory: Any = None,
+) -> Any:
     """What an attention module makes of x [rows, d], which looks at the memory [keys, d], or at itself; [rows, d]."""
     seen = x if memory is None else memory
     by_head = -1, module.num_heads, module.head_dim
     query = module.q_proj(x).view(by_head)  # [rows, heads, d/heads]
     key = module.k_proj(seen).view(by_head)  # [keys, heads, d/heads]
     value = module.v_proj(seen).view(by_head)  # [keys, heads, d/heads]
-    return module.out_proj(attend(query, key, value, module.scaling).flatten(1))
+    attended = attend(query, key, value, module.scaling)  # [rows, heads, d/heads]
+    return module.out_proj(attended.flatten(1))
 
 
 def _fed_forward(layer: Any, x: Any) -> Any:
     """The two linear layers of a layer, [rows, d] of x [rows, d]."""
-    return layer.fc2(layer.activation_fn(layer.fc1(x)))
+    hidden = layer.activation_fn(layer.fc1(x))
+    return layer.fc2(hidden)
 
 
 def _padded(values: Any) -> Any:
     """Values [rows, ...], the last row again and again up to a multiple of 16."""
     spare = -len(values) % ROWS
-    return np.pad(values, [(0, spare)] + [(0, 0)] * (values.ndim - 1), mode="edge")
+    other_dimensions = [(0, 0)] * (values.ndim - 1)
+    return np.pad(values, [(0, spare), *other_dimensions], mode="edge")

@@ -74,15 +74,24 @@ class ModelMetric(Metric):
     @property
     def stamped(self) -> dict[str, str]:
         """Settings that name files, with their digests."""
-        mark = model_files.MARK
-        return {name: f"{self.named(name)}{mark}{digest}" for name, digest in self.digests.items()}
+        stamped = {}
+        for name, digest in self.digests.items():
+            stamped[name] = f"{self.named(name)}{model_files.MARK}{digest}"
+        return stamped
 
     def identity(self, device: Any) -> str:
         """All that a representation depends on beside its text: signature, score version, kind of device, libraries."""
         from importlib.metadata import version
 
-        versions = [version(package) for package in ("torch", "transformers", "tokenizers")]
-        return " ".join([self.signature(), str(self.info.version), device.type, *versions])
+        parts = [
+            self.signature(),
+            str(self.info.version),
+            device.type,
+            version("torch"),
+            version("transformers"),
+            version("tokenizers"),
+        ]
+        return " ".join(parts)
 
     def named(self, name: str) -> str:
         """The files that a setting names, its default resolved."""

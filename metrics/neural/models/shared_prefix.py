@@ -28,12 +28,15 @@ class Targets(NamedTuple):
     def prefix_key(self, row: int) -> bytes:
         """The labels up to the first scored one: targets of one key share their prefix."""
         start = self.ids.offsets[row]
-        return self.ids.values[start : start + self.prefix_lengths[row]].tobytes()
+        end = start + self.prefix_lengths[row]
+        return self.ids.values[start:end].tobytes()
 
     def num_tokens(self, rows: IntArray) -> int:
         """How many tokens the decoder reads of the targets in rows [m] for one source."""
         rows = rows[self.num_scored[rows] > 0]
-        prefixes = {self.prefix_key(row): int(self.prefix_lengths[row]) for row in rows.tolist()}
+        prefixes: dict[bytes, int] = {}
+        for row in rows.tolist():
+            prefixes[self.prefix_key(row)] = int(self.prefix_lengths[row])
         rests = self.num_scored[rows] - 1  # [m]
         return sum(prefixes.values()) + int(rests.sum())
 
@@ -48,9 +51,14 @@ class SourceTargetPair(NamedTuple):
     target: int  # row of the target
 
 
-def pairs_of(rows: IntArray, lengths: IntArray, targets: Targets) -> list[SourceTargetPair]:
+def pairs_of(
+    rows: IntArray,
+    lengths: IntArray,
+    targets: Targets,
+) -> list[SourceTargetPair]:
     """The pairs of rows [n, 2], source and target, in that order; lengths: of the sources, [sources]."""
-    keys = {target: targets.prefix_key(target) for target in np.unique(rows[:, 1]).tolist()}
+    distinct = np.unique(rows[:, 1]).tolist()
+    keys = {target: targets.prefix_key(target) for target in distinct}
     return [
         SourceTargetPair(
             source_length=int(lengths[source]),
@@ -64,7 +72,9 @@ def pairs_of(rows: IntArray, lengths: IntArray, targets: Targets) -> list[Source
 
 
 def batches(
-    pairs: Sequence[SourceTargetPair], targets: Targets, budget: int
+    pairs: Sequence[SourceTargetPair],
+    targets: Targets,
+    budget: int,
 ) -> Iterator[Sequence[SourceTargetPair]]:
     """Consecutive pairs that are at most `budget` tokens together, on both sides (one pair may be more)."""
     start = used = 0
@@ -75,17 +85,26 @@ def batches(
         added = alone - shared
         if i > start and used + added > budget:
             yield pairs[start:i]
-            start, used, added = i, 0, alone
+            # A new batch shares nothing with the last one.
+            start = i
+            used = 0
+            added = alone
         used += added
     if pairs:
         yield pairs[start:]
 
 
-def _shared_tokens(last: SourceTargetPair, pair: SourceTargetPair, prefix: int) -> int:
+def _shared_tokens(
+    last: SourceTargetPair,
+    pair: SourceTargetPair,
+    prefix: int,
+) -> int:
     """Tokens of a pair that have been read for the one before it."""
     if last.source != pair.source:
         return 0
-    return pair.source_length + (prefix if last.prefix_key == pair.prefix_key else 0)
+    if last.prefix_key != pair.prefix_key:
+        return pair.source_length
+    return pair.source_length + prefix
 
 
 class DecoderPass:
@@ -103,7 +122,11 @@ class DecoderPass:
         labels: what is to follow these, [scored].
     """
 
-    def __init__(self, pairs: Sequence[SourceTargetPair], targets: Targets) -> None:
+    def __init__(
+        self,
+        pairs: Sequence[SourceTargetPair],
+        targets: Targets,
+    ) -> None:
         # A prefix is read once for each source; the target of any of its pairs has its labels.
         pair_with = {(pair.source, pair.prefix_key): pair for pair in pairs}
         prefix_numbers = {key: number for number, key in enumerate(pair_with)}
@@ -141,7 +164,8 @@ class DecoderPass:
         # Scored are the last state of every prefix and all states of the rests.
         prefix_ends = (self.spans.start + length - 1)[:num_prefixes]  # [prefixes]
         first_rest = int(length[is_prefix].sum())
-        self.scored = np.concatenate((prefix_ends, np.arange(first_rest, len(following))))
+        rests = np.arange(first_rest, len(following))  # [tokens of rests]
+        self.scored = np.concatenate((prefix_ends, rests))
         self.labels = targets.ids.values[following[self.scored]]
 
     def sums(self, values: FloatArray) -> FloatArray:
@@ -155,8 +179,14 @@ class DecoderPass:
         return totals
 
 
-def _followed(spans: Spans, prefix_of: IntArray, num_prefixes: int) -> Spans:
+def _followed(
+    spans: Spans,
+    prefix_of: IntArray,
+    num_prefixes: int,
+) -> Spans:
     """The prefix before each sequence: none before a prefix, prefix_of [pairs] before the rests."""
     none = np.zeros(num_prefixes, np.int64)
     prefixes = spans[prefix_of]
-    return Spans(np.concatenate((none, prefixes.start)), np.concatenate((none, prefixes.length)))
+    start = np.concatenate((none, prefixes.start))
+    length = np.concatenate((none, prefixes.length))
+    return Spans(start, length)

@@ -65,7 +65,13 @@ class Attention:
     """
 
     def __init__(
-        self, queries: Spans, before: Spans, rows: int, device: Any, *, own: bool = False
+        self,
+        queries: Spans,
+        before: Spans,
+        rows: int,
+        device: Any,
+        *,
+        own: bool = False,
     ) -> None:
         import torch
 
@@ -77,7 +83,8 @@ class Attention:
         for numbers in _of_one_shape(queries.length, num_keys):
             members = queries[numbers]
             group = _group(members, before[numbers], own)
-            self.groups.append(_Group(*(torch.from_numpy(x).to(device) for x in group)))
+            tensors = [torch.from_numpy(array).to(device) for array in group]
+            self.groups.append(_Group(*tensors))
             # A sequence has as many states as padded queries; its tokens are the first of them.
             count, padded = group.queries.shape
             first_states = num_states + np.arange(count) * padded  # [count]
@@ -85,7 +92,13 @@ class Attention:
             num_states += count * padded
         self.state_rows = torch.from_numpy(state_rows).to(device)  # [rows]
 
-    def __call__(self, query: Any, key: Any, value: Any, scaling: float) -> Any:
+    def __call__(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        scaling: float,
+    ) -> Any:
         """What the queries [rows, heads, d] see of the values [keys, heads, d], [rows, heads, d]."""
         import torch
 
@@ -96,29 +109,40 @@ class Attention:
             k = _at(group.keys, key)  # [n, heads, k, d]
             v = _at(group.keys, value)  # [n, heads, k, d]
             attended = attention(q, k, v, attn_mask=group.mask, scale=scaling)  # [n, heads, q, d]
-            by_row = attended.transpose(1, 2).reshape(-1, *value.shape[1:])  # [n * q, heads, d]
+            by_sequence = attended.transpose(1, 2)  # [n, q, heads, d]
+            by_row = by_sequence.reshape(-1, *value.shape[1:])  # [n * q, heads, d]
             states.append(by_row)
         return torch.cat(states).index_select(0, self.state_rows)
 
 
 def _of_one_shape(num_queries: IntArray, num_keys: IntArray) -> Iterator[IntArray]:
     """Numbers of the sequences of each padded shape, without the empty ones; num_queries, num_keys: [n]."""
-    shapes = np.stack([-(-num_queries // WIDTH), -(-num_keys // WIDTH)], axis=1)  # [n, 2]
+    # Lengths in units of 16, rounded up.
+    query_units = -(-num_queries // WIDTH)  # [n]
+    key_units = -(-num_keys // WIDTH)  # [n]
+    shapes = np.stack([query_units, key_units], axis=1)  # [n, 2]
     _, kinds = np.unique(shapes, axis=0, return_inverse=True)  # [n]
-    for kind in range(int(kinds.max(initial=-1)) + 1):
+    num_kinds = int(kinds.max(initial=-1)) + 1
+    for kind in range(num_kinds):
         numbers = np.flatnonzero((kinds == kind) & (num_queries > 0))
         if len(numbers):
             yield numbers
 
 
-def _group(queries: Spans, before: Spans, own: bool) -> _Group:
+def _group(
+    queries: Spans,
+    before: Spans,
+    own: bool,
+) -> _Group:
     """Rows and mask of n sequences whose padded shape is the same."""
     num_keys = before.length + own * queries.length  # [n]
     q, k = _padded(queries.length), _padded(num_keys)
 
     # Places in every sequence of queries and of keys; what is padded repeats the last one.
-    query = np.minimum(np.arange(q), queries.length[:, None] - 1)  # [n, q]
-    key = np.minimum(np.arange(k), num_keys[:, None] - 1)  # [n, k]
+    last_query = queries.length[:, None] - 1  # [n, 1]
+    last_key = num_keys[:, None] - 1  # [n, 1]
+    query = np.minimum(np.arange(q), last_query)  # [n, q]
+    key = np.minimum(np.arange(k), last_key)  # [n, k]
 
     # The first keys are those of what is before, the others those of the sequence itself.
     num_before = before.length[:, None]  # [n, 1]
@@ -129,14 +153,18 @@ def _group(queries: Spans, before: Spans, own: bool) -> _Group:
     # A query sees everything before and, of its own sequence, as much as there is up to itself.
     num_seen = num_before + own * (query + 1)  # [n, q]
     mask = np.arange(k) < num_seen[:, None, :, None]  # [n, 1, q, k]
-    return _Group(queries.start[:, None] + query, key_rows, mask)
+    query_rows = queries.start[:, None] + query  # [n, q]
+    return _Group(query_rows, key_rows, mask)
 
 
 def _padded(lengths: IntArray) -> int:
     """The greatest of lengths [n], to the next multiple of 16."""
-    return -(-int(lengths.max()) // WIDTH) * WIDTH
+    greatest = int(lengths.max())
+    return -(-greatest // WIDTH) * WIDTH
 
 
 def _at(rows: Any, x: Any) -> Any:
     """Rows [n, q] of a matrix [rows, heads, d] as [n, heads, q, d]."""
-    return x.index_select(0, rows.flatten()).view(*rows.shape, *x.shape[1:]).transpose(1, 2)
+    selected = x.index_select(0, rows.flatten())  # [n * q, heads, d]
+    by_sequence = selected.view(*rows.shape, *x.shape[1:])  # [n, q, heads, d]
+    return by_sequence.transpose(1, 2)

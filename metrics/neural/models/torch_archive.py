@@ -62,8 +62,11 @@ def open_archive(path: str | Path) -> Archive:
     data, entries = _mapped(path)
     spans = {entry.filename: _span(path, data, entry) for entry in entries}
     folder = _folder(path, spans)
-    own = {name: span for name, span in spans.items() if name.startswith(folder)}
-    archive = Archive(path, data, {name.removeprefix(folder): span for name, span in own.items()})
+    own = {}
+    for name, span in spans.items():
+        if name.startswith(folder):
+            own[name.removeprefix(folder)] = span
+    archive = Archive(path, data, own)
     _check_byte_order(archive)
     return archive
 
@@ -72,7 +75,8 @@ def _mapped(path: Path) -> tuple[mmap.mmap, list[zipfile.ZipInfo]]:
     """The file in memory, for reading (writes stay in memory), and the directory of its archive."""
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), archive.infolist()
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            return data, archive.infolist()
     except OSError as error:
         raise ModelLoadError(
             f"cannot be read: {error.strerror or error}", where=str(path), fix="Give a checkpoint"
@@ -84,7 +88,11 @@ def _mapped(path: Path) -> tuple[mmap.mmap, list[zipfile.ZipInfo]]:
         ) from error
 
 
-def _span(path: Path, data: mmap.mmap, entry: zipfile.ZipInfo) -> tuple[int, int]:
+def _span(
+    path: Path,
+    data: mmap.mmap,
+    entry: zipfile.ZipInfo,
+) -> tuple[int, int]:
     """First byte and bytes of a stored entry; the name before them need not be as long as the directory says."""
     start = entry.header_offset
     header = data[start : start + HEADER_BYTES]
@@ -103,7 +111,8 @@ def _span(path: Path, data: mmap.mmap, entry: zipfile.ZipInfo) -> tuple[int, int
 
 def _folder(path: Path, spans: Mapping[str, tuple[int, int]]) -> str:
     """The one folder that holds the pickle, with its slash."""
-    pickles = [name for name in spans if name.endswith("/data.pkl") and name.count("/") == 1]
+    at_top = [name for name in spans if name.count("/") == 1]
+    pickles = [name for name in at_top if name.endswith("/data.pkl")]
     if len(pickles) != 1:
         problem = "not a checkpoint of torch: no data.pkl"
         raise ModelLoadError(problem, where=str(path), fix=FETCH)
