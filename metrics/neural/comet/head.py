@@ -92,7 +92,7 @@ class PairHead:
         weight, self.bias = head.layers[0]  # [6 d, hidden], [hidden]
         # The weight of each feature, [d, hidden]; the two with the source come last.
         w_h, w_r, w_hr, w_d, *of_source = weight.chunk(6 if sourced else 4)
-        self.w_h = torch.cat((w_h, *of_source))  # A: [3 d, hidden]
+        self.w_h = torch.cat((w_h, *of_source))  # A: [3 d, hidden], or [d, hidden]
         self.w_r = w_r.contiguous()  # B: [d, hidden]
         self.w_pair = torch.cat((w_hr, w_d))  # C: [2 d, hidden]
 

@@ -63,6 +63,7 @@ def attention_within(slabs: Sequence[Slab]) -> Attend:
         value: Any,
         scaling: float,
     ) -> Any:
+        """States [1, tokens, heads, d/heads]; query, key, value: [1, heads, tokens, d/heads]."""
         # Tokens first, so that a slab is a slice: [tokens, heads, d/heads].
         query = query[0].transpose(0, 1)
         key = key[0].transpose(0, 1)
