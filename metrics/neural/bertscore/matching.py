@@ -17,78 +17,108 @@ import numpy as np
 from ...representations import Block, FloatArray, IntArray, Ragged
 from ..models.packed_attention import ROWS, Slab, slabs_of
 
-CPU_TILE, GPU_TILE = (
-    (512, 4096),
-    (8192, 16384),
-)  # tokens of the texts that are rows and columns of one product
+# Tokens of the texts that are rows, and of those that are columns, of one product.
+CPU_TILE, GPU_TILE = (512, 4096), (8192, 16384)
 
 
-class _Texts(NamedTuple):
+class _SortedTexts(NamedTuple):
     """Texts one after the other, the shortest first."""
 
     places: IntArray  # [n] in the block
     lengths: IntArray  # [n]
-    vectors: Any  # [tokens and some more, to a multiple of 16, d]
+    vectors: Any  # [tokens and spare rows, to a multiple of 16, d]
     shares: Any  # [tokens]; they sum to 1 in each text that has any weight
 
     @classmethod
-    def of(cls, device: Any, vectors: Ragged, weights: Ragged, rows: IntArray) -> Self:
-        """The texts in these rows that have tokens."""
+    def of(
+        cls,
+        device: Any,
+        vectors: Ragged,
+        weights: Ragged,
+        rows: IntArray,
+    ) -> Self:
+        """The texts in these rows [n] that have tokens; vectors: [tokens, d] per text, weights: [tokens] per text."""
         import torch
 
-        every = vectors.lengths[rows]
-        places = np.argsort(every, kind="stable")[np.count_nonzero(every == 0) :]
-        lengths, texts = every[places], rows[places]
-        more = texts[:1].repeat(-(-ROWS // max(1, lengths[:1].sum())))
-        tokens = torch.from_numpy(vectors[np.append(texts, more)].values).to(device)
-        weight, text = weights[texts].values, np.repeat(np.arange(len(texts)), lengths)
-        total = np.bincount(text, weight, len(texts))[text]  # adds in order
-        share = np.divide(weight, total, out=np.zeros(len(total)), where=total > 0)
-        return cls(places, lengths, tokens, torch.from_numpy(share).to(device))
+        # Empty texts are the shortest; they are left out.
+        lengths = vectors.lengths[rows]  # [all texts]
+        num_empty = np.count_nonzero(lengths == 0)
+        places = np.argsort(lengths, kind="stable")[num_empty:]
+        lengths, texts = lengths[places], rows[places]
+
+        # At least 16 spare rows of vectors: the shortest text, again and again.
+        shortest = max(1, lengths[:1].sum())
+        repeats = -(-ROWS // shortest)
+        spare = texts[:1].repeat(repeats)
+        tokens = vectors[np.append(texts, spare)].values  # [tokens and spare rows, d]
+
+        # The share of a token in the weight of its text.
+        weight = weights[texts].values  # [tokens]
+        text = np.repeat(np.arange(len(texts)), lengths)  # [tokens]
+        totals = np.bincount(text, weight, len(texts))  # [n], added in order
+        total = totals[text]  # [tokens]
+        share = np.zeros(len(total))
+        np.divide(weight, total, out=share, where=total > 0)
+        return cls(
+            places=places,
+            lengths=lengths,
+            vectors=torch.from_numpy(tokens).to(device),
+            shares=torch.from_numpy(share).to(device),
+        )
 
     def parts(self, tokens: int, start: int = 0) -> Iterator[tuple[int, Self]]:
         """Where they begin, and texts of at most so many tokens together (one may be longer), from text `start` on."""
         ends = self.lengths.cumsum()
         while start < len(ends):
             first = int(ends[start] - self.lengths[start])
-            stop = max(start + 1, int(np.searchsorted(ends, first + tokens, "right")))
+            within_budget = int(np.searchsorted(ends, first + tokens, "right"))
+            stop = max(start + 1, within_budget)
             last = int(ends[stop - 1])
-            rows = slice(first, last + (first - last) % ROWS)
-            own = (
-                self.places[start:stop],
-                self.lengths[start:stop],
-                self.vectors[rows],
-                self.shares[first:last],
+            # Rows of the next texts, or the spare ones, fill up to a multiple of 16.
+            end = last + (first - last) % ROWS
+            part = type(self)(
+                places=self.places[start:stop],
+                lengths=self.lengths[start:stop],
+                vectors=self.vectors[first:end],
+                shares=self.shares[first:last],
             )
-            yield start, type(self)(*own)
+            yield start, part
             start = stop
 
 
 def best_matches(
-    device: Any, vectors: Ragged, weights: Ragged, block: Block
+    device: Any,
+    vectors: Ragged,
+    weights: Ragged,
+    block: Block,
 ) -> tuple[FloatArray, FloatArray]:
     """P and R of every pair, [H, R] each; vectors: [tokens, d] per text, weights: [tokens] per text."""
     shape = len(block.hypotheses), len(block.references)
     p, r = np.zeros(shape), np.zeros(shape)
-    rows = _Texts.of(device, vectors, weights, block.hypotheses)
-    columns = rows if block.square else _Texts.of(device, vectors, weights, block.references)
-    high, wide = CPU_TILE if device.type == "cpu" else GPU_TILE
-    for start, a in rows.parts(high):
-        for _, b in columns.parts(wide, start if block.square else 0):
-            of_a, of_b = _match(a, b)
+    rows = _SortedTexts.of(device, vectors, weights, block.hypotheses)
+    columns = rows
+    if not block.square:
+        columns = _SortedTexts.of(device, vectors, weights, block.references)
+    row_tokens, column_tokens = CPU_TILE if device.type == "cpu" else GPU_TILE
+    for start, a in rows.parts(row_tokens):
+        # Of a square block, what is left of the diagonal has been computed as its mirror image.
+        for _, b in columns.parts(column_tokens, start if block.square else 0):
+            of_a, of_b = _match(a, b)  # [n_a, n_b] each
             where = np.ix_(a.places, b.places)
             p[where], r[where] = of_a, of_b
             if block.square:
-                p[where[::-1]], r[where[::-1]] = of_b, of_a  # indexed as [column, row]
+                mirrored = where[::-1]  # indexed as [column, row]
+                p[mirrored], r[mirrored] = of_b, of_a
     return p, r
 
 
-def _match(a: _Texts, b: _Texts) -> tuple[FloatArray, FloatArray]:
+def _match(a: _SortedTexts, b: _SortedTexts) -> tuple[FloatArray, FloatArray]:
     """Weighted means of the best matches of the tokens of `a` in `b`, and of those of `b` in `a`, [n_a, n_b] each."""
-    cosines = a.vectors @ b.vectors.T
-    slabs_a, slabs_b = slabs_of(a.lengths.tolist()), slabs_of(b.lengths.tolist())
-    of_a = _mean(_best(cosines.T, slabs_b), a.shares, slabs_a)
-    of_b = _mean(_best(cosines, slabs_a), b.shares, slabs_b)
+    cosines = a.vectors @ b.vectors.T  # [tokens of a, tokens of b], spare ones included
+    slabs_a = slabs_of(a.lengths.tolist())
+    slabs_b = slabs_of(b.lengths.tolist())
+    of_a = _mean(_best(cosines.T, slabs_b), a.shares, slabs_a)  # [n_b, n_a]
+    of_b = _mean(_best(cosines, slabs_a), b.shares, slabs_b)  # [n_a, n_b]
     return of_a.T, of_b
 
 
@@ -99,9 +129,17 @@ def _best(cosines: Any, slabs: list[Slab]) -> Any:
     return torch.cat([slab.rows(cosines).amax(1) for slab in slabs])
 
 
-def _mean(best: Any, shares: Any, slabs: list[Slab]) -> FloatArray:
-    """Weighted means over the tokens of each text, [other texts, texts], of [other texts, tokens]."""
+def _mean(
+    best: Any,
+    shares: Any,
+    slabs: list[Slab],
+) -> FloatArray:
+    """Weighted means over the tokens of each text, [other texts, texts].
+
+    best: the largest numbers, [other texts, tokens and spare ones]. shares: of the tokens in their texts, [tokens].
+    """
     import torch
 
-    weighted = best[:, : len(shares)].double() * shares
-    return torch.cat([slab.rows(weighted.T).sum(1) for slab in slabs]).T.cpu().numpy()
+    weighted = best[:, : len(shares)].double() * shares  # [other texts, tokens]
+    by_text = [slab.rows(weighted.T).sum(1) for slab in slabs]  # [texts of the slab, other texts]
+    return torch.cat(by_text).T.cpu().numpy()

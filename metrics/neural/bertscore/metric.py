@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from math import log
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -23,19 +22,19 @@ import numpy as np
 
 from ...errors import InputError, ModelLoadError
 from ...papers import ZHANG_2020
-from ...representations import Block, FloatArray, IntArray, Ragged, Reps, turned
-from ...scorer import Info, Reading, Scorer
+from ...representations import FloatArray
+from ...scorer import Info, Reading
 from ...spec.checked_settings import settings
-from ...text.texts import Item, Text
-from ..models import model_files as files
+from ...text.texts import Text
+from ..models import model_files
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder, pretrained, tokenizer_of
 from ..models.settings import ContextModelMetric
-from .matching import best_matches
+from .document_frequencies import document_frequencies
+from .token_scorer import BERTScorer
 
-LAYERS: Mapping[
-    str, int
-] = {  # the layer that correlates best with human judgements, by the authors' measurements
+# The layer that correlates best with human judgements, by the authors' measurements.
+LAYERS: Mapping[str, int] = {
     "minilm": 5,
     "bert-base-chinese": 8,
     "bert-base-multilingual-cased": 9,
@@ -48,7 +47,8 @@ LAYERS: Mapping[
 }
 BY_LANGUAGE: Mapping[str, str] = {"en": "roberta-large", "zh": "bert-base-chinese"}
 ANY_LANGUAGE = "bert-base-multilingual-cased"
-FITTED = "sha256:"  # before the digest of fitted document frequencies
+# Stands before the digest of fitted document frequencies.
+FITTED = "sha256:"
 
 
 @settings
@@ -86,8 +86,12 @@ class BERTScore(ContextModelMetric):
     @property
     def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
         """Settings that name files."""
-        named = isinstance(self.idf, str) and not self.idf.startswith(FITTED)
-        return "model", *(["idf"] if named else []), *(["baseline"] if self.baseline else [])
+        settings = ["model"]
+        if isinstance(self.idf, str) and not self.idf.startswith(FITTED):
+            settings.append("idf")
+        if self.baseline:
+            settings.append("baseline")
+        return tuple(settings)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,16 +100,15 @@ class BERTScore(ContextModelMetric):
             object.__setattr__(self, "layer", known)
             self.__dict__["defaulted"] = (*self.__dict__.get("defaulted", ()), "layer")
         if self.rescale and not self.baseline:
-            raise InputError(
-                "no baseline", where="rescale", fix="Give the file of baseline scores: baseline=..."
-            )
+            fix = "Give the file of baseline scores: baseline=..."
+            raise InputError("no baseline", where="rescale", fix=fix)
 
     @property
     def reads(self) -> Reading:
         """Context sentences, and whose."""
-        return Reading(
-            self.context, self.context_from or "reference", self.context_from == "reference"
-        )
+        context_from = self.context_from or "reference"
+        everywhere = self.context_from == "reference"
+        return Reading(self.context, context_from, everywhere)
 
     def for_language(self, lang: str) -> Self:
         """The usual encoder of a language where none is set; English stays at the default."""
@@ -125,35 +128,39 @@ class BERTScore(ContextModelMetric):
             return self
         reader, _ = self._reader()
         frequencies = document_frequencies(reader, map(str, texts))
-        digest = sha256(repr(sorted(frequencies.items())).encode()).hexdigest()[: files.DIGITS]
+        content = repr(sorted(frequencies.items()))
+        digest = sha256(content.encode()).hexdigest()[: model_files.DIGITS]
         fitted = replace(self, idf=FITTED + digest)
         fitted.__dict__["frequencies"] = frequencies
         return fitted
 
     def with_defaults(self, **values: Any) -> Self:
         """As every metric; fitted frequencies and a layer stay with the model that they belong to."""
-        found = super().with_defaults(**values)
-        if found.model != self.model and "layer" in self.__dict__.get("defaulted", ()):
-            found = replace(found, layer=None)
-        if "frequencies" in self.__dict__ and (found.model, found.idf) == (self.model, self.idf):
-            found.__dict__["frequencies"] = self.__dict__["frequencies"]
-        return found
+        metric = super().with_defaults(**values)
+        if metric.model != self.model and "layer" in self.__dict__.get("defaulted", ()):
+            metric = replace(metric, layer=None)
+        if "frequencies" in self.__dict__ and (metric.model, metric.idf) == (self.model, self.idf):
+            metric.__dict__["frequencies"] = self.__dict__["frequencies"]
+        return metric
 
     def _digest(self, name: str) -> str:
+        """As of every model; other settings name files on this machine."""
         path = self.named(name)
         if name != "model" and not Path(path).is_file():
+            where = f"{name} {path!r}"
             raise InputError(
-                "there is no such file", where=f"{name} {path!r}", fix="Name a file on this machine"
+                "there is no such file", where=where, fix="Name a file on this machine"
             )
         return super()._digest(name)
 
-    def _reader(self) -> tuple[Reader, Any]:
-        folder = files.locate(self.named("model"), self.revision)
+    def _reader(self) -> tuple[Reader, Path]:
+        """What reads texts, and the folder of the model."""
+        folder = model_files.locate(self.named("model"), self.revision)
         tokenizer = tokenizer_of(folder)
         limit = min(self.max_tokens or 1 << 30, int(tokenizer.model_max_length))
-        return Reader(
-            tokenizer, Frame.of(tokenizer), limit, self.truncates, self.context == 0
-        ), folder
+        frame = Frame.of(tokenizer)
+        reader = Reader(tokenizer, frame, limit, self.truncates, space_before=self.context == 0)
+        return reader, folder
 
     def load(self) -> BERTScorer:
         """The encoder up to its layer, and what weighs and rescales."""
@@ -169,28 +176,39 @@ class BERTScore(ContextModelMetric):
         encoder = Encoder(model, self.device, self.dtype, self.layer)
         reader.max_tokens = min(reader.max_tokens, encoder.max_tokens)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
+        match = self.match or ("all" if self.compat else "sentence")
         return BERTScorer(
-            self, reader, encoder, self._frequencies(reader), self._baseline(encoder.layer)
+            self,
+            reader,
+            encoder,
+            measure=self.aggregate,
+            sentence_only=match == "sentence" and self.context > 0,
+            frequencies=self._frequencies(reader),
+            # In context the released code asks of an inverse document frequency only whether it is 0.
+            binary_idf=self.compat is not None and self.context > 0,
+            baseline=self._baseline(encoder.layer),
         )
 
     def _frequencies(self, reader: Reader) -> Counter[int] | None:
+        """Document frequencies, as fitted or from a file; None where tokens are not weighted."""
         if not self.idf:
             return None
         if self.idf is True or self.idf.startswith(FITTED):
-            found: Counter[int] | None = self.__dict__.get("frequencies")
-            if found is None:
+            frequencies: Counter[int] | None = self.__dict__.get("frequencies")
+            if frequencies is None:
                 fix = "Call fit(texts), or name a file of sentences: idf=FILE"
                 raise InputError("no document frequencies", where=f"{self.name}: idf", fix=fix)
-            return found
+            return frequencies
         try:
             texts = Path(self.idf).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeError) as error:
-            raise InputError(
-                f"cannot be read: {error}", where=f"idf {self.idf!r}", fix="Name a UTF-8 text"
-            ) from error
+            problem = f"cannot be read: {error}"
+            where = f"idf {self.idf!r}"
+            raise InputError(problem, where=where, fix="Name a UTF-8 text") from error
         return document_frequencies(reader, texts)
 
     def _baseline(self, layer: int) -> FloatArray | None:
+        """P, R and F of unrelated texts at a layer [3]; None where scores are not rescaled."""
         if not self.rescale or not self.baseline:
             return None
         try:
@@ -199,128 +217,13 @@ class BERTScore(ContextModelMetric):
                     int(row["LAYER"]): [float(row[name]) for name in "PRF"]
                     for row in csv.DictReader(lines)
                 }
-            found = np.array(rows[layer])
-            if not (found < 1).all():
-                raise ValueError(f"layer {layer} has {found.tolist()}, expected numbers below 1")
-            return found
+            values = np.array(rows[layer])
+            if not (values < 1).all():
+                raise ValueError(f"layer {layer} has {values.tolist()}, expected numbers below 1")
+            return values
         except (OSError, KeyError, ValueError, TypeError) as error:
             raise ModelLoadError(
                 f"{type(error).__name__}: {error}",
                 where=self.baseline,
                 fix=f"Expected the columns LAYER,P,R,F and a row for layer {layer}",
             ) from error
-
-
-def document_frequencies(reader: Reader, texts: Iterable[str]) -> Counter[int]:
-    """In how many texts each token is; the number of texts under -1."""
-    items = [Item(text) for text in texts]
-    if not items:
-        raise InputError(
-            "no texts", where="idf", fix="Give the sentences to count tokens in, one per line"
-        )
-    ids = reader.read(items)["ids"]
-    rows = [
-        set(ids.values[a:b].tolist())
-        for a, b in zip(ids.offsets[:-1], ids.offsets[1:], strict=True)
-    ]
-    return Counter([token for row in rows for token in row]) + Counter({-1: len(rows)})
-
-
-class BERTScorer(Scorer):
-    """Represents a text by the unit vectors of its tokens and their weights."""
-
-    def __init__(
-        self,
-        metric: BERTScore,
-        reader: Reader,
-        encoder: Encoder,
-        frequencies: Counter[int] | None,
-        baseline: FloatArray | None,
-    ) -> None:
-        self.info, self.metric, self.reader, self.encoder = metric.info, metric, reader, encoder
-        self.frequencies, self.baseline = frequencies, baseline
-        self.batch_tokens, self.identity = encoder.batch_tokens, metric.identity(encoder.device)
-        match = metric.match or ("all" if metric.compat else "sentence")
-        self.sentence_only = match == "sentence" and metric.context > 0
-
-    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Token ids, where the sentence starts, and which tokens are matched with which weight."""
-        read = self.reader.read(items)
-        return read, read["ids"].lengths
-
-    def represent(self, prepared: Reps) -> Reps:
-        """Ragged "vectors" [tokens, d] and "weights" [tokens] of what may be matched."""
-        torch, ids = self.encoder.torch, prepared["ids"]
-        vectors: list[Any] = [None] * len(ids)
-        for rows, (states,) in self.encoder.states(ids):
-            units = torch.nn.functional.normalize(states, dim=-1).cpu().numpy()
-            for row, unit in zip(rows.tolist(), units, strict=True):
-                vectors[row] = unit[self._kept(prepared["start"][row], len(unit))]
-        weights = self._weights(ids, prepared["start"])
-        kept = [
-            weights[a:b][self._kept(start, b - a)]
-            for a, b, start in zip(
-                ids.offsets[:-1], ids.offsets[1:], prepared["start"], strict=True
-            )
-        ]
-        return Reps(
-            {
-                "vectors": Ragged.of_rows(vectors),
-                "weights": Ragged.of_rows(kept),
-                "empty": prepared["own"] == 0,
-            }
-        )
-
-    def _kept(self, start: int, length: int) -> slice:
-        """The tokens that may be matched."""
-        return slice(start, length - 1) if self.sentence_only else slice(0, length)
-
-    def _weights(self, ids: Ragged, starts: IntArray) -> Any:
-        """Weight of every token, float32 [tokens]: none for context and special tokens."""
-        place = np.arange(len(ids.values)) - np.repeat(ids.offsets[:-1], ids.lengths)
-        own = (place >= np.repeat(starts, ids.lengths)) & (
-            place < np.repeat(ids.lengths - 1, ids.lengths)
-        )
-        if self.frequencies is None:
-            return own.astype(np.float32)
-        n = self.frequencies[-1]
-        idf = np.array(
-            [log((n + 1) / (self.frequencies[token] + 1)) for token in ids.values.tolist()],
-            np.float32,
-        )
-        if (
-            self.metric.compat and self.metric.context
-        ):  # the released code keeps of idf whether it is 0
-            idf = (idf != 0).astype(np.float32)
-        return idf * own
-
-    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        """The chosen one of P, R and F of every pair, [H, R]."""
-        found: list[FloatArray] = []
-        p = r = np.empty((0, 0))
-        for block, again in zip(blocks, turned(blocks), strict=True):
-            p, r = (r.T, p.T) if again else self._matches(reps, block)
-            found.append(self._values(reps, block, p, r)[self.metric.aggregate])
-        return found
-
-    def _matches(self, reps: Reps, block: Block) -> tuple[FloatArray, FloatArray]:
-        return best_matches(self.encoder.device, reps["vectors"], reps["weights"], block)
-
-    def _values(
-        self, reps: Reps, block: Block, p: FloatArray, r: FloatArray
-    ) -> dict[str, FloatArray]:
-        """P, R and F of every pair, [H, R] each, from unscaled P and R."""
-        nothing = (
-            reps["empty"][block.hypotheses][:, None] | reps["empty"][block.references][None, :]
-        )
-        p[nothing] = r[nothing] = 0
-        total = p + r
-        f = np.divide(2 * p * r, total, out=np.zeros_like(total), where=total != 0)
-        base = np.zeros(3) if self.baseline is None else self.baseline
-        return {name: (x - b) / (1 - b) for name, x, b in zip("PRF", (p, r, f), base, strict=True)}
-
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
-        """P, R and F of a pair."""
-        pair = Block(block.hypotheses[[hypothesis]], block.references[[reference]])
-        found = self._values(reps, pair, *self._matches(reps, pair))
-        return {name: float(value[0, 0]) for name, value in found.items()}

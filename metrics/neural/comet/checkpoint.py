@@ -8,38 +8,25 @@ not know the encoder's own layout, which its configuration tells.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from ...errors import InputError, ModelLoadError, excerpt, unknown
+from ...errors import InputError, ModelLoadError, excerpt
 from ...spec.safe_yaml import read_yaml
-from ..models.inert_pickle import open_archive, read_inert
-
-Kind = Literal["regression_metric", "referenceless_regression_metric", "unified_metric"]
-BLOCKS = {"regression_metric": 6, "referenceless_regression_metric": 4, "unified_metric": 1}
-ENCODERS = ("XLM-RoBERTa", "XLM-RoBERTa-XL", "BERT", "MiniLM", "RemBERT")
-POOLS = ("avg", "cls", "max")
-TRANSFORMATIONS = ("softmax", "sparsemax", "sparsemax_patch")
-ACTIVATIONS = (
-    "Hardsigmoid",
-    "Hardswish",
-    "Hardtanh",
-    "Identity",
-    "Mish",
-    "Sigmoid",
-    "Softplus",
-    "Softsign",
-    "Tanh",
+from ..models.inert_pickle import read_inert
+from ..models.torch_archive import open_archive
+from .checkpoint_settings import (
+    ACTIVATIONS,
+    BLOCKS,
+    ENCODERS,
+    POOLS,
+    TRANSFORMATIONS,
+    CheckpointSettings,
+    Kind,
 )
-SEGMENTS = ("mt", "src", "ref")
-ENCODER, MIX = "encoder.model.", "layerwise_attention."
-UNUSED = re.compile(  # buffers that old encoders saved, heads and buffers that only training or word labels need
-    r"encoder\.model\.(embeddings\.(position_ids|token_type_ids)|pooler\..+)"
-    r"|layerwise_attention\.dropout_(mask|fill)|(hidden2tag|wordloss|(train|val)_(metrics|corr|mcc))\..+"
-)
+from .checkpoint_tensors import CheckpointTensors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,16 +79,17 @@ class CometCheckpoint:
         """
         width = int(self.estimator[0][0].shape[1])
         if width != self.blocks * hidden_size:
-            found = f"the estimator reads {width} numbers, expected {self.blocks} x {hidden_size} of a {self.kind}"
+            expected = f"{self.blocks} x {hidden_size} of a {self.kind}"
+            problem = f"the estimator reads {width} numbers, expected {expected}"
         elif self.scalars is not None and len(self.scalars) != num_hidden_layers + 1:
-            found = f"the mix is of {len(self.scalars)} layers, the encoder has {num_hidden_layers} and its embeddings"
+            mixed = f"the mix is of {len(self.scalars)} layers"
+            problem = f"{mixed}, the encoder has {num_hidden_layers} and its embeddings"
         elif self.layer != "mix" and self.layer > num_hidden_layers:
-            found = f"layer is {self.layer}, the encoder has {num_hidden_layers}"
+            problem = f"layer is {self.layer}, the encoder has {num_hidden_layers}"
         else:
             return
-        raise ModelLoadError(
-            found, where=str(self.path), fix=f"Its encoder is {self.pretrained_model}"
-        )
+        fix = f"Its encoder is {self.pretrained_model}"
+        raise ModelLoadError(problem, where=str(self.path), fix=fix)
 
 
 def read_checkpoint(path: str | Path) -> CometCheckpoint:
@@ -116,9 +104,9 @@ def read_checkpoint(path: str | Path) -> CometCheckpoint:
     """
     path, beside = _located(Path(path))
     try:
-        settings = read_yaml(beside) if beside else {}
-        held, tensors = _contents(path)
-        return _checkpoint(path, settings, held, tensors)
+        settings_beside = read_yaml(beside) if beside else {}
+        settings_inside, state = _contents(path)
+        return _checkpoint(path, settings_beside, settings_inside, state)
     except InputError as error:
         raise ModelLoadError(
             error.problem, where=error.where or str(path), fix=error.fix
@@ -128,26 +116,33 @@ def read_checkpoint(path: str | Path) -> CometCheckpoint:
 def _located(path: Path) -> tuple[Path, Path | None]:
     """The checkpoint and the settings that belong to it."""
     if path.is_dir():
-        found = sorted((path / "checkpoints").glob("*.ckpt"))
-        named = [file for file in found if file.name == "model.ckpt"] or found
-        if len(named) != 1:
-            names = ", ".join(file.name for file in named[:4]) or "none"
-            fix = (
-                "A COMET folder has hparams.yaml and checkpoints/model.ckpt; or give the .ckpt file"
-            )
-            raise ModelLoadError(
-                f"expected one .ckpt file in checkpoints/, found {names}", where=str(path), fix=fix
-            )
-        path, folders = named[0], [path]
+        file = _only_checkpoint(path)
+        folders = [path]
     elif path.is_file():
+        file = path
         folders = [*path.absolute().parents][:2]
     else:
+        fix = "Give a COMET folder or its .ckpt file"
+        raise ModelLoadError("no such file or folder", where=str(path), fix=fix)
+    for folder in folders:
+        settings = folder / "hparams.yaml"
+        if settings.is_file():
+            return file, settings
+    return file, None
+
+
+def _only_checkpoint(folder: Path) -> Path:
+    """The checkpoint in a COMET folder: ``model.ckpt``, or the only one there is."""
+    files = sorted((folder / "checkpoints").glob("*.ckpt"))
+    files = [file for file in files if file.name == "model.ckpt"] or files
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files[:4]) or "none"
         raise ModelLoadError(
-            "no such file or folder", where=str(path), fix="Give a COMET folder or its .ckpt file"
+            f"expected one .ckpt file in checkpoints/, found {names}",
+            where=str(folder),
+            fix="A COMET folder has hparams.yaml and checkpoints/model.ckpt; or give the .ckpt file",
         )
-    return path, next(
-        (folder / "hparams.yaml" for folder in folders if (folder / "hparams.yaml").is_file()), None
-    )
+    return files[0]
 
 
 def _contents(path: Path) -> tuple[Mapping[str, Any], dict[str, Any]]:
@@ -158,37 +153,39 @@ def _contents(path: Path) -> tuple[Mapping[str, Any], dict[str, Any]]:
     try:
         root = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
         inert = None
-    except (
-        Exception
-    ):  # it names a class that torch does not admit, or is damaged: the inert reader can tell
+    except Exception:
+        # It names a class that torch does not admit, or is damaged: the inert reader can tell.
         inert = read_inert(archive)
         root = inert.root
-    if not isinstance(root, dict) or not isinstance(state := root.get("state_dict"), dict):
-        found = excerpt(list(root) if isinstance(root, dict) else root)
-        raise archive.error(
-            f"found {found}, expected a mapping with a state_dict", "Give a checkpoint of COMET"
-        )
-    held = root.get("hyper_parameters", {})
-    if not isinstance(held, dict):
-        raise archive.error(
-            f"hyper_parameters is {excerpt(held)}, expected a mapping", "Give a checkpoint of COMET"
-        )
-    return held, inert.tensors(state) if inert else state
+    fix = "Give a checkpoint of COMET"
+    state = root.get("state_dict") if isinstance(root, dict) else None
+    if not isinstance(state, dict):
+        content = excerpt(list(root) if isinstance(root, dict) else root)
+        raise archive.error(f"found {content}, expected a mapping with a state_dict", fix)
+    settings = root.get("hyper_parameters", {})
+    if not isinstance(settings, dict):
+        problem = f"hyper_parameters is {excerpt(settings)}, expected a mapping"
+        raise archive.error(problem, fix)
+    return settings, inert.tensors(state) if inert else state
 
 
 def _checkpoint(
-    path: Path, beside: Mapping[str, Any], held: Mapping[str, Any], found: Any
+    path: Path,
+    beside: Mapping[str, Any],
+    inside: Mapping[str, Any],
+    state: Mapping[str, Any],
 ) -> CometCheckpoint:
-    name = beside.get("class_identifier", held.get("class_identifier"))
-    settings = _Settings(path, {**beside, **held, "class_identifier": name})
+    """The checkpoint of the settings beside and inside a file, and of its state dict."""
+    name = beside.get("class_identifier", inside.get("class_identifier"))
+    settings = CheckpointSettings(path, {**beside, **inside, "class_identifier": name})
     kind = settings.kind()
     unified = kind == "unified_metric"
     patched = beside.get("layer_transformation") == "sparsemax_patch"
-    transformation = settings.one_of(
-        "layer_transformation", TRANSFORMATIONS, "sparsemax" if unified else "softmax"
-    )
+    usual = "sparsemax" if unified else "softmax"
+    transformation = settings.one_of("layer_transformation", TRANSFORMATIONS, usual)
+    sparse = transformation == "sparsemax" and not patched
     layer = settings.layer("sent_layer" if unified else "layer")
-    tensors = _Tensors(path, found)
+    tensors = CheckpointTensors(path, state)
     encoder = tensors.encoder()
     estimator = tensors.estimator(settings.sizes("hidden_sizes"))
     scalars, gamma = tensors.mix(needed=layer == "mix")
@@ -200,9 +197,7 @@ def _checkpoint(
         pretrained_model=settings.typed("pretrained_model", str),
         pool=cast(Any, "cls" if unified else settings.one_of("pool", POOLS)),
         layer=layer,
-        layer_transformation="sparsemax"
-        if transformation == "sparsemax" and not patched
-        else "softmax",
+        layer_transformation="sparsemax" if sparse else "softmax",
         layer_norm=settings.typed("layer_norm", bool, True),
         activation=settings.one_of("activations", ACTIVATIONS, spell=str.title),
         final_activation=settings.final_activation(),
@@ -212,161 +207,3 @@ def _checkpoint(
         gamma=gamma,
         estimator=estimator,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """The settings of a checkpoint, checked one by one."""
-
-    path: Path
-    values: Mapping[str, Any]
-
-    def typed(self, key: str, kind: type, default: Any = None) -> Any:
-        value = self.values.get(key, default)
-        if type(value) is kind:
-            return value
-        raise self.error(
-            f"{key} is {'missing' if value is None else excerpt(value)}, expected {kind.__name__}"
-        )
-
-    def one_of(
-        self,
-        key: str,
-        known: Iterable[str],
-        default: str | None = None,
-        spell: Callable[[str], str] = str,
-    ) -> str:
-        name = spell(self.typed(key, str, default))
-        if name not in known:
-            raise unknown(key, name, known, where=str(self.path))
-        return name
-
-    def kind(self) -> Kind:
-        name = self.typed("class_identifier", str)
-        if name not in BLOCKS:
-            fix = f"These classes are: {', '.join(BLOCKS)}"
-            raise ModelLoadError(
-                f"models of class {name!r} are not supported", where=str(self.path), fix=fix
-            )
-        return cast(Kind, name)
-
-    def final_activation(self) -> str | None:
-        if self.values.get("final_activation") is None:
-            return None
-        return self.one_of("final_activation", ACTIVATIONS, spell=str.title)
-
-    def layer(self, key: str) -> int | Literal["mix"]:
-        value = self.values.get(key)
-        if value == "mix":
-            return "mix"
-        if type(value) is not int or value < 0:
-            raise self.error(f"{key} is {excerpt(value)}, expected 'mix' or the number of a layer")
-        return value
-
-    def sizes(self, key: str) -> list[int]:
-        sizes: list[Any] = self.typed(key, list)
-        if not sizes or not all(type(size) is int and size > 0 for size in sizes):
-            raise self.error(f"{key} is {excerpt(sizes)}, expected widths of layers")
-        return sizes
-
-    def segments(self, key: str) -> tuple[str, ...]:
-        names: list[Any] = self.typed(key, list)
-        if (
-            len(names) < 2
-            or names[0] != "mt"
-            or any(names.count(name) != 1 or name not in SEGMENTS for name in names)
-        ):
-            raise self.error(f"{key} is {excerpt(names)}, expected mt, then src, ref or both")
-        return tuple(name for name in SEGMENTS if name in names)
-
-    def error(self, found: str) -> ModelLoadError:
-        return ModelLoadError(
-            found, where=str(self.path), fix="Settings stand in the checkpoint and in hparams.yaml"
-        )
-
-
-class _Tensors:
-    """The tensors of a checkpoint, each checked when it is taken."""
-
-    def __init__(self, path: Path, found: Mapping[str, Any]) -> None:
-        self.path = path
-        self.left = {
-            str(name): value for name, value in found.items() if not UNUSED.fullmatch(str(name))
-        }
-
-    def encoder(self) -> dict[str, Any]:
-        names = [name for name in self.left if name.startswith(ENCODER)]
-        if not names:
-            raise self.error(f"it has no tensors of an encoder ({ENCODER}*)")
-        return {name.removeprefix(ENCODER): self.take(name) for name in names}
-
-    def estimator(self, hidden_sizes: list[int]) -> tuple[tuple[Any, Any], ...]:
-        """Linear layers; an activation and a dropout stand between two, so that every third place is one."""
-        names = [f"estimator.ff.{3 * place}" for place in range(len(hidden_sizes) + 1)]
-        self.demand(f"{name}.{part}" for name in names for part in ("weight", "bias"))
-        widths = zip([None, *hidden_sizes], [*hidden_sizes, 1], strict=True)
-        return tuple(
-            (self.take(f"{name}.weight", out, into), self.take(f"{name}.bias", out))
-            for name, (into, out) in zip(names, widths, strict=True)
-        )
-
-    def mix(self, needed: bool) -> tuple[Any | None, Any | None]:
-        """Weights of the layers and gamma."""
-        import torch
-
-        count = sum(name.startswith(f"{MIX}scalar_parameters.") for name in self.left)
-        if not needed and not count and f"{MIX}gamma" not in self.left:
-            return None, None
-        names = [f"{MIX}scalar_parameters.{layer}" for layer in range(max(count, 1))]
-        self.demand([*names, f"{MIX}gamma"])
-        return torch.cat([self.take(name, 1) for name in names]), self.take(f"{MIX}gamma", 1)
-
-    def all_used(self) -> None:
-        if self.left:
-            raise self.error(
-                f"it has tensors that no COMET model of its class uses: {_first(self.left)}"
-            )
-
-    def demand(self, names: Iterable[str]) -> None:
-        missing = [name for name in names if name not in self.left]
-        if missing:
-            raise self.error(f"it lacks tensors: {_first(missing)}")
-
-    def take(self, name: str, *shape: int | None) -> Any:
-        """The tensor, without gradient, of that shape (None for any width) or of any with one or two dimensions."""
-        import torch
-
-        value = self.left.pop(name)
-        if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-            raise self.error(f"{name} is {excerpt(value)}, expected a tensor")
-        if value.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-            raise self.error(f"{name} is of {value.dtype}, expected floating point")
-        if value.untyped_storage().nbytes() < value.nbytes or not value.numel():
-            raise self.error(
-                f"{name} has fewer numbers than its shape {tuple(value.shape)} says, or none"
-            )
-        if not _fits(tuple(value.shape), shape):
-            wanted = (
-                " x ".join("any" if width is None else str(width) for width in shape)
-                or "one or two dimensions"
-            )
-            raise self.error(f"{name} has shape {tuple(value.shape)}, expected {wanted}")
-        if not torch.stack(torch.aminmax(value.detach())).isfinite().all():
-            raise self.error(f"{name} holds numbers that are not finite")
-        return value.detach()
-
-    def error(self, found: str) -> ModelLoadError:
-        return ModelLoadError(
-            found, where=str(self.path), fix="The checkpoint is not whole, or not of this class"
-        )
-
-
-def _fits(found: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
-    if not wanted or len(found) != len(wanted):
-        return not wanted and len(found) in (1, 2)
-    return all(want in (None, have) for want, have in zip(wanted, found, strict=True))
-
-
-def _first(names: Iterable[str]) -> str:
-    listed = list(names)
-    return ", ".join(listed[:4]) + (f" and {len(listed) - 4} more" if len(listed) > 4 else "")

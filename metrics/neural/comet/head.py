@@ -19,11 +19,12 @@ import numpy as np
 from ...representations import Block, FloatArray, IntArray, by_block, turned
 from ..models.packed_attention import ROWS
 
-CPU_PAIRS, GPU_PAIRS = 1024, 1 << 15  # pairs of one product
+# Pairs of one product.
+CPU_PAIRS, GPU_PAIRS = 1024, 1 << 15
 
 
 class Head:
-    """Linear layers with activations between them, and one at the end if wanted.
+    """Linear layers with activations between them, and perhaps one at the end.
 
     Args:
         layers: (weight [out, in], bias [out]) of every layer.
@@ -43,26 +44,36 @@ class Head:
     def whole(self, features: Any) -> FloatArray:
         """Values [n] of features [n, in]."""
         weight, bias = self.layers[0]
-        return self.rest(product(features, weight).add_(bias))
+        x = product(features, weight).add_(bias)  # [n, hidden]
+        return self.rest(x)
 
     def rest(self, x: Any) -> FloatArray:
         """Values [n] from the first layer's output [n, hidden] before its activation, which is used up."""
         for weight, bias in self.layers[1:]:
-            x = product(self.activation(x), weight).add_(bias)
-        x = x[:, 0] if self.final is None else self.final(x[:, 0])
+            x = product(self.activation(x), weight).add_(bias)  # [n, out]
+        # The first output of the last layer is its only one, the others are padding.
+        x = x[:, 0]  # [n]
+        if self.final is not None:
+            x = self.final(x)
         return x.double().cpu().numpy()  # type: ignore[no-any-return]
 
 
 def _widened(layers: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    """Weights [in, out] and biases [out] with outputs that are always 0 before the activation, to a multiple of 16."""
+    """Weights [in, out] and biases [out] with outputs that are always 0 before the activation, to a multiple of 16.
+
+    layers: (weight [out, in], bias [out]) of every layer.
+    """
     from torch.nn.functional import pad
 
     width = layers[0][0].shape[1]
     for weight, bias in layers:
         out, into = weight.shape
-        more = -out % ROWS
-        yield pad(weight.T, (0, more, 0, width - into)).contiguous(), pad(bias, (0, more))
-        width = out + more
+        spare_out = -out % ROWS
+        spare_into = width - into
+        padded_weight = pad(weight.T, (0, spare_out, 0, spare_into))
+        padded_bias = pad(bias, (0, spare_out))
+        yield padded_weight.contiguous(), padded_bias
+        width = out + spare_out
 
 
 class PairHead:
@@ -76,14 +87,14 @@ class PairHead:
     def __init__(self, head: Head, sourced: bool = True) -> None:
         import torch
 
-        self.head, self.sourced = head, sourced
-        weight, self.bias = head.layers[0]
+        self.head = head
+        self.sourced = sourced
+        weight, self.bias = head.layers[0]  # [6 d, hidden], [hidden]
+        # The weight of each feature, [d, hidden]; the two with the source come last.
         w_h, w_r, w_hr, w_d, *of_source = weight.chunk(6 if sourced else 4)
-        self.w_h, self.w_r, self.w_pair = (
-            torch.cat((w_h, *of_source)),
-            w_r.contiguous(),
-            torch.cat((w_hr, w_d)),
-        )
+        self.w_h = torch.cat((w_h, *of_source))  # A: [3 d, hidden], or [d, hidden]
+        self.w_r = w_r.contiguous()  # B: [d, hidden]
+        self.w_pair = torch.cat((w_hr, w_d))  # C: [2 d, hidden]
 
     def compare(self, e: Any, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block; e: vectors [rows, d]."""
@@ -92,100 +103,149 @@ class PairHead:
         def on_device(rows: IntArray) -> Any:
             return torch.from_numpy(rows).to(e.device)
 
-        h = e[on_device(np.concatenate([b.hypotheses for b in blocks]))]
-        r = e[on_device(np.concatenate([b.references for b in blocks]))]
+        # A and B, once for each hypothesis and each reference of all blocks.
+        hypotheses, sources = hypothesis_rows(blocks)
+        references = np.concatenate([block.references for block in blocks])
+        h = e[on_device(hypotheses)]  # [hypotheses, d]
+        r = e[on_device(references)]  # [references, d]
         own = h
         if self.sourced:
-            s = e[
-                on_device(
-                    np.repeat([b.source for b in blocks], [len(b.hypotheses) for b in blocks])
-                )
-            ]
-            own = torch.cat((h, h * s, (h - s).abs_()), 1)
-        of_h = product(own, self.w_h).add_(self.bias)
-        of_r = product(r, self.w_r)
-        values = np.empty(sum(b.cells for b in blocks))
-        for pairs in _Pairs.of(blocks).parts(CPU_PAIRS if e.device.type == "cpu" else GPU_PAIRS):
-            i, j, turned_i, turned_j = map(
-                on_device, (pairs.h, pairs.r, pairs.turned_h, pairs.turned_r)
-            )
-            a, b = h[i], r[j]
-            both = product(torch.cat((a * b, a.sub_(b).abs_()), 1), self.w_pair)
-            if len(turned_i):
-                turned = (both[: len(turned_i)] + of_h[turned_i]).add_(of_r[turned_j])
-                values[pairs.turned_cell] = self.head.rest(turned)
-            values[pairs.cell] = self.head.rest(both.add_(of_h[i]).add_(of_r[j]))
+            s = e[on_device(sources)]  # [hypotheses, d]
+            own = torch.cat((h, h * s, (h - s).abs_()), 1)  # [hypotheses, 3 d]
+        of_h = product(own, self.w_h).add_(self.bias)  # [hypotheses, hidden]
+        of_r = product(r, self.w_r)  # [references, hidden]
+
+        values = np.empty(sum(block.cells for block in blocks))
+        size = CPU_PAIRS if e.device.type == "cpu" else GPU_PAIRS
+        for pairs in _PairPlan.of(blocks).parts(size):
+            i, j = on_device(pairs.h), on_device(pairs.r)
+            # C, which is the same whichever text is the hypothesis.
+            of_pairs = self._of_pairs(h[i], r[j])  # [pairs, hidden]
+            # The pairs that are needed the other way round as well are the first ones.
+            num_turned = len(pairs.turned_cell)
+            if num_turned:
+                turned_i = on_device(pairs.turned_h)
+                turned_j = on_device(pairs.turned_r)
+                x = of_pairs[:num_turned] + of_h[turned_i]  # [turned, hidden]
+                values[pairs.turned_cell] = self.head.rest(x.add_(of_r[turned_j]))
+            # The sum takes the place of C, so it comes last.
+            x = of_pairs.add_(of_h[i]).add_(of_r[j])  # [pairs, hidden]
+            values[pairs.cell] = self.head.rest(x)
         return by_block(values, blocks)
 
+    def _of_pairs(self, a: Any, b: Any) -> Any:
+        """C, [pairs, hidden], of vectors [pairs, d] of either text, of which `a` is used up."""
+        import torch
 
-class _Pairs(NamedTuple):
-    """Pairs to compute, of a square block only those of one half, of a block and the same turned one, and their places.
+        features = torch.cat((a * b, a.sub_(b).abs_()), 1)  # [pairs, 2 d]
+        return product(features, self.w_pair)
 
-    Those that are wanted the other way round too come first, so that the last three columns are shorter.
-    """
 
-    h: IntArray  # place among the hypotheses of all blocks
-    r: IntArray  # place among the references of all blocks
-    cell: IntArray
-    turned_h: IntArray  # the same pair the other way round
-    turned_r: IntArray
-    turned_cell: IntArray
+class _BlockStart(NamedTuple):
+    """Where a block begins among the hypotheses, the references and the cells of all blocks."""
+
+    h: int
+    r: int
+    cell: int
+    num_references: int
 
     @classmethod
-    def of(cls, blocks: Sequence[Block]) -> _Pairs:
+    def of(cls, blocks: Sequence[Block]) -> list[_BlockStart]:
+        """The start of every block."""
+        starts = []
+        h = r = cell = 0
+        for block in blocks:
+            starts.append(cls(h, r, cell, len(block.references)))
+            h += len(block.hypotheses)
+            r += len(block.references)
+            cell += block.cells
+        return starts
+
+    def pairs(self, i: IntArray, j: IntArray) -> list[IntArray]:
+        """Hypothesis, reference and cell of the pairs (i, j) of the block, [pairs] each."""
+        place = i * self.num_references + j  # in the matrix of the block, row by row
+        return [self.h + i, self.r + j, self.cell + place]
+
+
+class _PairPlan(NamedTuple):
+    """Pairs to compute, of a square block only those of one half, of a block and the same turned one, and their places.
+
+    Pairs that are needed the other way round as well come first, so that the last three columns are shorter.
+    """
+
+    h: IntArray  # [pairs] place among the hypotheses of all blocks
+    r: IntArray  # [pairs] place among the references of all blocks
+    cell: IntArray  # [pairs] place among the values of all blocks
+    turned_h: IntArray  # [turned] the same pair the other way round
+    turned_r: IntArray  # [turned]
+    turned_cell: IntArray  # [turned]
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block]) -> _PairPlan:
+        """The plan of blocks that are computed together."""
         twice: list[Any] = [np.empty((6, 0), np.int64)]
         once: list[Any] = [np.empty((3, 0), np.int64)]
-        at_h, at_r, at = 0, 0, 0
-        again = [*turned(blocks), False]
-        for k, block in enumerate(blocks):
-            high, wide = len(block.hypotheses), len(block.references)
-            if again[k]:
-                i, j = np.empty((2, 0), np.int64)
-            elif again[k + 1]:  # the next block follows with `wide` rows and `high` columns
-                i, j = np.indices((high, wide)).reshape(2, -1)
-                next_h, next_r, next_at = at_h + high, at_r + wide, at + block.cells
-                twice.append(
-                    [
-                        i + at_h,
-                        j + at_r,
-                        at + i * wide + j,
-                        j + next_h,
-                        i + next_r,
-                        next_at + j * high + i,
-                    ]
-                )
-                i, j = i[:0], j[:0]
+        starts = _BlockStart.of(blocks)
+        is_turned = [*turned(blocks), False]
+        for k, (block, start) in enumerate(zip(blocks, starts, strict=True)):
+            shape = len(block.hypotheses), len(block.references)
+            if is_turned[k]:
+                continue  # its values come from the block before it
+            if is_turned[k + 1]:
+                # Cell (i, j) of this block is cell (j, i) of the next one.
+                i, j = np.indices(shape).reshape(2, -1)
+                in_next = starts[k + 1].pairs(j, i)
+                twice.append([*start.pairs(i, j), *in_next])
             elif block.square:
-                i, j = np.triu_indices(high, 1)
-                twice.append(
-                    [i + at_h, j + at_r, at + i * wide + j, j + at_h, i + at_r, at + j * wide + i]
-                )
-                i = j = np.arange(high)
+                # Above the diagonal in both directions, on the diagonal once.
+                i, j = np.triu_indices(shape[0], 1)
+                twice.append([*start.pairs(i, j), *start.pairs(j, i)])
+                diagonal = np.arange(shape[0])
+                once.append(start.pairs(diagonal, diagonal))
             else:
-                i, j = np.indices((high, wide)).reshape(2, -1)
-            once.append([i + at_h, j + at_r, at + i * wide + j])
-            at_h, at_r, at = at_h + high, at_r + wide, at + block.cells
-        columns, more = np.concatenate(twice, axis=1), np.concatenate(once, axis=1)
-        return cls(*np.concatenate((columns[:3], more), axis=1), *columns[3:])
+                i, j = np.indices(shape).reshape(2, -1)
+                once.append(start.pairs(i, j))
+        both_ways = np.concatenate(twice, axis=1)  # [6, turned]
+        one_way = np.concatenate(once, axis=1)  # [3, pairs - turned]
+        pairs = np.concatenate((both_ways[:3], one_way), axis=1)  # [3, pairs]
+        return cls(*pairs, *both_ways[3:])
 
-    def parts(self, size: int) -> Iterator[_Pairs]:
+    def parts(self, size: int) -> Iterator[_PairPlan]:
         """At most `size` pairs at a time."""
         for start in range(0, len(self.cell), size):
-            yield _Pairs(*(column[start : start + size] for column in self))
+            part = slice(start, start + size)
+            yield _PairPlan(*(column[part] for column in self))
+
+
+def hypothesis_rows(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
+    """Rows of every hypothesis of every block and of its source, [hypotheses] each."""
+    num_hypotheses = [len(block.hypotheses) for block in blocks]
+    hypotheses = np.concatenate([block.hypotheses for block in blocks])
+    sources = np.repeat([block.source for block in blocks], num_hypotheses)
+    return hypotheses, sources
+
+
+def by_hypothesis(values: FloatArray, blocks: Sequence[Block]) -> list[FloatArray]:
+    """Values [hypotheses] of all blocks one after the other as the column [H, 1] of each."""
+    num_hypotheses = [len(block.hypotheses) for block in blocks]
+    ends = np.cumsum(num_hypotheses)[:-1]
+    return [part[:, None] for part in np.split(values, ends)]
 
 
 def source_features(h: Any, s: Any) -> Any:
-    """[h, s, h*s, |h-s|], [n, 4 d]: what the head of a metric without references reads."""
+    """[h, s, h*s, |h-s|], [n, 4 d] of h and s [n, d]: what the head of a metric without references reads."""
     import torch
 
-    return torch.cat((h, s, h * s, (h - s).abs()), 1)
+    difference = (h - s).abs()  # [n, d]
+    return torch.cat((h, s, h * s, difference), 1)
 
 
 def product(x: Any, weight: Any) -> Any:
-    """x [n, in] @ weight [in, out], its rows padded to a multiple of 16."""
-    missing = -len(x) % ROWS
-    if not missing:
+    """x [n, in] @ weight [in, out], its rows padded to a multiple of 16; [n, out]."""
+    spare = -len(x) % ROWS
+    if not spare:
         return x @ weight
-    import torch
+    from torch.nn.functional import pad
 
-    return (torch.nn.functional.pad(x, (0, 0, 0, missing)) @ weight)[: len(x)]
+    padded = pad(x, (0, 0, 0, spare))  # [n and spare rows, in]
+    return (padded @ weight)[: len(x)]

@@ -22,7 +22,7 @@ from ...errors import ModelLoadError
 from ...papers import REI_2020, REI_2022, Paper
 from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import settings
-from ..models import model_files as files
+from ..models import model_files
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder, from_state, tokenizer_of
 from ..models.settings import CheckpointMetric
@@ -32,7 +32,8 @@ from .pooling import Mixer, sparsemax
 from .regression import RegressionScorer
 from .unified import UnifiedScorer
 
-OLD_LIMIT, LIMIT = 2, 4  # positions that COMET 1 and COMET 2 leave free
+# Positions that COMET 1 and COMET 2 leave free.
+OLD_LIMIT, LIMIT = 2, 4
 
 
 class CometMetric(CheckpointMetric):
@@ -43,7 +44,8 @@ class CometMetric(CheckpointMetric):
     def load(self) -> Scorer:
         """The checkpoint, with its encoder's configuration and tokenizer."""
         self.check_files()
-        checkpoint = read_checkpoint(files.locate(self.named("model"), self.revision))
+        path = model_files.locate(self.named("model"), self.revision)
+        checkpoint = read_checkpoint(path)
         folder = self._encoder_folder(checkpoint)
         self._check(checkpoint)
         model = from_state(folder, checkpoint.encoder)
@@ -55,60 +57,52 @@ class CometMetric(CheckpointMetric):
         tokenizer = tokenizer_of(folder)
         limit = min(self.max_tokens or 1 << 30, encoder.max_tokens + OLD_LIMIT - LIMIT)
         reader = Reader(tokenizer, Frame.of(tokenizer), limit, self.truncates)
-        parts = (
-            reader,
-            encoder,
-            mixer_of(checkpoint, encoder.device),
-            head_of(checkpoint, encoder.device),
-        )
+        mixer = mixer_of(checkpoint, encoder.device)
+        head = head_of(checkpoint, encoder.device)
         scorer: Scorer
         if checkpoint.kind == "unified_metric":
             segments = ("mt", "src") if self.reference_free else checkpoint.input_segments
-            scorer = UnifiedScorer(self, *parts, segments)
+            scorer = UnifiedScorer(self, reader, encoder, mixer, head, segments)
         else:
-            scorer = RegressionScorer(self, *parts)
-        scorer.identity += f" {files.digest(folder, weights=False)}"  # an encoder that is not named is in no signature
+            scorer = RegressionScorer(self, reader, encoder, mixer, head)
+        # An encoder that is not named is in no signature.
+        scorer.identity += f" {model_files.digest(folder, weights=False)}"
         return scorer
 
     def _encoder_folder(self, checkpoint: CometCheckpoint) -> Path:
         """Where configuration and tokenizer of the encoder are."""
         try:
-            return files.locate(self.encoder_path or checkpoint.pretrained_model, weights=False)
+            return model_files.locate(
+                self.encoder_path or checkpoint.pretrained_model, weights=False
+            )
         except ModelLoadError as error:
             fix = "Name its folder, configuration and tokenizer are enough: --encoder-path, encoder_path=..."
-            raise ModelLoadError(
-                error.problem, where=f"encoder of {checkpoint.path}: {error.where}", fix=fix
-            ) from error
+            where = f"encoder of {checkpoint.path}: {error.where}"
+            raise ModelLoadError(error.problem, where=where, fix=fix) from error
 
     def _check(self, checkpoint: CometCheckpoint) -> None:
         """Raises ModelLoadError if this checkpoint is for the other metric, or cannot read context."""
-        free = {
-            "regression_metric": False,
-            "referenceless_regression_metric": True,
-            "unified_metric": "ref" not in checkpoint.input_segments or self.reference_free,
+        unified = checkpoint.kind == "unified_metric"
+        reads_reference = {
+            "regression_metric": True,
+            "referenceless_regression_metric": False,
+            "unified_metric": "ref" in checkpoint.input_segments and not self.reference_free,
         }[checkpoint.kind]
-        if free != self.reference_free:
-            other = "comet-qe" if free else "comet"
+        path = str(checkpoint.path)
+        if reads_reference == self.reference_free:
+            article, other = ("a", "comet") if reads_reference else ("no", "comet-qe")
             raise ModelLoadError(
-                f"a {checkpoint.kind} reads {'no' if free else 'a'} reference",
-                where=f"{self.name}: {checkpoint.path}",
+                f"a {checkpoint.kind} reads {article} reference",
+                where=f"{self.name}: {path}",
                 fix=f"Use it as {other}(model=...)",
             )
-        if (
-            checkpoint.kind == "unified_metric"
-            and "src" not in checkpoint.input_segments
-            and self.reference_free
-        ):
-            raise ModelLoadError(
-                "it reads no source", where=str(checkpoint.path), fix="Use it as comet(model=...)"
-            )
-        if self.context and (checkpoint.kind == "unified_metric" or checkpoint.pool == "max"):
-            what = "unified metric" if checkpoint.kind == "unified_metric" else "max-pooling model"
-            raise ModelLoadError(
-                f"context is not defined for a {what}",
-                where=str(checkpoint.path),
-                fix="Set context=0, or use another",
-            )
+        if unified and "src" not in checkpoint.input_segments and self.reference_free:
+            fix = "Use it as comet(model=...)"
+            raise ModelLoadError("it reads no source", where=path, fix=fix)
+        if self.context and (unified or checkpoint.pool == "max"):
+            kind = "unified metric" if unified else "max-pooling model"
+            problem = f"context is not defined for a {kind}"
+            raise ModelLoadError(problem, where=path, fix="Set context=0, or use another")
 
 
 @settings
@@ -138,9 +132,9 @@ class Comet(CometMetric):
     @property
     def reads(self) -> Reading:
         """Context sentences, and whose."""
-        return Reading(
-            self.context, self.context_from or "reference", self.context_from == "reference"
-        )
+        context_from = self.context_from or "reference"
+        everywhere = self.context_from == "reference"
+        return Reading(self.context, context_from, everywhere)
 
 
 @settings
@@ -182,10 +176,10 @@ def mixer_of(checkpoint: CometCheckpoint, device: Any) -> Mixer:
     """How a checkpoint makes vectors of hidden states."""
     if checkpoint.layer != "mix" or checkpoint.scalars is None or checkpoint.gamma is None:
         return Mixer(None, None, False, checkpoint.pool)
-    scalars, gamma = checkpoint.scalars.float().to(device), checkpoint.gamma.float().to(device)
-    shares = (
-        sparsemax(scalars) if checkpoint.layer_transformation == "sparsemax" else scalars.softmax(0)
-    )
+    scalars = checkpoint.scalars.float().to(device)  # [layers + 1]
+    gamma = checkpoint.gamma.float().to(device)  # [1]
+    sparse = checkpoint.layer_transformation == "sparsemax"
+    shares = sparsemax(scalars) if sparse else scalars.softmax(0)
     return Mixer(shares, gamma, checkpoint.layer_norm, checkpoint.pool)
 
 

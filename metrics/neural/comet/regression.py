@@ -13,7 +13,7 @@ from ...text.texts import Item
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
 from ..models.settings import ContextModelMetric
-from .head import Head, PairHead, source_features
+from .head import Head, PairHead, by_hypothesis, hypothesis_rows, source_features
 from .pooling import Mixer
 
 
@@ -21,20 +21,24 @@ class RegressionScorer(Scorer):
     """Represents a text by its pooled vector; compares by the head, with references or without."""
 
     def __init__(
-        self, metric: ContextModelMetric, reader: Reader, encoder: Encoder, mixer: Mixer, head: Head
+        self,
+        metric: ContextModelMetric,
+        reader: Reader,
+        encoder: Encoder,
+        mixer: Mixer,
+        head: Head,
     ) -> None:
-        self.info, self.reader, self.encoder, self.mixer, self.head = (
-            metric.info,
-            reader,
-            encoder,
-            mixer,
-            head,
-        )
-        self.batch_tokens, self.identity = encoder.batch_tokens, metric.identity(encoder.device)
+        self.info = metric.info
+        self.reader = reader
+        self.encoder = encoder
+        self.mixer = mixer
+        self.head = head
+        self.batch_tokens = encoder.batch_tokens
+        self.identity = metric.identity(encoder.device)
         self.in_context = metric.context > 0
-        self.pairs = (
-            PairHead(head, metric.info.needs_source) if metric.info.needs_references else None
-        )
+        self.pair_head: PairHead | None = None
+        if metric.info.needs_references:
+            self.pair_head = PairHead(head, metric.info.needs_source)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids and where the sentence starts."""
@@ -43,31 +47,32 @@ class RegressionScorer(Scorer):
 
     def represent(self, prepared: Reps) -> Reps:
         """The pooled vectors, "embedding" float32 [rows, d]."""
-        found = np.empty((len(prepared), self.encoder.config.hidden_size), np.float32)
-        for rows, states in self.encoder.states(
-            prepared["ids"], all_layers=self.mixer.shares is not None
-        ):
+        width = self.encoder.config.hidden_size
+        embedding = np.empty((len(prepared), width), np.float32)
+        all_layers = self.mixer.shares is not None
+        for rows, states in self.encoder.states(prepared["ids"], all_layers=all_layers):
             starts = prepared["start"][rows] if self.in_context else None
-            found[rows] = self.mixer.vectors(states, starts).cpu().numpy()
-        return Reps({"embedding": found})
+            embedding[rows] = self.mixer.vectors(states, starts).cpu().numpy()
+        return Reps({"embedding": embedding})
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block, or [H, 1] without references."""
         with self.encoder.torch.inference_mode():
-            if self.pairs is not None:
-                return self.pairs.compare(self._vectors(reps["embedding"]), blocks)
+            if self.pair_head is not None:
+                return self.pair_head.compare(self._vectors(reps["embedding"]), blocks)
             return self._against_source(reps["embedding"], blocks)
 
-    def _against_source(self, embedding: Any, blocks: Sequence[Block]) -> list[FloatArray]:
-        h = embedding[np.concatenate([block.hypotheses for block in blocks])]
-        s = embedding[
-            np.repeat(
-                [block.source for block in blocks], [len(block.hypotheses) for block in blocks]
-            )
-        ]
-        values = self.head.whole(source_features(self._vectors(h), self._vectors(s)))
-        ends = np.cumsum([len(block.hypotheses) for block in blocks])[:-1]
-        return [part[:, None] for part in np.split(values, ends)]
+    def _against_source(
+        self,
+        embedding: Any,
+        blocks: Sequence[Block],
+    ) -> list[FloatArray]:
+        """Values [H, 1] of every block; embedding: [rows, d]."""
+        hypotheses, sources = hypothesis_rows(blocks)
+        h = self._vectors(embedding[hypotheses])  # [hypotheses, d]
+        s = self._vectors(embedding[sources])  # [hypotheses, d]
+        return by_hypothesis(self.head.whole(source_features(h, s)), blocks)
 
     def _vectors(self, embedding: Any) -> Any:
+        """An array [n, d] as a tensor on the encoder's device."""
         return self.encoder.torch.from_numpy(embedding).to(self.encoder.device)

@@ -19,7 +19,7 @@ from ...text.texts import Item
 from ..models.context_tokens import TEXT_CUT, Reader
 from ..models.encoder import Encoder
 from ..models.settings import ContextModelMetric
-from .head import Head
+from .head import Head, by_hypothesis, hypothesis_rows
 from .pooling import Mixer
 
 
@@ -35,89 +35,101 @@ class UnifiedScorer(Scorer):
         head: Head,
         segments: Sequence[str],
     ) -> None:
-        self.info, self.reader, self.encoder, self.mixer, self.head = (
-            metric.info,
-            reader,
-            encoder,
-            mixer,
-            head,
-        )
-        self.batch_tokens, self.identity = encoder.batch_tokens, metric.identity(encoder.device)
-        self.with_source, self.with_reference = "src" in segments, "ref" in segments
+        self.info = metric.info
+        self.reader = reader
+        self.encoder = encoder
+        self.mixer = mixer
+        self.head = head
+        self.batch_tokens = encoder.batch_tokens
+        self.identity = metric.identity(encoder.device)
+        self.with_source = "src" in segments
+        self.with_reference = "ref" in segments
         self.max_tokens = encoder.max_tokens
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids."""
         read = self.reader.read(items)
-        return Reps({"ids": read["ids"], "cut": read["cut"]}), read["ids"].lengths
+        ids = read["ids"]
+        return Reps({"ids": ids, "cut": read["cut"]}), ids.lengths
 
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """Summed lengths of all sequences of a block."""
         lengths = reps["ids"].lengths
-        h, s = int(lengths[block.hypotheses].sum()), int(lengths[block.source])
+        of_hypotheses = int(lengths[block.hypotheses].sum())
+        of_source = int(lengths[block.source])
+        num_hypotheses, num_references = len(block.hypotheses), len(block.references)
         if not self.with_reference:
-            return h + s * len(block.hypotheses)
-        r = int(lengths[block.references].sum())
-        pairs = h * len(block.references) + r * len(block.hypotheses)
-        return 2 * pairs + s * block.cells if self.with_source else pairs
+            return of_hypotheses + of_source * num_hypotheses
+        of_references = int(lengths[block.references].sum())
+        pairs = of_hypotheses * num_references + of_references * num_hypotheses
+        return 2 * pairs + of_source * block.cells if self.with_source else pairs
 
     def pair_cut(self, reps: Reps, block: Block) -> int:
         """Whether the longest sequence of a block loses its end."""
         lengths = reps["ids"].lengths
         longest = int(lengths[block.hypotheses].max(initial=0))
-        longest += int(lengths[block.source]) if self.with_source else 0
-        longest += int(lengths[block.references].max(initial=0)) if self.with_reference else 0
+        if self.with_source:
+            longest += int(lengths[block.source])
+        if self.with_reference:
+            longest += int(lengths[block.references].max(initial=0))
         return TEXT_CUT if longest > self.max_tokens else 0
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The head's value, or the mean of it over the readings that there are, [H, R] or [H, 1]."""
         ids = reps["ids"]
-        found: list[list[FloatArray]] = []
+        readings: list[list[FloatArray]] = []
         if self.with_source:
-            h = np.concatenate([block.hypotheses for block in blocks])
-            s = np.repeat(
-                [block.source for block in blocks], [len(block.hypotheses) for block in blocks]
-            )
-            alone = np.split(
-                self._values(ids, [h, s]), np.cumsum([len(b.hypotheses) for b in blocks])[:-1]
-            )
-            found.append([values[:, None] for values in alone])
+            h, s = hypothesis_rows(blocks)
+            readings.append(by_hypothesis(self._values(ids, [h, s]), blocks))
         if self.with_reference:
             h, r = cell_rows(blocks)
-            found.append(by_block(self._values(ids, [h, r]), blocks))
+            readings.append(by_block(self._values(ids, [h, r]), blocks))
             if self.with_source:
-                s = np.repeat([block.source for block in blocks], [block.cells for block in blocks])
-                found.append(by_block(self._values(ids, [h, s, r]), blocks))
-        return [sum(some[1:], some[0]) / len(found) for some in zip(*found, strict=True)]
+                cells = [block.cells for block in blocks]
+                s = np.repeat([block.source for block in blocks], cells)
+                readings.append(by_block(self._values(ids, [h, s, r]), blocks))
+        return [_mean(matrices) for matrices in zip(*readings, strict=True)]
 
     def _values(self, ids: Ragged, parts: Sequence[IntArray]) -> FloatArray:
-        """The head's value of every sequence made of one row of each part, [n]."""
-        text = [ids.values[a:b] for a, b in zip(ids.offsets[:-1], ids.offsets[1:], strict=True)]
-        sequences = Ragged.of_rows(
-            [self._joined([text[i] for i in rows]) for rows in zip(*parts, strict=True)]
-        )
-        found, places = in_batches(
-            sequences.lengths, self.batch_tokens, lambda some: self._first(sequences[some])
+        """The head's value of every sequence made of one row of each part, [n]; parts: rows of the texts, [n] each."""
+        sequences = self._sequences(ids, parts)
+        batches, places = in_batches(
+            sequences.lengths, self.batch_tokens, lambda numbers: self._first(sequences[numbers])
         )
         with self.encoder.torch.inference_mode():
-            first = self.encoder.torch.from_numpy(np.concatenate(found)[places]).to(
-                self.encoder.device
-            )
-            return self.head.whole(first)
+            first = self.encoder.torch.from_numpy(np.concatenate(batches)[places])  # [n, d]
+            return self.head.whole(first.to(self.encoder.device))
+
+    def _sequences(self, ids: Ragged, parts: Sequence[IntArray]) -> Ragged:
+        """Sequences made of one row of each part, n rows of ids."""
+        bounds = zip(ids.offsets[:-1], ids.offsets[1:], strict=True)
+        texts = [ids.values[start:end] for start, end in bounds]
+        sequences = []
+        for rows in zip(*parts, strict=True):
+            sequences.append(self._joined([texts[row] for row in rows]))
+        return Ragged.of_rows(sequences)
 
     def _joined(self, parts: Sequence[IntArray]) -> IntArray:
         """The sequence; what is too long loses its right end, the last token too, as in the released code."""
-        _, *rest = parts
-        last = parts[0][-1:]
-        return np.concatenate([parts[0], *(x for part in rest for x in (last, part[1:]))])[
-            : self.max_tokens
-        ]
+        first, *others = parts
+        last = first[-1:]
+        pieces = [first]
+        for other in others:
+            # LAST takes the place of FIRST.
+            pieces += [last, other[1:]]
+        return np.concatenate(pieces)[: self.max_tokens]
 
     def _first(self, sequences: Ragged) -> Any:
         """The first vector of the mix, float32 [n, d]."""
-        found = np.empty((len(sequences), self.encoder.config.hidden_size), np.float32)
-        for rows, states in self.encoder.states(
-            sequences, all_layers=self.mixer.shares is not None
-        ):
-            found[rows] = self.mixer.vectors(states, None).cpu().numpy()
-        return found
+        width = self.encoder.config.hidden_size
+        vectors = np.empty((len(sequences), width), np.float32)
+        all_layers = self.mixer.shares is not None
+        for rows, states in self.encoder.states(sequences, all_layers=all_layers):
+            vectors[rows] = self.mixer.vectors(states, None).cpu().numpy()
+        return vectors
+
+
+def _mean(matrices: Sequence[FloatArray]) -> FloatArray:
+    """The mean of matrices [H, R] or [H, 1], element by element."""
+    total: FloatArray = sum(matrices[1:], matrices[0])
+    return total / len(matrices)

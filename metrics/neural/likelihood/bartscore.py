@@ -24,12 +24,20 @@ from ...scorer import Info
 from ...spec.checked_settings import settings
 from ..models.context_tokens import Frame
 from ..models.settings import ContextModelMetric
-from .likelihood_scorer import FAITHFUL, HYPOTHESIS, REFERENCE, Extent, LikelihoodScorer, Way, load
+from .likelihood_scorer import (
+    HYPOTHESIS_GIVEN_REFERENCE,
+    HYPOTHESIS_GIVEN_SOURCE,
+    REFERENCE_GIVEN_HYPOTHESIS,
+    Direction,
+    Extent,
+    LikelihoodScorer,
+    load,
+)
 
-WAYS: dict[str, tuple[Way, ...]] = {
-    "f": (HYPOTHESIS, REFERENCE),
-    "precision": (HYPOTHESIS,),
-    "recall": (REFERENCE,),
+DIRECTIONS: dict[str, tuple[Direction, ...]] = {
+    "f": (HYPOTHESIS_GIVEN_REFERENCE, REFERENCE_GIVEN_HYPOTHESIS),
+    "precision": (HYPOTHESIS_GIVEN_REFERENCE,),
+    "recall": (REFERENCE_GIVEN_HYPOTHESIS,),
 }
 
 
@@ -39,9 +47,8 @@ class BARTMetric(ContextModelMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.context:
-            raise InputError(
-                f"{self.name} is not defined with context", where="context", fix="Leave it at 0"
-            )
+            problem = f"{self.name} is not defined with context"
+            raise InputError(problem, where="context", fix="Leave it at 0")
 
 
 @settings
@@ -70,9 +77,9 @@ class BARTScore(BARTMetric):
     def load(self) -> LikelihoodScorer:
         """The model."""
         multi_reference: Literal["best", "mean"] = "best" if self.agg == "max" else "mean"
-        return LikelihoodScorer(
-            self, load(self, Frame.of), _extent, WAYS[self.direction], multi_reference
-        )
+        loaded = load(self, Frame.of)
+        directions = DIRECTIONS[self.direction]
+        return LikelihoodScorer(self, loaded, _extent, directions, multi_reference)
 
 
 @settings
@@ -96,7 +103,8 @@ class BARTScoreFaithfulness(BARTMetric):
 
     def load(self) -> LikelihoodScorer:
         """The model."""
-        return LikelihoodScorer(self, load(self, Frame.of), _extent, (FAITHFUL,))
+        loaded = load(self, Frame.of)
+        return LikelihoodScorer(self, loaded, _extent, (HYPOTHESIS_GIVEN_SOURCE,))
 
 
 def _extent(read: Reps) -> Extent:

@@ -1,9 +1,9 @@
 """Comparison of texts by how likely a sequence-to-sequence model finds one of them given the other.
 
-    u(h, r) = mean over some ways (y | x) of 1/n sum_{t scored} log p(y_t | y_<t, x)
+    u(h, r) = mean over some directions (y | x) of 1/n sum_{t scored} log p(y_t | y_<t, x)
 
-A way says which text is found given which: the hypothesis given the reference, and so on. Every ordered pair of texts
-is run through the decoder once in a call, whatever asks for it.
+A direction says which text is the target y and which the condition x: the hypothesis given the reference, and so on.
+Every ordered pair of texts is run through the decoder once in a call, however many directions and blocks need it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ...scorer import Scorer
 from ...text.texts import Item
-from ..models import model_files as files
+from ..models import model_files
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import pretrained, tokenizer_of
 from ..models.seq2seq import Seq2Seq
@@ -27,40 +27,39 @@ from ..models.shared_prefix import Targets
 Side = Literal["hypothesis", "reference", "source"]
 
 
-class Way(NamedTuple):
-    """One text found given another."""
+class Direction(NamedTuple):
+    """Which text is scored given which: log p(target | condition)."""
 
-    found: Side
-    given: Side
+    target: Side
+    condition: Side
 
 
-HYPOTHESIS = Way("hypothesis", "reference")
-REFERENCE = Way("reference", "hypothesis")
-FAITHFUL = Way("hypothesis", "source")
+HYPOTHESIS_GIVEN_REFERENCE = Direction("hypothesis", "reference")
+REFERENCE_GIVEN_HYPOTHESIS = Direction("reference", "hypothesis")
+HYPOTHESIS_GIVEN_SOURCE = Direction("hypothesis", "source")
 
 
 class Extent(NamedTuple):
-    """Which labels of texts are scored, [n] each."""
+    """Which labels of n texts are scored."""
 
-    first: IntArray
-    wanted: IntArray  # how many, and what their sum is divided by; truncation may leave fewer
+    first: IntArray  # [n] the first scored label
+    length: IntArray  # [n] how many, and what their sum is divided by; truncation may leave fewer
 
 
-def load(metric: ContextModelMetric, frame: Callable[[Any], Frame]) -> tuple[Reader, Seq2Seq]:
+def load(
+    metric: ContextModelMetric,
+    frame: Callable[[Any], Frame],
+) -> tuple[Reader, Seq2Seq]:
     """The model of a metric, and what reads texts for it; frame: what a tokenizer's texts begin and end with.
 
     Raises:
         ModelLoadError: the files are no such model, or have changed.
     """
     metric.check_files()
-    folder = files.locate(metric.named("model"), metric.revision)
+    folder = model_files.locate(metric.named("model"), metric.revision)
     tokenizer = tokenizer_of(folder)
-    model = Seq2Seq(
-        pretrained(folder, "AutoModelForSeq2SeqLM"),
-        metric.device,
-        metric.dtype,
-        metric.batch_tokens,
-    )
+    plain = pretrained(folder, "AutoModelForSeq2SeqLM")
+    model = Seq2Seq(plain, metric.device, metric.dtype, metric.batch_tokens)
     limit = min(metric.max_tokens or 1 << 30, int(tokenizer.model_max_length), model.max_tokens)
     return Reader(tokenizer, frame(tokenizer), limit, metric.truncates), model
 
@@ -72,7 +71,7 @@ class LikelihoodScorer(Scorer):
         metric: the settings.
         loaded: from `load`.
         extent: which labels are scored, of what the reader has read.
-        ways: what is averaged.
+        directions: what is averaged.
         multi_reference: how several references combine.
     """
 
@@ -81,62 +80,69 @@ class LikelihoodScorer(Scorer):
         metric: ContextModelMetric,
         loaded: tuple[Reader, Seq2Seq],
         extent: Callable[[Reps], Extent],
-        ways: Sequence[Way],
+        directions: Sequence[Direction],
         multi_reference: Literal["mean", "best"] = "mean",
     ) -> None:
         self.info = replace(metric.info, multi_reference=multi_reference)
         self.reader, self.model = loaded
-        self.extent, self.ways = extent, tuple(ways)
-        self.batch_tokens, self.identity = (
-            self.model.batch_tokens,
-            metric.identity(self.model.device),
-        )
-        self.only_sources = all(way.given == "source" for way in ways)
+        self.extent = extent
+        self.directions = tuple(directions)
+        self.batch_tokens = self.model.batch_tokens
+        self.identity = metric.identity(self.model.device)
+        self.only_sources = all(direction.condition == "source" for direction in self.directions)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Token ids, and whether other texts are found given this one."""
+        """Token ids, and whether other texts are scored given this one."""
         read = self.reader.read(items)
-        given = np.array([item.side == "source" or not self.only_sources for item in items])
-        return Reps({**read.columns, "given": given}), read["ids"].lengths
+        is_condition = [item.side == "source" or not self.only_sources for item in items]
+        columns = {**read.columns, "given": np.array(is_condition)}
+        return Reps(columns), read["ids"].lengths
 
     def represent(self, prepared: Reps) -> Reps:
         """Ragged "states" [tokens, d] of what is given, and of every text the labels "ids" and which are scored."""
-        ids, given, extent = prepared["ids"], prepared["given"], self.extent(prepared)
-        states = self.model.encode(ids[np.flatnonzero(given)])
+        ids, is_condition = prepared["ids"], prepared["given"]
+        extent = self.extent(prepared)
+        states = self.model.encode(ids[np.flatnonzero(is_condition)])
+        num_states = np.where(is_condition, ids.lengths, 0)  # [rows]
         return Reps(
             {
-                "states": Ragged.of_lengths(states.values, np.where(given, ids.lengths, 0)),
+                "states": Ragged.of_lengths(states.values, num_states),
                 "ids": ids,
                 "prefix": extent.first + 1,
-                "scored": np.clip(ids.lengths - extent.first, 0, extent.wanted),
-                "wanted": extent.wanted,
+                "scored": np.clip(ids.lengths - extent.first, 0, extent.length),
+                "wanted": extent.length,
             }
         )
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        """The mean over the ways, [H, R] of every block ([H, 1] of ways that give the source)."""
-        return by_block(self._values(reps, blocks).sum(axis=0) / len(self.ways), blocks)
+        """The mean over the directions, [H, R] of every block ([H, 1] where the condition is the source)."""
+        values = self._values(reps, blocks)  # [directions, cells]
+        means = values.sum(axis=0) / len(self.directions)  # [cells]
+        return by_block(means, blocks)
 
     def _values(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
-        """Mean log-probabilities in every way, [ways, cells of all blocks]."""
+        """Mean log-probabilities in every direction, [directions, cells of all blocks]."""
         rows = self._rows(blocks)
-        asked = [rows[way.given] * len(reps) + rows[way.found] for way in self.ways]
-        distinct, places = np.unique(np.concatenate(asked), return_inverse=True)
-        pairs = np.stack(np.divmod(distinct, len(reps)), axis=1)
-        sums = self.model.log_likelihoods(reps["states"], _targets(reps), pairs)
-        values: FloatArray = (sums / reps["wanted"][pairs[:, 1]])[places]
-        return values.reshape(len(self.ways), -1)
+        # An ordered pair of rows is one number: row of the condition times number of rows, plus row of the target.
+        pair_numbers = [
+            rows[direction.condition] * len(reps) + rows[direction.target]
+            for direction in self.directions
+        ]
+        distinct, places = np.unique(np.concatenate(pair_numbers), return_inverse=True)
+        pairs = np.stack(np.divmod(distinct, len(reps)), axis=1)  # [pairs, 2]
+        sums = self.model.log_likelihoods(reps["states"], _targets(reps), pairs)  # [pairs]
+        num_labels = reps["wanted"][pairs[:, 1]]  # [pairs]
+        values: FloatArray = (sums / num_labels)[places]
+        return values.reshape(len(self.directions), -1)
 
     def _rows(self, blocks: Sequence[Block]) -> dict[Side, IntArray]:
-        """The row on each side of every cell of every block."""
+        """The row on each side of every cell of every block, [cells of all blocks] each."""
         if self.info.needs_references:
             h, r = cell_rows(blocks)
             return {"hypothesis": h, "reference": r}
         h = np.concatenate([block.hypotheses for block in blocks])
-        return {
-            "hypothesis": h,
-            "source": np.repeat([b.source for b in blocks], [b.cells for b in blocks]),
-        }
+        s = np.repeat([block.source for block in blocks], [block.cells for block in blocks])
+        return {"hypothesis": h, "source": s}
 
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """Tokens that the decoder reads for a block."""
@@ -146,24 +152,31 @@ class LikelihoodScorer(Scorer):
             "reference": block.references,
             "source": np.array([block.source]),
         }
-        ways = (
-            self.ways[:1] if block.square else self.ways
-        )  # of a square block, they ask for the same pairs
-        return sum(len(rows[way.given]) * targets.tokens(rows[way.found]) for way in ways)
+        # Of a square block, all directions need the same pairs.
+        directions = self.directions[:1] if block.square else self.directions
+        costs = [
+            len(rows[direction.condition]) * targets.num_tokens(rows[direction.target])
+            for direction in directions
+        ]
+        return sum(costs)
 
-    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
-        """Mean log-probability in every way."""
-        one = (
-            slice(hypothesis, hypothesis + 1),
-            slice(reference, reference + 1),
-        )  # no reference stays none
-        pair = Block(block.hypotheses[one[0]], block.references[one[1]], block.source)
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
+        """Mean log-probability in every direction."""
+        # Slices, so that of no references none is taken.
+        h = block.hypotheses[hypothesis : hypothesis + 1]
+        r = block.references[reference : reference + 1]
+        pair = Block(h, r, block.source)
         values = self._values(reps, [pair])[:, 0].tolist()
-        return {
-            f"{way.found}_given_{way.given}": value
-            for way, value in zip(self.ways, values, strict=True)
-        }
+        names = [f"{target}_given_{condition}" for target, condition in self.directions]
+        return dict(zip(names, values, strict=True))
 
 
 def _targets(reps: Reps) -> Targets:
+    """The labels of all texts, and which of them are scored."""
     return Targets(reps["ids"], reps["prefix"], reps["scored"])

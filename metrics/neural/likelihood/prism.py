@@ -21,7 +21,13 @@ from ...scorer import Info, Reading
 from ...spec.checked_settings import settings
 from ..models.context_tokens import Frame
 from ..models.settings import ContextModelMetric
-from .likelihood_scorer import HYPOTHESIS, REFERENCE, Extent, LikelihoodScorer, load
+from .likelihood_scorer import (
+    HYPOTHESIS_GIVEN_REFERENCE,
+    REFERENCE_GIVEN_HYPOTHESIS,
+    Extent,
+    LikelihoodScorer,
+    load,
+)
 
 TAGS = (
     "af_ZA ar_AR az_AZ bn_IN cs_CZ de_DE en_XX es_XX et_EE fa_IR fi_FI fr_XX gl_ES gu_IN he_IL hi_IN hr_HR id_ID it_IT "
@@ -64,9 +70,9 @@ class Prism(ContextModelMetric):
     @property
     def reads(self) -> Reading:
         """Context sentences, and whose."""
-        return Reading(
-            self.context, self.context_from or "reference", self.context_from == "reference"
-        )
+        context_from = self.context_from or "reference"
+        everywhere = self.context_from == "reference"
+        return Reading(self.context, context_from, everywhere)
 
     def for_language(self, lang: str) -> Self:
         """The metric with this language where none is set."""
@@ -76,16 +82,13 @@ class Prism(ContextModelMetric):
     def load(self) -> LikelihoodScorer:
         """The model."""
         if self.lang is None:
-            raise InputError(
-                "no language",
-                where=f"{self.name}: lang",
-                fix='Name that of the texts, such as lang="de"',
-            )
-        return LikelihoodScorer(
-            self, load(self, self._frame), self._extent, (HYPOTHESIS, REFERENCE)
-        )
+            fix = 'Name that of the texts, such as lang="de"'
+            raise InputError("no language", where=f"{self.name}: lang", fix=fix)
+        directions = (HYPOTHESIS_GIVEN_REFERENCE, REFERENCE_GIVEN_HYPOTHESIS)
+        return LikelihoodScorer(self, load(self, self._frame), self._extent, directions)
 
     def _frame(self, tokenizer: Any) -> Frame:
+        """The language tag before every text, and the end of sequence behind it and its sentences."""
         tag = tokenizer.convert_tokens_to_ids(self.lang)
         if tag in (None, tokenizer.unk_token_id):
             raise ModelLoadError(
@@ -98,9 +101,12 @@ class Prism(ContextModelMetric):
     def _extent(self, read: Reps) -> Extent:
         """From the last separator, or the language tag, to the last token of the sentence."""
         if self.truncates == "reference":
-            return Extent(read["whole"] - read["own"] - 2, read["own"] + 1)
+            # Where the last separator would be if nothing had been left out; it may be past the end.
+            first = read["whole"] - read["own"] - 2
+            return Extent(first, read["own"] + 1)
         first = read["start"] - 1
-        return Extent(first, read["ids"].lengths - 1 - first)
+        last = read["ids"].lengths - 1
+        return Extent(first, last - first)
 
 
 def language_code(lang: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -37,14 +38,17 @@ class Frame(NamedTuple):
         """What a tokenizer puts around a text; raises ModelLoadError unless it is one token on either side."""
         bare = tokenizer("a", add_special_tokens=False).input_ids
         whole = tokenizer("a").input_ids
-        if len(whole) != len(bare) + 2 or whole[1:-1] != bare:
+        added = len(whole) - len(bare)
+        if added != 2 or whole[1:-1] != bare:
             raise ModelLoadError(
-                f"the tokenizer puts {len(whole) - len(bare)} special tokens around a text, expected one at each end",
+                f"the tokenizer puts {added} special tokens around a text, expected one at each end",
                 where=str(tokenizer.name_or_path),
                 fix="Use an encoder of the BERT or RoBERTa family",
             )
         separator = tokenizer.sep_token_id
-        return cls(whole[0], whole[-1], whole[-1] if separator is None else separator)
+        if separator is None:
+            separator = whole[-1]
+        return cls(first=whole[0], last=whole[-1], separator=separator)
 
 
 class Reader:
@@ -66,67 +70,73 @@ class Reader:
         truncation: Truncation,
         space_before: bool = False,
     ) -> None:
-        self.tokenizer, self.frame, self.max_tokens, self.truncation = (
-            tokenizer,
-            frame,
-            max_tokens,
-            truncation,
-        )
+        self.tokenizer = tokenizer
+        self.frame = frame
+        self.max_tokens = max_tokens
+        self.truncation = truncation
         self.space_before = space_before
-        self.byte_level = tokenizer.convert_ids_to_tokens(_ids(tokenizer, [" a"])[0])[0].startswith(
-            "Ġ"
-        )
-        literals = {
-            str(token) for token in (*tokenizer.all_special_tokens, *tokenizer.get_added_vocab())
-        }
-        wide = sorted((literal for literal in literals if len(literal) > 1), key=len, reverse=True)
-        normalizer = getattr(getattr(tokenizer, "backend_tokenizer", None), "normalizer", None)
+        (ids,) = _ids(tokenizer, [" a"])
+        first_token = tokenizer.convert_ids_to_tokens(ids)[0]
+        self.byte_level = first_token.startswith("Ġ")
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        normalizer = getattr(backend, "normalizer", None)
         self.normalized = None if normalizer is None else normalizer.normalize_str
-        self.special = re.compile("|".join(map(re.escape, wide)) or r"(?!)")
+        self.special = _written_out(tokenizer)
 
     def read(self, items: Sequence[Item]) -> Reps:
         """Columns "ids"; "start", the place of the sentence's first token; "whole" and "own", lengths before any cut of
         everything and of the sentence alone; "cut", 0 if nothing was.
         """
         pieces = [self._pieces(item) for item in items]
-        texts = list(dict.fromkeys(piece for some in pieces for piece in some))
-        found = dict(zip(texts, _ids(self.tokenizer, texts), strict=True))
-        rows = [self._joined([found[piece] for piece in some]) for some in pieces]
+        distinct = list(dict.fromkeys(chain.from_iterable(pieces)))
+        ids_of = dict(zip(distinct, _ids(self.tokenizer, distinct), strict=True))
+        rows = [self._joined([ids_of[piece] for piece in row]) for row in pieces]
         ids, start, whole, own, cut = zip(*rows, strict=True) if rows else ((),) * 5
         numbers = {"start": start, "whole": whole, "own": own, "cut": cut}
-        return Reps(
-            {
-                "ids": Ragged.of_rows(ids),
-                **{name: np.array(n, np.int64) for name, n in numbers.items()},
-            }
-        )
+        columns = {name: np.array(values, np.int64) for name, values in numbers.items()}
+        return Reps({"ids": Ragged.of_rows(ids), **columns})
 
     def _pieces(self, item: Item) -> list[str]:
         """Context sentences and the sentence as the tokenizer reads them."""
-        plain = [self._plain(text) for text in (*item.context, str(item.text))]
+        texts = (*item.context, str(item.text))
+        plain = [self._plain(text) for text in texts]
         if not self.byte_level:
             return plain
-        last = (
-            len(plain) - 1
-        )  # the released code joins texts by " </s> ", and byte-level tokenizers see these spaces
-        spaced = [f"{' ' * (i > 0)}{text}{' ' * (i < last)}" for i, text in enumerate(plain)]
-        spaced[-1] = spaced[-1] if plain[-1] else ""
-        return [f" {spaced[0]}", *spaced[1:]] if self.space_before and plain[0] else spaced
+        # The released code joins texts by " </s> ", and byte-level tokenizers see these spaces.
+        last = len(plain) - 1
+        spaced = []
+        for i, text in enumerate(plain):
+            before = " " if i > 0 else ""
+            behind = " " if i < last else ""
+            spaced.append(f"{before}{text}{behind}")
+        if not plain[-1]:
+            spaced[-1] = ""
+        if self.space_before and plain[0]:
+            spaced[0] = f" {spaced[0]}"
+        return spaced
 
     def _plain(self, text: str) -> str:
         """The text without surrounding space, halves of surrogate pairs and special tokens."""
         text = self._broken(text.encode("utf-8", "replace").decode().strip())
-        if self.normalized is not None and self.special.search(same := self.normalized(text)):
-            return self._broken(
-                same
-            )  # written with other characters that the tokenizer takes for these
+        if self.normalized is None:
+            return text
+        # A special token may be written with other characters that the tokenizer takes for its own.
+        normalized = self.normalized(text)
+        if self.special.search(normalized):
+            return self._broken(normalized)
         return text
 
     def _broken(self, text: str) -> str:
         """The text with special tokens broken up."""
-        return self.special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+
+        def broken(match: re.Match[str]) -> str:
+            special = match[0]
+            return f"{special[0]} {special[1:]}"
+
+        return self.special.sub(broken, text)
 
     def _joined(self, pieces: list[list[int]]) -> tuple[IntArray, int, int, int, int]:
+        """The values of every column of `read` for one item, from the ids of its context and its sentence."""
         *context, sentence = pieces
         room = self.max_tokens - 2
         whole = sum(map(len, pieces)) + len(context) + 2
@@ -139,20 +149,38 @@ class Reader:
         start = 1 + len(before)
         if whole > self.max_tokens and self.truncation == "reference":
             cut = TEXT_CUT
-            places = [i for i, token in enumerate(body) if token == self.frame.separator]
-            start = places[-1] + 2 if places else 1  # where the released code finds it
+            # The released code takes for the sentence what is behind the last separator.
+            separators = [i for i, token in enumerate(body) if token == self.frame.separator]
+            start = separators[-1] + 2 if separators else 1
         ids = np.array([self.frame.first, *body, self.frame.last], np.int64)
         return ids, start, whole, len(sentence), cut
 
 
+def _written_out(tokenizer: Any) -> re.Pattern[str]:
+    """A pattern of the special tokens as they may be written out in a text, the longest first."""
+    tokens = (*tokenizer.all_special_tokens, *tokenizer.get_added_vocab())
+    literals = {str(token) for token in tokens}
+    long = [literal for literal in literals if len(literal) > 1]
+    long.sort(key=len, reverse=True)
+    alternatives = "|".join(map(re.escape, long))
+    # Without any, a pattern that matches nothing.
+    return re.compile(alternatives or r"(?!)")
+
+
 def _newest(context: list[list[int]], room: int) -> list[list[int]]:
     """The newest context sentences that fit with their separators; of the last one its right end, if that fits."""
-    while len(context) > 1 and sum(map(len, context)) + len(context) > room:
+    while len(context) > 1 and _length(context) > room:
         context = context[1:]
     if context and len(context[0]) + 1 > room:
         context = [context[0][1 - room :]] if room > 1 else []
     return context
 
 
+def _length(context: list[list[int]]) -> int:
+    """Tokens of context sentences with their separators."""
+    return sum(map(len, context)) + len(context)
+
+
 def _ids(tokenizer: Any, texts: list[str]) -> list[list[int]]:
+    """Ids of texts, without special tokens around them."""
     return tokenizer(texts, add_special_tokens=False, verbose=False).input_ids if texts else []

@@ -1,8 +1,8 @@
 """A text encoder: hidden states of token sequences, whatever else is in their batch.
 
-Encoders of the BERT family run packed (see `packed`); any other on sequences of one length, on a CPU one at a time,
-padded to a multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit on a
-CPU. It knows nothing of texts or metrics; torch and transformers are imported when one is made.
+Encoders of the BERT family run packed (see `packed_attention`); any other on sequences of one length, on a CPU one at
+a time, padded to a multiple of 16. Either way the states of a sequence are a function of its ids alone, to the last bit
+on a CPU. It knows nothing of texts or metrics; torch and transformers are imported when one is made.
 """
 
 from __future__ import annotations
@@ -17,21 +17,15 @@ import numpy as np
 
 from ...errors import InputError, ModelLoadError
 from ...representations import IntArray, Ragged
-from .packed_attention import ROWS, slabs_of, use, within
+from .packed_attention import ROWS, attention_within, slabs_of, use_packed_attention
 
 DType = Literal["float32", "bfloat16", "float16"]
-PACKED = {
-    "bert",
-    "camembert",
-    "electra",
-    "roberta",
-    "xlm-roberta",
-}  # `model_type` of a configuration
-LOCAL: dict[str, Any] = {
-    "local_files_only": True,
-    "trust_remote_code": False,
-}  # nothing is fetched, no code is run
-CPU_TOKENS, GPU_TOKENS = 1024, 1 << 15  # of one batch
+# `model_type` of the configurations whose models run packed.
+PACKED = {"bert", "camembert", "electra", "roberta", "xlm-roberta"}
+# Nothing is fetched, no code is run.
+LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+# Tokens of one batch.
+CPU_TOKENS, GPU_TOKENS = 1024, 1 << 15
 
 
 class Encoder:
@@ -41,11 +35,15 @@ class Encoder:
         model: a transformers model in evaluation mode.
         device: where it runs.
         dtype: in which precision.
-        layer: the last layer that is wanted, 0 the embeddings; all if not given.
+        layer: the last layer that runs, 0 the embeddings; all if not given.
     """
 
     def __init__(
-        self, model: Any, device: str | None, dtype: DType, layer: int | None = None
+        self,
+        model: Any,
+        device: str | None,
+        dtype: DType,
+        layer: int | None = None,
     ) -> None:
         import torch
 
@@ -58,7 +56,7 @@ class Encoder:
         self.packed = model.config.model_type in PACKED
         if self.packed:
             model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
-            use(model)
+            use_packed_attention(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
         self.batch_tokens = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
@@ -68,69 +66,84 @@ class Encoder:
         """The longest sequence it has positions for."""
         return longest_input(self.model)
 
-    def states(self, ids: Ragged, all_layers: bool = False) -> Iterator[tuple[IntArray, list[Any]]]:
+    def states(
+        self,
+        ids: Ragged,
+        all_layers: bool = False,
+    ) -> Iterator[tuple[IntArray, list[Any]]]:
         """Rows of one length at a time, and their hidden states [rows, length, d] in float32 or better.
 
-        The states are those of the wanted layer, or of the embeddings and every layer up to it.
+        The states are those of the encoder's `layer`, or of the embeddings and every layer up to it.
         """
         order = np.argsort(ids.lengths, kind="stable")
         forward = self._packed if self.packed else self._plain
         with self.torch.inference_mode():
             for rows, states in forward(ids, order):
-                yield rows, [x.float() for x in (states if all_layers else states[-1:])]
+                layers = states if all_layers else states[-1:]
+                yield rows, [x.float() for x in layers]
 
-    def _packed(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
+    def _packed(
+        self,
+        ids: Ragged,
+        order: IntArray,
+    ) -> Iterator[tuple[IntArray, list[Any]]]:
+        """As `states`, all rows in one pass; order: the rows by length, [rows]."""
         lengths = ids.lengths[order]
         tokens = ids[order].values
-        position = (
-            np.arange(len(tokens))
-            - np.repeat(lengths.cumsum() - lengths, lengths)
-            + first_position(self.model)
-        )
+        starts = np.repeat(lengths.cumsum() - lengths, lengths)  # [tokens]
+        position = np.arange(len(tokens)) - starts + first_position(self.model)  # [tokens]
         spare = -len(tokens) % ROWS
         slabs = slabs_of(lengths.tolist())
+        # The last token again and again, up to a multiple of 16.
+        input_ids = np.pad(tokens, (0, spare), mode="edge")
+        position_ids = np.pad(position, (0, spare), mode="edge")
         out = self.model(
-            input_ids=self._row(np.pad(tokens, (0, spare), mode="edge")),
-            position_ids=self._row(np.pad(position, (0, spare), mode="edge")),
+            input_ids=self._row(input_ids),
+            position_ids=self._row(position_ids),
             output_hidden_states=True,
-            packing=within(slabs),
+            packing=attention_within(slabs),
         )
-        at = 0
+        layers = out.hidden_states[: self.layer + 1]  # [1, tokens and spare ones, d] each
+        first = 0
         for slab in slabs:
-            yield (
-                order[at : at + slab.sequences],
-                [slab.rows(x[0]) for x in out.hidden_states[: self.layer + 1]],
-            )
-            at += slab.sequences
+            rows = order[first : first + slab.sequences]
+            yield rows, [slab.rows(x[0]) for x in layers]
+            first += slab.sequences
 
-    def _plain(self, ids: Ragged, order: IntArray) -> Iterator[tuple[IntArray, list[Any]]]:
+    def _plain(
+        self,
+        ids: Ragged,
+        order: IntArray,
+    ) -> Iterator[tuple[IntArray, list[Any]]]:
+        """As `states`, a pass for every length and on a CPU for every row; order: the rows by length, [rows]."""
+        pad = self.torch.nn.functional.pad
         for slab in slabs_of(ids.lengths[order].tolist()):
             same, order = order[: slab.sequences], order[slab.sequences :]
+            # Up to a multiple of 16, as far as the model has positions.
+            free = max(0, self.max_tokens - slab.length)
+            spare = (0, min(-slab.length % ROWS, free))
             step = 1 if self.device.type == "cpu" else slab.sequences
             for start in range(0, slab.sequences, step):
                 rows = same[start : start + step]
-                tokens = self.torch.from_numpy(ids[rows].values.reshape(len(rows), -1)).to(
-                    self.device
-                )
-                spare = (0, min(-slab.length % ROWS, max(0, self.max_tokens - slab.length)))
+                values = ids[rows].values.reshape(len(rows), -1)  # [rows, length]
+                tokens = self.torch.from_numpy(values).to(self.device)
                 out = self.model(
-                    input_ids=self.torch.nn.functional.pad(
-                        tokens, spare, value=self.config.pad_token_id or 0
-                    ),
-                    attention_mask=self.torch.nn.functional.pad(
-                        self.torch.ones_like(tokens), spare
-                    ),
+                    input_ids=pad(tokens, spare, value=self.config.pad_token_id or 0),
+                    attention_mask=pad(self.torch.ones_like(tokens), spare),
                     output_hidden_states=True,
                 )
-                yield rows, [x[:, : slab.length] for x in out.hidden_states[: self.layer + 1]]
+                layers = out.hidden_states[: self.layer + 1]  # [rows, length and spare, d] each
+                yield rows, [x[:, : slab.length] for x in layers]
 
     def _row(self, values: IntArray) -> Any:
+        """Values [tokens] as a batch of one, [1, tokens]."""
         return self.torch.from_numpy(values)[None].to(self.device)
 
 
 def longest_input(model: Any) -> int:
     """The tokens of the longest sequence that a model has positions for."""
-    return int(getattr(model.config, "max_position_embeddings", 1 << 30)) - first_position(model)
+    positions = int(getattr(model.config, "max_position_embeddings", 1 << 30))
+    return positions - first_position(model)
 
 
 def first_position(model: Any) -> int:
@@ -152,9 +165,9 @@ def device_of(name: str | None) -> Any:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(
-            f"{str(error).splitlines()[0]}", where=f"device {name!r}", fix="Such as cpu or cuda:0"
-        ) from error
+        problem = str(error).splitlines()[0]
+        where = f"device {name!r}"
+        raise InputError(problem, where=where, fix="Such as cpu or cuda:0") from error
     return device
 
 
@@ -164,7 +177,8 @@ def quietly() -> Iterator[None]:
     from transformers.utils import logging as transformers_logging
 
     logging: Any = transformers_logging
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
@@ -185,18 +199,21 @@ def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
         empty = _empty(folder, kind)
         with quietly():
             model, about = type(empty).from_pretrained(
-                folder, **LOCAL, output_loading_info=True, dtype="float32", **_without_pooler(empty)
+                folder,
+                **LOCAL,
+                output_loading_info=True,
+                dtype="float32",
+                **_without_pooler(empty),
             )
     except Exception as error:  # configuration, weights or tokenizer: many kinds
         raise _unreadable(folder, error) from error
     missing = sorted(about["missing_keys"])
     if missing or about["mismatched_keys"]:
-        found = (
-            f"{len(missing)} weights are missing ({', '.join(missing[:3])})"
-            if missing
-            else "weights of other shapes"
-        )
-        raise ModelLoadError(found, where=str(folder), fix="Give the folder of the whole model")
+        problem = "weights of other shapes"
+        if missing:
+            names = ", ".join(missing[:3])
+            problem = f"{len(missing)} weights are missing ({names})"
+        raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
     return model
 
 
@@ -210,30 +227,12 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
         model = _empty(folder, "AutoModel")
     except Exception as error:
         raise _unreadable(folder, error) from error
-    own = {
-        name: value.shape
-        for name, value in model.state_dict().items()
-        if not name.startswith("pooler.")
-    }
-    wrong = sorted(name for name in own.keys() & state.keys() if own[name] != state[name].shape)
-    found = [
-        f"{len(names)} {what} ({', '.join(names[:3])})"
-        for names, what in (
-            (sorted(own.keys() - state.keys()), "weights are missing"),
-            (sorted(state.keys() - own.keys()), "weights have no place"),
-            (
-                [
-                    f"{name}: {tuple(state[name].shape)} against {tuple(own[name])}"
-                    for name in wrong
-                ],
-                "shapes differ",
-            ),
-        )
-        if names
-    ]
-    if found:
+    shapes = {name: weight.shape for name, weight in model.state_dict().items()}
+    shapes = {name: shape for name, shape in shapes.items() if not name.startswith("pooler.")}
+    problems = _misfits(shapes, state)
+    if problems:
         raise ModelLoadError(
-            f"the checkpoint is not of this encoder: {'; '.join(found)}",
+            f"the checkpoint is not of this encoder: {'; '.join(problems)}",
             where=str(folder),
             fix="encoder_path must be the encoder that the checkpoint was trained from",
         )
@@ -245,6 +244,29 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
             dtype="float32",
             **_without_pooler(model),
         )
+
+
+def _misfits(shapes: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:
+    """How the weights of a checkpoint differ from those of a model, in words; nothing if they fit."""
+    missing = sorted(shapes.keys() - state.keys())
+    left_over = sorted(state.keys() - shapes.keys())
+    shared = shapes.keys() & state.keys()
+    differences = []
+    for name in sorted(shared):
+        own, other = tuple(shapes[name]), tuple(state[name].shape)
+        if own != other:
+            differences.append(f"{name}: {other} against {own}")
+    kinds = {
+        "weights are missing": missing,
+        "weights have no place": left_over,
+        "shapes differ": differences,
+    }
+    misfits = []
+    for kind, names in kinds.items():
+        if names:
+            first = ", ".join(names[:3])
+            misfits.append(f"{len(names)} {kind} ({first})")
+    return misfits
 
 
 def _empty(folder: Path, kind: str) -> Any:
@@ -264,11 +286,8 @@ def _empty(folder: Path, kind: str) -> Any:
 
 def _without_pooler(model: Any) -> dict[str, bool]:
     """The argument that leaves out the pooler, which no metric reads, where a class has one."""
-    return (
-        {"add_pooling_layer": False}
-        if "add_pooling_layer" in signature(type(model).__init__).parameters
-        else {}
-    )
+    has_pooler = "add_pooling_layer" in signature(type(model).__init__).parameters
+    return {"add_pooling_layer": False} if has_pooler else {}
 
 
 def tokenizer_of(folder: Path) -> Any:
@@ -285,8 +304,9 @@ def tokenizer_of(folder: Path) -> Any:
 
 
 def _unreadable(folder: Path, error: Exception) -> ModelLoadError:
-    said = str(error).strip().splitlines() or [""]
-    found = said[0] if isinstance(error, InputError) else f"{type(error).__name__}: {said[0][:200]}"
-    return ModelLoadError(
-        found, where=str(folder), fix="Is this the folder of a transformers model?"
-    )
+    lines = str(error).strip().splitlines() or [""]
+    problem = lines[0]
+    if not isinstance(error, InputError):
+        problem = f"{type(error).__name__}: {problem[:200]}"
+    fix = "Is this the folder of a transformers model?"
+    return ModelLoadError(problem, where=str(folder), fix=fix)

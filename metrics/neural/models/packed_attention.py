@@ -12,67 +12,81 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 NAME = "discorank-packed"
-ROWS = 16  # products have multiples of this many rows (and widths, as all models have)
-QUERIES = 8  # attention has multiples of this many queries: with others, its kernel rounds otherwise in another thread
-Attend = Callable[
-    [Any, Any, Any, float], Any
-]  # query, key, value [1, heads, tokens, d/heads] -> [1, tokens, heads, ...]
+# Products have multiples of this many rows (and widths, as all models have).
+ROWS = 16
+# Attention has multiples of this many queries: with others, its kernel rounds otherwise in another thread.
+QUERIES = 8
+# Query, key and value [1, heads, tokens, d/heads] and the scaling, to states [1, tokens, heads, d/heads].
+Attend = Callable[[Any, Any, Any, float], Any]
 
 
 class Slab(NamedTuple):
-    """Some sequences of one length, one after the other."""
+    """Sequences of one length, one after the other in a matrix of tokens."""
 
-    start: int  # first token
-    sequences: int  # how many
-    length: int
+    start: int  # row of the first token
+    sequences: int  # how many sequences
+    length: int  # tokens of each of them
 
     @property
     def tokens(self) -> slice:
-        """Where they stand."""
-        return slice(self.start, self.start + self.sequences * self.length)
+        """The rows of the matrix that are these sequences."""
+        end = self.start + self.sequences * self.length
+        return slice(self.start, end)
 
     def rows(self, x: Any) -> Any:
-        """Its part of [tokens, ...] as [count, length, ...]."""
+        """The slab's part of a matrix [tokens, ...] as [sequences, length, ...]; a view."""
         return x[self.tokens].view(self.sequences, self.length, *x.shape[1:])
 
 
 def slabs_of(lengths: Sequence[int]) -> list[Slab]:
     """The slabs of sequences that are sorted by length."""
-    found: list[Slab] = []
-    at = 0
+    slabs: list[Slab] = []
+    start = 0
     for length in lengths:
-        if found and found[-1].length == length:
-            found[-1] = found[-1]._replace(sequences=found[-1].sequences + 1)
+        last = slabs[-1] if slabs else None
+        if last is not None and last.length == length:
+            slabs[-1] = last._replace(sequences=last.sequences + 1)
         else:
-            found.append(Slab(at, 1, length))
-        at += length
-    return found
+            slabs.append(Slab(start, 1, length))
+        start += length
+    return slabs
 
 
-def within(slabs: Sequence[Slab]) -> Attend:
-    """Attention of every sequence to itself, both ways."""
+def attention_within(slabs: Sequence[Slab]) -> Attend:
+    """Attention of every token to all tokens of its own sequence."""
     from torch.nn.functional import pad
     from torch.nn.functional import scaled_dot_product_attention as attention
 
-    def attend(query: Any, key: Any, value: Any, scaling: float) -> Any:
-        out = query.new_zeros(
-            query.shape[2], query.shape[1], value.shape[3]
-        )  # [tokens, heads, d/heads]
-        q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))  # [tokens, heads, d/heads]
+    def attend(
+        query: Any,
+        key: Any,
+        value: Any,
+        scaling: float,
+    ) -> Any:
+        """States [1, tokens, heads, d/heads]; query, key, value: [1, heads, tokens, d/heads]."""
+        # Tokens first, so that a slab is a slice: [tokens, heads, d/heads].
+        query = query[0].transpose(0, 1)
+        key = key[0].transpose(0, 1)
+        value = value[0].transpose(0, 1)
+        num_tokens, num_heads, _ = query.shape
+        states = query.new_zeros(num_tokens, num_heads, value.shape[2])
         for slab in slabs:
-            own_q, own_k, own_v = (
-                slab.rows(x).transpose(1, 2) for x in (q, k, v)
-            )  # [count, heads, length, d/heads]
-            found = attention(
-                pad(own_q, (0, 0, 0, -slab.length % QUERIES)), own_k, own_v, scale=scaling
-            )
-            slab.rows(out).copy_(found[:, :, : slab.length].transpose(1, 2))
-        return out[None]
+            # Heads before tokens, as the kernel reads them: [sequences, heads, length, d/heads].
+            q = slab.rows(query).transpose(1, 2)
+            k = slab.rows(key).transpose(1, 2)
+            v = slab.rows(value).transpose(1, 2)
+            # Only queries are padded: spare ones change no other, spare keys would be attended to.
+            q = pad(q, (0, 0, 0, -slab.length % QUERIES))
+            attended = attention(q, k, v, scale=scaling)
+            # The rows of the spare queries are left out, the others written to their tokens.
+            attended = attended[:, :, : slab.length]
+            slab.rows(states).copy_(attended.transpose(1, 2))
+        return states[None]
 
     return attend
 
 
-def use(model: Any) -> None:
+def use_packed_attention(model: Any) -> None:
     """Makes a transformers model attend through the function that a call gives it as ``packing=``."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
@@ -92,7 +106,9 @@ def _attention(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[Any, None]:
-    return packing(query, key, value, scaling or query.shape[-1] ** -0.5), None
+    """Attention as transformers calls it: query, key and value are [1, heads, tokens, d/heads]."""
+    scaling = scaling or query.shape[-1] ** -0.5
+    return packing(query, key, value, scaling), None
 
 
 def _no_mask(*_: Any, **__: Any) -> None:

@@ -3,7 +3,7 @@
 A source is encoded once. In a pass of the decoder the tokens of many pairs are rows of one matrix, and the states of
 their sources, each once, are rows of another. The vocabulary is looked at where labels are scored, nowhere else. What
 comes out for a text or a pair is a function of it alone, to the last bit on a CPU: nothing but attention mixes rows,
-and that knows where a sequence ends (see `attending`); the rows of every product are a multiple of 16.
+and that knows where a sequence ends (see `span_attention`); the rows of every product are a multiple of 16.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
 from .encoder import CPU_TOKENS, GPU_TOKENS, DType, device_of
 from .packed_attention import ROWS
-from .shared_prefix import Pair, Pass, Targets, batches, pairs_of
+from .shared_prefix import DecoderPass, SourceTargetPair, Targets, batches, pairs_of
 from .span_attention import Attention, Spans
 
-FAMILY = {
-    "bart": False,
-    "mbart": True,
-}  # `model_type` of a configuration; whether norms stand before what they feed
-CPU_CELLS, GPU_CELLS = 1 << 24, 1 << 28  # tokens times vocabulary looked at together
+# `model_type` of a configuration: whether norms stand before what they feed.
+FAMILY = {"bart": False, "mbart": True}
+# Tokens times vocabulary looked at together.
+CPU_CELLS, GPU_CELLS = 1 << 24, 1 << 28
 
 
 class Seq2Seq:
@@ -43,7 +42,11 @@ class Seq2Seq:
     """
 
     def __init__(
-        self, model: Any, device: str | None, dtype: DType, batch_tokens: int | None = None
+        self,
+        model: Any,
+        device: str | None,
+        dtype: DType,
+        batch_tokens: int | None = None,
     ) -> None:
         import torch
 
@@ -54,7 +57,8 @@ class Seq2Seq:
                 where=str(config.name_or_path),
                 fix="Such as facebook/bart-large-cnn, facebook/mbart-large-50",
             )
-        self.torch, self.norm_first = torch, FAMILY[config.model_type]
+        self.torch = torch
+        self.norm_first = FAMILY[config.model_type]
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
         on_cpu = self.device.type == "cpu"
@@ -66,106 +70,162 @@ class Seq2Seq:
     def encode(self, ids: Ragged) -> Ragged:
         """The encoder's states of every text, float32 [tokens, d]; one pass."""
         if not len(ids):
-            return Ragged(np.empty((0, self.model.config.d_model), np.float32), ids.offsets)
-        stack, spans = self.model.get_encoder(), Spans.of_lengths(ids.lengths)
+            nothing = np.empty((0, self.model.config.d_model), np.float32)
+            return Ragged(nothing, ids.offsets)
+        encoder = self.model.get_encoder()
+        spans = Spans.of_lengths(ids.lengths)
         with self.torch.inference_mode():
-            x = self._embedded(stack, ids.values, spans.places)
-            itself = Attention(spans, spans, len(x), self.device)
-            for layer in stack.layers:
-                x = self._added(
-                    x, layer.self_attn_layer_norm, partial(_attended, layer.self_attn, itself)
-                )
+            x = self._embedded(encoder, ids.values, spans.places)  # [tokens and spare rows, d]
+            to_itself = Attention(spans, spans, len(x), self.device)
+            for layer in encoder.layers:
+                attended = partial(_attended, layer.self_attn, to_itself)
+                x = self._added(x, layer.self_attn_layer_norm, attended)
                 x = self._added(x, layer.final_layer_norm, partial(_fed_forward, layer))
-            x = self._finished(stack, x)[: len(ids.values)]
-            return Ragged(x.float().cpu().numpy(), ids.offsets)
+            x = self._finished(encoder, x)[: len(ids.values)]  # [tokens, d]
+            states = x.float().cpu().numpy()
+            return Ragged(states, ids.offsets)
 
-    def log_likelihoods(self, states: Ragged, targets: Targets, rows: IntArray) -> FloatArray:
+    def log_likelihoods(
+        self,
+        states: Ragged,
+        targets: Targets,
+        rows: IntArray,
+    ) -> FloatArray:
         """Summed natural log-probabilities of the scored labels of targets, each given a source, float64 [n].
 
         rows: of the source among the `states` and of the target, [n, 2]. Where no label is scored, 0.
         """
         pairs = pairs_of(rows, states.lengths, targets)
-        order = [i for i in sorted(range(len(pairs)), key=pairs.__getitem__) if pairs[i].scored]
-        found = np.zeros(len(pairs))
-        run = partial(self._scored, states, targets)
-        parts = batches([pairs[i] for i in order], targets, self.batch_tokens)
-        found[order] = [value for part in parts for value in in_halves(run, part)]
-        return found
+        # Sorted pairs have next to each other what they share.
+        order = sorted(range(len(pairs)), key=pairs.__getitem__)
+        order = [i for i in order if pairs[i].num_scored]
+        ordered = [pairs[i] for i in order]
+        sums: list[float] = []
+        for batch in batches(ordered, targets, self.batch_tokens):
+            sums += in_halves(partial(self._sums, states, targets), batch)
+        log_likelihoods = np.zeros(len(pairs))
+        log_likelihoods[order] = sums
+        return log_likelihoods
 
-    def _scored(self, states: Ragged, targets: Targets, pairs: Sequence[Pair]) -> list[float]:
+    def _sums(
+        self,
+        states: Ragged,
+        targets: Targets,
+        pairs: Sequence[SourceTargetPair],
+    ) -> list[float]:
         """Summed log-probabilities of the pairs of one pass."""
-        one = Pass(pairs, targets)
+        decoder_pass = DecoderPass(pairs, targets)
         with self.torch.inference_mode():
-            x = self._decoded(one, states[one.sources])
-            found = self._log_probabilities(x, one.scored, one.labels)
-        return list(one.sums(found))
+            x = self._decoded(decoder_pass, states[decoder_pass.sources])
+            values = self._log_probabilities(x, decoder_pass.scored, decoder_pass.labels)
+        return list(decoder_pass.sums(values))
 
-    def _decoded(self, one: Pass, states: Ragged) -> Any:
-        """The decoder's states of a pass, [tokens and spare rows, d]."""
-        stack = self.model.get_decoder()
-        x = self._embedded(stack, one.inputs, one.places)
-        memory = self._tensor(_padded(states.values)).to(x.dtype)
-        itself = Attention(one.spans, one.before, len(x), self.device, own=True)
-        source = Attention(
-            one.spans, Spans.of_lengths(states.lengths)[one.source], len(x), self.device
-        )
-        for layer in stack.layers:
-            x = self._added(
-                x, layer.self_attn_layer_norm, partial(_attended, layer.self_attn, itself)
-            )
-            of_source = partial(_attended, layer.encoder_attn, source, memory=memory)
+    def _decoded(self, decoder_pass: DecoderPass, states: Ragged) -> Any:
+        """The decoder's states of a pass, [tokens and spare rows, d]; states: [tokens, d] of its sources."""
+        decoder = self.model.get_decoder()
+        x = self._embedded(decoder, decoder_pass.inputs, decoder_pass.places)
+        memory = self._tensor(_padded(states.values)).to(
+            x.dtype
+        )  # [source tokens and spare rows, d]
+
+        # Every token attends to the prefix before its sequence and to the sequence up to itself, then to its source.
+        spans = decoder_pass.spans
+        sources = Spans.of_lengths(states.lengths)[decoder_pass.source_of]
+        to_target = Attention(spans, decoder_pass.before, len(x), self.device, own=True)
+        to_source = Attention(spans, sources, len(x), self.device)
+        for layer in decoder.layers:
+            of_target = partial(_attended, layer.self_attn, to_target)
+            x = self._added(x, layer.self_attn_layer_norm, of_target)
+            of_source = partial(_attended, layer.encoder_attn, to_source, memory=memory)
             x = self._added(x, layer.encoder_attn_layer_norm, of_source)
             x = self._added(x, layer.final_layer_norm, partial(_fed_forward, layer))
-        return self._finished(stack, x)
+        return self._finished(decoder, x)
 
-    def _log_probabilities(self, x: Any, scored: IntArray, labels: IntArray) -> FloatArray:
-        """Of the label that follows each scored state, [scored]."""
-        rows, wanted = self._tensor(_padded(scored)), self._tensor(_padded(labels))
-        found = []
-        for part, label in zip(
-            rows.split(self.head_rows), wanted.split(self.head_rows), strict=True
-        ):
-            logits = (
-                self.model.lm_head(x.index_select(0, part)) + self.model.final_logits_bias
-            ).float()
-            own = logits.gather(1, label[:, None])[:, 0]
-            found.append((own - logits.logsumexp(dim=1)).clamp(max=0))
-        return self.torch.cat(found)[: len(scored)].double().cpu().numpy()
+    def _log_probabilities(
+        self,
+        x: Any,
+        scored: IntArray,
+        labels: IntArray,
+    ) -> FloatArray:
+        """Of the label that follows each scored state, [scored].
 
-    def _embedded(self, stack: Any, tokens: IntArray, places: IntArray) -> Any:
-        """Tokens at their places as vectors, [tokens and spare rows, d]."""
-        x = stack.embed_tokens(self._tensor(_padded(tokens))[None])
-        at = stack.embed_positions(None, position_ids=self._tensor(_padded(places)))
-        return stack.layernorm_embedding(x + at)[0]
+        x: states [tokens and spare rows, d]. scored: which of them, [scored]. labels: what follows, [scored].
+        """
+        rows = self._tensor(_padded(scored))  # [scored and spare ones]
+        following = self._tensor(_padded(labels))  # [scored and spare ones]
+        parts = zip(
+            rows.split(self.head_rows),
+            following.split(self.head_rows),
+            strict=True,
+        )
+        values = []
+        for part, label in parts:
+            hidden = x.index_select(0, part)  # [part, d]
+            # [part, vocabulary]
+            logits = (self.model.lm_head(hidden) + self.model.final_logits_bias).float()
+            own = logits.gather(1, label[:, None])[:, 0]  # [part]
+            log_probabilities = own - logits.logsumexp(dim=1)  # [part]
+            # Rounding may leave a probability above 1.
+            values.append(log_probabilities.clamp(max=0))
+        of_all = self.torch.cat(values)[: len(scored)]  # [scored]
+        return of_all.double().cpu().numpy()
 
-    def _added(self, x: Any, norm: Any, part: Callable[[Any], Any]) -> Any:
-        """A part of a layer with its residual connection."""
-        return x + part(norm(x)) if self.norm_first else norm(x + part(x))
+    def _embedded(
+        self,
+        stack: Any,
+        tokens: IntArray,
+        places: IntArray,
+    ) -> Any:
+        """Tokens [tokens] at their places [tokens] as vectors, [tokens and spare rows, d]."""
+        token_ids = self._tensor(_padded(tokens))  # [tokens and spare rows]
+        position_ids = self._tensor(_padded(places))  # [tokens and spare rows]
+        of_tokens = stack.embed_tokens(token_ids[None])  # [1, tokens and spare rows, d]
+        of_places = stack.embed_positions(None, position_ids=position_ids)
+        return stack.layernorm_embedding(of_tokens + of_places)[0]
+
+    def _added(
+        self,
+        x: Any,
+        norm: Any,
+        part: Callable[[Any], Any],
+    ) -> Any:
+        """A part of a layer with its residual connection, [rows, d] of x [rows, d]."""
+        if self.norm_first:
+            return x + part(norm(x))
+        return norm(x + part(x))
 
     def _finished(self, stack: Any, x: Any) -> Any:
+        """The last norm over x [rows, d], where norms stand first."""
         return stack.layer_norm(x) if self.norm_first else x
 
     def _tensor(self, values: Any) -> Any:
         return self.torch.from_numpy(values).to(self.device)
 
 
-def _attended(module: Any, attend: Attention, x: Any, memory: Any = None) -> Any:
-    """What an attention module makes of `x` [rows, d], which looks at the memory, or at itself."""
+def _attended(
+    module: Any,
+    attend: Attention,
+    x: Any,
+    memory: Any = None,
+) -> Any:
+    """What an attention module makes of x [rows, d], which looks at the memory [keys, d], or at itself; [rows, d]."""
     seen = x if memory is None else memory
-    heads = -1, module.num_heads, module.head_dim
-    query, key, value = (
-        module.q_proj(x).view(heads),
-        module.k_proj(seen).view(heads),
-        module.v_proj(seen).view(heads),
-    )
-    return module.out_proj(attend(query, key, value, module.scaling).flatten(1))
+    by_head = -1, module.num_heads, module.head_dim
+    query = module.q_proj(x).view(by_head)  # [rows, heads, d/heads]
+    key = module.k_proj(seen).view(by_head)  # [keys, heads, d/heads]
+    value = module.v_proj(seen).view(by_head)  # [keys, heads, d/heads]
+    attended = attend(query, key, value, module.scaling)  # [rows, heads, d/heads]
+    return module.out_proj(attended.flatten(1))
 
 
 def _fed_forward(layer: Any, x: Any) -> Any:
-    return layer.fc2(layer.activation_fn(layer.fc1(x)))
+    """The two linear layers of a layer, [rows, d] of x [rows, d]."""
+    hidden = layer.activation_fn(layer.fc1(x))
+    return layer.fc2(hidden)
 
 
 def _padded(values: Any) -> Any:
-    """The last row again and again up to a multiple of 16."""
+    """Values [rows, ...], the last row again and again up to a multiple of 16."""
     spare = -len(values) % ROWS
-    return np.pad(values, [(0, spare)] + [(0, 0)] * (values.ndim - 1), mode="edge")
+    other_dimensions = [(0, 0)] * (values.ndim - 1)
+    return np.pad(values, [(0, spare), *other_dimensions], mode="edge")

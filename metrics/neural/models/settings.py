@@ -15,7 +15,7 @@ from ...base import Metric
 from ...errors import ModelLoadError
 from ...scorer import Reading
 from ...spec.checked_settings import settings
-from . import model_files as files
+from . import model_files
 from .context_tokens import Truncation
 from .encoder import DType
 
@@ -42,28 +42,29 @@ class ModelMetric(Metric):
     device: str | None = field(default=None, compare=False)
     batch_tokens: Annotated[int, Field(ge=1)] | None = field(default=None, compare=False)
     default_model: ClassVar[str | None] = ""
-    file_settings: ClassVar[tuple[str, ...]] = ("model",)  # settings that name files
+    # Settings that name files.
+    file_settings: ClassVar[tuple[str, ...]] = ("model",)
 
     def __post_init__(self) -> None:
         if self.model is None:
             object.__setattr__(self, "model", self.default_model)
             self.__dict__["defaulted"] = ("model",)
         for name in self.file_settings:
-            plain, wanted = files.split(getattr(self, name) or "")
-            if wanted:
+            plain, digest = model_files.split(getattr(self, name) or "")
+            if digest:
                 object.__setattr__(self, name, plain)
-                files.check(name, plain, wanted, self._digest(name))
+                model_files.check(name, plain, digest, self._digest(name))
 
     def with_defaults(self, **values: Any) -> Self:
         """As every metric; a model counts as set where it was named, be it the default one."""
         model = values.pop("model", None)
-        found = super().with_defaults(**values)
+        metric = super().with_defaults(**values)
         if "model" not in self.__dict__.get("defaulted", ()):
-            return found
+            return metric
         if model:
-            return replace(found, model=model)
-        found.__dict__["defaulted"] = self.__dict__["defaulted"]
-        return found
+            return replace(metric, model=model)
+        metric.__dict__["defaulted"] = self.__dict__["defaulted"]
+        return metric
 
     @cached_property
     def digests(self) -> dict[str, str]:
@@ -73,32 +74,40 @@ class ModelMetric(Metric):
     @property
     def stamped(self) -> dict[str, str]:
         """Settings that name files, with their digests."""
-        return {
-            name: f"{self.named(name)}{files.MARK}{digest}" for name, digest in self.digests.items()
-        }
+        stamped = {}
+        for name, digest in self.digests.items():
+            stamped[name] = f"{self.named(name)}{model_files.MARK}{digest}"
+        return stamped
 
     def identity(self, device: Any) -> str:
         """All that a representation depends on beside its text: signature, score version, kind of device, libraries."""
         from importlib.metadata import version
 
-        versions = [version(package) for package in ("torch", "transformers", "tokenizers")]
-        return " ".join([self.signature(), str(self.info.version), device.type, *versions])
+        parts = [
+            self.signature(),
+            str(self.info.version),
+            device.type,
+            version("torch"),
+            version("transformers"),
+            version("tokenizers"),
+        ]
+        return " ".join(parts)
 
     def named(self, name: str) -> str:
         """The files that a setting names, its default resolved."""
         return getattr(self, name) or ""
 
     def _digest(self, name: str) -> str:
-        return files.digest(
-            files.locate(self.named(name), self.revision if name == "model" else None)
-        )
+        revision = self.revision if name == "model" else None
+        return model_files.digest(model_files.locate(self.named(name), revision))
 
     def check_files(self) -> None:
         """Raises ModelLoadError if files have changed since the metric was made, here or in another process."""
         for name, digest in self.digests.items():
-            if (found := self._digest(name)) != digest:
+            now = self._digest(name)
+            if now != digest:
                 raise ModelLoadError(
-                    f"the files have changed: digest {found}, expected {digest}",
+                    f"the files have changed: digest {now}, expected {digest}",
                     where=f"{name} {self.named(name)!r}",
                 )
 
@@ -140,4 +149,5 @@ class CheckpointMetric(ContextModelMetric):
     def _digest(self, name: str) -> str:
         if name == "model":
             return super()._digest(name)
-        return files.digest(files.locate(self.named(name), weights=False), weights=False)
+        folder = model_files.locate(self.named(name), weights=False)
+        return model_files.digest(folder, weights=False)

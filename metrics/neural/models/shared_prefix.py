@@ -21,70 +21,100 @@ from .span_attention import Spans
 class Targets(NamedTuple):
     """Texts as labels, and which of these are scored."""
 
-    ids: Ragged
-    prefix: IntArray  # [n] labels up to the first scored one, itself counted
-    scored: IntArray  # [n] labels that are scored, one after the other
+    ids: Ragged  # n rows of labels
+    prefix_lengths: IntArray  # [n] labels up to the first scored one, itself counted
+    num_scored: IntArray  # [n] labels that are scored, one after the other
 
-    def shared(self, row: int) -> bytes:
-        """What targets of the same prefix have in common."""
+    def prefix_key(self, row: int) -> bytes:
+        """The labels up to the first scored one: targets of one key share their prefix."""
         start = self.ids.offsets[row]
-        return self.ids.values[start : start + self.prefix[row]].tobytes()
+        end = start + self.prefix_lengths[row]
+        return self.ids.values[start:end].tobytes()
 
-    def tokens(self, rows: IntArray) -> int:
-        """How many tokens are read of these targets for one source."""
-        rows = rows[self.scored[rows] > 0]
-        prefixes = {self.shared(row): int(self.prefix[row]) for row in rows.tolist()}
-        return sum(prefixes.values()) + int((self.scored[rows] - 1).sum())
+    def num_tokens(self, rows: IntArray) -> int:
+        """How many tokens the decoder reads of the targets in rows [m] for one source."""
+        rows = rows[self.num_scored[rows] > 0]
+        prefixes: dict[bytes, int] = {}
+        for row in rows.tolist():
+            prefixes[self.prefix_key(row)] = int(self.prefix_lengths[row])
+        rests = self.num_scored[rows] - 1  # [m]
+        return sum(prefixes.values()) + int(rests.sum())
 
 
-class Pair(NamedTuple):
+class SourceTargetPair(NamedTuple):
     """A target to be scored given a source; in sorted pairs, what can be shared is adjacent."""
 
     source_length: int
-    source: int
-    shared: bytes
-    scored: int
-    target: int
+    source: int  # row of the source
+    prefix_key: bytes
+    num_scored: int
+    target: int  # row of the target
 
 
-def pairs_of(rows: IntArray, lengths: IntArray, targets: Targets) -> list[Pair]:
-    """The pairs of rows [n, 2], source and target, in that order; lengths: of the sources."""
-    shared = {target: targets.shared(target) for target in np.unique(rows[:, 1]).tolist()}
+def pairs_of(
+    rows: IntArray,
+    lengths: IntArray,
+    targets: Targets,
+) -> list[SourceTargetPair]:
+    """The pairs of rows [n, 2], source and target, in that order; lengths: of the sources, [sources]."""
+    distinct = np.unique(rows[:, 1]).tolist()
+    keys = {target: targets.prefix_key(target) for target in distinct}
     return [
-        Pair(int(lengths[source]), source, shared[target], int(targets.scored[target]), target)
+        SourceTargetPair(
+            source_length=int(lengths[source]),
+            source=source,
+            prefix_key=keys[target],
+            num_scored=int(targets.num_scored[target]),
+            target=target,
+        )
         for source, target in rows.tolist()
     ]
 
 
-def batches(pairs: Sequence[Pair], targets: Targets, budget: int) -> Iterator[Sequence[Pair]]:
+def batches(
+    pairs: Sequence[SourceTargetPair],
+    targets: Targets,
+    budget: int,
+) -> Iterator[Sequence[SourceTargetPair]]:
     """Consecutive pairs that are at most `budget` tokens together, on both sides (one pair may be more)."""
     start = used = 0
     for i, pair in enumerate(pairs):
-        prefix = int(targets.prefix[pair.target])
-        alone = pair.source_length + prefix + pair.scored - 1
-        more = alone - (_common(pairs[i - 1], pair, prefix) if i > start else 0)
-        if i > start and used + more > budget:
+        prefix = int(targets.prefix_lengths[pair.target])
+        alone = pair.source_length + prefix + pair.num_scored - 1
+        shared = _shared_tokens(pairs[i - 1], pair, prefix) if i > start else 0
+        added = alone - shared
+        if i > start and used + added > budget:
             yield pairs[start:i]
-            start, used, more = i, 0, alone
-        used += more
+            # A new batch shares nothing with the last one.
+            start = i
+            used = 0
+            added = alone
+        used += added
     if pairs:
         yield pairs[start:]
 
 
-def _common(last: Pair, pair: Pair, prefix: int) -> int:
-    """Tokens that have been read for the last pair."""
+def _shared_tokens(
+    last: SourceTargetPair,
+    pair: SourceTargetPair,
+    prefix: int,
+) -> int:
+    """Tokens of a pair that have been read for the one before it."""
     if last.source != pair.source:
         return 0
-    return pair.source_length + (prefix if last.shared == pair.shared else 0)
+    if last.prefix_key != pair.prefix_key:
+        return pair.source_length
+    return pair.source_length + prefix
 
 
-class Pass:
+class DecoderPass:
     """What the decoder reads for some pairs: first every prefix, then the rest of every target.
 
     Attributes:
-        sources: rows of the sources.
-        source: for each sequence, which of them, [sequences].
-        spans: the sequences, one after the other.
+        sources: rows of the sources, each once, [sources].
+        source_of: place in `sources` of the source of each sequence, [sequences].
+        prefix_of: number of the prefix that each pair's target begins with, [pairs].
+        spans: the sequences, one after the other: prefixes, then as many rests as pairs.
         before: for each of them the prefix that it follows, an empty one if it is a prefix itself.
         inputs: tokens read, [tokens].
         places: their places in their texts, [tokens].
@@ -92,40 +122,71 @@ class Pass:
         labels: what is to follow these, [scored].
     """
 
-    def __init__(self, pairs: Sequence[Pair], targets: Targets) -> None:
-        first = {(pair.source, pair.shared): pair for pair in pairs}  # some pair for each prefix
-        prefixes = {key: number for number, key in enumerate(first)}
-        numbers = {
-            source: number
-            for number, source in enumerate(dict.fromkeys(pair.source for pair in pairs))
-        }
-        self.prefix_of = np.array([prefixes[pair.source, pair.shared] for pair in pairs])
-        self.sources = np.array(list(numbers))
-        read = [*first.values(), *pairs]
-        self.source = np.array([numbers[pair.source] for pair in read])
+    def __init__(
+        self,
+        pairs: Sequence[SourceTargetPair],
+        targets: Targets,
+    ) -> None:
+        # A prefix is read once for each source; the target of any of its pairs has its labels.
+        pair_with = {(pair.source, pair.prefix_key): pair for pair in pairs}
+        prefix_numbers = {key: number for number, key in enumerate(pair_with)}
+        prefix_of = [prefix_numbers[pair.source, pair.prefix_key] for pair in pairs]
+        self.prefix_of = np.array(prefix_of)
+        sequences = [*pair_with.values(), *pairs]
+        num_prefixes = len(pair_with)
 
-        target = np.array([pair.target for pair in read])
-        is_prefix = np.arange(len(read)) < len(first)
-        prefix = targets.prefix[target]
-        self.spans = Spans.of_lengths(np.where(is_prefix, prefix, targets.scored[target] - 1))
-        none, followed = np.zeros(len(first), np.int64), self.spans[self.prefix_of]
-        self.before = Spans(
-            np.concatenate((none, followed.start)), np.concatenate((none, followed.length))
-        )
+        # Sources are numbered as they come.
+        distinct = dict.fromkeys(pair.source for pair in pairs)
+        source_numbers = {source: number for number, source in enumerate(distinct)}
+        self.sources = np.array(list(source_numbers))
+        self.source_of = np.array([source_numbers[pair.source] for pair in sequences])
 
-        length = self.spans.length
-        self.places = self.spans.places + np.repeat(np.where(is_prefix, 0, prefix), length)
+        # The state before a label scores it: of n scored labels, the prefix's last state scores one, the rest n - 1.
+        target = np.array([pair.target for pair in sequences])  # [sequences]
+        is_prefix = np.arange(len(sequences)) < num_prefixes  # [sequences]
+        prefix_lengths = targets.prefix_lengths[target]  # [sequences]
+        length = np.where(is_prefix, prefix_lengths, targets.num_scored[target] - 1)
+        self.spans = Spans.of_lengths(length)
+        self.before = _followed(self.spans, self.prefix_of, num_prefixes)
+
+        # A prefix begins at the first place of its text, a rest behind the prefix.
+        first_place = np.where(is_prefix, 0, prefix_lengths)  # [sequences]
+        self.places = self.spans.places + np.repeat(first_place, length)
+
+        # What is read is the label before the one that is to follow, and at the first place the last one.
         offsets = targets.ids.offsets
-        begin, last = np.repeat(offsets[target], length), np.repeat(offsets[target + 1] - 1, length)
-        label = begin + self.places
-        self.inputs = targets.ids.values[np.where(self.places == 0, last, label - 1)]
-        ends = (self.spans.start + length - 1)[: len(first)]
-        self.scored = np.concatenate((ends, np.arange(int(length[is_prefix].sum()), len(label))))
-        self.labels = targets.ids.values[label[self.scored]]
+        first_label = np.repeat(offsets[target], length)  # [tokens]
+        last_label = np.repeat(offsets[target + 1] - 1, length)  # [tokens]
+        following = first_label + self.places  # [tokens]
+        read = np.where(self.places == 0, last_label, following - 1)  # [tokens]
+        self.inputs = targets.ids.values[read]
 
-    def sums(self, found: FloatArray) -> FloatArray:
+        # Scored are the last state of every prefix and all states of the rests.
+        prefix_ends = (self.spans.start + length - 1)[:num_prefixes]  # [prefixes]
+        first_rest = int(length[is_prefix].sum())
+        rests = np.arange(first_rest, len(following))  # [tokens of rests]
+        self.scored = np.concatenate((prefix_ends, rests))
+        self.labels = targets.ids.values[following[self.scored]]
+
+    def sums(self, values: FloatArray) -> FloatArray:
         """Of values of the scored states [scored], the sum for each pair, [pairs]."""
-        n = len(self.source) - len(self.prefix_of)  # prefixes
-        total: FloatArray = found[self.prefix_of]  # prefixes come first
-        np.add.at(total, np.repeat(np.arange(len(total)), self.spans.length[n:]), found[n:])
-        return total
+        num_prefixes = len(self.source_of) - len(self.prefix_of)
+        # The first values are those of the prefixes, one each.
+        totals: FloatArray = values[self.prefix_of]
+        rest_lengths = self.spans.length[num_prefixes:]  # [pairs]
+        pair = np.repeat(np.arange(len(totals)), rest_lengths)  # [scored of rests]
+        np.add.at(totals, pair, values[num_prefixes:])
+        return totals
+
+
+def _followed(
+    spans: Spans,
+    prefix_of: IntArray,
+    num_prefixes: int,
+) -> Spans:
+    """The prefix before each sequence: none before a prefix, prefix_of [pairs] before the rests."""
+    none = np.zeros(num_prefixes, np.int64)
+    prefixes = spans[prefix_of]
+    start = np.concatenate((none, prefixes.start))
+    length = np.concatenate((none, prefixes.length))
+    return Spans(start, length)

@@ -22,100 +22,149 @@ WIDTH = 16
 class Spans:
     """Sequences in a row of tokens."""
 
-    start: IntArray  # [n]
-    length: IntArray  # [n]
+    start: IntArray  # [n] row of the first token
+    length: IntArray  # [n] number of tokens
 
     @classmethod
     def of_lengths(cls, lengths: IntArray) -> Self:
-        """Sequences one after the other."""
+        """Sequences one after the other; lengths: [n]."""
         return cls(lengths.cumsum() - lengths, lengths)
 
-    def __getitem__(self, rows: IntArray) -> Self:
-        return type(self)(self.start[rows], self.length[rows])
+    def __getitem__(self, numbers: IntArray) -> Self:
+        return type(self)(self.start[numbers], self.length[numbers])
 
     @property
     def places(self) -> IntArray:
         """Place of every token in its sequence, [tokens]."""
-        return np.arange(self.length.sum()) - np.repeat(
-            self.length.cumsum() - self.length, self.length
-        )
+        first = self.length.cumsum() - self.length
+        return np.arange(self.length.sum()) - np.repeat(first, self.length)
+
+    @property
+    def rows(self) -> IntArray:
+        """Row of every token, [tokens]."""
+        return np.repeat(self.start, self.length) + self.places
 
 
-class _Shape(NamedTuple):
-    """Sequences with equally many queries and keys, once padded."""
+class _Group(NamedTuple):
+    """Sequences that have q queries and k keys each, once these are padded; as arrays, then as tensors."""
 
-    queries: Any  # [count, wide] rows of the queries' matrix
-    keys: Any  # [count, deep] rows of the keys' matrix
-    seen: Any  # [count, 1, wide, deep] whether a query sees a key
+    queries: Any  # [n, q] rows of the queries' matrix
+    keys: Any  # [n, k] rows of the keys' matrix
+    mask: Any  # [n, 1, q, k] whether a query sees a key, alike for all heads
 
 
 class Attention:
     """Which token attends to which.
 
     Args:
-        queries: the sequences, some of which may be empty.
-        before: what every token of each of them sees, in the matrix of the keys.
-        own: tokens also see their own sequence up to themselves; keys and queries are then rows of one matrix.
+        queries: the n sequences, some of which may be empty.
+        before: what every token of each of them sees, in the matrix of the keys, n spans.
         rows: rows of the queries' matrix; those of no sequence come out as anything.
         device: where tensors are made.
+        own: tokens also see their own sequence up to themselves; keys and queries are then rows of one matrix.
     """
 
     def __init__(
-        self, queries: Spans, before: Spans, rows: int, device: Any, *, own: bool = False
+        self,
+        queries: Spans,
+        before: Spans,
+        rows: int,
+        device: Any,
+        *,
+        own: bool = False,
     ) -> None:
         import torch
 
-        self.shapes = []
-        place = np.zeros(rows, np.int64)
-        at = 0
-        for some in _alike(queries.length, before.length + own * queries.length):
-            found, tokens = _shape(queries[some], before[some], own)
-            self.shapes.append(_Shape(*(torch.from_numpy(x).to(device) for x in found)))
-            wide = found.queries.shape[1]
-            first = np.repeat(np.arange(len(some)) * wide, queries.length[some])
-            place[tokens] = at + first + queries[some].places
-            at += len(some) * wide
-        self.place = torch.from_numpy(place).to(device)
+        self.groups = []
+        # Where the state of every row is among the states of all groups, one after the other.
+        state_rows = np.zeros(rows, np.int64)
+        num_keys = before.length + own * queries.length  # [n]
+        num_states = 0
+        for numbers in _of_one_shape(queries.length, num_keys):
+            members = queries[numbers]
+            group = _group(members, before[numbers], own)
+            tensors = [torch.from_numpy(array).to(device) for array in group]
+            self.groups.append(_Group(*tensors))
+            # A sequence has as many states as padded queries; its tokens are the first of them.
+            count, padded = group.queries.shape
+            first_states = num_states + np.arange(count) * padded  # [count]
+            state_rows[members.rows] = np.repeat(first_states, members.length) + members.places
+            num_states += count * padded
+        self.state_rows = torch.from_numpy(state_rows).to(device)  # [rows]
 
-    def __call__(self, query: Any, key: Any, value: Any, scaling: float) -> Any:
+    def __call__(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        scaling: float,
+    ) -> Any:
         """What the queries [rows, heads, d] see of the values [keys, heads, d], [rows, heads, d]."""
         import torch
 
         attention = torch.nn.functional.scaled_dot_product_attention
-        found = []
-        for shape in self.shapes:
-            q, k, v = _at(shape.queries, query), _at(shape.keys, key), _at(shape.keys, value)
-            out = attention(q, k, v, attn_mask=shape.seen, scale=scaling)  # [count, heads, wide, d]
-            found.append(out.transpose(1, 2).reshape(-1, *value.shape[1:]))
-        return torch.cat(found).index_select(0, self.place)
+        states = []
+        for group in self.groups:
+            q = _at(group.queries, query)  # [n, heads, q, d]
+            k = _at(group.keys, key)  # [n, heads, k, d]
+            v = _at(group.keys, value)  # [n, heads, k, d]
+            attended = attention(q, k, v, attn_mask=group.mask, scale=scaling)  # [n, heads, q, d]
+            by_sequence = attended.transpose(1, 2)  # [n, q, heads, d]
+            by_row = by_sequence.reshape(-1, *value.shape[1:])  # [n * q, heads, d]
+            states.append(by_row)
+        return torch.cat(states).index_select(0, self.state_rows)
 
 
-def _alike(queries: IntArray, keys: IntArray) -> Iterator[IntArray]:
-    """The sequences of each shape, without the empty ones."""
-    shapes = np.stack([-(-queries // WIDTH), -(-keys // WIDTH)], axis=1)
-    _, kind = np.unique(shapes, axis=0, return_inverse=True)
-    for number in range(int(kind.max(initial=-1)) + 1):
-        some = np.flatnonzero((kind == number) & (queries > 0))
-        if len(some):
-            yield some
+def _of_one_shape(num_queries: IntArray, num_keys: IntArray) -> Iterator[IntArray]:
+    """Numbers of the sequences of each padded shape, without the empty ones; num_queries, num_keys: [n]."""
+    # Lengths in units of 16, rounded up.
+    query_units = -(-num_queries // WIDTH)  # [n]
+    key_units = -(-num_keys // WIDTH)  # [n]
+    shapes = np.stack([query_units, key_units], axis=1)  # [n, 2]
+    _, kinds = np.unique(shapes, axis=0, return_inverse=True)  # [n]
+    num_kinds = int(kinds.max(initial=-1)) + 1
+    for kind in range(num_kinds):
+        numbers = np.flatnonzero((kinds == kind) & (num_queries > 0))
+        if len(numbers):
+            yield numbers
 
 
-def _shape(queries: Spans, before: Spans, own: bool) -> tuple[_Shape, IntArray]:
-    """Rows and mask of sequences of one shape, and the rows of all their tokens."""
-    total = before.length + own * queries.length
-    wide, deep = (-(-int(n.max()) // WIDTH) * WIDTH for n in (queries.length, total))
-    query = np.minimum(
-        np.arange(wide), queries.length[:, None] - 1
-    )  # [count, wide], the last one again and again
-    key = np.minimum(np.arange(deep), total[:, None] - 1)
-    ahead = before.length[:, None]
-    rows = np.where(key < ahead, before.start[:, None] + key, queries.start[:, None] + key - ahead)
-    seen = ahead + own * (query + 1)  # [count, wide] how many of the keys
-    mask = np.arange(deep) < seen[:, None, :, None]
-    tokens = np.repeat(queries.start, queries.length) + queries.places
-    return _Shape(queries.start[:, None] + query, rows, mask), tokens
+def _group(
+    queries: Spans,
+    before: Spans,
+    own: bool,
+) -> _Group:
+    """Rows and mask of n sequences whose padded shape is the same."""
+    num_keys = before.length + own * queries.length  # [n]
+    q, k = _padded(queries.length), _padded(num_keys)
+
+    # Places in every sequence of queries and of keys; what is padded repeats the last one.
+    last_query = queries.length[:, None] - 1  # [n, 1]
+    last_key = num_keys[:, None] - 1  # [n, 1]
+    query = np.minimum(np.arange(q), last_query)  # [n, q]
+    key = np.minimum(np.arange(k), last_key)  # [n, k]
+
+    # The first keys are those of what is before, the others those of the sequence itself.
+    num_before = before.length[:, None]  # [n, 1]
+    rows_before = before.start[:, None] + key  # [n, k]
+    rows_own = queries.start[:, None] + key - num_before  # [n, k]
+    key_rows = np.where(key < num_before, rows_before, rows_own)  # [n, k]
+
+    # A query sees everything before and, of its own sequence, as much as there is up to itself.
+    num_seen = num_before + own * (query + 1)  # [n, q]
+    mask = np.arange(k) < num_seen[:, None, :, None]  # [n, 1, q, k]
+    query_rows = queries.start[:, None] + query  # [n, q]
+    return _Group(query_rows, key_rows, mask)
+
+
+def _padded(lengths: IntArray) -> int:
+    """The greatest of lengths [n], to the next multiple of 16."""
+    greatest = int(lengths.max())
+    return -(-greatest // WIDTH) * WIDTH
 
 
 def _at(rows: Any, x: Any) -> Any:
-    """Rows [count, n] of a matrix [rows, heads, d] as [count, heads, n, d]."""
-    return x.index_select(0, rows.flatten()).view(*rows.shape, *x.shape[1:]).transpose(1, 2)
+    """Rows [n, q] of a matrix [rows, heads, d] as [n, heads, q, d]."""
+    selected = x.index_select(0, rows.flatten())  # [n * q, heads, d]
+    by_sequence = selected.view(*rows.shape, *x.shape[1:])  # [n, q, heads, d]
+    return by_sequence.transpose(1, 2)

@@ -34,9 +34,9 @@ cuts = pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWa
 
 @cache
 def bartscore(name: str = "bartscore", **settings: Any) -> Metric:
-    found = load_metric(name, model=str(MODEL), **settings)
-    assert isinstance(found, Metric)
-    return found
+    metric = load_metric(name, model=str(MODEL), **settings)
+    assert isinstance(metric, Metric)
+    return metric
 
 
 @cache
@@ -44,10 +44,10 @@ def plain() -> tuple[Any, Any]:
     return tokenizer_of(MODEL), pretrained(MODEL, "AutoModelForSeq2SeqLM")
 
 
-def likelihood(found: str, given: str) -> float:
+def likelihood(target: str, condition: str) -> float:
     """Mean log-probability of a text given another, from one run of the whole model."""
     tokenizer, model = plain()
-    x, y = (tokenizer(text, return_tensors="pt").input_ids for text in (given, found))
+    x, y = (tokenizer(text, return_tensors="pt").input_ids for text in (condition, target))
     with torch.inference_mode():
         return -float(model(input_ids=x, labels=y, use_cache=False).loss)
 
@@ -59,13 +59,13 @@ def test_the_golden_cases_are_here() -> None:
 @cuts
 @pytest.mark.parametrize("kind", ["precision", "recall", "faithfulness"])
 def test_golden(kind: str) -> None:
-    given_, found = PAIRS["srcs"], PAIRS["tgts"]
+    conditions, targets = PAIRS["srcs"], PAIRS["tgts"]
     if kind == "faithfulness":
-        scores = bartscore("bartscore-faithfulness").score(found, sources=given_)
+        scores = bartscore("bartscore-faithfulness").score(targets, sources=conditions)
     elif kind == "precision":
-        scores = bartscore(direction="precision").score(found, given_)
+        scores = bartscore(direction="precision").score(targets, conditions)
     else:
-        scores = bartscore(direction="recall").score(given_, found)
+        scores = bartscore(direction="recall").score(conditions, targets)
     np.testing.assert_allclose(scores, PAIRS["scores"], atol=1e-5)
 
 
@@ -102,7 +102,7 @@ def test_several_references() -> None:
 
 
 words = st.sampled_from(["The", "storm", "boats.", "harbour", "x", "的猫", "\u00e9", ""])
-some = st.lists(words, max_size=12).map(lambda found: " ".join(found).strip())
+some = st.lists(words, max_size=12).map(lambda drawn: " ".join(drawn).strip())
 
 
 @given(h=some, r=some)

@@ -82,8 +82,8 @@ def scored(case: dict[str, Any], metric: BERTScore) -> FloatArray:
 @pytest.mark.parametrize("aggregate", ["P", "R", "F"])
 def test_golden_values(name: str, aggregate: str) -> None:
     case = CASES[name]
-    found = scored(case, of_case(case, aggregate=aggregate))
-    np.testing.assert_allclose(found, case[aggregate], rtol=0, atol=1e-5)
+    scores = scored(case, of_case(case, aggregate=aggregate))
+    np.testing.assert_allclose(scores, case[aggregate], rtol=0, atol=1e-5)
 
 
 STRICT = [name for name in ALIGNED if "derived_strict_F_NOT_REFERENCE" in CASES[name]]
@@ -93,19 +93,19 @@ STRICT = [name for name in ALIGNED if "derived_strict_F_NOT_REFERENCE" in CASES[
 @pytest.mark.parametrize("name", STRICT)
 def test_alignment_of_the_sentence_alone(name: str) -> None:
     case = CASES[name]
-    found = scored(case, of_case(case, match="sentence"))
-    np.testing.assert_allclose(found, case["derived_strict_F_NOT_REFERENCE"], rtol=0, atol=1e-5)
-    assert np.abs(found - case["F"]).max() > 1e-4
+    scores = scored(case, of_case(case, match="sentence"))
+    np.testing.assert_allclose(scores, case["derived_strict_F_NOT_REFERENCE"], rtol=0, atol=1e-5)
+    assert np.abs(scores - case["F"]).max() > 1e-4
 
 
 def test_golden_multiple_references_and_matrix() -> None:
     case = CASES["bertscore/tiny-xlmr/L2/multiref"]
     for aggregate in ("P", "R", "F"):
-        found = of_case(case, aggregate=aggregate).score(case["hyp"], case["refs"])
-        np.testing.assert_allclose(found, case[aggregate], rtol=0, atol=1e-5)
+        scores = of_case(case, aggregate=aggregate).score(case["hyp"], case["refs"])
+        np.testing.assert_allclose(scores, case[aggregate], rtol=0, atol=1e-5)
     case = CASES["bertscore/tiny-xlmr/L2/pairwise4"]
-    found = tiny("tiny-xlmr").pairwise(case["cands"], case["cands"])
-    np.testing.assert_allclose(found, case["matrix_F_rows_hyp_cols_ref"], rtol=0, atol=1e-5)
+    matrix = tiny("tiny-xlmr").pairwise(case["cands"], case["cands"])
+    np.testing.assert_allclose(matrix, case["matrix_F_rows_hyp_cols_ref"], rtol=0, atol=1e-5)
 
 
 def vectors(model: str, text: str, layer: int = 2) -> tuple[list[int], FloatArray]:
@@ -142,13 +142,13 @@ def frequencies() -> dict[int, float]:
     """Inverse document frequencies of CORPUS by token; of any other under -1."""
     sets = [set(tokenizer_of(MODELS / "tiny-bert")(text).input_ids) for text in CORPUS]
     n = len(sets)
-    found = {i: log((n + 1) / (sum(i in one for one in sets) + 1)) for one in sets for i in one}
-    return {**found, -1: log(n + 1)}
+    idf = {i: log((n + 1) / (sum(i in one for one in sets) + 1)) for one in sets for i in one}
+    return {**idf, -1: log(n + 1)}
 
 
 def test_against_the_equation() -> None:
-    found = [tiny(aggregate=name).score([PAIR[0]], [PAIR[1]])[0] for name in ("P", "R", "F")]
-    assert found == pytest.approx(by_hand(*PAIR), abs=1e-6)
+    scores = [tiny(aggregate=name).score([PAIR[0]], [PAIR[1]])[0] for name in ("P", "R", "F")]
+    assert scores == pytest.approx(by_hand(*PAIR), abs=1e-6)
     assert by_hand(*PAIR)[0] != pytest.approx(by_hand(*PAIR)[1], abs=1e-3)
 
 
@@ -285,13 +285,13 @@ def test_documents_in_every_reference_context(match: str) -> None:
     ):
         metric = tiny(context=1, match=match, context_from=context_from)
         single = tiny(context=1, match=match, context_from=lent)
-        found = metric.pairwise(DOCUMENTS, DOCUMENTS[:2])
+        matrix = metric.pairwise(DOCUMENTS, DOCUMENTS[:2])
         for i, h in enumerate(DOCUMENTS):
             for j, r in enumerate(DOCUMENTS[:2]):
                 one = single.score(h.sentences, r.sentences, documents=["d"] * 3)
-                assert found[i, j] == pytest.approx(one.mean(), abs=1e-12)
+                assert matrix[i, j] == pytest.approx(one.mean(), abs=1e-12)
         square = metric.pairwise(DOCUMENTS, DOCUMENTS)
-        assert np.ascontiguousarray(square[:, :2]).tobytes() == found.tobytes()
+        assert np.ascontiguousarray(square[:, :2]).tobytes() == matrix.tobytes()
     first, second = (
         tiny(context=1, context_from=c).pairwise(DOCUMENTS, DOCUMENTS) for c in ("reference", None)
     )
@@ -339,8 +339,8 @@ def test_values_do_not_depend_on_their_company(settings: dict[str, Any], threads
     aligned = tiny("tiny-xlmr", **settings).score(texts, texts[::-1], documents=documents)
     for way, metric in in_ways([(1, 1), (7, 2), (64, 3), (4096, 4)], **settings):
         order = np.random.default_rng(len(way)).permutation(len(texts))
-        found = metric.pairwise([texts[i] for i in order], texts, context=context)
-        assert found.tobytes() == wanted[order].tobytes(), way
+        matrix = metric.pairwise([texts[i] for i in order], texts, context=context)
+        assert matrix.tobytes() == wanted[order].tobytes(), way
         assert metric.pairwise(texts, texts, context=context).tobytes() == wanted.tobytes(), way
         assert (
             metric.score(texts, texts[::-1], documents=documents).tobytes() == aligned.tobytes()
@@ -358,16 +358,16 @@ def test_lists_together_and_one_at_a_time(context: int, threads: None) -> None:
         }
         for i in range(5)
     ]
-    found = []
+    choices = []
     for way, metric in in_ways([(7, 1), (4096, 2)], context=context):
         decoder = MBRDecoder(metric, nbest=None)
         together = [(r.index, r.utility, r.gap) for r in decoder.decode(records)]
-        found.append(together)
+        choices.append(together)
         if context == 0:
             assert together == [
                 (r.index, r.utility, r.gap) for one in records for r in decoder.decode([one])
             ], way
-    assert all(one == found[0] for one in found)
+    assert all(one == choices[0] for one in choices)
 
 
 def test_half_precision() -> None:
@@ -476,8 +476,8 @@ def test_what_explain_shows() -> None:
     metric = tiny()
     (items, length) = metric.scorer.prepare([Item(PAIR[0]), Item(PAIR[1])])
     reps = metric.scorer.represent(items)
-    found = metric.scorer.describe(reps, Block(np.array([0]), np.array([1])), 0, 0)
-    assert [found[name] for name in "PRF"] == pytest.approx(by_hand(*PAIR), abs=1e-6)
+    values = metric.scorer.describe(reps, Block(np.array([0]), np.array([1])), 0, 0)
+    assert [values[name] for name in "PRF"] == pytest.approx(by_hand(*PAIR), abs=1e-6)
     assert len(length) == 2
 
 

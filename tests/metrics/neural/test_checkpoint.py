@@ -20,12 +20,8 @@ from safetensors.torch import load_file
 
 from discorank.metrics.errors import ModelLoadError
 from discorank.metrics.neural.comet.checkpoint import CometCheckpoint, read_checkpoint
-from discorank.metrics.neural.models.inert_pickle import (
-    Inert,
-    InertCheckpoint,
-    open_archive,
-    read_inert,
-)
+from discorank.metrics.neural.models.inert_pickle import Inert, InertCheckpoint, read_inert
+from discorank.metrics.neural.models.torch_archive import open_archive
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 MODELS = GOLDEN / "docmetrics" / "models"
@@ -35,10 +31,10 @@ QE, UNIFIED = "referenceless_regression_metric", "unified_metric"
 
 @cache
 def loaded(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = torch.load(
+    content: dict[str, Any] = torch.load(
         MODELS / name / "checkpoints" / "model.ckpt", weights_only=True
     )
-    return found
+    return content
 
 
 def model(
@@ -145,42 +141,42 @@ def test_golden(
     segments: tuple[str, ...],
     widths: list[int],
 ) -> None:
-    found = read_checkpoint(MODELS / name)
-    assert (found.kind, found.pool, found.layer) == (kind, pool, layer)
-    assert (found.layer_transformation, found.layer_norm) == (transformation, norm)
-    assert (found.activation, found.final_activation, found.input_segments) == (
+    checkpoint = read_checkpoint(MODELS / name)
+    assert (checkpoint.kind, checkpoint.pool, checkpoint.layer) == (kind, pool, layer)
+    assert (checkpoint.layer_transformation, checkpoint.layer_norm) == (transformation, norm)
+    assert (checkpoint.activation, checkpoint.final_activation, checkpoint.input_segments) == (
         "Tanh",
         final,
         segments,
     )
-    assert (found.encoder_model, found.pretrained_model) == ("XLM-RoBERTa", "tiny-xlmr")
-    assert [weight.shape[1] for weight, _ in found.estimator] == widths
-    assert [len(bias) for _, bias in found.estimator] == [*widths[1:], 1]
-    assert found.encoder.keys() == {
+    assert (checkpoint.encoder_model, checkpoint.pretrained_model) == ("XLM-RoBERTa", "tiny-xlmr")
+    assert [weight.shape[1] for weight, _ in checkpoint.estimator] == widths
+    assert [len(bias) for _, bias in checkpoint.estimator] == [*widths[1:], 1]
+    assert checkpoint.encoder.keys() == {
         key
         for key in load_file(MODELS / "tiny-xlmr" / "model.safetensors")
         if not key.startswith("pooler")
     }
-    assert (found.scalars is None, found.gamma is None) == (layer == 2, layer == 2)
-    if found.scalars is not None:
-        assert (found.scalars.shape, found.gamma.shape) == ((LAYERS + 1,), (1,))  # type: ignore[union-attr]
-    found.check_encoder(num_hidden_layers=LAYERS, hidden_size=WIDTH)
+    assert (checkpoint.scalars is None, checkpoint.gamma is None) == (layer == 2, layer == 2)
+    if checkpoint.scalars is not None:
+        assert (checkpoint.scalars.shape, checkpoint.gamma.shape) == ((LAYERS + 1,), (1,))  # type: ignore[union-attr]
+    checkpoint.check_encoder(num_hidden_layers=LAYERS, hidden_size=WIDTH)
 
 
-def tensors_of(found: CometCheckpoint) -> dict[str, Any]:
+def tensors_of(checkpoint: CometCheckpoint) -> dict[str, Any]:
     parts = {
         f"ff.{i}.{j}": value
-        for i, pair in enumerate(found.estimator)
+        for i, pair in enumerate(checkpoint.estimator)
         for j, value in enumerate(pair)
     }
-    return {**found.encoder, **parts, "scalars": found.scalars, "gamma": found.gamma}
+    return {**checkpoint.encoder, **parts, "scalars": checkpoint.scalars, "gamma": checkpoint.gamma}
 
 
-def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert found.keys() == expected.keys()
+def assert_equal(actual: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert actual.keys() == expected.keys()
     for name, value in expected.items():
-        assert found[name].dtype == value.dtype, name
-        assert torch.equal(found[name], value), name
+        assert actual[name].dtype == value.dtype, name
+        assert torch.equal(actual[name], value), name
 
 
 def test_legacy_files_name_classes_that_torch_refuses_and_hold_the_same() -> None:
@@ -194,16 +190,16 @@ def test_legacy_files_name_classes_that_torch_refuses_and_hold_the_same() -> Non
 
 @pytest.mark.parametrize("name", ["tiny-comet-ref", "tiny-comet-qe-layer2", "tiny-unite"])
 def test_the_inert_reader_reads_what_torch_reads(name: str) -> None:
-    found = inert(MODELS / name / "checkpoints" / "model.ckpt")
+    checkpoint = inert(MODELS / name / "checkpoints" / "model.ckpt")
     expected = loaded(name)
-    assert found.root["hyper_parameters"] == expected["hyper_parameters"]
-    tensors = found.tensors(found.root["state_dict"])
+    assert checkpoint.root["hyper_parameters"] == expected["hyper_parameters"]
+    tensors = checkpoint.tensors(checkpoint.root["state_dict"])
     assert list(tensors) == list(expected["state_dict"])
     assert_equal(tensors, expected["state_dict"])
 
 
 @pytest.mark.parametrize(
-    ("name", "layers", "width", "found"),
+    ("name", "layers", "width", "problem"),
     [
         (
             "tiny-comet-ref",
@@ -217,8 +213,8 @@ def test_the_inert_reader_reads_what_torch_reads(name: str) -> None:
         ("tiny-comet-qe-layer2", 1, 32, "layer is 2, the encoder has 1"),
     ],
 )
-def test_an_encoder_that_does_not_fit(name: str, layers: int, width: int, found: str) -> None:
-    with pytest.raises(ModelLoadError, match=found):
+def test_an_encoder_that_does_not_fit(name: str, layers: int, width: int, problem: str) -> None:
+    with pytest.raises(ModelLoadError, match=problem):
         read_checkpoint(MODELS / name).check_encoder(num_hidden_layers=layers, hidden_size=width)
 
 
@@ -253,14 +249,14 @@ def test_settings_come_from_either_file(tmp_path: Path) -> None:
     bare = model(tmp_path)
     content = loaded("tiny-comet22-ref")
     torch.save({"state_dict": content["state_dict"]}, bare / "checkpoints" / "model.ckpt")
-    found = read_checkpoint(bare)
-    assert (found.layer_transformation, found.layer_norm) == (
+    checkpoint = read_checkpoint(bare)
+    assert (checkpoint.layer_transformation, checkpoint.layer_norm) == (
         "softmax",
         True,
     )  # all from hparams.yaml
     torch.save(content, bare / "checkpoints" / "model.ckpt")
-    found = read_checkpoint(bare)
-    assert (found.layer_transformation, found.layer_norm) == (
+    checkpoint = read_checkpoint(bare)
+    assert (checkpoint.layer_transformation, checkpoint.layer_norm) == (
         "sparsemax",
         False,
     )  # the checkpoint comes first
@@ -286,8 +282,8 @@ def test_what_makes_the_mix_sum_to_one(
     tmp_path: Path, base: str, held: str | None, beside: str | None, expected: str
 ) -> None:
     key = "layer_transformation"
-    found = read_checkpoint(model(tmp_path, base=base, held={key: held}, beside={key: beside}))
-    assert found.layer_transformation == expected
+    checkpoint = read_checkpoint(model(tmp_path, base=base, held={key: held}, beside={key: beside}))
+    assert checkpoint.layer_transformation == expected
 
 
 @pytest.mark.parametrize(
@@ -370,10 +366,10 @@ def test_input_segments(
 
 
 def test_activations_are_spelt_as_torch_spells_them(tmp_path: Path) -> None:
-    found = read_checkpoint(
+    checkpoint = read_checkpoint(
         model(tmp_path, held={"activations": "tanh", "final_activation": "sigmoid"})
     )
-    assert (found.activation, found.final_activation) == ("Tanh", "Sigmoid")
+    assert (checkpoint.activation, checkpoint.final_activation) == ("Tanh", "Sigmoid")
 
 
 def test_hparams_that_cannot_be_read(tmp_path: Path) -> None:
@@ -444,23 +440,23 @@ def test_tensors_that_score_nothing_are_left_out(tmp_path: Path) -> None:
         "wordloss.weight",
         "val_mcc.0.confmat",
     ]
-    found = read_checkpoint(
+    checkpoint = read_checkpoint(
         model(tmp_path, base="tiny-unite", state=dict.fromkeys(unused, torch.arange(3)))
     )
-    assert_equal(tensors_of(found), tensors_of(read_checkpoint(MODELS / "tiny-unite")))
+    assert_equal(tensors_of(checkpoint), tensors_of(read_checkpoint(MODELS / "tiny-unite")))
 
 
 def test_a_mix_is_kept_where_one_layer_is_used(tmp_path: Path) -> None:
-    found = read_checkpoint(model(tmp_path, held={"layer": 2}))
-    assert found.layer == 2
-    assert found.scalars is not None
+    checkpoint = read_checkpoint(model(tmp_path, held={"layer": 2}))
+    assert checkpoint.layer == 2
+    assert checkpoint.scalars is not None
 
 
 def test_half_precision_and_parameters(tmp_path: Path) -> None:
     bias = torch.nn.Parameter(torch.ones(48).half())
-    found = read_checkpoint(model(tmp_path, state={f"{FIRST}.bias": bias}))
-    assert found.estimator[0][1].dtype == torch.float16
-    assert not found.estimator[0][1].requires_grad
+    checkpoint = read_checkpoint(model(tmp_path, state={f"{FIRST}.bias": bias}))
+    assert checkpoint.estimator[0][1].dtype == torch.float16
+    assert not checkpoint.estimator[0][1].requires_grad
 
 
 class Bomb:
@@ -609,8 +605,8 @@ class Numbers:
 
 
 class Pickler(pickle.Pickler):
-    def persistent_id(self, found: Any) -> Any:
-        return found.said if isinstance(found, Numbers) else None
+    def persistent_id(self, value: Any) -> Any:
+        return value.said if isinstance(value, Numbers) else None
 
 
 def rebuilt(path: Path, value: Any) -> InertCheckpoint:
@@ -634,8 +630,8 @@ def rebuilt(path: Path, value: Any) -> InertCheckpoint:
     ],
 )
 def test_views_of_a_storage(tmp_path: Path, value: Rebuilt, expected: Any) -> None:
-    found = rebuilt(tmp_path / "x.ckpt", value)
-    tensor = found.tensors(found.root)["w"]
+    checkpoint = rebuilt(tmp_path / "x.ckpt", value)
+    tensor = checkpoint.tensors(checkpoint.root)["w"]
     assert tensor.dtype == torch.float32
     assert tensor.tolist() == expected
     assert tensor.data_ptr() % 4 == 0  # though the numbers need not be aligned in the file
@@ -690,16 +686,16 @@ def test_views_of_a_storage(tmp_path: Path, value: Rebuilt, expected: Any) -> No
     ],
 )
 def test_tensors_that_do_not_fit_the_file(tmp_path: Path, value: Any, text: str) -> None:
-    found = rebuilt(tmp_path / "x.ckpt", value)
+    checkpoint = rebuilt(tmp_path / "x.ckpt", value)
     with pytest.raises(ModelLoadError, match=text):
-        found.tensors(found.root)
+        checkpoint.tensors(checkpoint.root)
 
 
 def test_tensors_leave_the_file_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "x.ckpt"
-    found = rebuilt(path, Rebuilt(0, (6,), (1,)))
+    checkpoint = rebuilt(path, Rebuilt(0, (6,), (1,)))
     before = path.read_bytes()
-    found.tensors(found.root)["w"].fill_(9)
+    checkpoint.tensors(checkpoint.root)["w"].fill_(9)
     assert path.read_bytes() == before
 
 
@@ -725,8 +721,8 @@ class Outer(torch.nn.Module):
 def test_a_pickled_module(tmp_path: Path) -> None:
     module = Outer()
     torch.save(module, tmp_path / "x.ckpt")
-    found = inert(tmp_path / "x.ckpt")
-    tensors = found.tensors(found.root)
+    checkpoint = inert(tmp_path / "x.ckpt")
+    tensors = checkpoint.tensors(checkpoint.root)
     assert list(tensors) == list(module.state_dict())
     assert_equal(tensors, module.state_dict())
     with pytest.raises(
@@ -736,13 +732,14 @@ def test_a_pickled_module(tmp_path: Path) -> None:
 
 
 def test_a_released_layout_of_a_pickled_module() -> None:
-    found = inert(GOLDEN / "sescore2" / "tiny_sescore2.ckpt")
-    assert isinstance(found.root, Inert)
-    assert found.root.path == "__main__.Regression_XLM_Roberta"
+    checkpoint = inert(GOLDEN / "sescore2" / "tiny_sescore2.ckpt")
+    assert isinstance(checkpoint.root, Inert)
+    assert checkpoint.root.path == "__main__.Regression_XLM_Roberta"
     assert_equal(
-        found.tensors(found.root), load_file(GOLDEN / "sescore2" / "tiny_sescore2.safetensors")
+        checkpoint.tensors(checkpoint.root),
+        load_file(GOLDEN / "sescore2" / "tiny_sescore2.safetensors"),
     )
-    settings = found.root.attributes["_modules"]["xlm"].attributes["config"].attributes
+    settings = checkpoint.root.attributes["_modules"]["xlm"].attributes["config"].attributes
     assert (settings["hidden_size"], settings["model_type"]) == (32, "xlm-roberta")
 
 
@@ -753,7 +750,7 @@ def modules(*names: str, **attributes: Any) -> Inert:
 
 
 @pytest.mark.parametrize(
-    ("found", "text"),
+    ("part", "text"),
     [
         (modules("a"), "its modules hold each other"),
         (modules("a", "b"), "its modules hold each other"),
@@ -765,6 +762,6 @@ def modules(*names: str, **attributes: Any) -> Inert:
         ([], r"found \[\], expected tensors by name or a torch module"),
     ],
 )
-def test_modules_that_are_refused(found: Any, text: str) -> None:
+def test_modules_that_are_refused(part: Any, text: str) -> None:
     with pytest.raises(ModelLoadError, match=text):
-        inert(CKPT).tensors(found)
+        inert(CKPT).tensors(part)

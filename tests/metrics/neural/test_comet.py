@@ -92,9 +92,9 @@ def scored(case: dict[str, Any], model: str = "", **more: Any) -> FloatArray:
 @pytest.mark.parametrize("name", CASES)
 def test_golden_values(name: str) -> None:
     case = CASES[name]
-    found = scored(case)
-    np.testing.assert_allclose(found, case["scores"], rtol=0, atol=1e-5)
-    assert found.mean() == pytest.approx(case["system_score"], abs=1e-5)
+    scores = scored(case)
+    np.testing.assert_allclose(scores, case["scores"], rtol=0, atol=1e-5)
+    assert scores.mean() == pytest.approx(case["system_score"], abs=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
@@ -169,8 +169,8 @@ def vector(
     )
     kept = [0, *range(start, len(ids))]
     pools = {"avg": mixed[kept].mean(0), "cls": mixed[0], "max": mixed.max(0).values}
-    found: torch.Tensor = pools[about["pool"]]
-    return found
+    vector: torch.Tensor = pools[about["pool"]]
+    return vector
 
 
 def by_hand(
@@ -214,8 +214,8 @@ def test_against_the_equations(about: dict[str, Any], tmp_path: Path) -> None:
     final = torch.sigmoid if about["final_activation"] else (lambda x: x)
     hidden = len(held["hyper_parameters"]["hidden_sizes"])
     assert hidden == 2, "by_hand knows three layers"
-    found = metric.score(*([text] for text in texts))
-    assert found[0] == pytest.approx(by_hand(texts, held["state_dict"], about, final), abs=1e-5)
+    scores = metric.score(*([text] for text in texts))
+    assert scores[0] == pytest.approx(by_hand(texts, held["state_dict"], about, final), abs=1e-5)
     deep = replace(metric, context=1)  # type: ignore[type-var]
     if about["pool"] == "max":
         with pytest.raises(
@@ -224,8 +224,8 @@ def test_against_the_equations(about: dict[str, Any], tmp_path: Path) -> None:
             deep.scorer  # noqa: B018
         return
     context = Context(source=("river",), target=("river",))
-    found = deep.pairwise(texts[:1], texts[1:2], texts[2], context)[0]
-    assert found[0] == pytest.approx(
+    values = deep.pairwise(texts[:1], texts[1:2], texts[2], context)[0]
+    assert values[0] == pytest.approx(
         by_hand(texts, held["state_dict"], about, final, "river"), abs=1e-5
     )
 
@@ -275,8 +275,8 @@ def test_the_precision_that_an_encoder_names_does_not_count(dtype: str, tmp_path
     folder = Path(shutil.copytree(ENCODER, tmp_path / "encoder"))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "dtype": dtype}))
-    found = tiny(encoder_path=str(folder)).pairwise(TEXTS, TEXTS, SOURCE)
-    assert found.tobytes() == tiny().pairwise(TEXTS, TEXTS, SOURCE).tobytes()
+    matrix = tiny(encoder_path=str(folder)).pairwise(TEXTS, TEXTS, SOURCE)
+    assert matrix.tobytes() == tiny().pairwise(TEXTS, TEXTS, SOURCE).tobytes()
 
 
 def test_half_precision() -> None:
@@ -349,13 +349,13 @@ def test_documents_in_every_reference_context() -> None:
             tiny(context=1, context_from=context_from),
             tiny(context=1, context_from=lent),
         )
-        found = metric.pairwise(DOCUMENTS, DOCUMENTS[:2], SOURCES)
+        matrix = metric.pairwise(DOCUMENTS, DOCUMENTS[:2], SOURCES)
         for i, h in enumerate(DOCUMENTS):
             for j, r in enumerate(DOCUMENTS[:2]):
                 one = single.score(h.sentences, r.sentences, SOURCES.sentences, ["d", "d"])
-                assert found[i, j] == pytest.approx(one.mean(), abs=1e-12)
+                assert matrix[i, j] == pytest.approx(one.mean(), abs=1e-12)
         square = metric.pairwise(DOCUMENTS, DOCUMENTS, SOURCES)
-        assert np.ascontiguousarray(square[:, :2]).tobytes() == found.tobytes()
+        assert np.ascontiguousarray(square[:, :2]).tobytes() == matrix.tobytes()
 
 
 @pytest.fixture
@@ -403,8 +403,8 @@ def test_values_do_not_depend_on_their_company(kind: str, threads: None) -> None
     for way, other in in_ways(kind, [(1, 1), (7, 2), (64, 3), (4096, 4)]):
         order = np.random.default_rng(len(way)).permutation(len(texts))
         assert other.pairwise(texts, texts, SOURCE, context).tobytes() == wanted.tobytes(), way
-        found = other.pairwise([texts[i] for i in order], texts, SOURCE, context)
-        assert found.tobytes() == wanted[order].tobytes(), way
+        matrix = other.pairwise([texts[i] for i in order], texts, SOURCE, context)
+        assert matrix.tobytes() == wanted[order].tobytes(), way
         assert other.score(texts, texts[::-1], texts, ids).tobytes() == aligned.tobytes(), way
 
 
@@ -419,7 +419,7 @@ def test_lists_together_and_one_at_a_time(kind: str, threads: None) -> None:
         }
         for i in range(4)
     ]
-    found = []
+    choices = []
     for way, metric in in_ways(kind, [(7, 1), (4096, 2)]):
         free = not metric.info.needs_references
         decoder: Any = (
@@ -428,12 +428,12 @@ def test_lists_together_and_one_at_a_time(kind: str, threads: None) -> None:
             else MBRDecoder(metric, nbest=None)
         )
         together = [(r.index, r.utility, r.gap) for r in decoder.decode(records)]
-        found.append(together)
+        choices.append(together)
         if not metric.reads.context:
             assert together == [
                 (r.index, r.utility, r.gap) for one in records for r in decoder.decode([one])
             ], way
-    assert all(one == found[0] for one in found)
+    assert all(one == choices[0] for one in choices)
 
 
 LONG = " ".join(["mill"] * 40)

@@ -47,9 +47,9 @@ def reader(
 
 
 def read(by: Reader, *items: Item) -> list[Row]:
-    found = by.read(items)
-    ids = found["ids"]
-    columns = (found[name].tolist() for name in ("start", "whole", "own", "cut"))
+    reps = by.read(items)
+    ids = reps["ids"]
+    columns = (reps[name].tolist() for name in ("start", "whole", "own", "cut"))
     return [
         Row(ids.values[a:b].tolist(), *numbers)
         for a, b, *numbers in zip(ids.offsets[:-1], ids.offsets[1:], *columns, strict=True)
@@ -104,9 +104,9 @@ def test_what_is_cut(family: str, context: list[int], own: int, limit: int) -> N
         return
     pieces = [sentence(family, n, 5 * i) for i, n in enumerate([*context, own])]
     item = Item(pieces[-1][0], tuple(text for text, _ in pieces[:-1]))
-    (found,) = read(reader(family, limit), item)
-    assert found == by_hand([ids for _, ids in pieces[:-1]], pieces[-1][1], family, limit)
-    assert len(found.ids) <= limit
+    (row,) = read(reader(family, limit), item)
+    assert row == by_hand([ids for _, ids in pieces[:-1]], pieces[-1][1], family, limit)
+    assert len(row.ids) <= limit
 
 
 @given(context=LENGTHS, own=st.integers(0, 16), limit=st.integers(4, 40))
@@ -118,8 +118,8 @@ def test_what_is_cut_with_spaces_at_the_joints(context: list[int], own: int, lim
     spaced = [f"{' ' if i else ''}{text}{' ' if i < last else ''}" for i, text in enumerate(texts)]
     spaced[-1] = spaced[-1] if own else ""
     ids = [tokenizer(family)(text, add_special_tokens=False).input_ids for text in spaced]
-    (found,) = read(reader(family, limit), Item(texts[-1], tuple(texts[:-1])))
-    assert found == by_hand(ids[:-1], ids[-1], family, limit)
+    (row,) = read(reader(family, limit), Item(texts[-1], tuple(texts[:-1])))
+    assert row == by_hand(ids[:-1], ids[-1], family, limit)
 
 
 @every_family
@@ -132,16 +132,16 @@ def test_truncation_as_in_the_released_code(
     texts = [sentence(family, n, 5 * i)[0] for i, n in enumerate([*context, own])]
     item = Item(texts[-1], tuple(texts[:-1]))
     (whole,) = read(reader(family, 1000), item)
-    (found,) = read(reader(family, limit, "reference"), item)
-    assert found[2:4] == whole[2:4]
+    (row,) = read(reader(family, limit, "reference"), item)
+    assert row[2:4] == whole[2:4]
     if len(whole.ids) <= limit:
-        assert found == whole
+        assert row == whole
         return
     separator = tokenizer(family).sep_token_id
-    assert found.ids == [*whole.ids[: limit - 1], separator]
-    places = [i for i, token in enumerate(found.ids) if token == separator]
-    assert found.start == (places[-2] + 1 if len(places) > 1 else 1)
-    assert found.cut == 2
+    assert row.ids == [*whole.ids[: limit - 1], separator]
+    places = [i for i, token in enumerate(row.ids) if token == separator]
+    assert row.start == (places[-2] + 1 if len(places) > 1 else 1)
+    assert row.cut == 2
 
 
 @every_family
@@ -149,10 +149,8 @@ def test_of_one_context_sentence_the_right_end_stays(family: str) -> None:
     t = tokenizer(family)
     text, own = sentence(family, 10, 0)[0], sentence(family, 4, 12)[0]
     (whole,) = read(reader(family), Item(own, (text,)))
-    (found,) = read(reader(family, len(whole.ids) - 3), Item(own, (text,)))
-    assert found == Row(
-        [t.cls_token_id, *whole.ids[4:]], whole.start - 3, whole.whole, whole.own, 1
-    )
+    (row,) = read(reader(family, len(whole.ids) - 3), Item(own, (text,)))
+    assert row == Row([t.cls_token_id, *whole.ids[4:]], whole.start - 3, whole.whole, whole.own, 1)
     (bare,) = read(reader(family, whole.own + 2), Item(own, (text,)))
     assert bare == Row([t.cls_token_id, *whole.ids[whole.start :]], 1, whole.whole, whole.own, 1)
     (less,) = read(reader(family, whole.own + 1), Item(own, (text,)))
@@ -196,15 +194,15 @@ def test_a_special_token_written_out_changes_nothing_around_it(family: str, lite
         Item("the end", ("one", "two", "three")),
         Item("the end", ("one", f"a {literal} b", "three")),
     )
-    plain, found = read(reader(family), plain_item, odd)
+    plain, row = read(reader(family), plain_item, odd)
     t = tokenizer(family)
-    assert special_places(t, found.ids) == [0, *joints(found.ids, t), len(found.ids) - 1]
-    assert len(joints(found.ids, t)) == 3
-    first, last = joints(found.ids, t)[0], joints(found.ids, t)[1]
-    assert found.ids[:first] == plain.ids[: joints(plain.ids, t)[0]]
-    assert found.ids[last:] == plain.ids[joints(plain.ids, t)[1] :]
-    assert found.start == len(found.ids) - 1 - found.own
-    assert (found.own, found.cut) == (plain.own, 0)
+    assert special_places(t, row.ids) == [0, *joints(row.ids, t), len(row.ids) - 1]
+    assert len(joints(row.ids, t)) == 3
+    first, last = joints(row.ids, t)[0], joints(row.ids, t)[1]
+    assert row.ids[:first] == plain.ids[: joints(plain.ids, t)[0]]
+    assert row.ids[last:] == plain.ids[joints(plain.ids, t)[1] :]
+    assert row.start == len(row.ids) - 1 - row.own
+    assert (row.own, row.cut) == (plain.own, 0)
 
 
 def special_places(t: Any, ids: list[int]) -> list[int]:
@@ -240,9 +238,9 @@ HIDDEN = {  # what a normaliser makes a special token of
 @every_family
 @pytest.mark.parametrize("kind", HIDDEN)
 def test_a_special_token_in_disguise(family: str, kind: str) -> None:
-    (found,) = read(reader(family), Item(HIDDEN[kind], ("c",)))
+    (row,) = read(reader(family), Item(HIDDEN[kind], ("c",)))
     t = tokenizer(family)
-    assert special_places(t, found.ids) == [0, found.start - 1, len(found.ids) - 1]
+    assert special_places(t, row.ids) == [0, row.start - 1, len(row.ids) - 1]
 
 
 @every_family
@@ -253,18 +251,18 @@ def test_a_special_token_in_disguise(family: str, kind: str) -> None:
 @bounded(BOUNDED, max_examples=40)
 def test_any_text_keeps_its_frame(family: str, text: str, other: str) -> None:
     by = reader(family)
-    (found,), (same,) = (
+    (row,), (same,) = (
         read(by, Item("the end", (text, other))),
         read(by, Item("the end", (text, other))),
     )
-    assert found == same
+    assert row == same
     t = tokenizer(family)
-    assert special_places(t, found.ids) == [0, *joints(found.ids, t), len(found.ids) - 1]
-    assert found.ids[0] == t.cls_token_id
-    assert found.ids[-1] == t.sep_token_id
-    assert len(joints(found.ids, t)) == 2
-    assert found.start == joints(found.ids, t)[-1] + 1
-    assert found.whole == len(found.ids)
+    assert special_places(t, row.ids) == [0, *joints(row.ids, t), len(row.ids) - 1]
+    assert row.ids[0] == t.cls_token_id
+    assert row.ids[-1] == t.sep_token_id
+    assert len(joints(row.ids, t)) == 2
+    assert row.start == joints(row.ids, t)[-1] + 1
+    assert row.whole == len(row.ids)
 
 
 @every_family
@@ -306,10 +304,10 @@ def test_rows_do_not_depend_on_their_neighbours(family: str) -> None:
 
 def test_byte_level_text_is_read_after_a_space_where_wanted() -> None:
     t = tokenizer("tiny-roberta")
-    (found,) = read(reader("tiny-roberta", space_before=True), Item("the end"))
-    assert found.ids[1:-1] == t(" the end", add_special_tokens=False).input_ids
+    (row,) = read(reader("tiny-roberta", space_before=True), Item("the end"))
+    assert row.ids[1:-1] == t(" the end", add_special_tokens=False).input_ids
     (bare,) = read(reader("tiny-roberta"), Item("the end"))
-    assert bare.ids[1:-1] == t("the end", add_special_tokens=False).input_ids != found.ids[1:-1]
+    assert bare.ids[1:-1] == t("the end", add_special_tokens=False).input_ids != row.ids[1:-1]
     for family in ("tiny-bert", "tiny-xlmr"):
         assert read(reader(family, space_before=True), Item("the end")) == read(
             reader(family), Item("the end")

@@ -89,17 +89,17 @@ def states(
 ) -> dict[int, list[Any]]:
     """States of every layer of every row, or of some rows, encoded together."""
     chosen = np.array(range(len(ids)) if rows is None else rows)
-    found: dict[int, list[Any]] = {}
+    by_row: dict[int, list[Any]] = {}
     for places, layers in encoder.states(ids[chosen], all_layers=True):
-        found |= {
+        by_row |= {
             int(chosen[place]): [layer[i] for layer in layers] for i, place in enumerate(places)
         }
-    return found
+    return by_row
 
 
-def as_bytes(found: dict[int, list[Any]]) -> dict[int, list[bytes]]:
+def as_bytes(by_row: dict[int, list[Any]]) -> dict[int, list[bytes]]:
     return {
-        row: [layer.numpy().tobytes() for layer in layers] for row, layers in sorted(found.items())
+        row: [layer.numpy().tobytes() for layer in layers] for row, layers in sorted(by_row.items())
     }
 
 
@@ -126,9 +126,9 @@ def test_states_are_those_of_a_padded_forward(family: str) -> None:
         ).hidden_states
     encoder = Encoder(plain, "cpu", "float32")
     assert encoder.packed == (family in PACKED)
-    found = states(encoder, ids)
-    assert sorted(found) == list(range(len(ids)))
-    for row, layers in found.items():
+    by_row = states(encoder, ids)
+    assert sorted(by_row) == list(range(len(ids)))
+    for row, layers in by_row.items():
         assert len(layers) == len(wanted) == 4
         for layer, want in zip(layers, wanted, strict=True):
             torch.testing.assert_close(layer, want[row, : LENGTHS[row]], atol=1e-5, rtol=0)
@@ -140,10 +140,10 @@ def company_does_not_matter(encoder: Encoder, ids: Ragged, ways: Sequence[tuple[
     for count, size in ways:
         torch.set_num_threads(count)
         order = np.random.default_rng(count).permutation(len(ids)).tolist()
-        found: dict[int, list[Any]] = {}
+        by_row: dict[int, list[Any]] = {}
         for start in range(0, len(order), size):
-            found |= states(encoder, ids, order[start : start + size])
-        differ = [row for row, layers in as_bytes(found).items() if layers != wanted[row]]
+            by_row |= states(encoder, ids, order[start : start + size])
+        differ = [row for row, layers in as_bytes(by_row).items() if layers != wanted[row]]
         assert not differ, (
             f"{count} threads, {size} rows at a time: rows {differ} of lengths {ids.lengths[differ]}"
         )
@@ -222,8 +222,8 @@ def test_a_device_that_is_not_there(name: str) -> None:
 def test_half_precision_runs_and_differs() -> None:
     ids = some_ids()
     wanted = states(Encoder(made("bert"), "cpu", "float32"), ids)
-    found = states(Encoder(made("bert"), "cpu", "bfloat16"), ids)
-    for row, layers in found.items():
+    by_row = states(Encoder(made("bert"), "cpu", "bfloat16"), ids)
+    for row, layers in by_row.items():
         assert layers[-1].dtype == torch.float32
         assert not torch.equal(layers[-1], wanted[row][-1])
         torch.testing.assert_close(layers[-1], wanted[row][-1], atol=0.1, rtol=0.1)
@@ -233,12 +233,12 @@ def test_half_precision_runs_and_differs() -> None:
 def test_a_folder_of_every_family_loads(family: str, tmp_path: Path) -> None:
     model = made(family)
     folder = saved(model, tmp_path / "model")
-    found = pretrained(folder).state_dict()
+    loaded = pretrained(folder).state_dict()
     own = {
         name: value for name, value in model.state_dict().items() if not name.startswith("pooler.")
     }
-    assert found.keys() == own.keys()
-    assert all(torch.equal(found[name], value) for name, value in own.items())
+    assert loaded.keys() == own.keys()
+    assert all(torch.equal(loaded[name], value) for name, value in own.items())
     again = from_state(folder, own).state_dict()
     assert all(torch.equal(again[name], value) for name, value in own.items())
 
@@ -282,9 +282,9 @@ def test_the_precision_that_a_configuration_names_is_not_that_of_the_weights(
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "dtype": dtype}))
     state = pretrained(folder).state_dict()
-    found = from_state(folder, state).state_dict()
-    assert {value.dtype for value in found.values()} == {torch.float32}
-    assert all(torch.equal(found[name], value) for name, value in state.items())
+    loaded = from_state(folder, state).state_dict()
+    assert {value.dtype for value in loaded.values()} == {torch.float32}
+    assert all(torch.equal(loaded[name], value) for name, value in state.items())
 
 
 def test_a_folder_that_lacks_weights(tmp_path: Path) -> None:

@@ -74,13 +74,13 @@ def plain_pair(
 def blocks_of(lists: Sequence[tuple[int, int | None]], seed: int) -> list[Block]:
     """Blocks of so many hypotheses, and as many references as said, or the hypotheses themselves."""
     r = np.random.default_rng(seed)
-    found = []
+    blocks = []
     for high, wide in lists:
         h = r.permutation(ROWS)[:high]
-        found.append(
+        blocks.append(
             Block(h, h if wide is None else r.integers(0, ROWS, wide), int(r.integers(ROWS)))
         )
-    return found
+    return blocks
 
 
 def compared(head: Head, e: Any, blocks: Sequence[Block]) -> list[FloatArray]:
@@ -88,9 +88,10 @@ def compared(head: Head, e: Any, blocks: Sequence[Block]) -> list[FloatArray]:
         return PairHead(head).compare(e, blocks)
 
 
-def same(found: Sequence[FloatArray], other: Sequence[FloatArray]) -> bool:
+def same(values: Sequence[FloatArray], other: Sequence[FloatArray]) -> bool:
     return all(
-        a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in zip(found, other, strict=True)
+        a.shape == b.shape and a.tobytes() == b.tobytes()
+        for a, b in zip(values, other, strict=True)
     )
 
 
@@ -103,9 +104,9 @@ def test_is_the_definition(
     final: Callable[[Any], Any] | None,
 ) -> None:
     blocks = blocks_of(lists, seed)
-    found = compared(head_of(hidden, final), vectors(), blocks)
+    matrices = compared(head_of(hidden, final), vectors(), blocks)
     r = np.random.default_rng(seed)
-    for block, u in zip(blocks, found, strict=True):
+    for block, u in zip(blocks, matrices, strict=True):
         assert u.shape == (len(block.hypotheses), len(block.references))
         for i, j in {(int(r.integers(len(u))), int(r.integers(u.shape[1]))) for _ in range(6)}:
             rows = int(block.hypotheses[i]), int(block.references[j]), block.source
@@ -168,11 +169,11 @@ def test_without_references(
     torch.set_num_threads(threads)
     head, e, s = head_of(hidden, final, blocks=4), vectors(), vectors().flip(0)
     with torch.inference_mode():
-        found = head.whole(source_features(e[:n], s[:n]))
-        assert same([found], [head.whole(source_features(e, s))[:n]])
+        values = head.whole(source_features(e[:n], s[:n]))
+        assert same([values], [head.whole(source_features(e, s))[:n]])
     h, source = e[n - 1].double(), s[n - 1].double()
     value = plain((h, source, h * source, (h - source).abs()), hidden, final)
-    assert found[-1] == pytest.approx(value, abs=1e-5)
+    assert values[-1] == pytest.approx(value, abs=1e-5)
 
 
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17])

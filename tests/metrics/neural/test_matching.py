@@ -15,7 +15,7 @@ from discorank.metrics.neural.bertscore.matching import best_matches
 from discorank.metrics.representations import Block, FloatArray, Ragged
 
 CPU = torch.device("cpu")
-Found = tuple[FloatArray, FloatArray]
+Matches = tuple[FloatArray, FloatArray]
 LENGTHS = st.lists(
     st.integers(0, 40) | st.sampled_from([0, 1, 15, 16, 17, 32, 33]), min_size=1, max_size=14
 )
@@ -47,17 +47,18 @@ def row(x: Ragged, i: int) -> FloatArray:
 def plain(vectors: Ragged, weights: Ragged, h: int, r: int) -> tuple[float, float]:
     """P and R of one pair, from the equation."""
     cosines = row(vectors, h) @ row(vectors, r).T
-    found = []
+    means = []
     for side, axis in ((h, 1), (r, 0)):
         weight = row(weights, side)
         nothing = not cosines.size or not weight.sum()
-        found.append(0.0 if nothing else float(weight @ cosines.max(axis=axis) / weight.sum()))
-    return found[0], found[1]
+        means.append(0.0 if nothing else float(weight @ cosines.max(axis=axis) / weight.sum()))
+    return means[0], means[1]
 
 
-def same(found: Found, other: Found) -> bool:
+def same(matches: Matches, other: Matches) -> bool:
     return all(
-        a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in zip(found, other, strict=True)
+        a.shape == b.shape and a.tobytes() == b.tobytes()
+        for a, b in zip(matches, other, strict=True)
     )
 
 

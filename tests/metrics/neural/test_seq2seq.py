@@ -20,7 +20,7 @@ from discorank.metrics.errors import ModelLoadError
 from discorank.metrics.neural.models import seq2seq
 from discorank.metrics.neural.models.encoder import pretrained
 from discorank.metrics.neural.models.seq2seq import Seq2Seq
-from discorank.metrics.neural.models.shared_prefix import Pass, Targets, batches, pairs_of
+from discorank.metrics.neural.models.shared_prefix import DecoderPass, Targets, batches, pairs_of
 from discorank.metrics.neural.models.span_attention import Attention, Spans
 from discorank.metrics.representations import Ragged
 
@@ -68,8 +68,8 @@ def expected(name: str, source: np.ndarray, target: np.ndarray, prefix: int, sco
     with torch.inference_mode():
         ids, read = (torch.from_numpy(x)[None] for x in (source, inputs))
         logits = plain(name)(input_ids=ids, decoder_input_ids=read, use_cache=False).logits[0]
-    found = logits.log_softmax(-1)[torch.arange(len(target)), torch.from_numpy(target)]
-    return float(found[prefix - 1 : prefix - 1 + scored].double().sum())
+    values = logits.log_softmax(-1)[torch.arange(len(target)), torch.from_numpy(target)]
+    return float(values[prefix - 1 : prefix - 1 + scored].double().sum())
 
 
 def rows_of(*rows: list[int]) -> Ragged:
@@ -107,13 +107,15 @@ def test_all_pairs_equal_one_pair_at_a_time(
 ) -> None:
     ids = rows_of(*sources)
     pairs = all_pairs(ids, targets)
-    found = ours(name).log_likelihoods(ours(name).encode(ids), targets, pairs)
+    sums = ours(name).log_likelihoods(ours(name).encode(ids), targets, pairs)
     rows = [np.split(x.values, x.offsets[1:-1]) for x in (ids, targets.ids)]
     wanted = [
-        expected(name, rows[0][s], rows[1][t], int(targets.prefix[t]), int(targets.scored[t]))
+        expected(
+            name, rows[0][s], rows[1][t], int(targets.prefix_lengths[t]), int(targets.num_scored[t])
+        )
         for s, t in pairs.tolist()
     ]
-    np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-5)
+    np.testing.assert_allclose(sums, wanted, rtol=2e-6, atol=1e-5)
 
 
 @every_family
@@ -203,21 +205,23 @@ def test_a_pass_reads_what_is_shared_once() -> None:
     )
     lengths = np.array([6, 8])
     pairs = sorted(pairs_of(np.array([[0, 0], [0, 1], [1, 1], [0, 2]]), lengths, targets))
-    one = Pass(pairs, targets)
-    assert sorted(one.sources.tolist()) == [0, 1]
+    decoder_pass = DecoderPass(pairs, targets)
+    assert sorted(decoder_pass.sources.tolist()) == [0, 1]
     prefixes = [
         [EOS, *head[:-1]],
         [EOS, *head[:-1]],
         [EOS],
     ]  # with source 0, with source 1, and that of the last target
     rests = [[3], [3, 21], [3, 21], [4]]
-    assert len(one.inputs) == sum(map(len, prefixes)) + sum(map(len, rests))
-    texts = np.split(one.inputs, one.spans.start[1:])
+    assert len(decoder_pass.inputs) == sum(map(len, prefixes)) + sum(map(len, rests))
+    texts = np.split(decoder_pass.inputs, decoder_pass.spans.start[1:])
     assert sorted(x.tolist() for x in texts) == sorted(prefixes + rests)
-    assert len(one.scored) == len(prefixes) + sum(map(len, rests))
-    assert targets.tokens(np.array([0, 1, 2])) == 5 + 1 + 1 + 2 + 1
+    assert len(decoder_pass.scored) == len(prefixes) + sum(map(len, rests))
+    assert targets.num_tokens(np.array([0, 1, 2])) == 5 + 1 + 1 + 2 + 1
     assert [p.target for p in pairs if p.source == 0] == [2, 0, 1]
-    assert one.sums(np.ones(len(one.scored))).tolist() == [p.scored for p in pairs]
+    assert decoder_pass.sums(np.ones(len(decoder_pass.scored))).tolist() == [
+        p.num_scored for p in pairs
+    ]
 
 
 @given(budget=st.integers(1, 400), seed=st.integers(0, 3))
@@ -225,14 +229,14 @@ def test_a_pass_reads_what_is_shared_once() -> None:
 def test_batches_keep_their_budget(budget: int, seed: int) -> None:
     ids, targets, rows = many(seed)
     pairs = sorted(pairs_of(rows, ids.lengths, targets))
-    found = list(batches(pairs, targets, budget))
-    assert [pair for batch in found for pair in batch] == pairs
+    parts = list(batches(pairs, targets, budget))
+    assert [pair for batch in parts for pair in batch] == pairs
     sizes = []
-    for batch in found:
-        one = Pass(batch, targets)
-        sizes.append(len(one.inputs) + int(ids.lengths[one.sources].sum()))
+    for batch in parts:
+        decoder_pass = DecoderPass(batch, targets)
+        sizes.append(len(decoder_pass.inputs) + int(ids.lengths[decoder_pass.sources].sum()))
         assert sizes[-1] <= budget or len(batch) == 1
-    assert budget < 60 or len(found) < len(pairs)
+    assert budget < 60 or len(parts) < len(pairs)
 
 
 def test_half_the_pairs_where_memory_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +244,7 @@ def test_half_the_pairs_where_memory_runs_out(monkeypatch: pytest.MonkeyPatch) -
     model = ours("tiny-bart")
     states = model.encode(sources)
     wanted = model.log_likelihoods(states, targets, pairs)
-    run: Callable[..., Any] = model._scored
+    run: Callable[..., Any] = model._sums
     sizes = []
 
     def small(states: Ragged, targets: Targets, some: Any) -> Any:
@@ -249,7 +253,7 @@ def test_half_the_pairs_where_memory_runs_out(monkeypatch: pytest.MonkeyPatch) -
             raise MemoryError
         return run(states, targets, some)
 
-    monkeypatch.setattr(model, "_scored", small)
+    monkeypatch.setattr(model, "_sums", small)
     assert model.log_likelihoods(states, targets, pairs).tobytes() == wanted.tobytes()
     assert max(sizes) > 5
 
@@ -276,7 +280,7 @@ def test_attention_is_the_plain_one(data: st.DataObject) -> None:
     )
     if not length.any():
         return
-    found = Attention(queries, before, total, torch.device("cpu"), own=own)(q, k, v, 0.7)
+    states = Attention(queries, before, total, torch.device("cpu"), own=own)(q, k, v, 0.7)
     for i in range(n):
         start, first = queries.start[i], before.start[i]
         for t in range(length[i]):
@@ -286,7 +290,10 @@ def test_attention_is_the_plain_one(data: st.DataObject) -> None:
             ]
             weights = torch.softmax(torch.einsum("hd,khd->hk", q[start + t], k[seen]) * 0.7, -1)
             torch.testing.assert_close(
-                found[start + t], torch.einsum("hk,khd->hd", weights, v[seen]), atol=1e-5, rtol=1e-5
+                states[start + t],
+                torch.einsum("hk,khd->hd", weights, v[seen]),
+                atol=1e-5,
+                rtol=1e-5,
             )
 
 
