@@ -22,7 +22,7 @@ from benchmarks.support.measuring import peak_mebibytes, timed
 from discorank.metrics.representations import Block
 from discorank.metrics.rst.kernel import kernel, nodes
 from discorank.metrics.rst.kernel_matrix import kernels
-from discorank.metrics.rst.labelled_trees import REPRESENTATIONS, Reading, represent
+from discorank.metrics.rst.labelled_trees import REPRESENTATIONS, Preprocessing, represent
 from discorank.metrics.rst.subtrees import columns
 from discorank.metrics.rst.trees import Tree
 from discorank.metrics.text.texts import RSTTree
@@ -50,7 +50,7 @@ def variants(count: int, seed: int = 1) -> list[Tree]:
 
 
 def measure(name: str, count: int) -> str:
-    made = [represent(tree, REPRESENTATIONS[name], Reading()) for tree in variants(count)]
+    made = [represent(tree, REPRESENTATIONS[name], Preprocessing()) for tree in variants(count)]
     lists, rows = [nodes(tree) for tree in made], np.arange(count)
     seconds, u = timed(lambda: kernels(columns(made)[0], [Block(rows, rows)], 0.4)[0], repeats=3)
     pairs = np.random.default_rng(0).integers(count, size=(SAMPLED_PAIRS, 2))

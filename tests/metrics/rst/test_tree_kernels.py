@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from discorank import Document, InputError, load_metric
 from discorank.metrics.representations import Block, FloatArray, Reps
-from discorank.metrics.rst import kernel_matrix as gram
+from discorank.metrics.rst import kernel_matrix, subtree_pairs
 from discorank.metrics.rst.kernel import kernel, nodes
 from discorank.metrics.rst.kernel_matrix import kernels
 from discorank.metrics.rst.labelled_trees import (
     REPRESENTATIONS,
     Labelled,
     Lexical,
-    Reading,
+    Preprocessing,
     bracketed,
     represent,
 )
@@ -33,7 +33,7 @@ from discorank.metrics.text.texts import RSTTree
 from ...support.trees import GOLDEN, trees
 
 BOUNDED = bounded(max_examples=40, deadline=None, database=None)
-AS_GIVEN = Reading(lowercase=False, binary=False, coarse=False)
+AS_GIVEN = Preprocessing(lowercase=False, binary=False, coarse=False)
 SOURCES = [RSTTree.read(case["source"]) for case in GOLDEN["trees"]]
 SETTINGS = {
     "DR": load_metric("dr", lowercase=False, binarize=None),
@@ -134,7 +134,7 @@ def test_light_is_the_mean_of_the_five() -> None:
 @given(trees, trees, st.sampled_from(list(REPRESENTATIONS)))
 @BOUNDED
 def test_the_kernel_counts_fragments(a: Tree, b: Tree, name: str) -> None:
-    left, right = (represent(tree, REPRESENTATIONS[name], Reading()) for tree in (a, b))
+    left, right = (represent(tree, REPRESENTATIONS[name], Preprocessing()) for tree in (a, b))
     if max(len(nodes(tree)) for tree in (left, right)) > 16:
         return
     of_left, of_right = fragments(left), fragments(right)
@@ -150,7 +150,7 @@ def test_the_kernel_counts_fragments(a: Tree, b: Tree, name: str) -> None:
 )
 @BOUNDED
 def test_all_pairs_equal_the_kernel(some: list[Tree], name: str, decay: float) -> None:
-    made = [represent(tree, REPRESENTATIONS[name], Reading()) for tree in some]
+    made = [represent(tree, REPRESENTATIONS[name], Preprocessing()) for tree in some]
     lists = [nodes(tree) for tree in made]
     expected = np.array([[kernel(a, b, decay) for b in lists] for a in lists], float)
     found = matrix(made, decay)
@@ -162,7 +162,7 @@ def test_all_pairs_equal_the_kernel(some: list[Tree], name: str, decay: float) -
 @given(st.lists(trees, min_size=2, max_size=5), st.lists(trees, min_size=1, max_size=3))
 @BOUNDED
 def test_a_pair_is_the_same_to_the_bit_in_any_company(some: list[Tree], others: list[Tree]) -> None:
-    made = [represent(tree, Lexical(), Reading()) for tree in some + others]
+    made = [represent(tree, Lexical(), Preprocessing()) for tree in some + others]
     own, n = columns(made)[0], len(some)
     rows, rest = np.arange(n), np.arange(n, len(made))
     square, oblong, turned = kernels(
@@ -176,18 +176,23 @@ def test_a_pair_is_the_same_to_the_bit_in_any_company(some: list[Tree], others: 
 
 
 def test_calls_that_are_cut_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = [represent(tree, Lexical(), Reading()) for tree in SOURCES]
+    made = [represent(tree, Lexical(), Preprocessing()) for tree in SOURCES]
     blocks = [Block(np.arange(9), np.arange(9)), Block(np.arange(4), np.arange(5, 9))]
     expected = kernels(columns(made)[0], blocks, 0.4)
-    for name, value in (("MAX_PAIRS", 10), ("STEP", 7), ("MAX_BLOCKS", 1)):
-        monkeypatch.setattr(gram, name, value)
+    for module, name, value in (
+        (kernel_matrix, "MAX_PAIRS", 10),
+        (kernel_matrix, "STEP", 7),
+        (subtree_pairs, "STEP", 7),
+        (kernel_matrix, "MAX_BLOCKS", 1),
+    ):
+        monkeypatch.setattr(module, name, value)
         for a, b in zip(kernels(columns(made)[0], blocks, 0.4), expected, strict=True):
             assert a.tobytes() == b.tobytes()
 
 
 @pytest.mark.parametrize("m", [1, 5, 12])
 def test_an_edu_of_distinct_words(m: int) -> None:
-    tree = represent(tuple(f"w{i}" for i in range(m)), Lexical(), Reading())
+    tree = represent(tuple(f"w{i}" for i in range(m)), Lexical(), Preprocessing())
     assert kernel(nodes(tree), nodes(tree), 1) == 3 * 2**m + m + 3
 
 
@@ -229,7 +234,7 @@ def test_log_space_meets_plain_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_kernel_beyond_float64_in_logarithms() -> None:
-    tree = represent(tuple(f"w{i}" for i in range(2000)), Lexical(), Reading())
+    tree = represent(tuple(f"w{i}" for i in range(2000)), Lexical(), Preprocessing())
     found = matrix([tree], 1.0, log=True)[0, 0]
     assert found == pytest.approx(log(3) + 2000 * log(2), rel=1e-12)
     assert np.isposinf(matrix([tree], 1.0)[0, 0])
@@ -242,7 +247,7 @@ def test_empty_texts_and_empty_edus() -> None:
 
 
 def test_words_are_no_tags() -> None:
-    a = represent(("SPAN", "*"), Lexical(), Reading(lowercase=False))
+    a = represent(("SPAN", "*"), Lexical(), Preprocessing(lowercase=False))
     assert not set(fragments(a)) & set(fragments(("*", ("*",))))
 
 
@@ -275,8 +280,8 @@ def test_settings_do_what_they_say() -> None:
 @given(trees)
 @BOUNDED
 def test_binary_nodes_keep_words_and_nuclei(binary: bool, tree: Tree) -> None:
-    made = represent(tree, Lexical(), Reading(lowercase=False, binary=binary, coarse=False))
-    assert bracketed(represent(tree, "words", Reading(lowercase=False))).replace(
+    made = represent(tree, Lexical(), Preprocessing(lowercase=False, binary=binary, coarse=False))
+    assert bracketed(represent(tree, "words", Preprocessing(lowercase=False))).replace(
         "(NGRAM", ""
     ).count(" *)") == len(words(tree))
     if binary:
