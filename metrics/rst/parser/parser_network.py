@@ -29,21 +29,28 @@ class GRULayer(NamedTuple):
 
     def states(self, x: Weights) -> Weights:
         """States [M, T, 2H] from inputs [M, T, D]."""
-        given = np.matmul(np.stack([x, x[:, ::-1]], axis=1), self.w) + self.b  # [M, 2, T, 3H]
         units = self.u.shape[2]
-        h = np.zeros((*self.u.shape[:2], 1, units), np.float32)
-        found = np.empty((*given.shape[:3], units), np.float32)
+        # what the inputs give to gates and news, for all words at once; backwards for the second direction
+        both_ways = np.stack([x, x[:, ::-1]], axis=1)  # [M, 2, T, D]
+        from_inputs = np.matmul(both_ways, self.w) + self.b  # [M, 2, T, 3H]: r, z, n
+        h = np.zeros((*self.u.shape[:2], 1, units), np.float32)  # [M, 2, 1, H]
+        states = np.empty((*from_inputs.shape[:3], units), np.float32)  # [M, 2, T, H]
         for t in range(x.shape[1]):
-            now, own = given[:, :, t : t + 1], np.matmul(h, self.u) + self.c
-            gates = _sigmoid(now[..., : 2 * units] + own[..., : 2 * units])
-            r, z = gates[..., :units], gates[..., units:]
-            n = np.tanh(now[..., 2 * units :] + r * own[..., 2 * units :])
+            from_input = from_inputs[:, :, t : t + 1]  # [M, 2, 1, 3H]
+            from_state = np.matmul(h, self.u) + self.c  # [M, 2, 1, 3H]
+            # r and z side by side
+            gates = _sigmoid(from_input[..., : 2 * units] + from_state[..., : 2 * units])
+            r = gates[..., :units]
+            z = gates[..., units:]
+            n = np.tanh(from_input[..., 2 * units :] + r * from_state[..., 2 * units :])
+            # (1 - z) n + z h
             h = n + z * (h - n)
-            found[:, :, t] = h[:, :, 0]
-        return np.concatenate([found[:, 0], found[:, 1, ::-1]], axis=2)
+            states[:, :, t] = h[:, :, 0]
+        # the states of the second direction in the order of the words again
+        return np.concatenate([states[:, 0], states[:, 1, ::-1]], axis=2)
 
 
-class Encoder(NamedTuple):
+class WordEncoder(NamedTuple):
     """Tagger and segmenter of all members."""
 
     tables: tuple[Weights, ...]  # each [M, rows, width]
@@ -56,15 +63,15 @@ class Encoder(NamedTuple):
 
     def read(self, numbers: IntArray) -> tuple[IntArray, Weights]:
         """The tag of every word, [T], and the logit that an EDU begins there, [T], from [tables, T]."""
-        x = np.concatenate(
-            [table[:, rows] for table, rows in zip(self.tables, numbers, strict=True)], axis=2
-        )
-        states = self.lower.states(x)
-        tags = np.matmul(states, self.tag_w) + self.tag_b
+        columns = [table[:, rows] for table, rows in zip(self.tables, numbers, strict=True)]
+        states = self.lower.states(np.concatenate(columns, axis=2))  # [M, T, 2H]
+        tags = np.matmul(states, self.tag_w) + self.tag_b  # [M, T, tags]
+        # softmax over the tags
         shares = np.exp(tags - tags.max(axis=2, keepdims=True))
         shares /= shares.sum(axis=2, keepdims=True)
-        above = self.upper.states(np.concatenate([states, shares], axis=2))
-        cuts = np.matmul(above, self.cut_w) + self.cut_b
+        above = self.upper.states(np.concatenate([states, shares], axis=2))  # [M, T, 2H]
+        cuts = np.matmul(above, self.cut_w) + self.cut_b  # [M, T, 1]
+        # the mean over the members
         return tags.mean(axis=0).argmax(axis=1), cuts.mean(axis=0)[:, 0]
 
 
@@ -79,7 +86,8 @@ class Splitter(NamedTuple):
     def scores(self, rows: Ragged) -> Weights:
         """Logit of every split and of its labels, [splits, 1 + labels]."""
         summed = np.add.reduceat(self.table[rows.values], rows.offsets[:-1], axis=0)
-        return np.asarray(np.maximum(summed + self.b, 0) @ self.w + self.c)
+        hidden = np.maximum(summed + self.b, 0)  # [splits, M D]
+        return np.asarray(hidden @ self.w + self.c)
 
 
 def _sigmoid(x: Weights) -> Weights:
