@@ -24,7 +24,10 @@ MAX_BLOCKS = 512
 
 
 def kernels(
-    columns: Mapping[str, Ragged], blocks: Sequence[Block], decay: float, log: bool = False
+    columns: Mapping[str, Ragged],
+    blocks: Sequence[Block],
+    decay: float,
+    log: bool = False,
 ) -> list[FloatArray]:
     """K [H, R] of every block, or its natural logarithm (-inf where nothing matches)."""
     if len(blocks) > MAX_BLOCKS:
@@ -66,7 +69,8 @@ class _KernelSums:
     def matrices(self) -> list[FloatArray]:
         """K [H, R] of every block, or its logarithm."""
         blocks = self.pairs.blocks
-        leaves = np.concatenate([self._shared_leaves(b).ravel() for b in range(len(blocks))])
+        leaf_counts = [self._shared_leaves(b) for b in range(len(blocks))]
+        leaves = np.concatenate([counts.ravel() for counts in leaf_counts])
         with np.errstate(divide="ignore", over="ignore"):
             if self.log:
                 k = self._with_inner_nodes_in_logarithms(np.log(leaves) + np.log(self.decay))
@@ -93,7 +97,8 @@ class _KernelSums:
         # the sum of exp(term - shift)
         total = np.exp(k - shift)
         for cell, similarity, counts in self._inner_terms():
-            np.add.at(total, cell, np.exp(similarity + np.log(counts) - shift[cell]))
+            term = similarity + np.log(counts)
+            np.add.at(total, cell, np.exp(term - shift[cell]))
         return np.asarray(np.log(total) + shift)
 
     def _shared_leaves(self, b: int) -> FloatArray:
@@ -134,21 +139,29 @@ class _KernelSums:
         while begin < len(entries_h):
             # as many of `entries_h` as have `STEP` terms, at least one
             done = int(end_term[begin] - num_partners[begin])
-            end = max(begin + 1, int(np.searchsorted(end_term, done + STEP, "right")))
+            fitting = int(np.searchsorted(end_term, done + STEP, "right"))
+            end = max(begin + 1, fitting)
             # both entries of every term  # [terms]
             at = np.repeat(np.arange(begin, end), num_partners[begin:end])
             term = np.arange(done, done + len(at))
             of_h = entries_h[at]
             of_r = entries_r[term + shift[at]]
+            # the similarity of their subtrees, the cell of their trees, and how often it comes
             pair = pairs.number(h.subtree[of_h], r.subtree[of_r])
             cell = first_cell[h.tree[of_h]] + r.place[r.tree[of_r]]
-            yield cell, self.similarities[pair], h.count[of_h] * r.count[of_r]
+            counts = h.count[of_h] * r.count[of_r]
+            yield cell, self.similarities[pair], counts
             begin = end
 
 
 def _leaf_entries(side: Side, b: int) -> tuple[IntArray, IntArray, IntArray]:
     """Place of the tree, count and production of every leaf entry of a block, [entries] each."""
-    first, last = np.searchsorted(side.tree, np.searchsorted(side.block, [b, b + 1]))
+    # blocks, and so the trees and the entries of each, stand one after the other
+    trees = np.searchsorted(side.block, [b, b + 1])
+    first, last = np.searchsorted(side.tree, trees)
     entries = np.arange(first, last)
-    leaves = entries[side.height[side.subtree[entries]] == 1]
-    return side.place[side.tree[leaves]], side.count[leaves], side.group[side.subtree[leaves]]
+    height = side.height[side.subtree[entries]]
+    leaves = entries[height == 1]
+    place = side.place[side.tree[leaves]]
+    production = side.group[side.subtree[leaves]]
+    return place, side.count[leaves], production

@@ -59,7 +59,9 @@ class Preprocessing:
 
 
 def represent(
-    tree: Tree, representation: Lexical | Literal["bare", "words"], preprocessing: Preprocessing
+    tree: Tree,
+    representation: Lexical | Literal["bare", "words"],
+    preprocessing: Preprocessing,
 ) -> Labelled:
     """The representation of a tree: one of `REPRESENTATIONS`, or a `Lexical` of one's own."""
     if representation == "words":
@@ -89,7 +91,11 @@ def _bare(tree: RSTTree, preprocessing: Preprocessing) -> Labelled:
 
 
 def _lexical(
-    tree: Tree, lexical: Lexical, preprocessing: Preprocessing, nuclearity: str, around: str
+    tree: Tree,
+    lexical: Lexical,
+    preprocessing: Preprocessing,
+    nuclearity: str,
+    around: str,
 ) -> Labelled:
     """A SPAN or EDU of DR-LEX that has this nuclearity in a span of the relation `around`."""
     if isinstance(tree, tuple):

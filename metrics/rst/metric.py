@@ -196,8 +196,10 @@ class TreeKernelScorer(Scorer):
         """Adds half the logarithm of every tree's own kernel, and its square root where a float64 holds it."""
         added = dict(prepared.columns)
         for i in range(len(self.metric.representations)):
-            subtrees, large = _subtrees(prepared, i), prepared[f"{i}.size"] > MAX_NODES
-            root, half = np.ones(len(prepared)), np.zeros(len(prepared))
+            subtrees = _subtrees(prepared, i)
+            large = prepared[f"{i}.size"] > MAX_NODES  # [trees]
+            root = np.ones(len(prepared))
+            half = np.zeros(len(prepared))
             # small trees in plain numbers, large ones in logarithms
             rows = np.flatnonzero(~large)
             values = self._own_kernels(subtrees, rows, log=False)
@@ -210,7 +212,8 @@ class TreeKernelScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The mean of the normalised kernels, [H, R] of every block."""
-        parts = [self._normalised(reps, i, blocks) for i in range(len(self.metric.representations))]
+        num_representations = len(self.metric.representations)
+        parts = [self._normalised(reps, i, blocks) for i in range(num_representations)]
         means = []
         for first, *rest in zip(*parts, strict=True):  # the kernels of one block
             means.append(sum(rest, first) / len(parts))
@@ -231,8 +234,10 @@ class TreeKernelScorer(Scorer):
 
     def _normalised(self, reps: Reps, i: int, blocks: Sequence[Block]) -> list[FloatArray]:
         """The normalised kernels of representation i, [H, R] of every block."""
-        subtrees, decay = _subtrees(reps, i), self.metric.decay
-        root, half = reps[f"{i}.root"], reps[f"{i}.half"]
+        subtrees = _subtrees(reps, i)
+        decay = self.metric.decay
+        root = reps[f"{i}.root"]
+        half = reps[f"{i}.half"]
         is_large = reps[f"{i}.size"] > MAX_NODES  # [trees]
         matrices = []
         for block, k in zip(blocks, kernels(subtrees, blocks, decay), strict=True):

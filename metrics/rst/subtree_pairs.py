@@ -32,6 +32,10 @@ class Side:
     first_child: IntArray  # [subtrees] where its children are in `children`
     children: IntArray  # number of the child's subtree, -1 for terminals
 
+    def child(self, subtree: IntArray, k: int) -> IntArray:
+        """Child k of every subtree [n] that has one, as a subtree, -1 for terminals, [n]."""
+        return np.asarray(self.children[self.first_child[subtree] + k])
+
 
 class SubtreePairs:
     """The pairs of distinct subtrees (u of a hypothesis, v of a reference) of one block and production.
@@ -53,7 +57,7 @@ class SubtreePairs:
         self.total = int(self.num_partners.sum())
 
     def number(self, u: IntArray, v: IntArray) -> IntArray:
-        """The number of the pair of every u [n] and v [n], which must be partners, [n]."""
+        """The number of the pair of every u [n] and v [n], [n]; of no meaning where they are no partners."""
         return np.asarray(self.first_pair[u] + v - self.first_partner[u])
 
     def similarities(self, decay: float, log: bool) -> FloatArray:
@@ -63,12 +67,14 @@ class SubtreePairs:
         # both subtrees of every pair  # [pairs]
         u = np.repeat(np.arange(len(self.num_partners)), self.num_partners)
         v = np.arange(self.total) - (self.first_pair - self.first_partner)[u]
-        # the pairs of inner nodes; where both sides are one, D is symmetric and computed for u <= v only
+        # a pair's children are pairs of lower levels  # [pairs]
         level = np.maximum(self.hypotheses.height[u], self.references.height[v])
+        # where both sides are one, D is symmetric: only pairs of u <= v are computed, the others copied
         mirrored = self.hypotheses is self.references
-        inner = np.flatnonzero((level > 1) & (u <= v) if mirrored else level > 1)
+        if mirrored:
+            level[u > v] = 0
         with np.errstate(over="ignore"):
-            for pairs in _upwards(inner, level):
+            for pairs in _upwards(level):
                 a, b = u[pairs], v[pairs]
                 values = self._from_children(d, a, b, decay, log)
                 d[pairs] = values
@@ -77,29 +83,37 @@ class SubtreePairs:
         return d
 
     def _from_children(
-        self, d: FloatArray, u: IntArray, v: IntArray, decay: float, log: bool
+        self,
+        d: FloatArray,
+        u: IntArray,
+        v: IntArray,
+        decay: float,
+        log: bool,
     ) -> FloatArray:
         """D [n] of the pairs of u [n] and v [n], from `d` [pairs], where that of their children is known."""
         hypotheses, references = self.hypotheses, self.references
         values = np.full(len(u), np.log(decay) if log else decay)
         arity = hypotheses.arity[u]  # that of v too: they share a production
         for k in range(int(arity.max())):
-            # the pairs that have a child k, and both children k: -1 for terminals
+            # the pairs that have a child k
             having = slice(None) if k < arity.min() else np.flatnonzero(arity > k)
-            x = hypotheses.children[hypotheses.first_child[u[having]] + k]
-            y = references.children[references.first_child[v[having]] + k]
+            x = hypotheses.child(u[having], k)
+            y = references.child(v[having], k)
             # children of one production are a pair, whose D is known by now; of others D is 0
             paired = (x >= 0) & (y >= 0) & (hypotheses.group[x] == references.group[y])
-            below = d[np.where(paired, self.number(x, y), 0)]
+            pair = np.where(paired, self.number(x, y), 0)
             if log:
-                values[having] += np.logaddexp(0, np.where(paired, below, -np.inf))
+                below = np.where(paired, d[pair], -np.inf)
+                values[having] += np.logaddexp(0, below)
             else:
-                values[having] *= 1 + np.where(paired, below, 0)
+                below = np.where(paired, d[pair], 0)
+                values[having] *= 1 + below
         return values
 
 
-def _upwards(pairs: IntArray, level: IntArray) -> Iterator[IntArray]:
-    """The numbers of `pairs` by their `level` [all pairs], lowest first; at most `STEP` of one level at a time."""
+def _upwards(level: IntArray) -> Iterator[IntArray]:
+    """The pairs above level 1, from their `level` [pairs], lowest first; at most `STEP` of one level at a time."""
+    pairs = np.flatnonzero(level > 1)
     pairs = pairs[np.argsort(level[pairs], kind="stable")]
     ends = np.flatnonzero(np.diff(level[pairs], append=-1)) + 1
     begin = 0
@@ -123,7 +137,10 @@ def _sides(columns: Mapping[str, Ragged], blocks: Sequence[Block]) -> list[Side]
     num_names = 1 + max(highest)
     sides = []
     for rows, own, (subtree, production) in zip(
-        rows_of_sides, columns_of_sides, numbers, strict=True
+        rows_of_sides,
+        columns_of_sides,
+        numbers,
+        strict=True,
     ):
         sides.append(_side(rows, own, subtree, production, num_names))
     return sides
@@ -145,7 +162,9 @@ def _numbered(sides: Sequence[Mapping[str, Ragged]]) -> list[tuple[IntArray, Int
     # back to the sides
     lengths = [len(side["sub"].values) for side in sides]
     ends = np.cumsum(lengths)[:-1]
-    return list(zip(np.split(rank[inverse], ends), np.split(production, ends), strict=True))
+    subtree_of_sides = np.split(rank[inverse], ends)
+    production_of_sides = np.split(production, ends)
+    return list(zip(subtree_of_sides, production_of_sides, strict=True))
 
 
 def _side(
@@ -180,7 +199,8 @@ def _side(
     if len(local):
         shift = np.repeat(columns["sub"].offsets[:-1], columns["kids"].lengths)
         terminal = local < 0
-        children = np.where(terminal, -1, subtree[np.where(terminal, 0, local + shift)])
+        entry = np.where(terminal, 0, local + shift)
+        children = np.where(terminal, -1, subtree[entry])
     else:
         children = local
     return Side(

@@ -61,7 +61,10 @@ class TreeSource:
     """The tree of any text."""
 
     def __init__(
-        self, file: TreeFile | None, parser: ParserName, weights: str | None = None
+        self,
+        file: TreeFile | None,
+        parser: ParserName,
+        weights: str | None = None,
     ) -> None:
         self.file, self.parser, self.weights = file, parser, weights
 

@@ -182,7 +182,12 @@ def write_lisp(tree: Tree) -> str:
 
 
 def _write(
-    tree: Tree, role: str, rel: str | None, depth: int, leaf: Iterator[int], lines: list[str]
+    tree: Tree,
+    role: str,
+    rel: str | None,
+    depth: int,
+    leaf: Iterator[int],
+    lines: list[str],
 ) -> None:
     """Adds the lines of a tree, indented by its depth; `leaf` counts the leaves."""
     indent = "  " * depth
@@ -192,7 +197,8 @@ def _write(
         if "_!" in written or _NEXT.search(written) or _words(written) != tree:
             fix = "A word has no space in it, no _!, and none of the marks that the format escapes"
             raise InputError(f"found the EDU {excerpt(tree)}", where="write_lisp", fix=fix)
-        lines.append(f"{indent}( {role} (leaf {next(leaf)}){relation} (text _!{written}_!) )")
+        number = next(leaf)
+        lines.append(f"{indent}( {role} (leaf {number}){relation} (text _!{written}_!) )")
         return
     if not _NAME.fullmatch(tree.rel) or tree.rel.lower() == "span":
         fix = "A name is words without brackets, one space between them, and not span"

@@ -113,7 +113,11 @@ def _xml(text: str, where: str) -> Any:
 
 
 def _built(
-    name: str, nodes: dict[str, _Node], multinuclear: set[str], where: str, reached: set[str]
+    name: str,
+    nodes: dict[str, _Node],
+    multinuclear: set[str],
+    where: str,
+    reached: set[str],
 ) -> _Span:
     """The tree below a node, its satellites included."""
     node = nodes[name]

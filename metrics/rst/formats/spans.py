@@ -63,7 +63,8 @@ def _cuts(text: str, where: str) -> Mapping[tuple[int, int], _Cut]:
 def _cut(item: re.Match[str], where: str) -> tuple[int, int, _Cut]:
     """First and last EDU of an item, counted from 1, and how it is cut."""
     first, middle, start, last = (int(item[group]) for group in (1, 4, 5, 8))
-    left_role, left_relation, right_role, right_relation = item[2], item[3], item[6], item[7]
+    left_role, left_relation = item[2], item[3]
+    right_role, right_relation = item[6], item[7]
     nuc = left_role[0] + right_role[0]
     if start != middle + 1 or not first <= middle < last or nuc == "SS":
         raise InputError(f"found {item.group()}", where=where, fix=_FIX)

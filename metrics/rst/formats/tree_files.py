@@ -119,7 +119,8 @@ def _guessed(text: str, where: str) -> str:
 
 def _values(text: str, where: str) -> Iterable[tuple[str, Any]]:
     """(place, JSON value) of every line, or of the whole text if its first line is no JSON value by itself."""
-    lines = [(f"{where}:{i}", line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+    numbered = enumerate(text.splitlines(), 1)
+    lines = [(f"{where}:{number}", line) for number, line in numbered if line.strip()]
     try:
         json.loads(lines[0][1])
     except ValueError:

@@ -50,7 +50,9 @@ def train_encoders(
     # sentences of about one length in a batch
     pairs = list(zip(sentences, gold_tags, strict=True))
     pairs.sort(key=lambda pair: len(pair[0].words))
-    batches = [_batch(pairs[i : i + BATCH], number_of_tag) for i in range(0, len(pairs), BATCH)]
+    batches = []
+    for begin in range(0, len(pairs), BATCH):
+        batches.append(_batch(pairs[begin : begin + BATCH], number_of_tag))
     members = []
     for member in range(settings.encoders):
         torch.manual_seed(settings.seed * 100 + member)
@@ -64,7 +66,8 @@ def train_encoders(
 
 
 def _batch(
-    pairs: Sequence[tuple[Sentence, Sequence[str]]], number_of_tag: Mapping[str, int]
+    pairs: Sequence[tuple[Sentence, Sequence[str]]],
+    number_of_tag: Mapping[str, int],
 ) -> _Batch:
     """Sentences with the tags of their words, filled up to the longest."""
     import torch
@@ -125,7 +128,8 @@ def _forward(net: Any, numbers: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     states = dropout(lower)
     tags = net["tag"](states)
     # upper layer, which sees the tags: boundaries
-    upper, _ = net["upper"](torch.cat([states, tags.softmax(-1)], -1))
+    shares = tags.softmax(-1)
+    upper, _ = net["upper"](torch.cat([states, shares], -1))
     cuts = net["cut"](dropout(upper))
     return cuts[..., 0], tags
 
@@ -168,8 +172,10 @@ def _arrays(net: Any) -> dict[str, Array]:
         for ours, theirs in _GRU_ARRAYS.items():
             forward = _plain(getattr(net[layer], theirs))
             backward = _plain(getattr(net[layer], f"{theirs}_reverse"))
-            both = np.stack([forward, backward])  # [2, 3H, D] or [2, 3H]
-            arrays[f"{layer}.{ours}"] = both.transpose(0, 2, 1) if both.ndim == 3 else both[:, None]
+            both = np.stack([forward, backward])
+            # a matrix [2, 3H, D] becomes [2, D, 3H], a bias [2, 3H] becomes [2, 1, 3H]
+            is_matrix = both.ndim == 3
+            arrays[f"{layer}.{ours}"] = both.transpose(0, 2, 1) if is_matrix else both[:, None]
     for head in ("tag", "cut"):
         arrays[f"{head}.w"] = _plain(net[head].weight).T
         arrays[f"{head}.b"] = _plain(net[head].bias)[None]

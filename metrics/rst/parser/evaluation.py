@@ -105,7 +105,9 @@ def after_commas(sentence: Sentence) -> list[int]:
 
 
 def report(
-    parser: Parser, sentences: Sequence[Sentence], common: tuple[str, str]
+    parser: Parser,
+    sentences: Sequence[Sentence],
+    common: tuple[str, str],
 ) -> dict[str, Any]:
     """All figures of a parser and of the baselines, `common` being the most frequent label of training."""
 

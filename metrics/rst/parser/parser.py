@@ -65,14 +65,16 @@ class Parser:
         tags, starts = self.segment(words)
         trees = []
         for first in range(0, len(starts), MAX_UNITS):
-            trees.append(self._units(words, tags, starts[first : first + MAX_UNITS + 1]))
+            own_starts = starts[first : first + MAX_UNITS + 1]
+            trees.append(self._units(words, tags, own_starts))
         return joined(trees)
 
     def segment(self, words: Sequence[str]) -> tuple[list[str], list[int]]:
         """The tag of every word, and the first word of every EDU."""
         tags, cuts = self.model.encoder.read(sentence_numbers(words))  # [words] each
         later_starts = np.flatnonzero(cuts[1:] > 0) + 1
-        return [self.model.tags[tag] for tag in tags], [0, *later_starts.tolist()]
+        names = [self.model.tags[tag] for tag in tags]
+        return names, [0, *later_starts.tolist()]
 
     def _units(self, words: Sequence[str], tags: list[str], starts: list[int]) -> Tree:
         """The tree of up to `MAX_UNITS` EDUs; one more start is where they end."""
@@ -96,11 +98,15 @@ class Parser:
 
 def chart(count: int) -> list[Triple]:
     """Every way to cut every span of EDUs in two."""
-    return [Triple(i, k, j) for j in range(count) for i in range(j) for k in range(i, j)]
+    spans = [(i, j) for j in range(count) for i in range(j)]
+    return [Triple(i, k, j) for i, j in spans for k in range(i, j)]
 
 
 def best_cuts(
-    count: int, triples: Sequence[Triple], scores: Weights, labels: Sequence[tuple[str, str]]
+    count: int,
+    triples: Sequence[Triple],
+    scores: Weights,
+    labels: Sequence[tuple[str, str]],
 ) -> Cuts:
     """The nodes of the tree of the highest product of split probabilities, from [splits, 1 + labels]."""
     row_of = {triple: row for row, triple in enumerate(triples)}
@@ -127,8 +133,10 @@ def _best_middles(count: int, row_of: Mapping[Triple, int], scores: Weights) -> 
             j = i + width
             rows = [row_of[Triple(i, k, j)] for k in range(i, j)]
             split = _log_softmax(scores[rows].astype(np.float64))
-            # the split, and the best trees of its left and of its right part, for every k
-            total = split + value[i, i:j] + value[i + 1 : j + 1, j]
+            # the best trees of the left part, EDUs i to k, and of the right one, k + 1 to j, for every k
+            left = value[i, i:j]
+            right = value[i + 1 : j + 1, j]
+            total = split + left + right
             best = int(total.argmax())
             value[i, j] = total[best]
             middles[i, j] = i + best

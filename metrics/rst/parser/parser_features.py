@@ -89,6 +89,14 @@ class _Part(NamedTuple):
     begin: int
     end: int
 
+    def first(self, count: int) -> range:
+        """The places of its first words."""
+        return range(self.begin, self.begin + count)
+
+    def last(self, count: int) -> range:
+        """The places of its last words, from the last one on."""
+        return range(self.end - 1, self.end - 1 - count, -1)
+
     def word(self, place: int) -> str:
         return self.units.words[place] if self.begin <= place < self.end else NONE
 
@@ -142,9 +150,9 @@ class _Split:
     def _words(self) -> list[str]:
         """The first three words of both parts, l and r, the last three of the left, e, and pairs of them."""
         left, right = self.left, self.right
-        l0, l1, l2 = (left.word(left.begin + d) for d in range(3))
-        r0, r1, r2 = (right.word(right.begin + d) for d in range(3))
-        e0, e1, e2 = (left.word(left.end - 1 - d) for d in range(3))
+        l0, l1, l2 = map(left.word, left.first(3))
+        r0, r1, r2 = map(right.word, right.first(3))
+        e0, e1, e2 = map(left.word, left.last(3))
         more_left = self.more[0]
         return [
             f"l0={l0}",
@@ -176,7 +184,8 @@ class _Split:
         """The first words of the EDUs beside the cut, and of the second EDU of both parts."""
         (i, k, j), starts = self.triple, self.units.starts
         left, right, words = self.left, self.right, self.units.words
-        r0, e0 = right.word(right.begin), left.word(left.end - 1)
+        r0 = right.word(right.begin)
+        e0 = left.word(left.end - 1)
         # the last EDU of the left part, and the second EDUs of both
         before_cut = left.word(starts[k])
         second_left = left.word(starts[i + 1]) if i + 1 <= k else NONE
@@ -200,9 +209,10 @@ class _Split:
         """The tags at the edges of both parts, and where the EDU before the cut begins."""
         left, right = self.left, self.right
         before_cut = self.units.starts[self.triple.middle]
-        l0, l1, l2 = (left.tag(left.begin + d) for d in range(3))
-        r0, r1, r2 = (right.tag(right.begin + d) for d in range(3))
-        e0, e1 = left.tag(left.end - 1), left.tag(left.end - 2)
+        k0, k1 = left.tag(before_cut), left.tag(before_cut + 1)
+        l0, l1, l2 = map(left.tag, left.first(3))
+        r0, r1, r2 = map(right.tag, right.first(3))
+        e0, e1 = map(left.tag, left.last(2))
         return [
             f"pl={l0}_{l1}_{l2}",
             f"pr={r0}_{r1}_{r2}",
@@ -213,7 +223,7 @@ class _Split:
             f"pr1={r1}",
             f"wp={right.word(right.begin)}_{r1}",
             f"wpl={left.word(left.begin)}_{l1}",
-            f"pk={left.tag(before_cut)}_{left.tag(before_cut + 1)}_{r0}_{r1}",
+            f"pk={k0}_{k1}_{r0}_{r1}",
             f"first={l0}_{r0}_{self.more}",
         ]
 

@@ -30,7 +30,8 @@ class GRULayer(NamedTuple):
     def states(self, x: Weights) -> Weights:
         """States [M, T, 2H] from inputs [M, T, D]."""
         units = self.u.shape[2]
-        # what the inputs give to gates and news, for all words at once; backwards for the second direction
+        news = 2 * units  # where the columns of n begin
+        # what the inputs give to r, z and n, for all words at once; backwards for the second direction
         both_ways = np.stack([x, x[:, ::-1]], axis=1)  # [M, 2, T, D]
         from_inputs = np.matmul(both_ways, self.w) + self.b  # [M, 2, T, 3H]: r, z, n
         h = np.zeros((*self.u.shape[:2], 1, units), np.float32)  # [M, 2, 1, H]
@@ -38,16 +39,19 @@ class GRULayer(NamedTuple):
         for t in range(x.shape[1]):
             from_input = from_inputs[:, :, t : t + 1]  # [M, 2, 1, 3H]
             from_state = np.matmul(h, self.u) + self.c  # [M, 2, 1, 3H]
-            # r and z side by side
-            gates = _sigmoid(from_input[..., : 2 * units] + from_state[..., : 2 * units])
+            # the gates r and z, side by side in the first 2H columns
+            gates = _sigmoid(from_input[..., :news] + from_state[..., :news])
             r = gates[..., :units]
             z = gates[..., units:]
-            n = np.tanh(from_input[..., 2 * units :] + r * from_state[..., 2 * units :])
+            # the new content
+            n = np.tanh(from_input[..., news:] + r * from_state[..., news:])
             # (1 - z) n + z h
             h = n + z * (h - n)
             states[:, :, t] = h[:, :, 0]
         # the states of the second direction in the order of the words again
-        return np.concatenate([states[:, 0], states[:, 1, ::-1]], axis=2)
+        forward = states[:, 0]
+        backward = states[:, 1, ::-1]
+        return np.concatenate([forward, backward], axis=2)
 
 
 class WordEncoder(NamedTuple):
@@ -72,7 +76,9 @@ class WordEncoder(NamedTuple):
         above = self.upper.states(np.concatenate([states, shares], axis=2))  # [M, T, 2H]
         cuts = np.matmul(above, self.cut_w) + self.cut_b  # [M, T, 1]
         # the mean over the members
-        return tags.mean(axis=0).argmax(axis=1), cuts.mean(axis=0)[:, 0]
+        mean_tags = tags.mean(axis=0)  # [T, tags]
+        mean_cuts = cuts.mean(axis=0)  # [T, 1]
+        return mean_tags.argmax(axis=1), mean_cuts[:, 0]
 
 
 class Splitter(NamedTuple):
@@ -85,7 +91,8 @@ class Splitter(NamedTuple):
 
     def scores(self, rows: Ragged) -> Weights:
         """Logit of every split and of its labels, [splits, 1 + labels]."""
-        summed = np.add.reduceat(self.table[rows.values], rows.offsets[:-1], axis=0)
+        features = self.table[rows.values]  # [features of all splits, M D]
+        summed = np.add.reduceat(features, rows.offsets[:-1], axis=0)  # [splits, M D]
         hidden = np.maximum(summed + self.b, 0)  # [splits, M D]
         return np.asarray(hidden @ self.w + self.c)
 

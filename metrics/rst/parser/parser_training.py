@@ -37,7 +37,9 @@ class Trained(NamedTuple):
 
 
 def train(
-    settings: ParserTraining, data: Path, say: Callable[[str], None] = lambda text: None
+    settings: ParserTraining,
+    data: Path,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Trained:
     """Trains on a treebank; `weights.save` writes what comes back.
 

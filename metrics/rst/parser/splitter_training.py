@@ -125,9 +125,11 @@ def _scores(net: Any, batch: Sequence[Example]) -> torch.Tensor:
     from torch.nn import functional
 
     rows = [split for example in batch for split in example.splits]
-    offsets = torch.from_numpy(np.cumsum([0, *map(len, rows[:-1])]))
+    lengths = [len(row) for row in rows]
+    offsets = torch.from_numpy(np.cumsum([0, *lengths[:-1]]))
     values = torch.from_numpy(np.concatenate(rows))
-    feature_weights = (torch.rand(len(values)) >= FEATURE_DROPOUT) / (1 - FEATURE_DROPOUT)
+    remaining = torch.rand(len(values)) >= FEATURE_DROPOUT
+    feature_weights = remaining / (1 - FEATURE_DROPOUT)
     hidden = torch.relu(net.table(values, offsets, feature_weights) + net.bias)
     scores: torch.Tensor = net.out(functional.dropout(hidden, DROPOUT))
     return scores

@@ -85,7 +85,7 @@ def _drawn(name: str) -> str:
 
 def _sentences(document: Mapping[str, Any], where: str) -> Iterator[Sentence]:
     """The sentences of a document; its EDUs, sentence numbers and tree are checked first."""
-    edus = [edu.split() if isinstance(edu, str) else list(edu) for edu in document["edus"]]
+    edus = [_words(edu) for edu in document["edus"]]
     numbers = document["sent"]
     if len(numbers) != len(edus):
         problem = f"{len(numbers)} sentence numbers for {len(edus)} EDUs"
@@ -104,6 +104,10 @@ def _sentences(document: Mapping[str, Any], where: str) -> Iterator[Sentence]:
         if end == len(edus) or numbers[end] != numbers[begin]:
             yield _sentence(str(document["id"]), edus[begin:end], begin, cuts)
             begin = end
+
+
+def _words(edu: Any) -> list[str]:
+    return edu.split() if isinstance(edu, str) else list(edu)
 
 
 def _sentence(document: str, edus: list[list[str]], begin: int, cuts: Cuts) -> Sentence:
