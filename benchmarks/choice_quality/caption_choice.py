@@ -45,12 +45,15 @@ class Corpus:
     def scores(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
         """The score, and those of every draw, [1 + draws]."""
         ((_, metric),) = self.metric.parts
-        found = scores_and_statistics(metric, metric.segments(texts, self.references, None, None))[
-            1
-        ]
+        statistics = scores_and_statistics(
+            metric, metric.segments(texts, self.references, None, None)
+        )[1]
         scorer = metric.scorer
         return np.array(
-            [scorer.aggregate(found), *(scorer.aggregate(found[draw]) for draw in self.draws)]
+            [
+                scorer.aggregate(statistics),
+                *(scorer.aggregate(statistics[draw]) for draw in self.draws),
+            ]
         )
 
 

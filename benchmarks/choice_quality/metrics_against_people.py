@@ -135,24 +135,24 @@ class Bench:
 
     def cells(self, names: Sequence[str]) -> Cells:
         """All cells, metric by metric so that the cheap ones come first."""
-        found: Cells = {}
+        cells: Cells = {}
         for name in names:
             for data in self.sets:
                 try:
                     own = self.scored(name, data)
                 except NotForSetError as error:
                     print(f"{data.name} {name}: - ({error})", file=sys.stderr)
-                    found |= {
+                    cells |= {
                         (data.name, dimension, name): str(error) for dimension in data.dimensions
                     }
                     continue
                 base = self.scored(BASE, data)
                 for dimension in data.dimensions:
                     human = human_scored(dimension, data.lower, data.documents)
-                    found[data.name, dimension, name] = agreement(
+                    cells[data.name, dimension, name] = agreement(
                         own, base, human, self.choices.draws
                     )
-        return found
+        return cells
 
 
 def agreement(metric: Scored, base: Scored, human: Scored, draws: int = DRAWS) -> Agreement:
@@ -191,10 +191,10 @@ def _mark(scores: Both, units: Both, people: FloatArray, statistic: Statistic, d
 
 def _measured(scores: FloatArray, human: FloatArray, statistic: Statistic) -> float:
     by_pairs = statistic == "pairwise_accuracy"
-    found = (
+    value = (
         pairwise_accuracy(scores, human) if by_pairs else pearson(scores.tolist(), human.tolist())
     )
-    return np.nan if found is None else found
+    return np.nan if value is None else value
 
 
 def facts(data: JudgedSet) -> Facts:
@@ -223,10 +223,10 @@ def table(
     how: Choices,
 ) -> str:
     """The table of a folder, in Markdown."""
-    found = [read_set(path, most) for path in paths(folder, sets)]
-    if not found:
+    judged = [read_set(path, most) for path in paths(folder, sets)]
+    if not judged:
         raise SystemExit(f"no mt_mqm_*.jsonl.gz or summ_*.jsonl.gz in {folder}")
-    ordered = sorted(found, key=lambda data: (data.whole, data.language != "en"))
+    ordered = sorted(judged, key=lambda data: (data.whole, data.language != "en"))
     bench = Bench(ordered, KeptScores(work / "scores", how.only_kept), work, how)
     return markdown([facts(data) for data in ordered], names, bench.cells(names))
 
@@ -251,11 +251,11 @@ def main() -> None:
         torch.set_num_threads(given.threads)
     names = list(dict.fromkeys((BASE, *given.metrics)))
     how = Choices(given.model, given.roles, given.draws, given.only_kept)
-    found = table(given.folder, given.work, given.sets, names, given.segments, how)
+    markdown_table = table(given.folder, given.work, given.sets, names, given.segments, how)
     if given.output:
-        given.output.write_text(found, encoding="utf-8")
+        given.output.write_text(markdown_table, encoding="utf-8")
     else:
-        print(found)
+        print(markdown_table)
 
 
 if __name__ == "__main__":

@@ -88,8 +88,8 @@ def false_positives(draws: int, tests: int = 1000, documents: int = 30) -> None:
     metric = load_metric("chrf")
     significant = np.zeros(2, int)
     for seed in range(tests):
-        found = judge(score_systems(metric, list(spoiled(seed, documents))), draws, seed).pairs[0]
-        significant += [found.p < 0.05, found.p_bootstrap < 0.05]
+        test = judge(score_systems(metric, list(spoiled(seed, documents))), draws, seed).pairs[0]
+        significant += [test.p < 0.05, test.p_bootstrap < 0.05]
     shares = 100 * significant / tests
     print(
         f"{tests} tests, {documents} documents: randomisation {shares[0]:.1f} %, bootstrap {shares[1]:.1f} %"

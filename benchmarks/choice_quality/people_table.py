@@ -90,14 +90,14 @@ def _means(
     heads = [f"{name} ({len(own)})" for name, own in columns]
     rows = []
     for metric in metrics:
-        found = [
+        judged = [
             cell for key, cell in cells.items() if key[2] == metric and isinstance(cell, Agreement)
         ]
         counts = [
-            f"{sum(c.marks[i] == '+' for c in found)} / {sum(c.marks[i] == '-' for c in found)}"
+            f"{sum(c.marks[i] == '+' for c in judged)} / {sum(c.marks[i] == '-' for c in judged)}"
             for i in (0, 1)
         ]
-        counts = [f"{count} of {len(found)}" for count in counts] if metric != BASE else ["", ""]
+        counts = [f"{count} of {len(judged)}" for count in counts] if metric != BASE else ["", ""]
         rows.append(
             [f"`{metric}`", *(_mean_cell(own, metric, cells) for _, own in columns), *counts]
         )
@@ -126,12 +126,12 @@ def _mean(sets: Iterable[Facts], metric: str, cells: Cells) -> FloatArray:
     """The mean over sets of the mean over their dimensions, [3]."""
     means = []
     for one in sets:
-        found = [
+        agreements = [
             cell[:3]
             for d in one.dimensions
             if isinstance(cell := cells[one.name, d, metric], Agreement)
         ]
-        means.append(np.mean(found, axis=0))
+        means.append(np.mean(agreements, axis=0))
     return np.asarray(np.mean(means, axis=0))
 
 
@@ -155,8 +155,8 @@ class _Notes:
         return self.numbers.setdefault(reason, len(self.numbers) + 1)
 
     def lines(self) -> list[str]:
-        found = "\n".join(f"[{number}] {reason}  " for reason, number in self.numbers.items())
-        return [found] if found else []
+        text = "\n".join(f"[{number}] {reason}  " for reason, number in self.numbers.items())
+        return [text] if text else []
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

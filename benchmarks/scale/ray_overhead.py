@@ -106,15 +106,15 @@ def main() -> None:
             end="",
         )
         print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
-        found: dict[str, list[Run]] = {side: [] for side in options.sides}
+        runs_of_sides: dict[str, list[Run]] = {side: [] for side in options.sides}
         for _ in range(options.rounds):
             for side in options.sides:
-                found[side].append(run(side, source, utility))
-        base = found[options.sides[0]]
-        if any(one.rows != base[0].rows for runs in found.values() for one in runs):
+                runs_of_sides[side].append(run(side, source, utility))
+        base = runs_of_sides[options.sides[0]]
+        if any(one.rows != base[0].rows for runs in runs_of_sides.values() for one in runs):
             raise SystemExit("the sides did not write the same bytes")
         print(f"{'':8} {'command s':>22} {'ratio':>20} {'run s':>22} {'ratio':>20} {'busy':>6}")
-        for side, runs in found.items():
+        for side, runs in runs_of_sides.items():
             command = [one.command / other.command for one, other in zip(runs, base, strict=True)]
             alone = [one.run / other.run for one, other in zip(runs, base, strict=True)]
             cells = [

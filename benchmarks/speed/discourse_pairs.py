@@ -34,8 +34,8 @@ from discorank.metrics.text.texts import NO_CONTEXT
 def seconds(run: Callable[[], Any]) -> tuple[float, Any]:
     """CPU time of a call, and what it returned."""
     start = process_time()
-    found = run()
-    return process_time() - start, found
+    value = run()
+    return process_time() - start, value
 
 
 def texts_of(path: str, n: int, metric: Any) -> list[Document]:
@@ -46,7 +46,7 @@ def texts_of(path: str, n: int, metric: Any) -> list[Document]:
     read = [FocusReader(metric).read(text) for text in list(dict.fromkeys(plain))[:n]]
     return [
         Document(
-            foci.sentences, foci=[[(n.key, n.start, n.end) for n in found] for found in foci.found]
+            foci.sentences, foci=[[(n.key, n.start, n.end) for n in nouns] for nouns in foci.found]
         )
         for foci in read
     ]
@@ -66,14 +66,14 @@ def pair_loop(reps: Any) -> np.ndarray[Any, Any]:
                 )
             )
         )
-    found = np.zeros((len(tables), len(tables)))
+    distances = np.zeros((len(tables), len(tables)))
     for i, h in enumerate(tables):
         for j, r in enumerate(tables):
             total = sum(float(((h[k] - r[k]) ** 2).sum()) for k in h.keys() & r.keys())
             total += sum(float((h[k] ** 2).sum()) for k in h.keys() - r.keys())
             total += sum(float((r[k] ** 2).sum()) for k in r.keys() - h.keys())
-            found[i, j] = total / max(1, len(h.keys() | r.keys()))
-    return found
+            distances[i, j] = total / max(1, len(h.keys() | r.keys()))
+    return distances
 
 
 def scheme(metric: Any, texts: list[Document]) -> None:

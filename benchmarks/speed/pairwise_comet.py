@@ -52,8 +52,8 @@ def report(name: str, repeats: int, peer: Callable[[], Timed], ours: Callable[[]
         " ".join(f"{a / b:.2f}" for a, b in zip(*sides, strict=True))
         for sides in ((wall, own_wall), (cpu, own_cpu))
     )
-    theirs, found = (np.array(one.value) for one in turns[-1])
-    difference = f"{np.abs(theirs - found).max():.0e} of {found.std():.0e}"
+    theirs, own_values = (np.array(one.value) for one in turns[-1])
+    difference = f"{np.abs(theirs - own_values).max():.0e} of {own_values.std():.0e}"
     seconds = " ".join(f"{median(some):8.2f}" for some in (wall, own_wall, cpu, own_cpu))
     width = max(20, 5 * repeats)
     print(f"{name:44} {seconds}  {ratios:{width}} {cpu_ratios:{width}} {difference}", flush=True)

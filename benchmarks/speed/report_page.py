@@ -60,12 +60,12 @@ def write_systems(path: Path, systems: int, documents: int, segments: int) -> No
 
 def load_times(page: Path, program: str) -> list[tuple[float, float, float]]:
     """Milliseconds until the page can be used, is loaded, and is drawn, of some runs."""
-    found = []
+    times = []
     with Browser(program) as browser:
         for _ in range(REPEATS):
             with browser.page(page) as shown:
-                found.append(tuple(shown.run(LOADED)))
-    return found
+                times.append(tuple(shown.run(LOADED)))
+    return times
 
 
 def main() -> None:

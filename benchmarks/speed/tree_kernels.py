@@ -54,9 +54,11 @@ def measure(name: str, count: int) -> str:
     lists, rows = [nodes(tree) for tree in made], np.arange(count)
     seconds, u = timed(lambda: kernels(columns(made)[0], [Block(rows, rows)], 0.4)[0], repeats=3)
     pairs = np.random.default_rng(0).integers(count, size=(SAMPLED_PAIRS, 2))
-    loop, found = timed(lambda: [kernel(lists[i], lists[j], 0.4) for i, j in pairs], repeats=3)
+    loop, pair_values = timed(
+        lambda: [kernel(lists[i], lists[j], 0.4) for i, j in pairs], repeats=3
+    )
     worst = max(
-        abs(u[i, j] / value - 1) for (i, j), value in zip(pairs, found, strict=True) if value
+        abs(u[i, j] / value - 1) for (i, j), value in zip(pairs, pair_values, strict=True) if value
     )
     all_pairs = loop / SAMPLED_PAIRS * count * (count + 1) / 2
     return f"{all_pairs / seconds:6.1f}x {seconds:8.3f} {all_pairs:9.2f} {worst:11.1e} {peak_mebibytes():9.0f}"

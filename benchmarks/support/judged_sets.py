@@ -76,21 +76,21 @@ def _judged(document: DocumentOutputs) -> int:
 
 def paths(folder: Path, names: Sequence[str] = ()) -> Iterator[Path]:
     """The files of a folder in the order of the table, only those of some names if there are any."""
-    found = {
+    path_of = {
         _name(path): path
         for path in [*folder.glob(f"{MT}*.jsonl.gz"), *folder.glob(f"{SUMMARIES}*.jsonl.gz")]
     }
-    if missing := [name for name in names if name not in found]:
+    if missing := [name for name in names if name not in path_of]:
         raise SystemExit(
-            f"no set {missing[0]!r} in {folder}, expected some of {', '.join(sorted(found))}"
+            f"no set {missing[0]!r} in {folder}, expected some of {', '.join(sorted(path_of))}"
         )
     order = ("ted", "newstest", "wmt", "bio")  # others come last
     places = {
         name: next((i for i, start in enumerate(order) if name.startswith(start)), len(order))
-        for name in found
+        for name in path_of
     }
     yield from (
-        found[name] for name in sorted(names or found, key=lambda name: (places[name], name))
+        path_of[name] for name in sorted(names or path_of, key=lambda name: (places[name], name))
     )
 
 

@@ -48,14 +48,14 @@ class KeptScores:
         if self.only:
             raise InputError("not scored")
         start = process_time()
-        found = score_systems(metric, data.documents)
+        scores = score_systems(metric, data.documents)
         print(
             f"{data.name} {metric.signature():.80}: {process_time() - start:.1f} CPU s",
             file=sys.stderr,
             flush=True,
         )
-        _write(path, found)
-        return found
+        _write(path, scores)
+        return scores
 
 
 def mixed(mix: Mix, alone: list[Scored]) -> Scored:

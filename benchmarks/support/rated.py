@@ -110,12 +110,12 @@ def of_cosine(model: str) -> Score:
 
 def agreement(rated: Rated, scores: FloatArray) -> dict[str, float]:
     """Kendall's tau-b by what was rated, and within segments."""
-    found = {
+    taus = {
         name: tau_b(scores.tolist(), human.tolist()) or 0.0 for name, human in rated.human.items()
     }
     if rated.segments is not None:
-        found["within"] = _within(rated, scores)
-    return found
+        taus["within"] = _within(rated, scores)
+    return taus
 
 
 def _within(rated: Rated, scores: FloatArray) -> float:

@@ -97,16 +97,16 @@ def batches(
     """One epoch of batches of about `BATCH_TOKENS` target tokens, each of one length, in random order."""
     draw = random.Random(seed)
     order = sorted(pairs, key=lambda pair: (len(pair[0]), len(pair[1]), draw.random()))
-    found: list[list[tuple[list[int], list[int]]]] = []
+    epoch: list[list[tuple[list[int], list[int]]]] = []
     batch: list[tuple[list[int], list[int]]] = []
     for pair in order:
         if batch and (len(batch) + 1) * max(len(p[1]) for p in (*batch, pair)) > BATCH_TOKENS:
-            found.append(batch)
+            epoch.append(batch)
             batch = []
         batch.append(pair)
-    found.append(batch)
-    draw.shuffle(found)
-    yield from found
+    epoch.append(batch)
+    draw.shuffle(epoch)
+    yield from epoch
 
 
 def padded(rows: list[list[int]], value: int) -> Any:
