@@ -159,7 +159,7 @@ def choices(data: Set, sets: Sequence[Set]) -> Picks:
         )
     system = np.zeros(len(rows))
     for test, train in splits(data, sets):
-        inside = [i for other, some in train for i in some if other is data]
+        inside = [i for other, segments in train for i in segments if other is data]
         best = int(np.stack([data.mqm[i] for i in inside]).mean(axis=0).argmin()) if inside else -1
         for i in test:
             system[i] = data.mqm[i][best] if inside else np.nan
@@ -293,9 +293,8 @@ def show_agreement(sets: Sequence[Set]) -> None:
         ]
 
     def pooled(agreements: Sequence[Agreement]) -> float:
-        return (
-            kendall(Agreement(*(sum(c[k] for c in agreements) for k in range(3))), "wmt12") or 0.0
-        )
+        sums = [sum(numbers[k] for numbers in agreements) for k in range(3)]
+        return kendall(Agreement(*sums), "wmt12") or 0.0
 
     for metric in ("dr", "dr-lex"):
         print(f"{metric:16} {pooled(counts((metric,), False)):7.3f}")

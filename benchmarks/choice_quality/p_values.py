@@ -117,11 +117,13 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--draws", type=int)
     parser.add_argument("--false-positives", action="store_true")
-    given = parser.parse_args()
-    if given.false_positives:
-        false_positives(given.draws or 1000)
-    elif given.systems:
-        beside_sacrebleu(given.systems, given.references, given.pairs, given.draws or 10_000)
+    options = parser.parse_args()
+    if options.false_positives:
+        false_positives(options.draws or 1000)
+    elif options.systems:
+        beside_sacrebleu(
+            options.systems, options.references, options.pairs, options.draws or 10_000
+        )
     else:
         parser.error("give SYSTEMS or --false-positives")
 

@@ -49,8 +49,8 @@ def read(path: Path, schema: str, splits: Sequence[str] | None) -> list[list[str
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             document = json.loads(line)
-            wanted = splits is None or document["split"] in splits
-            if document["schema"] == schema and wanted and document["id"].startswith(HUMAN):
+            in_splits = splits is None or document["split"] in splits
+            if document["schema"] == schema and in_splits and document["id"].startswith(HUMAN):
                 roles = [
                     RENAMED.get(role, role) for role in document["roles"] if role not in ("NA", "")
                 ]

@@ -112,13 +112,12 @@ class Set:
     def _matrices(self, spec: str) -> list[FloatArray]:
         path = self.cache and self.cache / f"{self.name}.{crc32(spec.encode()):08x}.npz"
         if path and path.exists():
-            with np.load(path) as kept:
-                return [kept[str(i)] for i in range(len(self.lists))]
+            with np.load(path) as file:
+                return [file[str(i)] for i in range(len(self.lists))]
         metric = load_metric(spec).for_language(self.name[-2:])
-        decoded = [
-            r.matrix for r in MBRDecoder(utility=metric, keep_matrix=True).decode(self.lists)
-        ]
-        matrices = [u for u in decoded if u is not None]
+        decoder = MBRDecoder(utility=metric, keep_matrix=True)
+        decoded = [ranking.matrix for ranking in decoder.decode(self.lists)]
+        matrices = [matrix for matrix in decoded if matrix is not None]
         if path:
             np.savez(path, **{str(i): u for i, u in enumerate(matrices)})  # type: ignore[arg-type]
         return matrices
@@ -181,12 +180,12 @@ class Set:
 
 def only(document: DocumentOutputs, judged: set[str]) -> DocumentOutputs:
     """A document with the judgements of these segments alone."""
-    kept = {
+    scores_of = {
         name: tuple(s if f"{document.id}:{i}" in judged else None for i, s in enumerate(scores))
         for name, scores in document.human["mqm"].items()
         if isinstance(scores, tuple)
     }
-    return replace(document, human={"mqm": kept})
+    return replace(document, human={"mqm": scores_of})
 
 
 def splits(data: Set, draw: int) -> Iterator[tuple[IntArray, IntArray]]:

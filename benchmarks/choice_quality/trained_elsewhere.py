@@ -80,9 +80,9 @@ def _examples(data: JudgedSet, scored: Sequence[Scored], left_out: set[str]) -> 
             scores = [None if np.isnan(score) else float(score) for score in column]
             preferences = by_scores(scores, MARGIN if data.lower else 0.0, data.lower)
             own += [(places[better], places[worse]) for better, worse in preferences]
-    kept = [i for i, d in enumerate(owner) if _start(data.documents[d]) not in left_out]
-    names = [f"{data.name} {data.documents[owner[i]].id}" for i in kept]
-    return [values[:, i] for i in kept], [pairs[i] for i in kept], names
+    segments = [i for i, d in enumerate(owner) if _start(data.documents[d]) not in left_out]
+    names = [f"{data.name} {data.documents[owner[i]].id}" for i in segments]
+    return [values[:, i] for i in segments], [pairs[i] for i in segments], names
 
 
 def _start(document: DocumentOutputs) -> str:

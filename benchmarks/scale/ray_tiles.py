@@ -76,12 +76,12 @@ def main() -> None:
                 engines: tuple[Engine, ...] = LocalEngine(), ray
                 for side, engine in zip(runs_of_sides, engines, strict=True):
                     engine.load(decoder.metrics)
-                    one = decide(
+                    measured = decide(
                         decoder,
                         {**record, "candidates": texts[:300]} if not round_ else record,
                         engine,
                     )
-                    runs_of_sides[side] += [one] * bool(round_)  # the first warms up
+                    runs_of_sides[side] += [measured] * bool(round_)  # the first warms up
         if len({row for runs in runs_of_sides.values() for _, _, row in runs}) != 1:
             raise SystemExit("the choices differ")
         walls = [median(wall for wall, _, _ in runs) for runs in runs_of_sides.values()]

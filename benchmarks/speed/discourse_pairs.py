@@ -84,9 +84,9 @@ def scheme(metric: Any, texts: list[Document]) -> None:
     )
     rows = [prepared.take(np.array([i])) for i in range(len(texts))]
     for h in rows:
-        for one in (h, *rows):
+        for text in (h, *rows):
             for _ in scorer.encoder.states(
-                Ragged.of_lengths(one["ids"].values, one["windows"].values)
+                Ragged.of_lengths(text["ids"].values, text["windows"].values)
             ):
                 pass
 

@@ -90,8 +90,8 @@ def main() -> None:
             partial(metric.scorer.expected, store.reps, [block], [weights]), repeats=5
         )
         pairs = np.random.default_rng(0).integers(count, size=(SAMPLED, 2))
-        one, values = timed(partial(pairs_from_roles, texts, pairs), repeats=3)
-        loop = one / SAMPLED * count * count
+        sampled, values = timed(partial(pairs_from_roles, texts, pairs), repeats=3)
+        loop = sampled / SAMPLED * count * count
         known = densities(texts)
         equation, expected = timed(partial(pair_loop, known), repeats=1 if count > 256 else 3)
         worst = max(abs(matrix - expected).max(), abs(mean - expected.mean(axis=1)).max())

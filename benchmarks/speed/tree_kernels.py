@@ -50,9 +50,11 @@ def variants(count: int, seed: int = 1) -> list[Tree]:
 
 
 def measure(name: str, count: int) -> str:
-    made = [represent(tree, REPRESENTATIONS[name], Preprocessing()) for tree in variants(count)]
-    lists, rows = [nodes(tree) for tree in made], np.arange(count)
-    seconds, u = timed(lambda: kernels(columns(made)[0], [Block(rows, rows)], 0.4)[0], repeats=3)
+    labelled = [represent(tree, REPRESENTATIONS[name], Preprocessing()) for tree in variants(count)]
+    lists, rows = [nodes(tree) for tree in labelled], np.arange(count)
+    seconds, u = timed(
+        lambda: kernels(columns(labelled)[0], [Block(rows, rows)], 0.4)[0], repeats=3
+    )
     pairs = np.random.default_rng(0).integers(count, size=(SAMPLED_PAIRS, 2))
     loop, pair_values = timed(
         lambda: [kernel(lists[i], lists[j], 0.4) for i, j in pairs], repeats=3

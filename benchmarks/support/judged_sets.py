@@ -64,13 +64,16 @@ class JudgedSet(NamedTuple):
 
 
 def _judged(document: DocumentOutputs) -> int:
-    given = [
+    scores_of_systems = [
         scores[name]
         for scores in document.human.values()
         for name in document.systems
         if name in scores
     ]
-    rows = [score if isinstance(score, tuple) else (score,) * document.segments for score in given]
+    rows = [
+        score if isinstance(score, tuple) else (score,) * document.segments
+        for score in scores_of_systems
+    ]
     return sum(any(score is not None for score in column) for column in zip(*rows, strict=True))
 
 
@@ -106,9 +109,9 @@ def read_set(path: Path, most: int | None = None) -> JudgedSet:
     if most is not None:
         before = accumulate((document.segments for document in documents), initial=0)
         documents = [document for document, n in zip(documents, before, strict=False) if n < most]
-    wanted = REFERENCES.get(name, ())
-    documents = with_references(documents, wanted) if wanted else documents
-    key = sha256(path.read_bytes() + repr((wanted, len(documents))).encode()).hexdigest()[:16]
+    names = REFERENCES.get(name, ())
+    documents = with_references(documents, names) if names else documents
+    key = sha256(path.read_bytes() + repr((names, len(documents))).encode()).hexdigest()[:16]
     return JudgedSet(
         name, name.rpartition("-")[2] if is_mt else "en", not is_mt, is_mt, documents, key
     )

@@ -95,13 +95,15 @@ def of_cosine(model: str) -> Score:
 
     def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> FloatArray:
         texts = list(
-            dict.fromkeys([*hypotheses, *(text for several in references for text in several)])
+            dict.fromkeys(
+                [*hypotheses, *(text for texts_of_row in references for text in texts_of_row)]
+            )
         )
         vectors = dict(zip(texts, encoder(texts), strict=True))
         return np.array(
             [
-                max(float(vectors[h] @ vectors[r]) for r in several)
-                for h, several in zip(hypotheses, references, strict=True)
+                max(float(vectors[h] @ vectors[r]) for r in texts_of_row)
+                for h, texts_of_row in zip(hypotheses, references, strict=True)
             ]
         )
 
