@@ -1,1 +1,5 @@
-"""Measurements: each module is a command that prints ratios measured in one run."""
+"""Measurements; most modules are commands, run from the root of the repository as ``python -m benchmarks.FOLDER.NAME``.
+
+`speed` times against the plain way or a named peer, `scale` measures Ray, `choice_quality` compares with judgements of
+people, `training` trains models for other benchmarks, `support` is what these share.
+"""

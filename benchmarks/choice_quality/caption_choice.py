@@ -45,13 +45,11 @@ class Corpus:
     def scores(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
         """The score, and those of every draw, [1 + draws]."""
         ((_, metric),) = self.metric.parts
-        found = scores_and_statistics(metric, metric.segments(texts, self.references, None, None))[
-            1
-        ]
+        segments = metric.segments(texts, self.references, None, None)
+        statistics = scores_and_statistics(metric, segments)[1]
         scorer = metric.scorer
-        return np.array(
-            [scorer.aggregate(found), *(scorer.aggregate(found[draw]) for draw in self.draws)]
-        )
+        drawn = [scorer.aggregate(statistics[draw]) for draw in self.draws]
+        return np.array([scorer.aggregate(statistics), *drawn])
 
 
 def interval(scores: np.ndarray[Any, Any]) -> str:
@@ -64,8 +62,8 @@ def generated(
 ) -> tuple[list[CandidateList], float]:
     start = cpu_seconds()
     lists = list(generator.generate(prompts))
-    assert all(isinstance(one, CandidateList) for one in lists)
-    return [one for one in lists if isinstance(one, CandidateList)], cpu_seconds() - start
+    assert all(isinstance(record, CandidateList) for record in lists)
+    return [record for record in lists if isinstance(record, CandidateList)], cpu_seconds() - start
 
 
 def main() -> None:
@@ -106,23 +104,25 @@ def main() -> None:
         print(f"{name:34} {beside}  {seconds:8.1f} s", flush=True)
 
     best, seconds = generated(HuggingFaceGenerator(loaded.model, loaded.tokenizer, beam), prompts)
-    base = chrf.scores([str(one.candidates[0].text) for one in best])
+    base = chrf.scores([str(record.candidates[0].text) for record in best])
     print(f"{len(held)} captions, {options.sampling} sampling")
     print(f"{'':34} {'chrF':>23}  {'BLEU':>23}  {'over beam':>23}")
-    row(f"beam {BEAM}", [str(one.candidates[0].text) for one in best], seconds)
+    row(f"beam {BEAM}", [str(record.candidates[0].text) for record in best], seconds)
     lists, seconds = generated(
         HuggingFaceGenerator(loaded.model, loaded.tokenizer, samples), prompts
     )
-    distinct = np.mean([len({candidate.text for candidate in one.candidates}) for one in lists])
+    distinct = np.mean(
+        [len({candidate.text for candidate in record.candidates}) for record in lists]
+    )
     print(f"64 samples: {seconds:.1f} s, {distinct:.1f} distinct on average", flush=True)
-    row("one sample", [str(one.candidates[0].text) for one in lists], seconds / max(SIZES))
+    row("one sample", [str(record.candidates[0].text) for record in lists], seconds / max(SIZES))
     for size in SIZES:
-        some = [replace(one, candidates=one.candidates[:size]) for one in lists]
+        cut_lists = [replace(record, candidates=record.candidates[:size]) for record in lists]
         for name in (*options.utilities, "oracle"):
             oracle = name == "oracle"
             decoder = MBRDecoder(utility="chrf" if oracle else name, oracle=oracle)
             start = cpu_seconds()
-            texts = [str(ranking.text) for ranking in decoder.decode(some)]
+            texts = [str(ranking.text) for ranking in decoder.decode(cut_lists)]
             row(f"{name if oracle else 'MBR ' + name}, N={size}", texts, cpu_seconds() - start)
 
 

@@ -89,12 +89,12 @@ class Set:
         if path and path.exists():
             return np.split(np.load(path), sizes)
         texts = [text for record in self.records for text in self.texts(record, against)]
-        found = features(
+        values = features(
             load_metric(metric).for_language(self.name[-2:]).fit(texts), self.records, against
         )
         if path:
-            np.save(path, np.concatenate(found))
-        return found
+            np.save(path, np.concatenate(values))
+        return values
 
     def texts(self, record: CandidateList, against: Against) -> list[Text]:
         """What NIST counts n-grams in: references, or the candidates where these are hidden."""
@@ -143,42 +143,42 @@ def splits(
 
 def choices(data: Set, sets: Sequence[Set]) -> Picks:
     rows = data.rows(data.metrics, "candidates")
-    found = {"random system": np.array([mqm.mean() for mqm in data.mqm])}
+    mqm_of = {"random system": np.array([mqm.mean() for mqm in data.mqm])}
     for k, metric in enumerate(data.metrics):
-        found[f"MBR {metric}"] = np.array(
+        mqm_of[f"MBR {metric}"] = np.array(
             [picked(v[:, k], mqm) for v, mqm in zip(rows, data.mqm, strict=True)]
         )
     scale = Scale.of(np.concatenate(rows))
     scaled = [scale.scaled(values).mean(axis=1) for values in rows]
-    found["MBR plain mean"] = np.array(
+    mqm_of["MBR plain mean"] = np.array(
         [picked(v, mqm) for v, mqm in zip(scaled, data.mqm, strict=True)]
     )
     for name, left_out in COMBINATIONS.items():
-        found[name] = combined(
+        mqm_of[name] = combined(
             data, sets, [metric for metric in data.metrics if metric not in left_out]
         )
     system = np.zeros(len(rows))
     for test, train in splits(data, sets):
-        inside = [i for other, some in train for i in some if other is data]
+        inside = [i for other, segments in train for i in segments if other is data]
         best = int(np.stack([data.mqm[i] for i in inside]).mean(axis=0).argmin()) if inside else -1
         for i in test:
             system[i] = data.mqm[i][best] if inside else np.nan
-    found["best single of training"] = system if not data.is_ted else talks_left_out(data)
-    found["best single in hindsight"] = np.stack(data.mqm)[
+    mqm_of["best single of training"] = system if not data.is_ted else talks_left_out(data)
+    mqm_of["best single in hindsight"] = np.stack(data.mqm)[
         :, int(np.stack(data.mqm).mean(axis=0).argmin())
     ]
-    found["oracle"] = np.array([mqm.min() for mqm in data.mqm])
-    return found
+    mqm_of["oracle"] = np.array([mqm.min() for mqm in data.mqm])
+    return mqm_of
 
 
 def combined(data: Set, sets: Sequence[Set], metrics: Sequence[str]) -> FloatArray:
     """MQM of what combinations trained on other documents choose, [segments]."""
-    rows, found = data.rows(metrics, "candidates"), np.zeros(len(data.mqm))
+    rows, chosen_mqm = data.rows(metrics, "candidates"), np.zeros(len(data.mqm))
     for test, train in splits(data, sets):
         learned = learn(trained_on(train, metrics, "candidates"), HOW)
         for i in test:
-            found[i] = picked(learned.score(rows[i]), data.mqm[i])
-    return found
+            chosen_mqm[i] = picked(learned.score(rows[i]), data.mqm[i])
+    return chosen_mqm
 
 
 def talks_left_out(data: Set) -> FloatArray:
@@ -250,12 +250,12 @@ def show_lead(combination: str, sets: Sequence[Set], picks: Sequence[Picks]) -> 
 
 def counted(data: Set, values: Sequence[FloatArray]) -> list[Agreement]:
     """Agreement with MQM of every segment, all pairs of systems."""
-    found = []
+    agreements = []
     for own, mqm in zip(values, data.mqm, strict=True):
         i, j = np.triu_indices(len(mqm), 1)
         verdicts = np.where(mqm[i] < mqm[j], ">", np.where(mqm[i] > mqm[j], "<", "="))
-        found.append(agreement(verdicts.tolist(), own[i].tolist(), own[j].tolist()))
-    return found
+        agreements.append(agreement(verdicts.tolist(), own[i].tolist(), own[j].tolist()))
+    return agreements
 
 
 def combined_scores(
@@ -266,12 +266,12 @@ def combined_scores(
     if not tuned:
         scale = Scale.of(np.concatenate(rows))
         return [scale.scaled(values).mean(axis=1) for values in rows]
-    found: list[Any] = [None] * len(rows)
+    scores: list[Any] = [None] * len(rows)
     for test, train in splits(data, sets):
         learned = learn(trained_on(train, metrics, "references"), HOW)
         for i in test:
-            found[i] = learned.score(rows[i])
-    return found
+            scores[i] = learned.score(rows[i])
+    return scores
 
 
 def show_agreement(sets: Sequence[Set]) -> None:
@@ -292,8 +292,9 @@ def show_agreement(sets: Sequence[Set]) -> None:
             for c in counted(data, combined_scores(data, english, metrics, tuned))
         ]
 
-    def pooled(found: Sequence[Agreement]) -> float:
-        return kendall(Agreement(*(sum(c[k] for c in found) for k in range(3))), "wmt12") or 0.0
+    def pooled(agreements: Sequence[Agreement]) -> float:
+        sums = [sum(numbers[k] for numbers in agreements) for k in range(3)]
+        return kendall(Agreement(*sums), "wmt12") or 0.0
 
     for metric in ("dr", "dr-lex"):
         print(f"{metric:16} {pooled(counts((metric,), False)):7.3f}")
@@ -302,8 +303,8 @@ def show_agreement(sets: Sequence[Set]) -> None:
         cells = []
         for tuned in (False, True):
             for added in ("dr", "dr-lex"):
-                found = counts((metric, added), tuned)
-                test = randomisation(found, alone, "wmt12")
+                extended = counts((metric, added), tuned)
+                test = randomisation(extended, alone, "wmt12")
                 cells.append(f"{test.first:.3f} p={test.p:.4f}".rjust(16))
         print(f"{metric:16} {pooled(alone):7.3f} {' '.join(cells)}", flush=True)
 

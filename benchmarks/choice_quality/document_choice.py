@@ -32,11 +32,11 @@ def groups_of(records: list[CandidateList]) -> list[str]:
     if len(set(documents)) >= FEW:
         return documents
     seen: dict[str, int] = {}
-    found = []
+    blocks = []
     for document in documents:
         number = seen[document] = seen.get(document, -1) + 1
-        found.append(f"{document}/{number // BLOCK}")
-    return found
+        blocks.append(f"{document}/{number // BLOCK}")
+    return blocks
 
 
 def interval(values: np.ndarray[Any, Any], groups: list[str]) -> str:
@@ -62,15 +62,17 @@ def main(path: str) -> None:
         f"{Path(path).name}: {len(rated)} of {len(records)} segments, {documents} documents, {mqm.shape[1]} systems"
     )
     print(f"  {'random system':32} {interval(mqm.mean(axis=1), groups)}")
-    found = {}
+    mqm_of = {}
     for name in UTILITIES:
         start = perf_counter()
         picks = [ranking.index for ranking in MBRDecoder(utility=name).decode(records)]
         seconds = perf_counter() - start
-        found[name] = mqm[np.arange(len(rated)), [picks[i] for i in rated]]
-        print(f"  {'MBR ' + name:32} {interval(found[name], groups)}  {seconds:6.0f} s", flush=True)
+        mqm_of[name] = mqm[np.arange(len(rated)), [picks[i] for i in rated]]
+        print(
+            f"  {'MBR ' + name:32} {interval(mqm_of[name], groups)}  {seconds:6.0f} s", flush=True
+        )
     for a, b in (("bertscore", "chrf"), ("doc-bertscore", "chrf"), ("doc-bertscore", "bertscore")):
-        print(f"  {a + ' - ' + b:32} {interval(found[a] - found[b], groups)}")
+        print(f"  {a + ' - ' + b:32} {interval(mqm_of[a] - mqm_of[b], groups)}")
     print(f"  {'oracle':32} {interval(mqm.min(axis=1), groups)}", flush=True)
 
 

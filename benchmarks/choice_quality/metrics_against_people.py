@@ -135,43 +135,44 @@ class Bench:
 
     def cells(self, names: Sequence[str]) -> Cells:
         """All cells, metric by metric so that the cheap ones come first."""
-        found: Cells = {}
+        cells: Cells = {}
         for name in names:
             for data in self.sets:
                 try:
                     own = self.scored(name, data)
                 except NotForSetError as error:
                     print(f"{data.name} {name}: - ({error})", file=sys.stderr)
-                    found |= {
+                    cells |= {
                         (data.name, dimension, name): str(error) for dimension in data.dimensions
                     }
                     continue
                 base = self.scored(BASE, data)
                 for dimension in data.dimensions:
                     human = human_scored(dimension, data.lower, data.documents)
-                    found[data.name, dimension, name] = agreement(
+                    cells[data.name, dimension, name] = agreement(
                         own, base, human, self.choices.draws
                     )
-        return found
+        return cells
 
 
 def agreement(metric: Scored, base: Scored, human: Scored, draws: int = DRAWS) -> Agreement:
     """A metric against people on the systems they judged, with marks where it differs from the base."""
-    kept = [metric.systems.index(name) for name in human.systems]
+    places = [metric.systems.index(name) for name in human.systems]
     people = human.sign * human.system_scores()
-    scores = metric.sign * metric.system_scores()[kept], base.sign * base.system_scores()[kept]
-    units = utilities(metric, base, kept)
+    scores = metric.sign * metric.system_scores()[places], base.sign * base.system_scores()[places]
+    units = utilities(metric, base, places)
     marks = [_mark(scores, units, people, statistic, draws) for statistic in STATISTICS]
     tau = tau_b(scores[0].tolist(), people.tolist())
     accuracy, r = (_measured(scores[0], people, statistic) for statistic in STATISTICS)
     return Agreement(accuracy, r, np.nan if tau is None else tau, (marks[0], marks[1]))
 
 
-def utilities(first: Scored, second: Scored, kept: Sequence[int]) -> Both:
+def utilities(first: Scored, second: Scored, places: Sequence[int]) -> Both:
     """Utilities of two metrics, per segment where both have these, else per document, as `compare` tests them."""
     if first.segments is not None and second.segments is not None:
-        return first.sign * first.segments[kept], second.sign * second.segments[kept]
-    return first.sign * first.document_scores()[kept], second.sign * second.document_scores()[kept]
+        return first.sign * first.segments[places], second.sign * second.segments[places]
+    first_units = first.sign * first.document_scores()[places]
+    return first_units, second.sign * second.document_scores()[places]
 
 
 def _mark(scores: Both, units: Both, people: FloatArray, statistic: Statistic, draws: int) -> str:
@@ -191,10 +192,10 @@ def _mark(scores: Both, units: Both, people: FloatArray, statistic: Statistic, d
 
 def _measured(scores: FloatArray, human: FloatArray, statistic: Statistic) -> float:
     by_pairs = statistic == "pairwise_accuracy"
-    found = (
+    value = (
         pairwise_accuracy(scores, human) if by_pairs else pearson(scores.tolist(), human.tolist())
     )
-    return np.nan if found is None else found
+    return np.nan if value is None else value
 
 
 def facts(data: JudgedSet) -> Facts:
@@ -220,14 +221,14 @@ def table(
     sets: Sequence[str],
     names: Sequence[str],
     most: int | None,
-    how: Choices,
+    choices: Choices,
 ) -> str:
     """The table of a folder, in Markdown."""
-    found = [read_set(path, most) for path in paths(folder, sets)]
-    if not found:
+    judged = [read_set(path, most) for path in paths(folder, sets)]
+    if not judged:
         raise SystemExit(f"no mt_mqm_*.jsonl.gz or summ_*.jsonl.gz in {folder}")
-    ordered = sorted(found, key=lambda data: (data.whole, data.language != "en"))
-    bench = Bench(ordered, KeptScores(work / "scores", how.only_kept), work, how)
+    ordered = sorted(judged, key=lambda data: (data.whole, data.language != "en"))
+    bench = Bench(ordered, KeptScores(work / "scores", choices.only_kept), work, choices)
     return markdown([facts(data) for data in ordered], names, bench.cells(names))
 
 
@@ -244,18 +245,20 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--only-kept", action="store_true")
     parser.add_argument("--output", type=Path)
-    given = parser.parse_args()
-    if given.threads:
+    options = parser.parse_args()
+    if options.threads:
         import torch
 
-        torch.set_num_threads(given.threads)
-    names = list(dict.fromkeys((BASE, *given.metrics)))
-    how = Choices(given.model, given.roles, given.draws, given.only_kept)
-    found = table(given.folder, given.work, given.sets, names, given.segments, how)
-    if given.output:
-        given.output.write_text(found, encoding="utf-8")
+        torch.set_num_threads(options.threads)
+    names = list(dict.fromkeys((BASE, *options.metrics)))
+    choices = Choices(options.model, options.roles, options.draws, options.only_kept)
+    markdown_table = table(
+        options.folder, options.work, options.sets, names, options.segments, choices
+    )
+    if options.output:
+        options.output.write_text(markdown_table, encoding="utf-8")
     else:
-        print(found)
+        print(markdown_table)
 
 
 if __name__ == "__main__":

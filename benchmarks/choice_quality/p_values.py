@@ -88,8 +88,8 @@ def false_positives(draws: int, tests: int = 1000, documents: int = 30) -> None:
     metric = load_metric("chrf")
     significant = np.zeros(2, int)
     for seed in range(tests):
-        found = judge(score_systems(metric, list(spoiled(seed, documents))), draws, seed).pairs[0]
-        significant += [found.p < 0.05, found.p_bootstrap < 0.05]
+        test = judge(score_systems(metric, list(spoiled(seed, documents))), draws, seed).pairs[0]
+        significant += [test.p < 0.05, test.p_bootstrap < 0.05]
     shares = 100 * significant / tests
     print(
         f"{tests} tests, {documents} documents: randomisation {shares[0]:.1f} %, bootstrap {shares[1]:.1f} %"
@@ -117,11 +117,13 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--draws", type=int)
     parser.add_argument("--false-positives", action="store_true")
-    given = parser.parse_args()
-    if given.false_positives:
-        false_positives(given.draws or 1000)
-    elif given.systems:
-        beside_sacrebleu(given.systems, given.references, given.pairs, given.draws or 10_000)
+    options = parser.parse_args()
+    if options.false_positives:
+        false_positives(options.draws or 1000)
+    elif options.systems:
+        beside_sacrebleu(
+            options.systems, options.references, options.pairs, options.draws or 10_000
+        )
     else:
         parser.error("give SYSTEMS or --false-positives")
 

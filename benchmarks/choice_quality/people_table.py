@@ -48,20 +48,23 @@ Cells = dict[
 
 def markdown(sets: Sequence[Facts], metrics: Sequence[str], cells: Cells) -> str:
     """All panels."""
-    groups = list(dict.fromkeys(one.group for one in sets))
+    groups = list(dict.fromkeys(facts.group for facts in sets))
     notes = _Notes()
     panels = [_means(sets, groups, metrics, cells)]
     for group in groups:
-        own = [one for one in sets if one.group == group]
-        columns = [(one, dimension) for one in own for dimension in one.dimensions]
+        own = [facts for facts in sets if facts.group == group]
+        columns = [(facts, dimension) for facts in own for dimension in facts.dimensions]
         heads = [
-            one.name if len(one.dimensions) == 1 else f"{one.name}, {dimension}"
-            for one, dimension in columns
+            facts.name if len(facts.dimensions) == 1 else f"{facts.name}, {dimension}"
+            for facts, dimension in columns
         ]
         rows = [
             [
                 f"`{metric}`",
-                *(_cell(cells[one.name, dimension, metric], notes) for one, dimension in columns),
+                *(
+                    _cell(cells[facts.name, dimension, metric], notes)
+                    for facts, dimension in columns
+                ),
             ]
             for metric in metrics
         ]
@@ -72,12 +75,12 @@ def markdown(sets: Sequence[Facts], metrics: Sequence[str], cells: Cells) -> str
 HEAD = ["set", "systems", "documents", "segments", "judged", "references"]
 
 
-def _facts(one: Facts) -> list[str]:
-    numbers = map(str, (one.systems, one.documents, one.segments, one.judged))
+def _facts(facts: Facts) -> list[str]:
+    numbers = map(str, (facts.systems, facts.documents, facts.segments, facts.judged))
     return [
-        one.name,
+        facts.name,
         *numbers,
-        str(len(one.references)) if len(one.references) > 4 else ", ".join(one.references),
+        str(len(facts.references)) if len(facts.references) > 4 else ", ".join(facts.references),
     ]
 
 
@@ -85,19 +88,19 @@ def _means(
     sets: Sequence[Facts], groups: Sequence[str], metrics: Sequence[str], cells: Cells
 ) -> str:
     """Means over the sets of every group, and how often a metric is significantly better and worse than chrF."""
-    columns = [(group, [one for one in sets if one.group == group]) for group in groups]
+    columns = [(group, [facts for facts in sets if facts.group == group]) for group in groups]
     columns += [("all sets", list(sets))] if len(groups) > 1 else []
     heads = [f"{name} ({len(own)})" for name, own in columns]
     rows = []
     for metric in metrics:
-        found = [
+        judged = [
             cell for key, cell in cells.items() if key[2] == metric and isinstance(cell, Agreement)
         ]
         counts = [
-            f"{sum(c.marks[i] == '+' for c in found)} / {sum(c.marks[i] == '-' for c in found)}"
+            f"{sum(c.marks[i] == '+' for c in judged)} / {sum(c.marks[i] == '-' for c in judged)}"
             for i in (0, 1)
         ]
-        counts = [f"{count} of {len(found)}" for count in counts] if metric != BASE else ["", ""]
+        counts = [f"{count} of {len(judged)}" for count in counts] if metric != BASE else ["", ""]
         rows.append(
             [f"`{metric}`", *(_mean_cell(own, metric, cells) for _, own in columns), *counts]
         )
@@ -110,9 +113,9 @@ def _mean_cell(sets: Iterable[Facts], metric: str, cells: Cells) -> str:
     """The mean over those sets that the metric has; if these are not all, also their number and chrF's on the same."""
     every = list(sets)
     own = [
-        one
-        for one in every
-        if all(isinstance(cells[one.name, d, metric], Agreement) for d in one.dimensions)
+        facts
+        for facts in every
+        if all(isinstance(cells[facts.name, d, metric], Agreement) for d in facts.dimensions)
     ]
     if not own:
         return "-"
@@ -125,13 +128,13 @@ def _mean_cell(sets: Iterable[Facts], metric: str, cells: Cells) -> str:
 def _mean(sets: Iterable[Facts], metric: str, cells: Cells) -> FloatArray:
     """The mean over sets of the mean over their dimensions, [3]."""
     means = []
-    for one in sets:
-        found = [
+    for facts in sets:
+        agreements = [
             cell[:3]
-            for d in one.dimensions
-            if isinstance(cell := cells[one.name, d, metric], Agreement)
+            for d in facts.dimensions
+            if isinstance(cell := cells[facts.name, d, metric], Agreement)
         ]
-        means.append(np.mean(found, axis=0))
+        means.append(np.mean(agreements, axis=0))
     return np.asarray(np.mean(means, axis=0))
 
 
@@ -155,8 +158,8 @@ class _Notes:
         return self.numbers.setdefault(reason, len(self.numbers) + 1)
 
     def lines(self) -> list[str]:
-        found = "\n".join(f"[{number}] {reason}  " for reason, number in self.numbers.items())
-        return [found] if found else []
+        text = "\n".join(f"[{number}] {reason}  " for reason, number in self.numbers.items())
+        return [text] if text else []
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -46,25 +46,31 @@ def recall(kind: str) -> Callable[[Any, Any], float]:
 
 def abstractive(path: Path) -> list[DocumentOutputs]:
     """The articles without extractive systems."""
-    found = []
-    for one in read_documents(LineSource(path)):
-        texts = {name: text for name, text in one.systems.items() if name not in EXTRACTIVE}
+    documents = []
+    for document in read_documents(LineSource(path)):
+        texts = {name: text for name, text in document.systems.items() if name not in EXTRACTIVE}
         human = {
             dimension: {name: score for name, score in scores.items() if name in texts}
-            for dimension, scores in one.human.items()
+            for dimension, scores in document.human.items()
         }
-        found.append(DocumentOutputs(one.id, one.whole, one.source, texts, one.references, human))
-    return found
+        documents.append(
+            DocumentOutputs(
+                document.id, document.whole, document.source, texts, document.references, human
+            )
+        )
+    return documents
 
 
 def main(folder: Path) -> None:
     documents = abstractive(folder / "summ_summeval.jsonl.gz")
     metrics = [load_metric(recall(kind)) for kind in PUBLISHED]
-    found = compare_systems(metrics, documents, [(name, False) for name in DIMENSIONS], draws=10)
-    print(f"SummEval: {len(documents)} articles, {len(found.systems)} systems, Kendall's tau x 100")
+    dimensions = [(name, False) for name in DIMENSIONS]
+    comparison = compare_systems(metrics, documents, dimensions, draws=10)
+    num_systems = len(comparison.systems)
+    print(f"SummEval: {len(documents)} articles, {num_systems} systems, Kendall's tau x 100")
     print(f"{'':18}" + " ".join(f"{name:>12}" for name in DIMENSIONS))
     for i, (kind, published) in enumerate(PUBLISHED.items()):
-        ours = [100 * (one.systems[i].kendall or 0) for one in found.meta]
+        ours = [100 * (meta.systems[i].kendall or 0) for meta in comparison.meta]
         for name, numbers in ((kind, ours), ("  published", published)):
             print(f"{name:18}" + " ".join(f"{x:12.2f}" for x in numbers))
 

@@ -45,18 +45,18 @@ TESTED = ("validation", "test")
 
 def read(path: Path, schema: str, splits: Sequence[str] | None) -> list[list[str]]:
     """The roles of every document that people wrote, without NA and unlabelled sentences."""
-    found = []
+    role_lists = []
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             document = json.loads(line)
-            wanted = splits is None or document["split"] in splits
-            if document["schema"] == schema and wanted and document["id"].startswith(HUMAN):
+            in_splits = splits is None or document["split"] in splits
+            if document["schema"] == schema and in_splits and document["id"].startswith(HUMAN):
                 roles = [
                     RENAMED.get(role, role) for role in document["roles"] if role not in ("NA", "")
                 ]
                 if schema != "news9" or 100 <= sum(document["words"]) <= 800:
-                    found.append(roles)
-    return [roles for roles in found if len(roles) > PAPER[schema]]
+                    role_lists.append(roles)
+    return [roles for roles in role_lists if len(roles) > PAPER[schema]]
 
 
 def variations(

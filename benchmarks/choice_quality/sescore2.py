@@ -23,14 +23,14 @@ def table(data: Path, scorers: Mapping[str, Score], segments: int | None) -> Non
     """Prints a row per set and rating, a column per metric."""
     print(f"{'':34}{'rows':>6}" + "".join(f"{name:>18}" for name in scorers), flush=True)
     for rated in into_english(data, segments):
-        found = {
+        taus = {
             name: agreement(rated, score(rated.hypotheses, rated.references))
             for name, score in scorers.items()
         }
         for aspect in rated.human:
             cells = [
                 f"{tau[aspect]:.3f}" + (f" ({tau['within']:.3f})" if "within" in tau else "")
-                for tau in found.values()
+                for tau in taus.values()
             ]
             label = f"{rated.name} {aspect}"
             print(

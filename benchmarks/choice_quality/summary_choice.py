@@ -54,14 +54,14 @@ def read(folder: str, name: str) -> tuple[list[CandidateList], list[str], Scores
     )
     rated = [r for r in records if all(set(dimensions) <= c.fields.keys() for c in r.candidates)]
     rows = [sorted(r.candidates, key=lambda c: str(c.fields["system"])) for r in rated]
-    found = [[[float(c.fields[d]) for d in dimensions] for c in row] for row in rows]
+    ratings = [[[float(c.fields[d]) for d in dimensions] for c in row] for row in rows]
     print(
         f"{name}: {len(rated)} of {len(records)} articles, {len(rows[0])} systems; {', '.join(dimensions)}"
     )
     return (
         [replace(r, candidates=tuple(row)) for r, row in zip(rated, rows, strict=True)],
         dimensions,
-        np.array(found),
+        np.array(ratings),
     )
 
 
@@ -93,18 +93,18 @@ def choices(records: list[CandidateList], scores: Scores, utilities: tuple[str, 
     line("random system", expected)
     line("best single system (hindsight)", scores[:, scores.mean(axis=(0, 2)).argmax()])
     line("oracle", scores[articles, scores.mean(axis=2).argmax(axis=1)])
-    found = {}
+    scores_of = {}
     for name in utilities:
         start = perf_counter()
         picks = [
             ranking.index for ranking in MBRDecoder(utility=name, self_pair=False).decode(records)
         ]
-        found[name] = line(f"MBR {name}", scores[articles, picks], perf_counter() - start)
+        scores_of[name] = line(f"MBR {name}", scores[articles, picks], perf_counter() - start)
     for name in utilities:
-        if name.startswith("ds-") and "chrf" in found and name != "chrf":
+        if name.startswith("ds-") and "chrf" in scores_of and name != "chrf":
             print(
                 f"  {name} - chrf: "
-                + "  ".join(with_interval(d) for d in (found[name] - found["chrf"]).T)
+                + "  ".join(with_interval(d) for d in (scores_of[name] - scores_of["chrf"]).T)
             )
 
 

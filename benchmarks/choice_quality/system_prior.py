@@ -113,11 +113,12 @@ class Set:
     def _matrices(self, spec: str) -> list[FloatArray]:
         path = self.cache and self.cache / f"{self.name}.{crc32(spec.encode()):08x}.npz"
         if path and path.exists():
-            with np.load(path) as kept:
-                return [kept[str(i)] for i in range(len(self.lists))]
+            with np.load(path) as file:
+                return [file[str(i)] for i in range(len(self.lists))]
         metric = load_metric(spec).for_language(self.name[-2:])
-        found = [r.matrix for r in MBRDecoder(utility=metric, keep_matrix=True).decode(self.lists)]
-        matrices = [u for u in found if u is not None]
+        decoder = MBRDecoder(utility=metric, keep_matrix=True)
+        decoded = [ranking.matrix for ranking in decoder.decode(self.lists)]
+        matrices = [matrix for matrix in decoded if matrix is not None]
         if path:
             np.savez(path, **{str(i): u for i, u in enumerate(matrices)})  # type: ignore[arg-type]
         return matrices
@@ -159,11 +160,11 @@ class Set:
         rows = train.tolist()
         documents = [str(self.documents[i]) for i in rows]
         data = gathered([self.features[i] for i in rows], [self.pairs[i] for i in rows], documents)
-        found = learn(data, HOW)
+        learned = learn(data, HOW)
         ends = zip(
             self.metrics,
-            found.weights.tolist(),
-            *(end.tolist() for end in found.scale),
+            learned.weights.tolist(),
+            *(end.tolist() for end in learned.scale),
             strict=True,
         )
         features = [{"metric": m, "weight": w, "min": a, "max": b} for m, w, a, b in ends]
@@ -180,12 +181,12 @@ class Set:
 
 def only(document: DocumentOutputs, judged: set[str]) -> DocumentOutputs:
     """A document with the judgements of these segments alone."""
-    kept = {
+    scores_of = {
         name: tuple(s if f"{document.id}:{i}" in judged else None for i, s in enumerate(scores))
         for name, scores in document.human["mqm"].items()
         if isinstance(scores, tuple)
     }
-    return replace(document, human={"mqm": kept})
+    return replace(document, human={"mqm": scores_of})
 
 
 def splits(data: Set, draw: int) -> Iterator[tuple[IntArray, IntArray]]:
@@ -207,22 +208,22 @@ def singles(data: Set, train: IntArray, test: IntArray) -> Values:
 def crossed(data: Set) -> Values:
     """MQM of every chooser's choices, [segments], the mean over draws of folds."""
     draws = 1 if data.is_tiny else DRAWS
-    found: Values = defaultdict(lambda: np.zeros(len(data.lists)))
+    values_of: Values = defaultdict(lambda: np.zeros(len(data.lists)))
     for draw in range(draws):
         for train, test in splits(data, draw):
             prior, learned = data.prior(train), data.combination(train)
             for name, values in singles(data, train, test).items():
-                found[name][test] += values / draws
+                values_of[name][test] += values / draws
             for name in UTILITIES:
                 for strength in STRENGTHS:
                     utility = learned if name == "learned" else data.utility(name)
-                    found[f"{name} {strength:g}"][test] += (
+                    values_of[f"{name} {strength:g}"][test] += (
                         data.chosen(test, utility, prior, strength) / draws
                     )
-    found["random"] = data.mqm.mean(axis=1)
-    found["best single, hindsight"] = data.mqm[:, int(data.mqm.mean(axis=0).argmin())]
-    found["oracle"] = data.mqm.min(axis=1)
-    return dict(found)
+    values_of["random"] = data.mqm.mean(axis=1)
+    values_of["best single, hindsight"] = data.mqm[:, int(data.mqm.mean(axis=0).argmin())]
+    values_of["oracle"] = data.mqm.min(axis=1)
+    return dict(values_of)
 
 
 def curve(data: Set, size: int) -> Values:
@@ -263,76 +264,80 @@ def resampled(data: Set, columns: Sequence[FloatArray]) -> FloatArray:
     return np.asarray(sums[draws].sum(axis=1) / counts[draws].sum(axis=1)[:, None])
 
 
-def macro(sets: Sequence[Set], found: Sequence[Values], name: str, base: str = FAIR) -> str:
+def macro(sets: Sequence[Set], set_values: Sequence[Values], name: str, base: str = FAIR) -> str:
     """The macro average of the ratio to a baseline, less 1, with its interval."""
-    pairs = [(np.nanmean(own[name]), np.nanmean(own[base])) for own in found]
-    draws = [resampled(data, [own[name], own[base]]) for data, own in zip(sets, found, strict=True)]
+    pairs = [(np.nanmean(own[name]), np.nanmean(own[base])) for own in set_values]
+    draws = [
+        resampled(data, [own[name], own[base]]) for data, own in zip(sets, set_values, strict=True)
+    ]
     ratios = np.mean([draw[:, 0] / draw[:, 1] for draw in draws], axis=0)
     low, high = np.quantile(ratios, [0.025, 0.975])
     return f"{100 * (np.mean([a / b for a, b in pairs]) - 1):+6.1f} % [{100 * (low - 1):+.1f}, {100 * (high - 1):+.1f}]"
 
 
-def differences(sets: Sequence[Set], found: Sequence[Values], name: str) -> str:
+def differences(sets: Sequence[Set], set_values: Sequence[Values], name: str) -> str:
     """The difference to the fair baseline in every set, with intervals."""
     cells = []
-    for data, own in zip(sets, found, strict=True):
+    for data, own in zip(sets, set_values, strict=True):
         draw = resampled(data, [own[name], own[FAIR]])
         low, high = np.quantile(draw[:, 0] - draw[:, 1], [0.025, 0.975])
         cells.append(f"{data.name} {np.mean(own[name] - own[FAIR]):+.3f} [{low:+.3f}, {high:+.3f}]")
     return "; ".join(cells)
 
 
-def left_out(found: Sequence[Values], names: Sequence[str]) -> tuple[list[Values], list[str]]:
+def left_out(set_values: Sequence[Values], names: Sequence[str]) -> tuple[list[Values], list[str]]:
     """Every set with the utility and strength that are best on the others, and these."""
     tried = [f"{name} {k:g}" for name in names for k in STRENGTHS]
-    ratios = np.array([[own[name].mean() / own[FAIR].mean() for name in tried] for own in found])
+    ratios = np.array(
+        [[own[name].mean() / own[FAIR].mean() for name in tried] for own in set_values]
+    )
     best = [
-        tried[int(np.delete(ratios, i, axis=0).mean(axis=0).argmin())] for i in range(len(found))
+        tried[int(np.delete(ratios, i, axis=0).mean(axis=0).argmin())]
+        for i in range(len(set_values))
     ]
-    return [{**own, "chosen": own[name]} for own, name in zip(found, best, strict=True)], best
+    return [{**own, "chosen": own[name]} for own, name in zip(set_values, best, strict=True)], best
 
 
-def row(label: str, sets: Sequence[Set], found: Sequence[Values], name: str) -> str:
+def row(label: str, sets: Sequence[Set], set_values: Sequence[Values], name: str) -> str:
     """A line of the table."""
-    cells = "".join(f"{np.nanmean(own[name]):20.3f}" for own in found)
-    return f"{label:64}{cells}   {macro(sets, found, name)}"
+    cells = "".join(f"{np.nanmean(own[name]):20.3f}" for own in set_values)
+    return f"{label:64}{cells}   {macro(sets, set_values, name)}"
 
 
-def show(sets: Sequence[Set], found: Sequence[Values]) -> None:
+def show(sets: Sequence[Set], set_values: Sequence[Values]) -> None:
     print(f"\nmean MQM of the chosen segments (lower is better); macro average against {FAIR!r}")
     print(f"{'':64}" + "".join(f"{data.name:>20}" for data in sets))
     own = {f"MBR {about}": f"{name} 0" for name, about in UTILITIES.items()}
     own |= {f"prior, {about}": f"{name} {STRENGTH:g}" for name, about in UTILITIES.items()}
     fixed = ("random", "best single, mean MQM", FAIR, "best single, hindsight")
     for label, name in {**{name: name for name in fixed}, **own, "oracle": "oracle"}.items():
-        print(row(label, sets, found, name))
+        print(row(label, sets, set_values, name))
     for label, name in own.items():
         if not name.endswith(" 0"):
-            print(f"\n{label} less {FAIR}\n  {differences(sets, found, name)}")
-            print(
-                f"  macro against the best single in hindsight {macro(sets, found, name, 'best single, hindsight')}"
-            )
+            print(f"\n{label} less {FAIR}\n  {differences(sets, set_values, name)}")
+            against_hindsight = macro(sets, set_values, name, "best single, hindsight")
+            print(f"  macro against the best single in hindsight {against_hindsight}")
     print(
         f"\nmacro average by strength of the prior; strength {STRENGTH:g} and the utilities were found on these sets"
     )
     for name in UTILITIES:
         for strength in STRENGTHS:
-            print(f"  {name:12} {strength:4g} {macro(sets, found, f'{name} {strength:g}')}")
+            print(f"  {name:12} {strength:4g} {macro(sets, set_values, f'{name} {strength:g}')}")
     print("\nutility and strength that are best on the other sets")
     for label, names in {
         **{name: [name] for name in UTILITIES},
         "any utility": list(UTILITIES),
     }.items():
-        chosen, best = left_out(found, names)
+        chosen, best = left_out(set_values, names)
         print(row(f"  {label}, left one set out", sets, chosen, "chosen"))
         print(f"    {', '.join(best)}")
 
 
-def show_curve(sets: Sequence[Set], found: Sequence[Values]) -> None:
+def show_curve(sets: Sequence[Set], set_values: Sequence[Values]) -> None:
     print("\nby the number of judged segments, tested on the others (all: five folds)")
     names: dict[str, Callable[[Set], Values]] = {str(n): partial(curve, size=n) for n in JUDGED}
     for label in (*names, "all"):
-        own = [names[label](data) for data in sets] if label in names else found
+        own = [names[label](data) for data in sets] if label in names else set_values
         for name in (FAIR, *(f"{utility} {STRENGTH:g}" for utility in CURVE)):
             print(row(f"{label:>4} {name}", sets, own, name), flush=True)
 
@@ -342,12 +347,12 @@ def main(folder: str, cache: str | None = None) -> None:
     for data in sets:
         counts = len(data.lists), int(data.number.max()) + 1, data.mqm.shape[1]
         print("{}: {} segments, {} documents, {} systems".format(data.name, *counts), flush=True)
-    found = []
+    set_values = []
     for data in sets:
-        found.append(crossed(data))
+        set_values.append(crossed(data))
         print(f"{data.name} done", flush=True)
-    show(sets, found)
-    show_curve(sets, found)
+    show(sets, set_values)
+    show_curve(sets, set_values)
 
 
 if __name__ == "__main__":

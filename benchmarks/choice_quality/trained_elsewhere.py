@@ -48,13 +48,13 @@ def trained(
     rows = [row for some, _, _ in parts for row in some]
     pairs = [pair for _, some, _ in parts for pair in some]
     groups = [group for _, _, some in parts for group in some]
-    found = learn(gathered(rows, pairs, groups), Tuning(against="references", margin=MARGIN))
+    learned = learn(gathered(rows, pairs, groups), Tuning(against="references", margin=MARGIN))
     features = [
         {"metric": name, "weight": float(weight), "min": float(low), "max": float(high)}
-        for name, weight, low, high in zip(names, found.weights, *found.scale, strict=True)
+        for name, weight, low, high in zip(names, learned.weights, *learned.scale, strict=True)
     ]
-    about = {"trained_on": [data.name for data, _ in others], "penalty": found.fitting.penalty}
-    about |= {"pairs": len(found.differences), "features": features}
+    about = {"trained_on": [data.name for data, _ in others], "penalty": learned.fitting.penalty}
+    about |= {"pairs": len(learned.differences), "features": features}
     unfinished = path.with_suffix(".part")
     unfinished.write_text(
         json.dumps({"format": FORMAT, **about}, indent=1) + "\n", encoding="utf-8"
@@ -78,11 +78,11 @@ def _examples(data: JudgedSet, scored: Sequence[Scored], left_out: set[str]) -> 
             pairs, human.segments.T if human.segments is not None else (), strict=True
         ):
             scores = [None if np.isnan(score) else float(score) for score in column]
-            found = by_scores(scores, MARGIN if data.lower else 0.0, data.lower)
-            own += [(places[better], places[worse]) for better, worse in found]
-    kept = [i for i, d in enumerate(owner) if _start(data.documents[d]) not in left_out]
-    names = [f"{data.name} {data.documents[owner[i]].id}" for i in kept]
-    return [values[:, i] for i in kept], [pairs[i] for i in kept], names
+            preferences = by_scores(scores, MARGIN if data.lower else 0.0, data.lower)
+            own += [(places[better], places[worse]) for better, worse in preferences]
+    segments = [i for i, d in enumerate(owner) if _start(data.documents[d]) not in left_out]
+    names = [f"{data.name} {data.documents[owner[i]].id}" for i in segments]
+    return [values[:, i] for i in segments], [pairs[i] for i in segments], names
 
 
 def _start(document: DocumentOutputs) -> str:

@@ -72,8 +72,8 @@ def main() -> None:
                         given.lists, Path(name) / f"{utility}.{i}", utility, [*options, *engine]
                     )
                     same &= rows == local
-                    found = "same bytes" if rows == local else "OTHER BYTES"
-                    print(f"{utility}: {side}: {found}, {local.count(10)} rows", flush=True)
+                    verdict = "same bytes" if rows == local else "OTHER BYTES"
+                    print(f"{utility}: {side}: {verdict}, {local.count(10)} rows", flush=True)
             finally:
                 cluster.shutdown()
     sys.exit(not same)

@@ -70,17 +70,17 @@ def descendants(process: int) -> Iterator[tuple[int, str]]:
 
 def now(driver: int) -> dict[str, int]:
     """Bytes of every kind at this moment; the driver's and Ray's own at their most so far."""
-    found = dict.fromkeys(KINDS, 0)
-    found["driver"] = status_of(driver).get("VmHWM", 0)
+    sizes = dict.fromkeys(KINDS, 0)
+    sizes["driver"] = status_of(driver).get("VmHWM", 0)
     for process, name in descendants(driver):
         status = status_of(process)
         if name == "raylet":
-            found["object store"] += status.get("RssShmem", 0)
+            sizes["object store"] += status.get("RssShmem", 0)
         if name in ("raylet", "gcs_server"):
-            found["ray"] += status.get("RssAnon", 0)
+            sizes["ray"] += status.get("RssAnon", 0)
         if name.startswith("ray::Worker"):
-            found["actors"] += status.get("RssAnon", 0)
-    return found
+            sizes["actors"] += status.get("RssAnon", 0)
+    return sizes
 
 
 def peaks(source: Path, utility: str, settings: Sequence[str]) -> dict[str, int]:
@@ -128,18 +128,20 @@ def main() -> None:
         + "".join(f"{kind:>15}" for kind in (*KINDS, "driver + store"))
         + f"{'seconds':>10}"
     )
-    found = []
+    peaks_of_runs = []
     for count in (options.lists, GROWTH * options.lists):
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder, "lists.jsonl")
             write_lists(source, count, options.width)
             start = time.perf_counter()
-            found.append(peaks(source, options.utility, settings))
+            sizes = peaks(source, options.utility, settings)
         seconds = time.perf_counter() - start
-        found[-1]["driver + store"] = found[-1]["driver"] + found[-1]["object store"]
-        cells = "".join(f"{size / MEBI:15.1f}" for size in found[-1].values())
+        sizes["driver + store"] = sizes["driver"] + sizes["object store"]
+        peaks_of_runs.append(sizes)
+        cells = "".join(f"{size / MEBI:15.1f}" for size in sizes.values())
         print(f"{count:8}{cells}{seconds:10.1f}", flush=True)
-    growth = (100 * (size / max(1, found[0][kind]) - 1) for kind, size in found[1].items())
+    small, large = peaks_of_runs
+    growth = [100 * (size / max(1, small[kind]) - 1) for kind, size in large.items()]
     print(f"{'growth':>8}" + "".join(f"{share:14.1f}%" for share in growth))
 
 

@@ -106,23 +106,25 @@ def main() -> None:
             end="",
         )
         print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
-        found: dict[str, list[Run]] = {side: [] for side in options.sides}
+        runs_of_sides: dict[str, list[Run]] = {side: [] for side in options.sides}
         for _ in range(options.rounds):
             for side in options.sides:
-                found[side].append(run(side, source, utility))
-        base = found[options.sides[0]]
-        if any(one.rows != base[0].rows for runs in found.values() for one in runs):
+                runs_of_sides[side].append(run(side, source, utility))
+        base = runs_of_sides[options.sides[0]]
+        if any(own_run.rows != base[0].rows for runs in runs_of_sides.values() for own_run in runs):
             raise SystemExit("the sides did not write the same bytes")
         print(f"{'':8} {'command s':>22} {'ratio':>20} {'run s':>22} {'ratio':>20} {'busy':>6}")
-        for side, runs in found.items():
-            command = [one.command / other.command for one, other in zip(runs, base, strict=True)]
-            alone = [one.run / other.run for one, other in zip(runs, base, strict=True)]
-            cells = [
-                spread([one.command for one in runs]),
-                spread(command),
-                spread([one.run for one in runs]),
+        for side, runs in runs_of_sides.items():
+            command = [
+                own_run.command / other.command for own_run, other in zip(runs, base, strict=True)
             ]
-            busy = median(one.busy for one in runs)
+            alone = [own_run.run / other.run for own_run, other in zip(runs, base, strict=True)]
+            cells = [
+                spread([own_run.command for own_run in runs]),
+                spread(command),
+                spread([own_run.run for own_run in runs]),
+            ]
+            busy = median(own_run.busy for own_run in runs)
             print(
                 f"{side:8} {cells[0]:>22} {cells[1]:>20} {cells[2]:>22} {spread(alone):>20} {busy:6.0%}"
             )

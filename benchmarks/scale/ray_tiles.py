@@ -68,25 +68,25 @@ def main() -> None:
             f"{utility}, N={len(texts)}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
             flush=True,
         )
-        found: dict[str, list[tuple[float, float, bytes]]] = {
+        runs_of_sides: dict[str, list[tuple[float, float, bytes]]] = {
             "local": [],
             f"ray:{options.actors}": [],
         }
         with RayEngine(RaySettings(actors=options.actors)) as ray:
             for round_ in range(options.rounds + 1):
                 engines: tuple[Engine, ...] = LocalEngine(), ray
-                for side, engine in zip(found, engines, strict=True):
+                for side, engine in zip(runs_of_sides, engines, strict=True):
                     engine.load(decoder.metrics)
-                    one = decide(
+                    measured = decide(
                         decoder,
                         {**record, "candidates": texts[:300]} if not round_ else record,
                         engine,
                     )
-                    found[side] += [one] * bool(round_)  # the first warms up
-        if len({row for runs in found.values() for _, _, row in runs}) != 1:
+                    runs_of_sides[side] += [measured] * bool(round_)  # the first warms up
+        if len({row for runs in runs_of_sides.values() for _, _, row in runs}) != 1:
             raise SystemExit("the choices differ")
-        walls = [median(wall for wall, _, _ in runs) for runs in found.values()]
-        busiest = [median(cpu for _, cpu, _ in runs) for runs in found.values()]
+        walls = [median(wall for wall, _, _ in runs) for runs in runs_of_sides.values()]
+        busiest = [median(cpu for _, cpu, _ in runs) for runs in runs_of_sides.values()]
         for name, (local, split) in (("wall", walls), ("CPU", busiest)):
             print(
                 f"  {name}: local {local:.2f} s, {options.actors} actors {split:.2f} s, {local / split:.2f} x"

@@ -130,10 +130,10 @@ def check(folder: Path, costs: Costs, candidates: int, count: int) -> None:
     print("  actors   run s   simulated s   actors busy   simulated")
     for actors in (1, 2, 4, 8):
         status, _ = ray_run(source, actors, 0.04)
-        found = simulated(count, actors, 0.04, costs, window, spread=0.0)
+        simulation = simulated(count, actors, 0.04, costs, window, spread=0.0)
         busy = status.together.busy
         print(
-            f"  {actors:6} {status.seconds:7.1f} {found.seconds:13.1f} {busy:13.0%} {found.busy:11.0%}",
+            f"  {actors:6} {status.seconds:7.1f} {simulation.seconds:13.1f} {busy:13.0%} {simulation.busy:11.0%}",
             flush=True,
         )
 
@@ -205,8 +205,8 @@ def runs(plan: Plan, costs: Costs) -> Simulated:
     """The run, simulated; with several drivers every one has its share of the lists and of the GPUs."""
     service, window = sum(service_seconds(plan, costs).values()), window_of(costs, plan.candidates)
     share = min(plan.segments // plan.drivers, 40_000)  # then it is steady
-    found = simulated(share, plan.gpus // plan.drivers, service, costs, window)
-    return found._replace(seconds=found.seconds * plan.segments / plan.drivers / share)
+    simulation = simulated(share, plan.gpus // plan.drivers, service, costs, window)
+    return simulation._replace(seconds=simulation.seconds * plan.segments / plan.drivers / share)
 
 
 def main() -> None:
@@ -252,26 +252,28 @@ def main() -> None:
         f"  {'':44} {'hours':>7} {'actors':>7} {'driver':>7} {'msg/s':>7} {'deaths':>7} {'GPU s':>7}"
     )
     for name, plan in plans(base).items():
-        found = runs(plan, costs)
-        deaths = plan.gpus * found.seconds / 3600 / GPU_HOURS_TO_FAILURE
+        simulation = runs(plan, costs)
+        hours = simulation.seconds / 3600
+        deaths = plan.gpus * simulation.seconds / 3600 / GPU_HOURS_TO_FAILURE
         lost = deaths * (RELOAD_SECONDS + BLOCK_SECONDS)
-        cells = f"{found.seconds / 3600:7.2f} {found.busy:7.0%} {found.driver:7.0%} {found.messages:7.0f}"
-        print(f"  {name:44} {cells} {deaths:7.2f} {lost:7.0f}", flush=True)
+        busy = f"{simulation.busy:7.0%} {simulation.driver:7.0%}"
+        cells = f"{hours:7.2f} {busy} {simulation.messages:7.0f} {deaths:7.2f} {lost:7.0f}"
+        print(f"  {name:44} {cells}", flush=True)
 
 
 def plans(base: Plan) -> dict[str, Plan]:
     """The run as it is, and with one thing changed."""
-    found: dict[str, Plan] = {}
+    variants: dict[str, Plan] = {}
     for dtype in PEAK:
         for drivers in (1, 2, 4, 8, 16):
-            found[f"{dtype}, {drivers} drivers over parts of the file"] = base._replace(
+            variants[f"{dtype}, {drivers} drivers over parts of the file"] = base._replace(
                 dtype=dtype, drivers=drivers
             )
-    found["float32, GPUs half as fast"] = base._replace(speed=0.5)
-    found["float32, GPUs twice as fast"] = base._replace(speed=2.0)
-    found["float32, 40 % of candidates repeat another"] = base._replace(distinct=0.6)
-    found["float32, a quarter of the GPUs"] = base._replace(gpus=base.gpus // 4)
-    return found
+    variants["float32, GPUs half as fast"] = base._replace(speed=0.5)
+    variants["float32, GPUs twice as fast"] = base._replace(speed=2.0)
+    variants["float32, 40 % of candidates repeat another"] = base._replace(distinct=0.6)
+    variants["float32, a quarter of the GPUs"] = base._replace(gpus=base.gpus // 4)
+    return variants
 
 
 if __name__ == "__main__":

@@ -43,12 +43,12 @@ def run(lists: int, width: int) -> tuple[float, float]:
             f"{path}.out",
         ]
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-        found = subprocess.run(
+        printed = subprocess.run(
             command, check=True, capture_output=True, text=True, env=environment
         ).stdout.split()
-    if found[0] != "0":
-        raise SystemExit(f"decode failed with {found[0]}")
-    return float(found[1]), float(found[2])
+    if printed[0] != "0":
+        raise SystemExit(f"decode failed with {printed[0]}")
+    return float(printed[1]), float(printed[2])
 
 
 def main() -> None:

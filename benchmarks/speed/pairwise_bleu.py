@@ -36,9 +36,13 @@ def measure(name: str, width: int, texts: list[str]) -> str:
     seconds, u = timed(lambda: metric.pairwise(texts, texts), repeats=3 if width <= 128 else 1)
     generator = np.random.default_rng(0)
     pairs = generator.integers(width, size=(SAMPLED_PAIRS, 2))
-    loop, found = timed(lambda: [peer.sentence_score(texts[h], [texts[r]]).score for h, r in pairs])
+    loop, peer_scores = timed(
+        lambda: [peer.sentence_score(texts[h], [texts[r]]).score for h, r in pairs]
+    )
     sign = 1 if name != "ter" else -1
-    worst = max(abs(sign * u[h, r] - value) for (h, r), value in zip(pairs, found, strict=True))
+    worst = max(
+        abs(sign * u[h, r] - value) for (h, r), value in zip(pairs, peer_scores, strict=True)
+    )
     ratio = loop / SAMPLED_PAIRS * width**2 / seconds
     return f"{ratio:8.0f}x {seconds:9.3f} {worst:11.1e} {peak_mebibytes():9.0f}"
 

@@ -34,10 +34,10 @@ def ours(lists: list[list[str]]) -> list[FloatArray]:
 
 
 def peer(lists: list[list[str]]) -> list[list[list[float]]]:
-    found: list[list[list[float]]] = fastchrf.pairwise_chrf(
+    scores: list[list[list[float]]] = fastchrf.pairwise_chrf(
         lists, lists, char_order=6, beta=2.0, remove_whitespace=True, eps_smoothing=False
     )
-    return found
+    return scores
 
 
 def sacrebleu_seconds_per_pair(lists: list[list[str]]) -> float:
@@ -52,22 +52,22 @@ def sacrebleu_seconds_per_pair(lists: list[list[str]]) -> float:
 
 
 def cases(arguments: list[str]) -> dict[str, list[list[str]]]:
-    found = {}
+    lists_of = {}
     for width, count in ((8, 2000), (32, 500), (128, 20), (512, 1), (1024, 1)):
-        found[f"{count} of N={width}, no duplicates"] = [
+        lists_of[f"{count} of N={width}, no duplicates"] = [
             synthetic(width, seed) for seed in range(count)
         ]
-        found[f"{count} of N={width}, 40 % duplicates"] = [
+        lists_of[f"{count} of N={width}, 40 % duplicates"] = [
             with_duplicates(width, seed) for seed in range(count)
         ]
-    found["8 of N=8, documents of 3000 characters"] = [documents(8, seed) for seed in range(8)]
-    found["1 of N=64, documents of 3000 characters"] = [documents(64, 0)]
-    found["1 of N=32, n-grams that repeat hundreds of times"] = [
+    lists_of["8 of N=8, documents of 3000 characters"] = [documents(8, seed) for seed in range(8)]
+    lists_of["1 of N=64, documents of 3000 characters"] = [documents(64, 0)]
+    lists_of["1 of N=32, n-grams that repeat hundreds of times"] = [
         [c * n for c in "ab. " for n in range(90, 890, 100)]
     ]
     for path in arguments:
-        found[f"real lists of {os.path.basename(path)}"] = real(path)
-    return found
+        lists_of[f"real lists of {os.path.basename(path)}"] = real(path)
+    return lists_of
 
 
 def main(arguments: list[str]) -> None:

@@ -52,9 +52,9 @@ def report(name: str, repeats: int, peer: Callable[[], Timed], ours: Callable[[]
         " ".join(f"{a / b:.2f}" for a, b in zip(*sides, strict=True))
         for sides in ((wall, own_wall), (cpu, own_cpu))
     )
-    theirs, found = (np.array(one.value) for one in turns[-1])
-    difference = f"{np.abs(theirs - found).max():.0e} of {found.std():.0e}"
-    seconds = " ".join(f"{median(some):8.2f}" for some in (wall, own_wall, cpu, own_cpu))
+    theirs, own_values = (np.array(one.value) for one in turns[-1])
+    difference = f"{np.abs(theirs - own_values).max():.0e} of {own_values.std():.0e}"
+    seconds = " ".join(f"{median(values):8.2f}" for values in (wall, own_wall, cpu, own_cpu))
     width = max(20, 5 * repeats)
     print(f"{name:44} {seconds}  {ratios:{width}} {cpu_ratios:{width}} {difference}", flush=True)
 
@@ -80,10 +80,12 @@ def cases(repeats: int, peer: Peer, folder: Path, encoder: Path, texts: list[str
     ours = partial(timed, lambda: metric.scorer.compare(store.reps, blocks)[0])
     ours()
     report("compare", repeats, lambda: peer("compare"), ours)
-    for some in (texts, distinct + distinct[: WIDTH - len(distinct)]):
-        theirs = partial(peer, "pairwise", texts=some, source=source)
-        ours = partial(timed, metric.pairwise, hypotheses=some, references=some, source=source)
-        report(f"all of it, {WIDTH - len(set(some))} duplicates", repeats, theirs, ours)
+    for candidates in (texts, distinct + distinct[: WIDTH - len(distinct)]):
+        theirs = partial(peer, "pairwise", texts=candidates, source=source)
+        ours = partial(
+            timed, metric.pairwise, hypotheses=candidates, references=candidates, source=source
+        )
+        report(f"all of it, {WIDTH - len(set(candidates))} duplicates", repeats, theirs, ours)
     metric = Comet(model=str(folder), encoder_path=str(encoder), device="cpu", context=CONTEXT)
     context = Context((source,) * CONTEXT, before)
     joined = [SEPARATOR.join((*before, text)) for text in texts]

@@ -36,14 +36,14 @@ def documents(count: int) -> list[Document]:
 
 def densities(texts: list[Document]) -> list[dict[int, FloatArray]]:
     """Of every document by number of bins."""
-    found = []
+    rows = []
     for text in texts:
         roles = Ragged.of_rows([np.array(text.roles)])
         by_bins = {
             n: counts(roles, n, ROLES)[0] for n in range(1, min(BINS, len(text.sentences)) + 1)
         }
-        found.append({n: c / c.sum(axis=1, keepdims=True) + EPS for n, c in by_bins.items()})
-    return found
+        rows.append({n: c / c.sum(axis=1, keepdims=True) + EPS for n, c in by_bins.items()})
+    return rows
 
 
 def pair_loop(known: list[dict[int, FloatArray]]) -> FloatArray:
@@ -84,18 +84,18 @@ def main() -> None:
         texts = documents(count)
         store = Store(metric.scorer)
         block = store.add([metric.comparison(texts, texts, None, NO_CONTEXT)])[0]
-        ours, (found,) = timed(partial(metric.scorer.compare, store.reps, [block]), repeats=5)
+        ours, (matrix,) = timed(partial(metric.scorer.compare, store.reps, [block]), repeats=5)
         weights = np.full(count, 1 / count)
         linear, (mean,) = timed(
             partial(metric.scorer.expected, store.reps, [block], [weights]), repeats=5
         )
         pairs = np.random.default_rng(0).integers(count, size=(SAMPLED, 2))
-        one, values = timed(partial(pairs_from_roles, texts, pairs), repeats=3)
-        loop = one / SAMPLED * count * count
+        sampled, values = timed(partial(pairs_from_roles, texts, pairs), repeats=3)
+        loop = sampled / SAMPLED * count * count
         known = densities(texts)
         equation, expected = timed(partial(pair_loop, known), repeats=1 if count > 256 else 3)
-        worst = max(abs(found - expected).max(), abs(mean - expected.mean(axis=1)).max())
-        worst = max(worst, abs(found[tuple(pairs.T)] - values).max())
+        worst = max(abs(matrix - expected).max(), abs(mean - expected.mean(axis=1)).max())
+        worst = max(worst, abs(matrix[tuple(pairs.T)] - values).max())
         cells = [
             f"{1e3 * ours:.2f}",
             f"{1e3 * loop:.1f}",

@@ -60,12 +60,12 @@ def write_systems(path: Path, systems: int, documents: int, segments: int) -> No
 
 def load_times(page: Path, program: str) -> list[tuple[float, float, float]]:
     """Milliseconds until the page can be used, is loaded, and is drawn, of some runs."""
-    found = []
+    times = []
     with Browser(program) as browser:
         for _ in range(REPEATS):
             with browser.page(page) as shown:
-                found.append(tuple(shown.run(LOADED)))
-    return found
+                times.append(tuple(shown.run(LOADED)))
+    return times
 
 
 def main() -> None:
@@ -74,29 +74,28 @@ def main() -> None:
     for name, default in (("systems", 15), ("documents", 100), ("segments", 10), ("draws", 1000)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--metrics", nargs="+", default=["chrf", "bleu", "ter", "rouge-l"])
-    given = parser.parse_args()
+    options = parser.parse_args()
     with TemporaryDirectory() as name:
         folder = Path(name)
         systems, run, page = folder / "systems.jsonl", folder / "run", folder / "report.html"
-        write_systems(systems, given.systems, given.documents, given.segments)
+        write_systems(systems, options.systems, options.documents, options.segments)
         compared = [
             "compare",
             str(systems),
             "-m",
-            *given.metrics,
+            *options.metrics,
             "--human",
             "mqm:lower",
             "--draws",
-            str(given.draws),
+            str(options.draws),
         ]
         with redirect_stdout(io.StringIO()):
             discorank([*compared, "--save", str(run), "--quiet"])
         start = perf_counter()
         discorank(["report", str(run), "-o", str(page), "--quiet"])
         seconds = perf_counter() - start
-        print(
-            f"\n{given.systems} systems, {given.documents} documents, {given.segments} segments, {given.metrics}"
-        )
+        size = f"{options.systems} systems, {options.documents} documents"
+        print(f"\n{size}, {options.segments} segments, {options.metrics}")
         print(f"made in       {seconds:8.2f} s")
         print(f"size          {page.stat().st_size / 1e6:8.2f} MB")
         program = browser_path()

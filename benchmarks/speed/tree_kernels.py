@@ -22,7 +22,7 @@ from benchmarks.support.measuring import peak_mebibytes, timed
 from discorank.metrics.representations import Block
 from discorank.metrics.rst.kernel import kernel, nodes
 from discorank.metrics.rst.kernel_matrix import kernels
-from discorank.metrics.rst.labelled_trees import REPRESENTATIONS, Reading, represent
+from discorank.metrics.rst.labelled_trees import REPRESENTATIONS, Preprocessing, represent
 from discorank.metrics.rst.subtrees import columns
 from discorank.metrics.rst.trees import Tree
 from discorank.metrics.text.texts import RSTTree
@@ -50,13 +50,17 @@ def variants(count: int, seed: int = 1) -> list[Tree]:
 
 
 def measure(name: str, count: int) -> str:
-    made = [represent(tree, REPRESENTATIONS[name], Reading()) for tree in variants(count)]
-    lists, rows = [nodes(tree) for tree in made], np.arange(count)
-    seconds, u = timed(lambda: kernels(columns(made)[0], [Block(rows, rows)], 0.4)[0], repeats=3)
+    labelled = [represent(tree, REPRESENTATIONS[name], Preprocessing()) for tree in variants(count)]
+    lists, rows = [nodes(tree) for tree in labelled], np.arange(count)
+    seconds, u = timed(
+        lambda: kernels(columns(labelled)[0], [Block(rows, rows)], 0.4)[0], repeats=3
+    )
     pairs = np.random.default_rng(0).integers(count, size=(SAMPLED_PAIRS, 2))
-    loop, found = timed(lambda: [kernel(lists[i], lists[j], 0.4) for i, j in pairs], repeats=3)
+    loop, pair_values = timed(
+        lambda: [kernel(lists[i], lists[j], 0.4) for i, j in pairs], repeats=3
+    )
     worst = max(
-        abs(u[i, j] / value - 1) for (i, j), value in zip(pairs, found, strict=True) if value
+        abs(u[i, j] / value - 1) for (i, j), value in zip(pairs, pair_values, strict=True) if value
     )
     all_pairs = loop / SAMPLED_PAIRS * count * (count + 1) / 2
     return f"{all_pairs / seconds:6.1f}x {seconds:8.3f} {all_pairs:9.2f} {worst:11.1e} {peak_mebibytes():9.0f}"

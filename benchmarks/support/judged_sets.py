@@ -64,33 +64,36 @@ class JudgedSet(NamedTuple):
 
 
 def _judged(document: DocumentOutputs) -> int:
-    given = [
+    scores_of_systems = [
         scores[name]
         for scores in document.human.values()
         for name in document.systems
         if name in scores
     ]
-    rows = [score if isinstance(score, tuple) else (score,) * document.segments for score in given]
+    rows = [
+        score if isinstance(score, tuple) else (score,) * document.segments
+        for score in scores_of_systems
+    ]
     return sum(any(score is not None for score in column) for column in zip(*rows, strict=True))
 
 
 def paths(folder: Path, names: Sequence[str] = ()) -> Iterator[Path]:
     """The files of a folder in the order of the table, only those of some names if there are any."""
-    found = {
+    path_of = {
         _name(path): path
         for path in [*folder.glob(f"{MT}*.jsonl.gz"), *folder.glob(f"{SUMMARIES}*.jsonl.gz")]
     }
-    if missing := [name for name in names if name not in found]:
+    if missing := [name for name in names if name not in path_of]:
         raise SystemExit(
-            f"no set {missing[0]!r} in {folder}, expected some of {', '.join(sorted(found))}"
+            f"no set {missing[0]!r} in {folder}, expected some of {', '.join(sorted(path_of))}"
         )
     order = ("ted", "newstest", "wmt", "bio")  # others come last
     places = {
         name: next((i for i, start in enumerate(order) if name.startswith(start)), len(order))
-        for name in found
+        for name in path_of
     }
     yield from (
-        found[name] for name in sorted(names or found, key=lambda name: (places[name], name))
+        path_of[name] for name in sorted(names or path_of, key=lambda name: (places[name], name))
     )
 
 
@@ -106,9 +109,9 @@ def read_set(path: Path, most: int | None = None) -> JudgedSet:
     if most is not None:
         before = accumulate((document.segments for document in documents), initial=0)
         documents = [document for document, n in zip(documents, before, strict=False) if n < most]
-    wanted = REFERENCES.get(name, ())
-    documents = with_references(documents, wanted) if wanted else documents
-    key = sha256(path.read_bytes() + repr((wanted, len(documents))).encode()).hexdigest()[:16]
+    names = REFERENCES.get(name, ())
+    documents = with_references(documents, names) if names else documents
+    key = sha256(path.read_bytes() + repr((names, len(documents))).encode()).hexdigest()[:16]
     return JudgedSet(
         name, name.rpartition("-")[2] if is_mt else "en", not is_mt, is_mt, documents, key
     )

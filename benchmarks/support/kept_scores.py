@@ -48,14 +48,14 @@ class KeptScores:
         if self.only:
             raise InputError("not scored")
         start = process_time()
-        found = score_systems(metric, data.documents)
+        scores = score_systems(metric, data.documents)
         print(
             f"{data.name} {metric.signature():.80}: {process_time() - start:.1f} CPU s",
             file=sys.stderr,
             flush=True,
         )
-        _write(path, found)
-        return found
+        _write(path, scores)
+        return scores
 
 
 def mixed(mix: Mix, alone: list[Scored]) -> Scored:
@@ -91,10 +91,10 @@ def _write(path: Path, scored: Scored) -> None:
 
 
 def _read(path: Path, metric: Metric) -> Scored:
-    with np.load(path, allow_pickle=False) as kept:
-        about = json.loads(str(kept["about"]))
-        part = Part(1.0, metric.scorer, kept["rows"], kept["owner"])
-        segments = kept.get("segments")
+    with np.load(path, allow_pickle=False) as file:
+        about = json.loads(str(file["about"]))
+        part = Part(1.0, metric.scorer, file["rows"], file["owner"])
+        segments = file.get("segments")
     systems = tuple(about["systems"])
     return Scored(
         metric.signature(), metric.info.higher_is_better, systems, (part,), segments, about["cuts"]

@@ -20,9 +20,9 @@ def timed(call: Callable[[], T], repeats: int = 1) -> tuple[float, T]:
     best = float("inf")
     for _ in range(repeats):
         start = cpu_seconds()
-        found = call()
+        value = call()
         best = min(best, cpu_seconds() - start)
-    return best, found
+    return best, value
 
 
 def peak_mebibytes() -> float:

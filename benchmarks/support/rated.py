@@ -95,13 +95,15 @@ def of_cosine(model: str) -> Score:
 
     def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> FloatArray:
         texts = list(
-            dict.fromkeys([*hypotheses, *(text for several in references for text in several)])
+            dict.fromkeys(
+                [*hypotheses, *(text for texts_of_row in references for text in texts_of_row)]
+            )
         )
         vectors = dict(zip(texts, encoder(texts), strict=True))
         return np.array(
             [
-                max(float(vectors[h] @ vectors[r]) for r in several)
-                for h, several in zip(hypotheses, references, strict=True)
+                max(float(vectors[h] @ vectors[r]) for r in texts_of_row)
+                for h, texts_of_row in zip(hypotheses, references, strict=True)
             ]
         )
 
@@ -110,12 +112,12 @@ def of_cosine(model: str) -> Score:
 
 def agreement(rated: Rated, scores: FloatArray) -> dict[str, float]:
     """Kendall's tau-b by what was rated, and within segments."""
-    found = {
+    taus = {
         name: tau_b(scores.tolist(), human.tolist()) or 0.0 for name, human in rated.human.items()
     }
     if rated.segments is not None:
-        found["within"] = _within(rated, scores)
-    return found
+        taus["within"] = _within(rated, scores)
+    return taus
 
 
 def _within(rated: Rated, scores: FloatArray) -> float:

@@ -44,22 +44,22 @@ def make_tokenizer(texts: list[str]) -> Any:
     )
     from transformers import PreTrainedTokenizerFast
 
-    made = Tokenizer(models.BPE(unk_token="<unk>"))
-    made.normalizer = normalizers.NFKC()
-    made.pre_tokenizer = pre_tokenizers.Sequence(
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]
     )
-    made.decoder = decoders.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
     special = ["<pad>", "</s>", "<unk>"]
-    made.train_from_iterator(
+    tokenizer.train_from_iterator(
         texts, trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=special)
     )
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", special_tokens=[("</s>", 1)]
     )
     kind: Any = PreTrainedTokenizerFast
     return kind(
-        tokenizer_object=made,
+        tokenizer_object=tokenizer,
         pad_token="<pad>",
         eos_token="</s>",
         unk_token="<unk>",
@@ -97,16 +97,16 @@ def batches(
     """One epoch of batches of about `BATCH_TOKENS` target tokens, each of one length, in random order."""
     draw = random.Random(seed)
     order = sorted(pairs, key=lambda pair: (len(pair[0]), len(pair[1]), draw.random()))
-    found: list[list[tuple[list[int], list[int]]]] = []
+    epoch: list[list[tuple[list[int], list[int]]]] = []
     batch: list[tuple[list[int], list[int]]] = []
     for pair in order:
         if batch and (len(batch) + 1) * max(len(p[1]) for p in (*batch, pair)) > BATCH_TOKENS:
-            found.append(batch)
+            epoch.append(batch)
             batch = []
         batch.append(pair)
-    found.append(batch)
-    draw.shuffle(found)
-    yield from found
+    epoch.append(batch)
+    draw.shuffle(epoch)
+    yield from epoch
 
 
 def padded(rows: list[list[int]], value: int) -> Any:

@@ -45,14 +45,14 @@ def roles(tree: Any, sentence: Sequence[int]) -> list[str]:
     """The role of every sentence, in order, from the sentence of every unit."""
     links: Links = {}
     head(tree, links)
-    found: dict[int, tuple[int, str]] = {}
+    nearest: dict[int, tuple[int, str]] = {}
     for unit, own in enumerate(sentence):
         governor, relation = links.get(unit, (-1, ROOT))
         if governor < 0 or sentence[governor] != own:  # of several, the one nearest to the root
-            found[own] = min(
-                (_depth(unit, links), relation), found.get(own, (len(sentence), relation))
+            nearest[own] = min(
+                (_depth(unit, links), relation), nearest.get(own, (len(sentence), relation))
             )
-    return [found[own][1] for own in sorted(found)]
+    return [nearest[own][1] for own in sorted(nearest)]
 
 
 def _depth(unit: int, links: Links) -> int:
@@ -71,12 +71,12 @@ def articles(treebank: Path) -> Iterator[dict[str, Any]]:
             for unit, own in zip(document["edus"], document["sent"], strict=True):
                 sentences.setdefault(own, []).append(unit)
             texts = [" ".join(units) for _, units in sorted(sentences.items())]
-            found = roles(document["tree"], document["sent"])
+            document_roles = roles(document["tree"], document["sent"])
             yield {
                 "id": document["id"],
                 "split": document["split"],
                 "sentences": texts,
-                "roles": found,
+                "roles": document_roles,
             }
 
 

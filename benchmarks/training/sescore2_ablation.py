@@ -91,8 +91,8 @@ def main() -> None:
             (work / stage).symlink_to((options.work / stage).resolve())
         for number, (variant, changed, severity, pairs) in enumerate(variants(options)):
             begun = process_time()
-            how = Synthesis(**changed)
-            perturb(work, how, folder=f"perturb{number}")
+            synthesis = Synthesis(**changed)
+            perturb(work, synthesis, folder=f"perturb{number}")
             label(
                 work, severity, options.device, before=f"perturb{number}", folder=f"label{number}"
             )

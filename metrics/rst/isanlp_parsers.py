@@ -30,14 +30,11 @@ class Isanlp:
             InputError: isanlp_rst gave something else than one tree over the text.
         """
         whole = text if isinstance(text, str) else " ".join(text)
-        found = self.parser(whole)
-        units = found.get("rst") if isinstance(found, dict) else None
+        answer = self.parser(whole)
+        units = answer.get("rst") if isinstance(answer, dict) else None
         if not units:
-            raise InputError(
-                f"isanlp_rst gave {excerpt(found)}",
-                where=excerpt(whole),
-                fix="Expected {'rst': [tree]}",
-            )
+            problem = f"isanlp_rst gave {excerpt(answer)}"
+            raise InputError(problem, where=excerpt(whole), fix="Expected {'rst': [tree]}")
         tree = check_tree(read_isanlp(units[0]))
         check_words(tree, whole, "isanlp_rst")
         return tree
@@ -55,7 +52,6 @@ def isanlp() -> Isanlp:
 
         return Isanlp(Parser(hf_model_name=MODEL, hf_model_version=VERSION, cuda_device=CPU))
     except Exception as error:  # another's package may raise anything
+        problem = f"{type(error).__name__}: {error}"
         fix = 'Install isanlp_rst, or use parser="english"'
-        raise ModelLoadError(
-            f"{type(error).__name__}: {error}", where="parser isanlp", fix=fix
-        ) from error
+        raise ModelLoadError(problem, where="parser isanlp", fix=fix) from error

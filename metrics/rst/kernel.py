@@ -6,8 +6,8 @@ A fragment is a connected part of a tree with at least one expanded node, all ch
     D(u, v) = 0 if their productions (label and labels of the children) differ, else decay * prod_k (1 + D(u_k, v_k))
 with D = 0 for terminals. Normalised: K(a, b) / sqrt(K(a, a) K(b, b)), 0 where a self-kernel is 0.
 
-Here nodes are visited production by production with a table of D: O(pairs of nodes of one production). `gram` computes
-all pairs of many trees at once, and equals this.
+Here nodes are visited production by production with a table of D: O(pairs of nodes of one production).
+`kernel_matrix` computes all pairs of many trees at once, and equals this.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def nodes(tree: Labelled) -> list[Node]:
     >>> nodes(("A", (("B", ("x",)), "y")))[-1]
     Node(production=('A', 'B', 'y'), children=(0, -1))
     """
-    found: list[Node] = []
+    expanded_nodes: list[Node] = []
     done: list[int] = []  # places of finished subtrees that no parent has taken yet
     stack: list[tuple[Labelled, bool]] = [(tree, False)]
     while stack:
@@ -47,24 +47,24 @@ def nodes(tree: Labelled) -> list[Node]:
         first = len(done) - len(children)
         places = tuple(done[first:])
         del done[first:]
-        done.append(len(found))
-        labels = (child if isinstance(child, str) else child[0] for child in children)
-        found.append(Node((label, *labels), places))
-    return found
+        done.append(len(expanded_nodes))
+        labels = [child if isinstance(child, str) else child[0] for child in children]
+        expanded_nodes.append(Node((label, *labels), places))
+    return expanded_nodes
 
 
 def kernel(a: list[Node], b: list[Node], decay: float = 1.0) -> float:
     """K(a, b); exact integers where `decay` is the integer 1."""
-    places = defaultdict(list)
+    nodes_of_production = defaultdict(list)
     for j, node in enumerate(b):
-        places[node.production].append(j)
-    table: dict[tuple[int, int], float] = {}
+        nodes_of_production[node.production].append(j)
+    table: dict[tuple[int, int], float] = {}  # D of the nodes (i, j)
     total: float = 0
     for i, node in enumerate(a):
-        for j in places.get(node.production, ()):
-            value = decay
+        for j in nodes_of_production.get(node.production, ()):
+            similarity = decay
             for pair in zip(node.children, b[j].children, strict=True):
-                value *= 1 + table.get(pair, 0)
-            table[i, j] = value
-            total += value
+                similarity *= 1 + table.get(pair, 0)
+            table[i, j] = similarity
+            total += similarity
     return total

@@ -15,6 +15,7 @@ that a word is never taken for a tag.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -49,65 +50,86 @@ REPRESENTATIONS: dict[str, Lexical | Literal["bare", "words"]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How a discourse tree is read: words in lower case, nodes made binary, relations as coarse classes."""
+class Preprocessing:
+    """What is done to a discourse tree first: words in lower case, nodes made binary, relations as coarse classes."""
 
     lowercase: bool = True
     binary: bool = True
     coarse: bool = True
 
 
-def represent(tree: Tree, how: Lexical | Literal["bare", "words"], reading: Reading) -> Labelled:
+def represent(
+    tree: Tree,
+    representation: Lexical | Literal["bare", "words"],
+    preprocessing: Preprocessing,
+) -> Labelled:
     """The representation of a tree: one of `REPRESENTATIONS`, or a `Lexical` of one's own."""
-    if how == "words":
-        return _ngram([word for edu in edus(tree) for word in edu], "*", reading)
-    if how == "bare":
-        top = "EDU" if isinstance(tree, tuple) else _bare(tree, reading)
+    if representation == "words":
+        words = [word for edu in edus(tree) for word in edu]
+        return _ngram(words, "*", preprocessing)
+    if representation == "bare":
+        top = "EDU" if isinstance(tree, tuple) else _bare(tree, preprocessing)
         return ("ROOT", (top,))
-    return _lexical(tree, how, reading, "Root", "Root")
+    return _lexical(tree, representation, preprocessing, "Root", "Root")
 
 
-def _rel(tree: RSTTree, reading: Reading) -> str:
-    return coarse(tree.rel) if reading.coarse else tree.rel
+def _relation(tree: RSTTree, preprocessing: Preprocessing) -> str:
+    return coarse(tree.rel) if preprocessing.coarse else tree.rel
 
 
-def _bare(tree: RSTTree, reading: Reading) -> Labelled:
+def _bare(tree: RSTTree, preprocessing: Preprocessing) -> Labelled:
     """A relation node of DR; what a long node is cut into is built from the inside out, without recursion."""
-    label = _rel(tree, reading)
-    below: list[Labelled] = [
-        "EDU" if isinstance(child, tuple) else _bare(child, reading) for child in tree.children
-    ]
-    for start, stop, pair in _cuts(tree.nuc, reading.binary):
-        inner = (
-            label,
-            tuple((_NUCLEARITY[n], (c,)) for n, c in zip(pair, below[start:stop], strict=True)),
-        )
-        below[start:stop] = [inner]
+    relation = _relation(tree, preprocessing)
+    below: list[Labelled] = []
+    for child in tree.children:
+        below.append("EDU" if isinstance(child, tuple) else _bare(child, preprocessing))
+    for start, stop, letters in _cuts(tree.nuc, preprocessing.binary):
+        pairs = zip(letters, below[start:stop], strict=True)
+        parts = [(_NUCLEARITY[letter], (child,)) for letter, child in pairs]
+        below[start:stop] = [(relation, tuple(parts))]
     return below[0]
 
 
-def _lexical(tree: Tree, how: Lexical, reading: Reading, nuc: str, rel: str) -> Labelled:
-    """A SPAN or EDU of DR-LEX that is a `nuc` of a span of relation `rel`."""
+def _lexical(
+    tree: Tree,
+    lexical: Lexical,
+    preprocessing: Preprocessing,
+    nuclearity: str,
+    around: str,
+) -> Labelled:
+    """A SPAN or EDU of DR-LEX that has this nuclearity in a span of the relation `around`."""
     if isinstance(tree, tuple):
-        context = "/".join(
-            label for label, used in ((nuc, how.leaf_nuc), (rel, how.leaf_rel)) if used
-        )
-        return ("EDU", (_property("NUC", nuc, how.nuc), _ngram(tree, context or "*", reading)))
-    label = _rel(tree, reading)
-    below = [
-        _lexical(child, how, reading, _NUCLEARITY[letter], label)
-        for letter, child in zip(tree.nuc, tree.children, strict=True)
-    ]
-    cuts = _cuts(tree.nuc, reading.binary)
+        leaf = _leaf(lexical, nuclearity, around)
+        ngram = _ngram(tree, leaf, preprocessing)
+        return ("EDU", (_property("NUC", nuclearity, lexical.nuc), ngram))
+    relation = _relation(tree, preprocessing)
+    below: list[Labelled] = []
+    for letter, child in zip(tree.nuc, tree.children, strict=True):
+        below.append(_lexical(child, lexical, preprocessing, _NUCLEARITY[letter], relation))
+    cuts = _cuts(tree.nuc, preprocessing.binary)
     for i, (start, stop, _) in enumerate(cuts):
         # a part cut off keeps its first or last child beside the rest, which is the nucleus of the cut around it
-        own = nuc if i == len(cuts) - 1 else _rest_letter(cuts, i)
-        properties = (_property("NUC", own, how.nuc), _property("REL", label, how.rel))
+        outermost = i == len(cuts) - 1
+        part_nuclearity = nuclearity if outermost else _rest_nuclearity(cuts, i)
+        properties = (
+            _property("NUC", part_nuclearity, lexical.nuc),
+            _property("REL", relation, lexical.rel),
+        )
         below[start:stop] = [("SPAN", (*properties, *below[start:stop]))]
     return below[0]
 
 
-def _rest_letter(cuts: list[tuple[int, int, str]], i: int) -> str:
+def _leaf(lexical: Lexical, nuclearity: str, relation: str) -> str:
+    """What stands below the words of an EDU."""
+    labels = []
+    if lexical.leaf_nuc:
+        labels.append(nuclearity)
+    if lexical.leaf_rel:
+        labels.append(relation)
+    return "/".join(labels) or "*"
+
+
+def _rest_nuclearity(cuts: list[tuple[int, int, str]], i: int) -> str:
     """The nuclearity of a part of a long node within the part around it."""
     start, _, pair = cuts[i + 1]
     return _NUCLEARITY[pair[cuts[i][0] - start]]
@@ -121,25 +143,31 @@ def _cuts(nuc: str, binary: bool) -> list[tuple[int, int, str]]:
     """
     if not binary:
         return [(0, len(nuc), nuc)]
-    start, stop, found = 0, len(nuc), []
+    start, stop = 0, len(nuc)
+    cuts = []
     while stop - start > 1:
         letters = nuc[start:stop]
         if len(letters) == 2:
-            found.append((start, start + 2, letters))
+            cuts.append((start, start + 2, letters))
             break
         at, pair = split_right(letters)
-        found.append((start, start + 2, pair))
-        start, stop = (start + 1, stop) if at == 1 else (start, stop - 1)
-    return found[::-1]
+        cuts.append((start, start + 2, pair))
+        if at == 1:
+            start += 1
+        else:
+            stop -= 1
+    return cuts[::-1]
 
 
 def _property(kind: str, label: str, shown: bool) -> Labelled:
     return (kind, (label if shown else "*",))
 
 
-def _ngram(words: Any, leaf: str, reading: Reading) -> Labelled:
-    labels = [f"'{word.lower() if reading.lowercase else word}" for word in words]
-    return ("NGRAM", tuple((label, (leaf,)) for label in labels)) if labels else "NGRAM"
+def _ngram(words: Sequence[str], leaf: str, preprocessing: Preprocessing) -> Labelled:
+    if not words:
+        return "NGRAM"
+    forms = [word.lower() for word in words] if preprocessing.lowercase else words
+    return ("NGRAM", tuple((f"'{form}", (leaf,)) for form in forms))
 
 
 def bracketed(node: Labelled) -> str:
@@ -151,7 +179,8 @@ def bracketed(node: Labelled) -> str:
     if isinstance(node, str):
         return _shown(node)
     label, children = node
-    return f"({' '.join([_shown(label), *map(bracketed, children)])})"
+    parts = [_shown(label), *map(bracketed, children)]
+    return f"({' '.join(parts)})"
 
 
 def _shown(label: str) -> str:

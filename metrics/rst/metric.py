@@ -32,7 +32,7 @@ from ..spec.checked_settings import settings
 from ..spec.digests import check_file
 from ..text.texts import Item
 from .kernel_matrix import kernels
-from .labelled_trees import REPRESENTATIONS, Lexical, Reading, represent
+from .labelled_trees import REPRESENTATIONS, Lexical, Preprocessing, represent
 from .subtrees import COLUMNS, columns
 from .tree_sources import ParserName, TreeFile, TreeSource
 from .trees import shown
@@ -68,14 +68,12 @@ class TreeKernel(Metric):
 
     def __post_init__(self) -> None:
         for name in ("trees", "weights"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, check_file(getattr(self, name)))
+            path = getattr(self, name)
+            if path is not None:
+                object.__setattr__(self, name, check_file(path))
         if self.weights is not None and self.parser != "english":
-            raise InputError(
-                f"weights beside parser={self.parser!r}",
-                where=self.name,
-                fix="Leave one of them out",
-            )
+            problem = f"weights beside parser={self.parser!r}"
+            raise InputError(problem, where=self.name, fix="Leave one of them out")
 
     @property
     @abstractmethod
@@ -84,8 +82,10 @@ class TreeKernel(Metric):
 
     def for_language(self, lang: str) -> Self:
         """Without the English parsers for other languages: then texts need their trees, or weights of their own."""
-        english = lang.lower().partition("-")[0] in ("en", "eng")
-        return self if english or self.weights else replace(self, parser="none")
+        language = lang.lower().partition("-")[0]
+        if language in ("en", "eng") or self.weights:
+            return self
+        return replace(self, parser="none")
 
     def load(self) -> TreeKernelScorer:
         """The scorer; the parser is loaded when the first text needs it."""
@@ -129,23 +129,21 @@ class DRLex(TreeKernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.ignore == "tree" and self.words != "anywhere":
-            found = f"words={self.words!r} beside ignore='tree'"
-            raise InputError(found, where=self.name, fix="Leave one of them out")
+            problem = f"words={self.words!r} beside ignore='tree'"
+            raise InputError(problem, where=self.name, fix="Leave one of them out")
 
     @property
     def representations(self) -> tuple[Representation, ...]:
         """DR-LEX or a variant of it."""
         if self.ignore == "tree":
             return ("words",)
-        nuc, rel = (
-            self.ignore not in ("nuclearity", "both"),
-            self.ignore not in ("relations", "both"),
+        lexical = Lexical(
+            nuc=self.ignore not in ("nuclearity", "both"),
+            rel=self.ignore not in ("relations", "both"),
+            leaf_nuc=self.words in ("nuclearity", "both"),
+            leaf_rel=self.words in ("relation", "both"),
         )
-        leaf_nuc, leaf_rel = (
-            self.words in ("nuclearity", "both"),
-            self.words in ("relation", "both"),
-        )
-        return (Lexical(nuc, rel, leaf_nuc, leaf_rel),)
+        return (lexical,)
 
 
 @settings
@@ -158,9 +156,8 @@ class DiscoTKLight(TreeKernel):
     @property
     def representations(self) -> tuple[Representation, ...]:
         """All five."""
-        return tuple(
-            REPRESENTATIONS[name] for name in ("DR", "DR-LEX", "DR-LEX1.1", "DR-LEX2", "DR-LEX2.1")
-        )
+        names = ("DR", "DR-LEX", "DR-LEX1.1", "DR-LEX2", "DR-LEX2.1")
+        return tuple(REPRESENTATIONS[name] for name in names)
 
 
 class TreeKernelScorer(Scorer):
@@ -168,8 +165,10 @@ class TreeKernelScorer(Scorer):
 
     def __init__(self, metric: TreeKernel) -> None:
         self.info, self.metric = metric.info, metric
-        self.reading = Reading(
-            metric.lowercase, metric.binarize is not None, metric.relations == "coarse"
+        self.preprocessing = Preprocessing(
+            lowercase=metric.lowercase,
+            binary=metric.binarize is not None,
+            coarse=metric.relations == "coarse",
         )
         file = TreeFile(metric.trees) if metric.trees else None
         self.source = TreeSource(file, metric.parser, metric.weights)
@@ -181,65 +180,84 @@ class TreeKernelScorer(Scorer):
             InputError: a text has no tree, or its tree is broken or has other words.
         """
         trees = [self.source.tree(item.text) for item in items]
-        lines = [
-            np.frombuffer(shown(tree).encode("utf-8", "surrogatepass"), np.uint8) for tree in trees
-        ]
-        found: dict[str, Ragged | IntArray] = {"shown": Ragged.of_rows(lines)}
+        lines = [shown(tree).encode("utf-8", "surrogatepass") for tree in trees]
+        line_bytes = [np.frombuffer(line, np.uint8) for line in lines]
+        prepared: dict[str, Ragged | IntArray] = {"shown": Ragged.of_rows(line_bytes)}
         lengths = np.zeros(len(items), np.int64)
-        for i, how in enumerate(self.metric.representations):
-            own, sizes = columns([represent(tree, how, self.reading) for tree in trees])
-            found |= {f"{i}.{name}": column for name, column in own.items()}
-            found[f"{i}.size"] = sizes
+        for i, representation in enumerate(self.metric.representations):
+            labelled = [represent(tree, representation, self.preprocessing) for tree in trees]
+            subtrees, sizes = columns(labelled)
+            prepared |= {f"{i}.{name}": column for name, column in subtrees.items()}
+            prepared[f"{i}.size"] = sizes
             lengths += sizes
-        return Reps(found), lengths
+        return Reps(prepared), lengths
 
     def represent(self, prepared: Reps) -> Reps:
         """Adds half the logarithm of every tree's own kernel, and its square root where a float64 holds it."""
         added = dict(prepared.columns)
-        alone = [Block(row, row) for row in np.arange(len(prepared))[:, None]]
         for i in range(len(self.metric.representations)):
-            own, big = _part(prepared, i), prepared[f"{i}.size"] > MAX_NODES
-            root, half = np.ones(len(alone)), np.zeros(len(alone))
-            for log, rows in ((False, np.flatnonzero(~big)), (True, np.flatnonzero(big))):
-                found = kernels(own, [alone[row] for row in rows], self.metric.decay, log)
-                values = np.array([k[0, 0] for k in found])
-                half[rows] = (values if log else np.log(values)) / 2
-                root[rows] = 1 if log else np.sqrt(values)
+            subtrees = _subtrees(prepared, i)
+            large = prepared[f"{i}.size"] > MAX_NODES  # [trees]
+            root = np.ones(len(prepared))
+            half = np.zeros(len(prepared))
+            # small trees in plain numbers, large ones in logarithms
+            rows = np.flatnonzero(~large)
+            values = self._own_kernels(subtrees, rows, log=False)
+            half[rows] = np.log(values) / 2
+            root[rows] = np.sqrt(values)
+            rows = np.flatnonzero(large)
+            half[rows] = self._own_kernels(subtrees, rows, log=True) / 2
             added |= {f"{i}.root": root, f"{i}.half": half}
         return Reps(added)
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The mean of the normalised kernels, [H, R] of every block."""
-        parts = [self._normalised(reps, i, blocks) for i in range(len(self.metric.representations))]
-        return [sum(values[1:], values[0]) / len(parts) for values in zip(*parts, strict=True)]
+        num_representations = len(self.metric.representations)
+        parts = [self._normalised(reps, i, blocks) for i in range(num_representations)]
+        means = []
+        for first, *rest in zip(*parts, strict=True):  # the kernels of one block
+            means.append(sum(rest, first) / len(parts))
+        return means
 
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The discourse trees of a pair."""
-        rows = {
-            "hypothesis": block.hypotheses[[hypothesis]],
-            "reference": block.references[[reference]],
-        }
         return {
-            f"{side} tree": bytes(reps["shown"][row].values).decode("utf-8", "replace")
-            for side, row in rows.items()
+            "hypothesis tree": _shown(reps, block.hypotheses[[hypothesis]]),
+            "reference tree": _shown(reps, block.references[[reference]]),
         }
+
+    def _own_kernels(self, subtrees: dict[str, Ragged], rows: IntArray, log: bool) -> FloatArray:
+        """K(a, a) of the trees `rows` [n], or its logarithm, [n]."""
+        alone = [Block(row, row) for row in rows[:, None]]
+        matrices = kernels(subtrees, alone, self.metric.decay, log)
+        return np.array([matrix[0, 0] for matrix in matrices])
 
     def _normalised(self, reps: Reps, i: int, blocks: Sequence[Block]) -> list[FloatArray]:
-        own, decay, big = _part(reps, i), self.metric.decay, reps[f"{i}.size"] > MAX_NODES
-        root, half = reps[f"{i}.root"], reps[f"{i}.half"]
-        found = [
-            np.minimum(k / (root[b.hypotheses][:, None] * root[b.references]), 1)
-            for k, b in zip(kernels(own, blocks, decay), blocks, strict=True)
-        ]
-        for n, b in enumerate(blocks):
-            large = big[b.hypotheses][:, None] | big[b.references]
+        """The normalised kernels of representation i, [H, R] of every block."""
+        subtrees = _subtrees(reps, i)
+        decay = self.metric.decay
+        root = reps[f"{i}.root"]
+        half = reps[f"{i}.half"]
+        is_large = reps[f"{i}.size"] > MAX_NODES  # [trees]
+        matrices = []
+        for block, k in zip(blocks, kernels(subtrees, blocks, decay), strict=True):
+            norm = root[block.hypotheses][:, None] * root[block.references]
+            matrices.append(np.minimum(k / norm, 1))
+        # cells of which either tree is large, again in logarithms
+        for n, block in enumerate(blocks):
+            large = is_large[block.hypotheses][:, None] | is_large[block.references]  # [H, R]
             if large.any():
-                k = kernels(own, [b], decay, log=True)[0] - (
-                    half[b.hypotheses][:, None] + half[b.references]
-                )
-                found[n] = np.where(large, np.minimum(np.exp(k), 1), found[n])
-        return found
+                log_k = kernels(subtrees, [block], decay, log=True)[0]
+                log_norm = half[block.hypotheses][:, None] + half[block.references]
+                values = np.minimum(np.exp(log_k - log_norm), 1)
+                matrices[n] = np.where(large, values, matrices[n])
+        return matrices
 
 
-def _part(reps: Reps, i: int) -> dict[str, Ragged]:
+def _shown(reps: Reps, row: IntArray) -> str:
+    return bytes(reps["shown"][row].values).decode("utf-8", "replace")
+
+
+def _subtrees(reps: Reps, i: int) -> dict[str, Ragged]:
+    """The columns of representation i, under the names of `COLUMNS`."""
     return {name: reps[f"{i}.{name}"] for name in COLUMNS}

@@ -31,11 +31,12 @@ class Digests:
 
     def production(self, labels: tuple[str, ...]) -> bytes:
         """The digest of a label and the labels of its children."""
-        found = self.known.get(labels)
-        if found is None:
+        known = self.known.get(labels)
+        if known is None:
             text = "".join(f"{len(label)}:{label}" for label in labels)
-            found = self.known[labels] = digest(text.encode("utf-8", "surrogatepass"))
-        return found
+            known = digest(text.encode("utf-8", "surrogatepass"))
+            self.known[labels] = known
+        return known
 
 
 def digest(data: bytes) -> bytes:
@@ -48,19 +49,20 @@ def columns(trees: Sequence[Labelled]) -> tuple[dict[str, Ragged], IntArray]:
     digests = Digests()
     rows = [_row(tree, digests) for tree in trees]
     sizes = np.array([sum(row["count"]) for row in rows], np.int64)
-    kinds = {"sub": np.uint64, "prod": np.uint64}
-    return {
-        name: Ragged.of_lengths(
-            np.array([value for row in rows for value in row[name]], kinds.get(name, np.int64)),
-            np.array([len(row[name]) for row in rows], np.int64),
-        )
-        for name in COLUMNS
-    }, sizes
+    return {name: _column(name, rows) for name in COLUMNS}, sizes
+
+
+def _column(name: str, rows: Sequence[dict[str, list[int]]]) -> Ragged:
+    dtype = np.uint64 if name in ("sub", "prod") else np.int64
+    values = [value for row in rows for value in row[name]]
+    lengths = [len(row[name]) for row in rows]
+    return Ragged.of_lengths(np.array(values, dtype), np.array(lengths, np.int64))
 
 
 def _row(tree: Labelled, digests: Digests) -> dict[str, list[int]]:
+    """The entries of one tree, by column."""
     row: dict[str, list[int]] = {name: [] for name in COLUMNS}
-    number = count()
+    next_entry = count()
     entry_of: dict[bytes, int] = {}  # by digest
     places: list[int] = []  # entry of every node
     subs: list[bytes] = []  # digest of every node
@@ -72,14 +74,13 @@ def _row(tree: Labelled, digests: Digests) -> dict[str, list[int]]:
         if sub in entry_of:
             row["count"][entry_of[sub]] += 1
         else:
-            entry_of[sub] = next(number)
+            entry_of[sub] = next(next_entry)
             kids = [-1 if kid < 0 else places[kid] for kid in node.children]
+            heights = [row["height"][kid] for kid in kids if kid >= 0]
             row["sub"].append(int.from_bytes(sub, "little"))
             row["prod"].append(int.from_bytes(production, "little"))
             row["count"].append(1)
-            row["height"].append(
-                1 + max((row["height"][kid] for kid in kids if kid >= 0), default=0)
-            )
+            row["height"].append(1 + max(heights, default=0))
             row["arity"].append(len(kids))
             row["kids"] += kids
         places.append(entry_of[sub])

@@ -25,10 +25,9 @@ class TreeFile:
         for i, tree in enumerate(read_trees(self.path), 1):
             key = letters_of(tree)
             if self.trees.setdefault(key, tree) != tree:
-                found = f"a second tree over {excerpt(key)}"
-                raise InputError(
-                    found, where=f"{self.path}, tree {i}", fix="Give one tree per text"
-                )
+                problem = f"a second tree over {excerpt(key)}"
+                where = f"{self.path}, tree {i}"
+                raise InputError(problem, where=where, fix="Give one tree per text")
 
     def tree(self, text: str) -> Tree | None:
         """The tree of a text, or None."""
@@ -46,6 +45,7 @@ ParserName = Literal["english", "isanlp", "none"]
 
 
 def _parser(name: ParserName, weights: str | None) -> Parses | None:
+    """The parser of this name, imported and loaded on its first use; None for "none"."""
     if name == "english":
         from .parser.parser import loaded
 
@@ -61,7 +61,10 @@ class TreeSource:
     """The tree of any text."""
 
     def __init__(
-        self, file: TreeFile | None, parser: ParserName, weights: str | None = None
+        self,
+        file: TreeFile | None,
+        parser: ParserName,
+        weights: str | None = None,
     ) -> None:
         self.file, self.parser, self.weights = file, parser, weights
 
@@ -72,10 +75,10 @@ class TreeSource:
             InputError: there is none, or it is broken, or its words are not the text's.
             ModelLoadError: the parser is not there.
         """
-        own = text.rst if isinstance(text, Document) else None
-        if own is not None:
+        own_tree = text.rst if isinstance(text, Document) else None
+        if own_tree is not None:
             where = f"rst of {excerpt(str(text))}"
-            tree = check_tree(own, where)
+            tree = check_tree(own_tree, where)
             check_words(tree, str(text), where)
             return tree
         if self.file is not None:
@@ -86,7 +89,9 @@ class TreeSource:
         if parser is None:
             fix = 'Give Document(rst=...) or a file trees=..., or parser="english" for English'
             raise InputError(f"no tree for {excerpt(str(text))}", where="rst", fix=fix)
-        return parser.document(list(text.sentences) if isinstance(text, Document) else str(text))
+        if isinstance(text, Document):
+            return parser.document(list(text.sentences))
+        return parser.document(str(text))
 
 
 def _in_file(file: TreeFile, text: Text) -> Tree:
@@ -96,14 +101,10 @@ def _in_file(file: TreeFile, text: Text) -> Tree:
     whole = file.tree(str(text))
     if whole is not None:
         return whole
-    parts = (
-        [file.tree(sentence) for sentence in text.sentences]
-        if isinstance(text, Document)
-        else [None]
-    )
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
-        raise InputError(
-            f"no tree for {excerpt(str(text))}", where=file.path, fix="Add a tree of its words"
-        )
+    sentences = text.sentences if isinstance(text, Document) else [str(text)]
+    trees = [file.tree(sentence) for sentence in sentences]
+    known = [tree for tree in trees if tree is not None]
+    if len(known) < len(trees):
+        problem = f"no tree for {excerpt(str(text))}"
+        raise InputError(problem, where=file.path, fix="Add a tree of its words")
     return joined(known)

@@ -1,7 +1,7 @@
 """Discourse trees as values: their words, their checks, their binary form, and joining them.
 
-A tree is an `RSTTree` node or a leaf, the tuple of an elementary discourse unit's (EDU's) words. It knows no formats,
-no kernels and no parser.
+A tree is an `RSTTree` node or a leaf, the tuple of an elementary discourse unit's (EDU's) words. Formats, kernels and
+the parser are built on this module; it needs none of them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def letters(text: str) -> str:
     """A text without white space and treebanks' ways of writing brackets, quotes, slashes and asterisks: equal for any
     tokenisation of it.
     """
-    return _ESCAPED.sub(lambda found: _ESCAPES[found.group()], "".join(text.split()))
+    without_spaces = "".join(text.split())
+    return _ESCAPED.sub(lambda match: _ESCAPES[match.group()], without_spaces)
 
 
 def letters_of(tree: Tree) -> str:
@@ -72,44 +73,41 @@ def check_tree(tree: Any, where: str = "rst") -> Tree:
         if isinstance(node, tuple) and all(isinstance(word, str) for word in node):
             continue
         if not isinstance(node, RSTTree):
-            raise InputError(
-                f"found {excerpt(node)}", where=place, fix="A leaf is a tuple of words"
-            )
+            problem = f"found {excerpt(node)}"
+            raise InputError(problem, where=place, fix="A leaf is a tuple of words")
         if depth >= MAX_LEVELS:
-            raise InputError(
-                f"more than {MAX_LEVELS} levels", where=where, fix="Give a tree of fewer levels"
-            )
+            problem = f"more than {MAX_LEVELS} levels"
+            raise InputError(problem, where=where, fix="Give a tree of fewer levels")
         _check_node(node, place)
-        stack += [
-            (child, f"{place}.children[{i}]", depth + 1) for i, child in enumerate(node.children)
-        ]
+        for i, child in enumerate(node.children):
+            stack.append((child, f"{place}.children[{i}]", depth + 1))
     return tree  # type: ignore[no-any-return]
 
 
 def _check_node(node: RSTTree, where: str) -> None:
-    if len(node.children) < 2:
-        raise InputError(
-            f"{len(node.children)} children",
-            where=where,
-            fix="A node has two or more; a leaf is words",
-        )
-    if len(node.nuc) != len(node.children) or not {"N"} <= set(node.nuc) <= {"N", "S"}:
-        found = f"nuc={excerpt(node.nuc)} over {len(node.children)} children"
-        raise InputError(found, where=where, fix="One letter N or S per child, at least one N")
+    """Raises InputError unless a node has two or more children and a letter for each, one of them N."""
+    num_children = len(node.children)
+    if num_children < 2:
+        problem = f"{num_children} children"
+        raise InputError(problem, where=where, fix="A node has two or more; a leaf is words")
+    if len(node.nuc) != num_children or not {"N"} <= set(node.nuc) <= {"N", "S"}:
+        problem = f"nuc={excerpt(node.nuc)} over {num_children} children"
+        raise InputError(problem, where=where, fix="One letter N or S per child, at least one N")
 
 
 def check_words(tree: Tree, text: str, where: str = "rst") -> None:
     """Raises InputError unless the tree's words are those of the text, however either is split into words."""
-    own, wanted = letters_of(tree), letters(text)
-    if own == wanted:
+    in_tree, in_text = letters_of(tree), letters(text)
+    if in_tree == in_text:
         return
-    at = next(
-        (i for i, (a, b) in enumerate(zip(own, wanted, strict=False)) if a != b),
-        min(len(own), len(wanted)),
-    )
+    letter_pairs = zip(in_tree, in_text, strict=False)
+    differences = (i for i, (a, b) in enumerate(letter_pairs) if a != b)
+    first = next(differences, min(len(in_tree), len(in_text)))
+    tree_reads = in_tree[first : first + 20]
+    text_reads = in_text[first : first + 20]
     raise InputError(
-        f"the tree reads {own[at : at + 20]!r} where the text reads {wanted[at : at + 20]!r}",
-        where=f"{where}, character {at + 1} without spaces",
+        f"the tree reads {tree_reads!r} where the text reads {text_reads!r}",
+        where=f"{where}, character {first + 1} without spaces",
         fix="A tree holds the words of its text, in order",
     )
 
@@ -124,7 +122,8 @@ def split_right(nuc: str) -> tuple[int, str]:
     """
     if nuc[0] == "N" and nuc[-1] == "S":
         return len(nuc) - 1, "NS"
-    return 1, nuc[0] + ("N" if "N" in nuc[1:] else "S")
+    rest = "N" if "N" in nuc[1:] else "S"
+    return 1, nuc[0] + rest
 
 
 def joined(trees: Sequence[Tree], rel: str = "Joint") -> Tree:
@@ -146,7 +145,8 @@ def shown(tree: Tree) -> str:
     """
     if isinstance(tree, tuple):
         return f"[{' '.join(tree)}]"
-    return f"({tree.nuc}-{tree.rel} {' '.join(shown(child) for child in tree.children)})"
+    children = " ".join(map(shown, tree.children))
+    return f"({tree.nuc}-{tree.rel} {children})"
 
 
 def plain(tree: Tree) -> Any:
@@ -157,4 +157,5 @@ def plain(tree: Tree) -> Any:
     """
     if isinstance(tree, tuple):
         return list(tree)
-    return {"nuc": tree.nuc, "rel": tree.rel, "children": [plain(child) for child in tree.children]}
+    children = [plain(child) for child in tree.children]
+    return {"nuc": tree.nuc, "rel": tree.rel, "children": children}

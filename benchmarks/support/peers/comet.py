@@ -104,9 +104,9 @@ class Plain:
     def compare(self, h: Any, r: Any, s: Any) -> Any:
         s = s.repeat(len(h), 1)
         columns = []
-        for one in r:
-            one = one.repeat(len(h), 1)
-            features = (h, one, h * one, (h - one).abs(), h * s, (h - s).abs())
+        for reference in r:
+            reference = reference.repeat(len(h), 1)
+            features = (h, reference, h * reference, (h - reference).abs(), h * s, (h - s).abs())
             columns.append(self.head(self.torch.cat(features, 1)))
         return self.torch.cat(columns, 1)
 

@@ -33,13 +33,14 @@ def read_isanlp(unit: Any, where: str = "isanlp") -> Tree:
         raise InputError("a unit with one child", where=where, fix=_FIX)
     nuc, rel = _get(unit, "nuclearity"), _get(unit, "relation")
     if nuc not in ("NS", "SN", "NN") or not isinstance(rel, str):
-        raise InputError(
-            f"found nuclearity {excerpt(nuc)}, relation {excerpt(rel)}", where=where, fix=_FIX
-        )
-    return RSTTree(
-        nuc, rel, (read_isanlp(left, f"{where}.left"), read_isanlp(right, f"{where}.right"))
-    )
+        problem = f"found nuclearity {excerpt(nuc)}, relation {excerpt(rel)}"
+        raise InputError(problem, where=where, fix=_FIX)
+    left_tree = read_isanlp(left, f"{where}.left")
+    right_tree = read_isanlp(right, f"{where}.right")
+    return RSTTree(nuc, rel, (left_tree, right_tree))
 
 
 def _get(unit: Any, name: str) -> Any:
-    return unit.get(name) if isinstance(unit, Mapping) else getattr(unit, name, None)
+    if isinstance(unit, Mapping):
+        return unit.get(name)
+    return getattr(unit, name, None)

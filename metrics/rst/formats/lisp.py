@@ -32,9 +32,8 @@ class _Open:
     text: str | None = None
     attributes: dict[str, _Open] = field(default_factory=dict)
     leaves: list[int] = field(default_factory=list)  # first and last of it, or none yet
-    children: list[tuple[str, str, Tree]] = field(
-        default_factory=list
-    )  # role letter, rel2par, tree
+    # role letter, rel2par, tree
+    children: list[tuple[str, str, Tree]] = field(default_factory=list)
 
 
 def read_lisp(text: str, where: str = "dis") -> list[Tree]:
@@ -65,6 +64,7 @@ def read_lisp(text: str, where: str = "dis") -> list[Tree]:
 
 
 def _tokens(text: str) -> Iterator[tuple[re.Match[str], int]]:
+    """Every token and its line."""
     line, last = 1, 0
     for token in _TOKEN.finditer(text):
         line += text.count("\n", last, token.start())
@@ -81,8 +81,9 @@ class _Leaves:
     def next(self, number: str, where: str, line: int) -> int:
         """Takes the number of the next leaf."""
         value = int(number) if number.isdecimal() and len(number) < 10 else -1
-        again = value == 1 and not self.begun
-        if value < 0 or (self.last is not None and value != self.last + 1 and not again):
+        begins_tree = value == 1 and not self.begun
+        follows = self.last is None or value == self.last + 1
+        if value < 0 or not (follows or begins_tree):
             expected = f"leaf {self.last + 1}" if self.last is not None else "a number"
             raise _error(f"found leaf {number!r}, expected {expected}", where, line)
         self.last, self.begun = value, True
@@ -92,42 +93,47 @@ class _Leaves:
 def _close(stack: list[_Open], trees: list[Tree], leaves: _Leaves, where: str) -> None:
     """Ends the innermost bracket: an attribute of the one around it, a child, or a tree."""
     done = stack.pop()
+    around = stack[-1] if stack else None
     kind = done.words[0] if done.words else ""
-    if kind in _ATTRIBUTES and stack:
-        stack[-1].attributes[kind] = done
+    if kind in _ATTRIBUTES and around:
+        around.attributes[kind] = done
         if kind == "leaf":
-            stack[-1].leaves += [leaves.next(" ".join(done.words[1:]), where, done.place)]
+            number = " ".join(done.words[1:])
+            around.leaves.append(leaves.next(number, where, done.place))
         return
     role = _ROLES.get(kind.lower())
     if role is None:
-        raise _error(
-            f"found ({kind} ...), expected Root, Nucleus, Satellite or DUMMY", where, done.place
-        )
+        problem = f"found ({kind} ...), expected Root, Nucleus, Satellite or DUMMY"
+        raise _error(problem, where, done.place)
     relation = done.attributes.get("rel2par")
     name = " ".join(relation.words[1:]) if relation else ""
     tree = _tree(done, where)
     _check_span(done, where)
-    if stack:
-        stack[-1].children.append((role, name, tree))
-        stack[-1].leaves = (
-            [*stack[-1].leaves[:1], *done.leaves[-1:]] if stack[-1].leaves else done.leaves
-        )
+    if around:
+        around.children.append((role, name, tree))
+        if around.leaves:
+            around.leaves = [around.leaves[0], *done.leaves[-1:]]
+        else:
+            around.leaves = done.leaves
     else:
         trees.append(tree)
         leaves.begun = False
 
 
 def _check_span(done: _Open, where: str) -> None:
+    """Raises InputError unless a node's span, if it has one, is that of its leaves."""
     span = done.attributes.get("span")
     if span is None or not done.leaves:
         return
-    own = [str(done.leaves[0]), str(done.leaves[-1])]
-    if span.words[1:] != own:
-        found = f"found the span {' '.join(span.words[1:])} over leaves {' to '.join(own)}"
-        raise _error(found, where, span.place)
+    written = span.words[1:]
+    leaves = [str(done.leaves[0]), str(done.leaves[-1])]
+    if written != leaves:
+        problem = f"found the span {' '.join(written)} over leaves {' to '.join(leaves)}"
+        raise _error(problem, where, span.place)
 
 
 def _tree(done: _Open, where: str) -> Tree:
+    """The tree of a node whose children are read."""
     if not done.children:
         if "text" not in done.attributes:
             raise _error("a node with neither text nor children", where, done.place)
@@ -140,20 +146,23 @@ def _tree(done: _Open, where: str) -> Tree:
         return done.children[0][2]
     nuc = "".join(role for role, _, _ in done.children)
     if "N" not in nuc or "R" in nuc:
-        raise _error(
-            f"children {nuc}, expected at least one Nucleus beside Satellites", where, done.place
-        )
-    names = [name for role, name, _ in done.children if name and (role == "S" or "S" not in nuc)]
-    named = next((name for name in names if name.lower() != "span"), "")
-    if not named:
+        problem = f"children {nuc}, expected at least one Nucleus beside Satellites"
+        raise _error(problem, where, done.place)
+    # the relation stands at the satellites, or at the nuclei where all are
+    carrier = "S" if "S" in nuc else "N"
+    names = [name for role, name, _ in done.children if role == carrier]
+    relations = [name for name in names if name and name.lower() != "span"]
+    if not relations:
         raise _error("a node without a relation", where, done.place)
-    return RSTTree(nuc, named, tuple(tree for _, _, tree in done.children))
+    children = tuple(tree for _, _, tree in done.children)
+    return RSTTree(nuc, relations[0], children)
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(
-        unescaped(word) for word in re.sub(r"<P>\s*$", "", text.replace('\\"', '"').strip()).split()
-    )
+    """The words of an EDU as it is written, without the mark of a paragraph's end."""
+    plain = text.replace('\\"', '"').strip()
+    without_mark = re.sub(r"<P>\s*$", "", plain)
+    return tuple(unescaped(word) for word in without_mark.split())
 
 
 def write_lisp(tree: Tree) -> str:
@@ -173,27 +182,36 @@ def write_lisp(tree: Tree) -> str:
 
 
 def _write(
-    tree: Tree, role: str, rel: str | None, depth: int, leaf: Iterator[int], lines: list[str]
+    tree: Tree,
+    role: str,
+    rel: str | None,
+    depth: int,
+    leaf: Iterator[int],
+    lines: list[str],
 ) -> None:
-    indent, relation = "  " * depth, f" (rel2par {rel})" if rel else ""
+    """Adds the lines of a tree, indented by its depth; `leaf` counts the leaves."""
+    indent = "  " * depth
+    relation = f" (rel2par {rel})" if rel else ""
     if isinstance(tree, tuple):
         written = " ".join(tree)
         if "_!" in written or _NEXT.search(written) or _words(written) != tree:
             fix = "A word has no space in it, no _!, and none of the marks that the format escapes"
             raise InputError(f"found the EDU {excerpt(tree)}", where="write_lisp", fix=fix)
-        lines.append(f"{indent}( {role} (leaf {next(leaf)}){relation} (text _!{written}_!) )")
+        number = next(leaf)
+        lines.append(f"{indent}( {role} (leaf {number}){relation} (text _!{written}_!) )")
         return
     if not _NAME.fullmatch(tree.rel) or tree.rel.lower() == "span":
         fix = "A name is words without brackets, one space between them, and not span"
         raise InputError(f"found the relation {excerpt(tree.rel)}", where="write_lisp", fix=fix)
     lines.append(f"{indent}( {role}{relation}")
     for letter, child in zip(tree.nuc, tree.children, strict=True):
-        own = tree.rel if letter == "S" or "S" not in tree.nuc else "span"
-        _write(child, "Satellite" if letter == "S" else "Nucleus", own, depth + 1, leaf, lines)
+        child_role = "Satellite" if letter == "S" else "Nucleus"
+        carries_relation = letter == "S" or "S" not in tree.nuc
+        child_relation = tree.rel if carries_relation else "span"
+        _write(child, child_role, child_relation, depth + 1, leaf, lines)
     lines.append(f"{indent})")
 
 
-def _error(found: str, where: str, line: int) -> InputError:
-    return InputError(
-        found, where=f"{where}:{line}", fix="Expected the .dis format of RST-DT, GUM or CODRA"
-    )
+def _error(problem: str, where: str, line: int) -> InputError:
+    fix = "Expected the .dis format of RST-DT, GUM or CODRA"
+    return InputError(problem, where=f"{where}:{line}", fix=fix)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import InputError, excerpt
 from ...text.texts import RSTTree
@@ -32,8 +32,15 @@ class _Node:
 @dataclass(slots=True)
 class _Span:
     tree: Tree
-    first: int
+    first: int  # positions of its first and last segment
     last: int
+
+
+class _Part(NamedTuple):
+    """A nucleus or satellite of a node."""
+
+    relation: str
+    span: _Span
 
 
 def read_rs3(text: str, where: str = "rs3") -> Tree:
@@ -45,54 +52,60 @@ def read_rs3(text: str, where: str = "rs3") -> Tree:
     nodes, multinuclear = _nodes(text, where)
     roots = [name for name, node in nodes.items() if node.parent is None]
     if len(roots) != 1:
-        raise InputError(
-            f"{len(roots)} nodes without a parent, expected one root", where=where, fix=_FIX
-        )
+        problem = f"{len(roots)} nodes without a parent, expected one root"
+        raise InputError(problem, where=where, fix=_FIX)
     reached: set[str] = set()
-    found = _built(roots[0], nodes, multinuclear, where, reached)
-    if missing := nodes.keys() - reached:
-        circle = f"node {min(missing)} does not lead to the root (parents in a circle)"
-        raise InputError(circle, where=where, fix=_FIX)
-    return found.tree
+    span = _built(roots[0], nodes, multinuclear, where, reached)
+    missing = nodes.keys() - reached
+    if missing:
+        problem = f"node {min(missing)} does not lead to the root (parents in a circle)"
+        raise InputError(problem, where=where, fix=_FIX)
+    return span.tree
 
 
 def _nodes(text: str, where: str) -> tuple[dict[str, _Node], set[str]]:
     """The nodes by id with their children, and the relations that the header types as multinuclear."""
     body = _xml(text, where)
-    multinuclear = {
-        str(rel.get("name")) for rel in body.iter("rel") if rel.get("type") == "multinuc"
-    }
+    typed = [relation for relation in body.iter("rel") if relation.get("type") == "multinuc"]
+    multinuclear = {str(relation.get("name")) for relation in typed}
     nodes: dict[str, _Node] = {}
-    for position, element in enumerate(e for e in body.iter() if e.tag in ("segment", "group")):
+    elements = (element for element in body.iter() if element.tag in ("segment", "group"))
+    for position, element in enumerate(elements):
         name = element.get("id")
         if not name or name in nodes:
             raise InputError(f"id {name!r} is missing or comes twice", where=where, fix=_FIX)
-        kind = "segment" if element.tag == "segment" else element.get("type", "span")
-        words = tuple("".join(element.itertext()).split()) if kind == "segment" else ()
-        nodes[name] = _Node(
-            kind, element.get("parent"), element.get("relname", "span"), words, position
-        )
+        nodes[name] = _node(element, position)
     for name, node in nodes.items():
         if node.parent is not None:
             if node.parent not in nodes:
-                raise InputError(
-                    f"node {name} has the parent {node.parent!r}, which is none",
-                    where=where,
-                    fix=_FIX,
-                )
+                problem = f"node {name} has the parent {node.parent!r}, which is none"
+                raise InputError(problem, where=where, fix=_FIX)
             nodes[node.parent].children.append(name)
     return nodes, multinuclear
 
 
+def _node(element: Any, position: int) -> _Node:
+    """A node without its children, from its XML element."""
+    kind = "segment" if element.tag == "segment" else element.get("type", "span")
+    text = "".join(element.itertext()) if kind == "segment" else ""
+    return _Node(
+        kind=kind,
+        parent=element.get("parent"),
+        relation=element.get("relname", "span"),
+        words=tuple(text.split()),
+        position=position,
+    )
+
+
 def _xml(text: str, where: str) -> Any:
+    """The root element; what stands around it is left out."""
     from xml.etree import ElementTree
 
     end = text.find("</rst>")
     body = text[text.find("<") : end + len("</rst>")] if end >= 0 else text
     if "<!DOCTYPE" in body or "<!ENTITY" in body:
-        raise InputError(
-            "a document type or entity", where=where, fix="Take it out: plain rs3 has none"
-        )
+        fix = "Take it out: plain rs3 has none"
+        raise InputError("a document type or entity", where=where, fix=fix)
     try:
         return ElementTree.fromstring(body)  # noqa: S314
     except (ElementTree.ParseError, ValueError) as error:
@@ -100,7 +113,11 @@ def _xml(text: str, where: str) -> Any:
 
 
 def _built(
-    name: str, nodes: dict[str, _Node], multinuclear: set[str], where: str, reached: set[str]
+    name: str,
+    nodes: dict[str, _Node],
+    multinuclear: set[str],
+    where: str,
+    reached: set[str],
 ) -> _Span:
     """The tree below a node, its satellites included."""
     node = nodes[name]
@@ -109,64 +126,64 @@ def _built(
     satellites: list[str] = []
     for child in node.children:
         relation = nodes[child].relation
-        own = relation == "span" or (node.kind == "multinuc" and relation in multinuclear)
-        (nuclei if own else satellites).append(child)
+        if relation == "span" or (node.kind == "multinuc" and relation in multinuclear):
+            nuclei.append(child)
+        else:
+            satellites.append(child)
+
     place = f"{where}: node {name}"
-    core = _core(
-        node, [(c, _built(c, nodes, multinuclear, where, reached)) for c in nuclei], nodes, place
-    )
-    rest = [(nodes[c].relation, _built(c, nodes, multinuclear, where, reached)) for c in satellites]
-    return _with_satellites(core, rest, place)
+    nucleus_spans = [_built(child, nodes, multinuclear, where, reached) for child in nuclei]
+    relations = [nodes[child].relation for child in nuclei]
+    core = _core(node, list(map(_Part, relations, nucleus_spans)), place)
+    satellite_spans = [_built(child, nodes, multinuclear, where, reached) for child in satellites]
+    relations = [nodes[child].relation for child in satellites]
+    return _with_satellites(core, list(map(_Part, relations, satellite_spans)), place)
 
 
-def _core(
-    node: _Node, nuclei: list[tuple[str, _Span]], nodes: dict[str, _Node], where: str
-) -> _Span:
+def _core(node: _Node, nuclei: list[_Part], where: str) -> _Span:
+    """The tree of a node without its satellites."""
     if node.kind == "segment":
         if nuclei:
             raise InputError("a segment with a nucleus below it", where=where, fix=_FIX)
         return _Span(node.words, node.position, node.position)
     if not nuclei:
         raise InputError("a group without a nucleus", where=where, fix=_FIX)
-    nuclei.sort(key=lambda pair: pair[1].first)
+    nuclei.sort(key=lambda nucleus: nucleus.span.first)
     if len(nuclei) == 1:
-        return nuclei[0][1]
+        return nuclei[0].span
     if node.kind != "multinuc":
-        raise InputError(
-            f"{len(nuclei)} nuclei below a group of type {excerpt(node.kind)}",
-            where=where,
-            fix=_FIX,
-        )
-    spans = [span for _, span in nuclei]
+        problem = f"{len(nuclei)} nuclei below a group of type {excerpt(node.kind)}"
+        raise InputError(problem, where=where, fix=_FIX)
+    spans = [nucleus.span for nucleus in nuclei]
     for left, right in pairwise(spans):
-        _adjacent(left, right, where)
-    relation = nodes[nuclei[0][0]].relation
-    tree = RSTTree("N" * len(spans), relation, tuple(span.tree for span in spans))
+        _check_adjacent(left, right, where)
+    children = tuple(span.tree for span in spans)
+    tree = RSTTree("N" * len(spans), nuclei[0].relation, children)
     return _Span(tree, spans[0].first, spans[-1].last)
 
 
-def _with_satellites(core: _Span, satellites: list[tuple[str, _Span]], where: str) -> _Span:
-    left = sorted(
-        (pair for pair in satellites if pair[1].last < core.first), key=lambda pair: -pair[1].last
-    )
-    right = sorted(
-        (pair for pair in satellites if pair[1].first > core.last), key=lambda pair: pair[1].first
-    )
+def _with_satellites(core: _Span, satellites: list[_Part], where: str) -> _Span:
+    """The tree of a node from that of its nuclei: satellites nearest first, left before right."""
+    left = [satellite for satellite in satellites if satellite.span.last < core.first]
+    left.sort(key=lambda satellite: -satellite.span.last)
+    right = [satellite for satellite in satellites if satellite.span.first > core.last]
+    right.sort(key=lambda satellite: satellite.span.first)
     if len(left) + len(right) < len(satellites):
         raise InputError("a satellite inside its nucleus", where=where, fix=_FIX)
     for i in range(max(len(left), len(right))):
         for relation, span in left[i : i + 1]:
-            _adjacent(span, core, where)
-            core = _Span(RSTTree("SN", relation, (span.tree, core.tree)), span.first, core.last)
+            _check_adjacent(span, core, where)
+            tree = RSTTree("SN", relation, (span.tree, core.tree))
+            core = _Span(tree, span.first, core.last)
         for relation, span in right[i : i + 1]:
-            _adjacent(core, span, where)
-            core = _Span(RSTTree("NS", relation, (core.tree, span.tree)), core.first, span.last)
+            _check_adjacent(core, span, where)
+            tree = RSTTree("NS", relation, (core.tree, span.tree))
+            core = _Span(tree, core.first, span.last)
     return core
 
 
-def _adjacent(left: _Span, right: _Span, where: str) -> None:
+def _check_adjacent(left: _Span, right: _Span, where: str) -> None:
     if right.first != left.last + 1:
-        found = (
-            f"spans that do not meet: up to segment {left.last + 1}, then from {right.first + 1}"
-        )
-        raise InputError(found, where=where, fix=_FIX)
+        left_end, right_begin = left.last + 1, right.first + 1
+        problem = f"spans that do not meet: up to segment {left_end}, then from {right_begin}"
+        raise InputError(problem, where=where, fix=_FIX)

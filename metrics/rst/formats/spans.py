@@ -22,7 +22,7 @@ _FIX = "Expected items such as (1:Nucleus=span:1,2:Satellite=Cause:3), one per i
 
 
 class _Cut(NamedTuple):
-    middle: int  # first EDU of the right part, from 0
+    middle: int  # first EDU of the right part, counted from 0
     nuc: str
     rel: str
 
@@ -41,30 +41,36 @@ def read_dmrst(text: str, edus: Sequence[Sequence[str]], where: str = "dmrst") -
     cuts = _cuts(text, where)
     tree = _tree(0, len(words) - 1, cuts, words, where)
     if len(cuts) != len(words) - 1:
-        raise InputError(f"{len(cuts)} inner nodes over {len(words)} EDUs", where=where, fix=_FIX)
+        problem = f"{len(cuts)} inner nodes over {len(words)} EDUs"
+        raise InputError(problem, where=where, fix=_FIX)
     return tree
 
 
 def _cuts(text: str, where: str) -> Mapping[tuple[int, int], _Cut]:
-    found: dict[tuple[int, int], _Cut] = {}
-    if rest := _ITEM.sub("", text).strip():
+    """The nodes by first and last EDU, counted from 0."""
+    cuts: dict[tuple[int, int], _Cut] = {}
+    rest = _ITEM.sub("", text).strip()
+    if rest:
         raise InputError(f"found {excerpt(rest)}", where=where, fix=_FIX)
     for item in _ITEM.finditer(text):
-        first, left, left_rel, middle, start, right, right_rel, last = item.groups()
-        nuc = left[0] + right[0]
-        if (
-            int(start) != int(middle) + 1
-            or not int(first) <= int(middle) < int(last)
-            or nuc == "SS"
-        ):
-            raise InputError(f"found {item.group()}", where=where, fix=_FIX)
-        rel = (left_rel if nuc != "NS" else right_rel).partition(";")[0]
-        cut = _Cut(int(start) - 1, nuc, rel)
-        if found.setdefault((int(first) - 1, int(last) - 1), cut) != cut:
-            raise InputError(
-                f"a second node over EDUs {first} to {last}: {item.group()}", where=where, fix=_FIX
-            )
-    return found
+        first, last, cut = _cut(item, where)
+        if cuts.setdefault((first - 1, last - 1), cut) != cut:
+            problem = f"a second node over EDUs {item[1]} to {item[8]}: {item.group()}"
+            raise InputError(problem, where=where, fix=_FIX)
+    return cuts
+
+
+def _cut(item: re.Match[str], where: str) -> tuple[int, int, _Cut]:
+    """First and last EDU of an item, counted from 1, and how it is cut."""
+    first, middle, start, last = (int(item[group]) for group in (1, 4, 5, 8))
+    left_role, left_relation = item[2], item[3]
+    right_role, right_relation = item[6], item[7]
+    nuc = left_role[0] + right_role[0]
+    if start != middle + 1 or not first <= middle < last or nuc == "SS":
+        raise InputError(f"found {item.group()}", where=where, fix=_FIX)
+    # the relation stands at the satellite; a multinuclear node has it at both parts
+    relation = right_relation if nuc == "NS" else left_relation
+    return first, last, _Cut(start - 1, nuc, relation.partition(";")[0])
 
 
 def _tree(
@@ -74,10 +80,13 @@ def _tree(
     words: Sequence[tuple[str, ...]],
     where: str,
 ) -> Tree:
+    """The tree over the EDUs first to last."""
     if first == last:
         return words[first]
     cut = cuts.get((first, last))
     if cut is None:
-        raise InputError(f"no node over EDUs {first + 1} to {last + 1}", where=where, fix=_FIX)
+        problem = f"no node over EDUs {first + 1} to {last + 1}"
+        raise InputError(problem, where=where, fix=_FIX)
     left = _tree(first, cut.middle - 1, cuts, words, where)
-    return RSTTree(cut.nuc, cut.rel, (left, _tree(cut.middle, last, cuts, words, where)))
+    right = _tree(cut.middle, last, cuts, words, where)
+    return RSTTree(cut.nuc, cut.rel, (left, right))

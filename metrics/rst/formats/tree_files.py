@@ -6,7 +6,7 @@
 | `rs3` | one tree (``.rs3``, ``.rs4``), see `rs3` |
 | `json` | a JSON value per line, or one over all lines; see `read_plain` |
 | `dmrst` | JSON as above whose ``tree`` is a string over ``edus``, see `spans` |
-| `isanlp` | JSON as above, a unit or ``{"rst": [unit, ...]}``, see `isanlp` |
+| `isanlp` | JSON as above, a unit or ``{"rst": [unit, ...]}``, see `isanlp_units` |
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from .spans import read_dmrst
 
 Format = Literal["auto", "lisp", "rs3", "json"]
 FORMATS = ("auto", "lisp", "rs3", "json")
+_FORMAT_OF = {"(": "lisp", "<": "rs3", "{": "json", "[": "json"}  # by the first character
 
 
 def read_trees(path: str | Path, format: str = "auto") -> list[Tree]:
@@ -38,17 +39,19 @@ def read_trees(path: str | Path, format: str = "auto") -> list[Tree]:
     """
     if format not in FORMATS:
         raise unknown("format", format, FORMATS, where="read_trees")
-    where, text = str(path), _text(Path(path))
-    kind = _guessed(text, where) if format == "auto" else format
+    where = str(path)
+    text = _text(Path(path))
+    if format == "auto":
+        format = _guessed(text, where)
     try:
-        if kind == "lisp":
+        if format == "lisp":
             trees = read_lisp(text, where)
-        elif kind == "rs3":
+        elif format == "rs3":
             trees = [read_rs3(text, where)]
         else:
-            trees = [
-                tree for place, value in _values(text, where) for tree in read_plain(value, place)
-            ]
+            trees = []
+            for place, value in _values(text, where):
+                trees += read_plain(value, place)
     except RecursionError:
         raise InputError("nested too deep", where=where, fix="Give trees of fewer levels") from None
     return [check_tree(tree, f"{where}, tree {i}") for i, tree in enumerate(trees, 1)]
@@ -60,68 +63,72 @@ def read_plain(value: Any, where: str = "rst") -> list[Tree]:
     Our own: a leaf is a list of words, a node ``{"nuc": "NS", "rel": "Cause", "children": [...]}``.
     """
     if isinstance(value, Mapping) and "rst" in value:
-        inner = value["rst"]
-        several = (
-            isinstance(inner, list)
-            and bool(inner)
-            and all(isinstance(unit, Mapping) for unit in inner)
-        )
-        units = inner if several else [inner]
-        return [
-            tree for i, unit in enumerate(units) for tree in read_plain(unit, f"{where}: rst[{i}]")
-        ]
+        units = _units(value["rst"])
+        parts = [read_plain(unit, f"{where}: rst[{i}]") for i, unit in enumerate(units)]
+        return [tree for part in parts for tree in part]
     if isinstance(value, Mapping) and "tree" in value:
-        edus = value.get("edus")
-        if not isinstance(value["tree"], str) or not isinstance(edus, list):
-            raise InputError(
-                f"found {excerpt(value)}", where=where, fix='Expected "tree" (a string) and "edus"'
-            )
-        return [read_dmrst(value["tree"], [_edu(edu, where) for edu in edus], where)]
+        spans, edus = value["tree"], value.get("edus")
+        if not isinstance(spans, str) or not isinstance(edus, list):
+            fix = 'Expected "tree" (a string) and "edus"'
+            raise InputError(f"found {excerpt(value)}", where=where, fix=fix)
+        words = [_edu(edu, where) for edu in edus]
+        return [read_dmrst(spans, words, where)]
     if isinstance(value, Mapping) and ("left" in value or "nuclearity" in value):
         return [read_isanlp(value, where)]
     return [RSTTree.read(value, where)]
 
 
+def _units(inner: Any) -> list[Any]:
+    """The values inside ``{"rst": ...}``: a list of objects is several trees, all else is one."""
+    if isinstance(inner, list) and inner and all(isinstance(unit, Mapping) for unit in inner):
+        return inner
+    return [inner]
+
+
 def _edu(edu: Any, where: str) -> list[str]:
     words = edu.split() if isinstance(edu, str) else edu
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise InputError(
-            f"found the EDU {excerpt(edu)}", where=where, fix="An EDU is a text or a list of words"
-        )
+        problem = f"found the EDU {excerpt(edu)}"
+        raise InputError(problem, where=where, fix="An EDU is a text or a list of words")
     return words
 
 
 def _text(path: Path) -> str:
+    """The text of a file, gzip or plain."""
     try:
         data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+        return data.decode("utf-8-sig")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        what = getattr(error, "strerror", None) or f"{type(error).__name__}"
-        raise InputError(
-            f"cannot be read: {what}", where=str(path), fix="Name a UTF-8 file of trees"
-        ) from None
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        fix = "Name a UTF-8 file of trees"
+        raise InputError(f"cannot be read: {reason}", where=str(path), fix=fix) from None
 
 
 def _guessed(text: str, where: str) -> str:
-    start = text.lstrip()[:1]
-    kind = {"(": "lisp", "<": "rs3", "{": "json", "[": "json"}.get(start)
-    if kind is None:
-        found = f"begins with {excerpt(text.lstrip()[:20])}" if start else "is empty"
-        raise InputError(found, where=where, fix="Expected ( for .dis, < for rs3, { or [ for JSON")
-    return kind
+    """The format of a text, by its first character."""
+    start = text.lstrip()[:20]
+    format = _FORMAT_OF.get(start[:1])
+    if format is None:
+        problem = f"begins with {excerpt(start)}" if start else "is empty"
+        fix = "Expected ( for .dis, < for rs3, { or [ for JSON"
+        raise InputError(problem, where=where, fix=fix)
+    return format
 
 
 def _values(text: str, where: str) -> Iterable[tuple[str, Any]]:
     """(place, JSON value) of every line, or of the whole text if its first line is no JSON value by itself."""
-    lines = [(f"{where}:{i}", line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+    numbered = enumerate(text.splitlines(), 1)
+    lines = [(f"{where}:{number}", line) for number, line in numbered if line.strip()]
     try:
         json.loads(lines[0][1])
     except ValueError:
         lines = [(where, text)]
     for place, line in lines:
         try:
-            yield place, json.loads(line)
+            value = json.loads(line)
         except ValueError as error:
-            raise InputError(
-                f"no JSON: {error}", where=place, fix="Give one JSON value per line"
-            ) from None
+            fix = "Give one JSON value per line"
+            raise InputError(f"no JSON: {error}", where=place, fix=fix) from None
+        yield place, value

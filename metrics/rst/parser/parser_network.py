@@ -29,21 +29,32 @@ class GRULayer(NamedTuple):
 
     def states(self, x: Weights) -> Weights:
         """States [M, T, 2H] from inputs [M, T, D]."""
-        given = np.matmul(np.stack([x, x[:, ::-1]], axis=1), self.w) + self.b  # [M, 2, T, 3H]
         units = self.u.shape[2]
-        h = np.zeros((*self.u.shape[:2], 1, units), np.float32)
-        found = np.empty((*given.shape[:3], units), np.float32)
+        news = 2 * units  # where the columns of n begin
+        # what the inputs give to r, z and n, for all words at once; backwards for the second direction
+        both_ways = np.stack([x, x[:, ::-1]], axis=1)  # [M, 2, T, D]
+        from_inputs = np.matmul(both_ways, self.w) + self.b  # [M, 2, T, 3H]: r, z, n
+        h = np.zeros((*self.u.shape[:2], 1, units), np.float32)  # [M, 2, 1, H]
+        states = np.empty((*from_inputs.shape[:3], units), np.float32)  # [M, 2, T, H]
         for t in range(x.shape[1]):
-            now, own = given[:, :, t : t + 1], np.matmul(h, self.u) + self.c
-            gates = _sigmoid(now[..., : 2 * units] + own[..., : 2 * units])
-            r, z = gates[..., :units], gates[..., units:]
-            n = np.tanh(now[..., 2 * units :] + r * own[..., 2 * units :])
+            from_input = from_inputs[:, :, t : t + 1]  # [M, 2, 1, 3H]
+            from_state = np.matmul(h, self.u) + self.c  # [M, 2, 1, 3H]
+            # the gates r and z, side by side in the first 2H columns
+            gates = _sigmoid(from_input[..., :news] + from_state[..., :news])
+            r = gates[..., :units]
+            z = gates[..., units:]
+            # the new content
+            n = np.tanh(from_input[..., news:] + r * from_state[..., news:])
+            # (1 - z) n + z h
             h = n + z * (h - n)
-            found[:, :, t] = h[:, :, 0]
-        return np.concatenate([found[:, 0], found[:, 1, ::-1]], axis=2)
+            states[:, :, t] = h[:, :, 0]
+        # the states of the second direction in the order of the words again
+        forward = states[:, 0]
+        backward = states[:, 1, ::-1]
+        return np.concatenate([forward, backward], axis=2)
 
 
-class Encoder(NamedTuple):
+class WordEncoder(NamedTuple):
     """Tagger and segmenter of all members."""
 
     tables: tuple[Weights, ...]  # each [M, rows, width]
@@ -56,16 +67,18 @@ class Encoder(NamedTuple):
 
     def read(self, numbers: IntArray) -> tuple[IntArray, Weights]:
         """The tag of every word, [T], and the logit that an EDU begins there, [T], from [tables, T]."""
-        x = np.concatenate(
-            [table[:, rows] for table, rows in zip(self.tables, numbers, strict=True)], axis=2
-        )
-        states = self.lower.states(x)
-        tags = np.matmul(states, self.tag_w) + self.tag_b
+        columns = [table[:, rows] for table, rows in zip(self.tables, numbers, strict=True)]
+        states = self.lower.states(np.concatenate(columns, axis=2))  # [M, T, 2H]
+        tags = np.matmul(states, self.tag_w) + self.tag_b  # [M, T, tags]
+        # softmax over the tags
         shares = np.exp(tags - tags.max(axis=2, keepdims=True))
         shares /= shares.sum(axis=2, keepdims=True)
-        above = self.upper.states(np.concatenate([states, shares], axis=2))
-        cuts = np.matmul(above, self.cut_w) + self.cut_b
-        return tags.mean(axis=0).argmax(axis=1), cuts.mean(axis=0)[:, 0]
+        above = self.upper.states(np.concatenate([states, shares], axis=2))  # [M, T, 2H]
+        cuts = np.matmul(above, self.cut_w) + self.cut_b  # [M, T, 1]
+        # the mean over the members
+        mean_tags = tags.mean(axis=0)  # [T, tags]
+        mean_cuts = cuts.mean(axis=0)  # [T, 1]
+        return mean_tags.argmax(axis=1), mean_cuts[:, 0]
 
 
 class Splitter(NamedTuple):
@@ -78,8 +91,10 @@ class Splitter(NamedTuple):
 
     def scores(self, rows: Ragged) -> Weights:
         """Logit of every split and of its labels, [splits, 1 + labels]."""
-        summed = np.add.reduceat(self.table[rows.values], rows.offsets[:-1], axis=0)
-        return np.asarray(np.maximum(summed + self.b, 0) @ self.w + self.c)
+        features = self.table[rows.values]  # [features of all splits, M D]
+        summed = np.add.reduceat(features, rows.offsets[:-1], axis=0)  # [splits, M D]
+        hidden = np.maximum(summed + self.b, 0)  # [splits, M D]
+        return np.asarray(hidden @ self.w + self.c)
 
 
 def _sigmoid(x: Weights) -> Weights:

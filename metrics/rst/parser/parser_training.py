@@ -8,51 +8,25 @@ own. Seeded throughout: the same data, versions and machine give the same weight
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from ...errors import ModelLoadError
 from ...representations import Array
-from ...spec.checked_settings import settings
 from .encoder_training import train_encoders
 from .evaluation import report
 from .parser import Parser
-from .parser_features import Triple, Units, split_numbers
+from .parser_features import SPLIT_ROWS, Triple, Units, split_numbers
+from .settings import ParserTraining
 from .splitter_training import Example, train_splitters
-from .tagging import Tagger, tagged
+from .tagging import tagged
 from .treebank import Sentence, read_treebank
 from .weights import build, packed, unpacked
 
-Count = Annotated[int, Field(ge=1)]
-
-
-@settings
-class ParserTraining:
-    """How a parser is trained.
-
-    Args:
-        encoders: members of the ensemble that tags and segments.
-        encoder_epochs: passes over the training sentences.
-        splitters: members of the ensemble that builds trees.
-        splitter_epochs: passes over the training nodes.
-        tagger: where the tags to learn come from: hanta, none, or auto for hanta if it is installed.
-        seed: of all random numbers.
-        licence: the licence of the weights, written into the file.
-        credit: where the training data comes from, written into the file.
-    """
-
-    encoders: Count = 2
-    encoder_epochs: Count = 16
-    splitters: Count = 3
-    splitter_epochs: Count = 6
-    tagger: Tagger = "auto"
-    seed: int = 1
-    licence: str = ""
-    credit: str = ""
+Label = tuple[str, str]  # nuclearity, relation
 
 
 class Trained(NamedTuple):
@@ -63,7 +37,9 @@ class Trained(NamedTuple):
 
 
 def train(
-    how: ParserTraining, data: Path, say: Callable[[str], None] = lambda text: None
+    settings: ParserTraining,
+    data: Path,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Trained:
     """Trains on a treebank; `weights.save` writes what comes back.
 
@@ -73,62 +49,76 @@ def train(
     """
     _check_torch()
     parts = read_treebank(data)
-    gold = tagged([sentence.words for sentence in parts["train"]], how.tagger)
-    tags = sorted({tag for some in gold for tag in some})
-    say(f"{len(parts['train'])} sentences for training, {len(tags)} tags")
-    arrays = train_encoders(how, parts, gold, tags, say)
-    labels = Counter(
-        (cut.nuc, cut.rel) for sentence in parts["train"] for cut in sentence.cuts.values()
-    )
-    names = sorted(labels)
+    sentences = parts["train"]
+    # encoders: tags and EDU boundaries
+    gold_tags = tagged([sentence.words for sentence in sentences], settings.tagger)
+    tags = sorted({tag for sentence_tags in gold_tags for tag in sentence_tags})
+    say(f"{len(sentences)} sentences for training, {len(tags)} tags")
+    arrays = train_encoders(settings, sentences, gold_tags, tags, say)
+    # splitters: trees over gold EDUs, with the tags that the encoders give
+    label_counts = _label_counts(sentences)
+    labels = sorted(label_counts)
     about: dict[str, Any] = {
         "tags": tags,
-        "labels": names,
-        "licence": how.licence,
-        "credit": how.credit,
+        "labels": labels,
+        "licence": settings.licence,
+        "credit": settings.credit,
     }
-    blank = {
-        "table.split": np.zeros((1 << 15, 1)),
-        "split.b": np.zeros(1),
-        "split.w": np.zeros((1, 1 + len(names))),
-    }
-    reader = Parser(
-        build(unpacked(packed(arrays | blank | {"split.c": np.zeros(1 + len(names))})), about)
-    )
-    examples = [
-        example for sentence in parts["train"] for example in _examples(reader, sentence, names)
-    ]
-    say(f"{len(examples)} nodes for training, {len(names)} labels")
-    arrays |= train_splitters(how, examples, len(names), say)
-    made = Parser(build(unpacked(packed(arrays)), about))
+    tagger = _parser(arrays | _blank_splitter(len(labels)), about)
+    examples: list[Example] = []
+    for sentence in sentences:
+        examples += _examples(tagger, sentence, labels)
+    say(f"{len(examples)} nodes for training, {len(labels)} labels")
+    arrays |= train_splitters(settings, examples, len(labels), say)
+    # how good it is
+    parser = _parser(arrays, about)
+    most_common = label_counts.most_common(1)[0][0]
     about["figures"] = {
-        split: report(made, parts[split], labels.most_common(1)[0][0]) for split in ("dev", "test")
+        split: report(parser, parts[split], most_common) for split in ("dev", "test")
     }
     return Trained(arrays, about)
 
 
-def _examples(
-    reader: Parser, sentence: Sentence, names: Sequence[tuple[str, str]]
-) -> list[Example]:
+def _label_counts(sentences: Sequence[Sentence]) -> Counter[Label]:
+    counts: Counter[Label] = Counter()
+    for sentence in sentences:
+        counts.update((cut.nuc, cut.rel) for cut in sentence.cuts.values())
+    return counts
+
+
+def _parser(arrays: Mapping[str, Array], about: Mapping[str, Any]) -> Parser:
+    """The parser as it will be read back, with weights of few bits."""
+    return Parser(build(unpacked(packed(arrays)), about))
+
+
+def _blank_splitter(num_labels: int) -> dict[str, Array]:
+    """The weights of a splitter that knows nothing."""
+    return {
+        "table.split": np.zeros((SPLIT_ROWS, 1)),
+        "split.b": np.zeros(1),
+        "split.w": np.zeros((1, 1 + num_labels)),
+        "split.c": np.zeros(1 + num_labels),
+    }
+
+
+def _examples(tagger: Parser, sentence: Sentence, labels: Sequence[Label]) -> list[Example]:
     """The nodes of a sentence: the features of every way to cut it, the right one, and its label."""
     if not sentence.cuts:
         return []
-    tags, _ = reader.segment(sentence.words)
-    units = Units([word.lower() for word in sentence.words], tags, sentence.starts)
-    return [
-        Example(
-            [split_numbers(units, Triple(i, k, j)) for k in range(i, j)],
-            cut.middle - i,
-            names.index((cut.nuc, cut.rel)),
-        )
-        for (i, j), cut in sentence.cuts.items()
-    ]
+    tags, _ = tagger.segment(sentence.words)
+    lowered = [word.lower() for word in sentence.words]
+    units = Units(lowered, tags, sentence.starts)
+    examples = []
+    for (i, j), cut in sentence.cuts.items():
+        splits = [split_numbers(units, Triple(i, k, j)) for k in range(i, j)]
+        label = labels.index((cut.nuc, cut.rel))
+        examples.append(Example(splits, cut.middle - i, label))
+    return examples
 
 
 def _check_torch() -> None:
     try:
         import torch  # noqa: F401
     except ImportError:
-        raise ModelLoadError(
-            "training needs torch", where="train rst", fix="pip install torch"
-        ) from None
+        problem, fix = "training needs torch", "pip install torch"
+        raise ModelLoadError(problem, where="train rst", fix=fix) from None

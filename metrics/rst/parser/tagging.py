@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from ...errors import ModelLoadError
 
@@ -25,6 +25,11 @@ def tagged(sentences: Sequence[Sequence[str]], tagger: Tagger = "auto") -> list[
                 fix = "Install it: pip install HanTa"
                 raise ModelLoadError("HanTa is not installed", where="tagger", fix=fix) from None
         else:
-            made = HanoverTagger("morphmodel_en.pgz")
-            return [[str(tag) for _, _, tag in made.tag_sent(list(words))] for words in sentences]
+            model = HanoverTagger("morphmodel_en.pgz")
+            return [_tags(model, words) for words in sentences]
     return [[NO_TAG] * len(words) for words in sentences]
+
+
+def _tags(model: Any, words: Sequence[str]) -> list[str]:
+    tokens = model.tag_sent(list(words))  # word, lemma, tag
+    return [str(tag) for _, _, tag in tokens]

@@ -24,6 +24,9 @@ from .parser import Cut, Cuts
 
 SPLITS = ("train", "dev", "test")
 _FIX = "See the module discorank.metrics.rst.parser.treebank for the form"
+_KEYS = ("id", "edus", "sent", "tree")
+# what a line that is JSON, but not of the form, may raise
+_BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,83 +46,85 @@ def read_treebank(path: Path) -> dict[str, list[Sentence]]:
     Raises:
         InputError: the file cannot be read, a line is not of the form, or a split is empty.
     """
-    found: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
+    parts: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
     for number, line in numbered_lines(path, _FIX):
         where = f"{path}:{number}"
         try:
             document = json.loads(line)
-            if missing := [key for key in ("id", "edus", "sent", "tree") if key not in document]:
-                raise InputError(f"no {missing[0]!r} in {excerpt(document)}", where=where, fix=_FIX)
-            split = document.get("split") or _drawn(str(document["id"]))
-            if split not in found:
-                raise InputError(
-                    f"found the split {split!r}",
-                    where=where,
-                    fix=f"Expected {', '.join(SPLITS)}, or none",
-                )
-            found[split] += list(_sentences(document, where))
+            split = _split(document, parts, where)
+            parts[split] += list(_sentences(document, where))
         except InputError:
             raise
-        except (
-            ValueError,
-            TypeError,
-            KeyError,
-            IndexError,
-            AttributeError,
-            RecursionError,
-        ) as error:
-            raise InputError(
-                f"{type(error).__name__}: {excerpt(str(error))}", where=where, fix=_FIX
-            ) from None
-    for split, sentences in found.items():
+        except _BROKEN as error:
+            problem = f"{type(error).__name__}: {excerpt(str(error))}"
+            raise InputError(problem, where=where, fix=_FIX) from None
+    for split, sentences in parts.items():
         if not any(sentence.whole for sentence in sentences):
-            raise InputError(
-                f"no trees of sentences in the split {split!r}", where=str(path), fix=_FIX
-            )
-    return found
+            problem = f"no trees of sentences in the split {split!r}"
+            raise InputError(problem, where=str(path), fix=_FIX)
+    return parts
+
+
+def _split(document: Mapping[str, Any], known: Mapping[str, Any], where: str) -> str:
+    """The split of a document, one of the known ones; the document must have all keys."""
+    missing = [key for key in _KEYS if key not in document]
+    if missing:
+        raise InputError(f"no {missing[0]!r} in {excerpt(document)}", where=where, fix=_FIX)
+    split = document.get("split") or _drawn(str(document["id"]))
+    if split not in known:
+        fix = f"Expected {', '.join(SPLITS)}, or none"
+        raise InputError(f"found the split {split!r}", where=where, fix=fix)
+    return str(split)
 
 
 def _drawn(name: str) -> str:
     """80 % of documents are for training, 10 % each for choosing and testing."""
-    return ("dev", "test", *["train"] * 8)[crc32(name.encode()) % 10]
+    tenth = crc32(name.encode()) % 10
+    return ("dev", "test", *["train"] * 8)[tenth]
 
 
 def _sentences(document: Mapping[str, Any], where: str) -> Iterator[Sentence]:
-    edus = [edu.split() if isinstance(edu, str) else list(edu) for edu in document["edus"]]
-    if len(document["sent"]) != len(edus):
-        raise InputError(
-            f"{len(document['sent'])} sentence numbers for {len(edus)} EDUs", where=where, fix=_FIX
-        )
-    if empty := [i for i, edu in enumerate(edus) if not edu]:
-        raise InputError(
-            f"EDU {empty[0]} has no words", where=where, fix="Leave the EDU and its leaf out"
-        )
+    """The sentences of a document; its EDUs, sentence numbers and tree are checked first."""
+    edus = [_words(edu) for edu in document["edus"]]
+    numbers = document["sent"]
+    if len(numbers) != len(edus):
+        problem = f"{len(numbers)} sentence numbers for {len(edus)} EDUs"
+        raise InputError(problem, where=where, fix=_FIX)
+    empty = [i for i, edu in enumerate(edus) if not edu]
+    if empty:
+        problem = f"EDU {empty[0]} has no words"
+        raise InputError(problem, where=where, fix="Leave the EDU and its leaf out")
     cuts: Cuts = {}
     first, last = _span(document["tree"], cuts)
     if (first, last) != (0, len(edus) - 1):
-        raise InputError(
-            f"a tree over EDUs {first} to {last} of {len(edus)}", where=where, fix=_FIX
-        )
+        problem = f"a tree over EDUs {first} to {last} of {len(edus)}"
+        raise InputError(problem, where=where, fix=_FIX)
     begin = 0
     for end in range(1, len(edus) + 1):
-        if end == len(edus) or document["sent"][end] != document["sent"][begin]:
+        if end == len(edus) or numbers[end] != numbers[begin]:
             yield _sentence(str(document["id"]), edus[begin:end], begin, cuts)
             begin = end
 
 
+def _words(edu: Any) -> list[str]:
+    return edu.split() if isinstance(edu, str) else list(edu)
+
+
 def _sentence(document: str, edus: list[list[str]], begin: int, cuts: Cuts) -> Sentence:
+    """The sentence of these EDUs, of which the document's EDU `begin` is the first."""
     starts = [0]
     for edu in edus:
         starts.append(starts[-1] + len(edu))
     end = begin + len(edus) - 1
-    inside = {
-        (i - begin, j - begin): cut._replace(middle=cut.middle - begin)
-        for i in range(begin, end)
-        for j in range(i + 1, end + 1)
-        if (cut := cuts.get((i, j)))
-    }
+    inside: Cuts = {}
+    for i in range(begin, end):
+        for j in range(i + 1, end + 1):
+            cut = cuts.get((i, j))
+            if cut is not None:
+                inside[i - begin, j - begin] = cut._replace(middle=cut.middle - begin)
     words = [word for edu in edus for word in edu]
-    return Sentence(document, words, starts, inside, len(edus) > 1 and (begin, end) in cuts)
+    whole = len(edus) > 1 and (begin, end) in cuts
+    return Sentence(document, words, starts, inside, whole)
 
 
 def _span(node: Any, cuts: Cuts) -> tuple[int, int]:
@@ -128,11 +133,8 @@ def _span(node: Any, cuts: Cuts) -> tuple[int, int]:
         return node, node
     nuc, rel, *rest = node
     spans = [_span(child, cuts) for child in rest if not isinstance(child, str)]
-    if (
-        len(nuc) != len(spans)
-        or len(spans) < 2
-        or any(b[0] != a[1] + 1 for a, b in pairwise(spans))
-    ):
+    adjacent = all(right[0] == left[1] + 1 for left, right in pairwise(spans))
+    if len(nuc) != len(spans) or len(spans) < 2 or not adjacent:
         raise ValueError(f"node {nuc} {rel} over {spans}")
     _cut(nuc, coarse(rel), spans, cuts)
     return spans[0][0], spans[-1][1]
@@ -141,7 +143,10 @@ def _span(node: Any, cuts: Cuts) -> tuple[int, int]:
 def _cut(nuc: str, rel: str, spans: list[tuple[int, int]], cuts: Cuts) -> None:
     """The binary nodes of one node, from the outside in."""
     while len(spans) > 1:
-        at, pair = (1, nuc) if len(spans) == 2 else split_right(nuc)
-        cuts[spans[0][0], spans[-1][1]] = Cut(spans[at - 1][1], pair, rel)
-        keep = slice(0, at) if at > 1 else slice(1, None)
-        nuc, spans = nuc[keep], spans[keep]
+        at, letters = (1, nuc) if len(spans) == 2 else split_right(nuc)
+        first, last = spans[0][0], spans[-1][1]
+        middle = spans[at - 1][1]
+        cuts[first, last] = Cut(middle, letters, rel)
+        # the part that has more than one child: all but the last, or all but the first
+        remaining = slice(0, at) if at > 1 else slice(1, None)
+        nuc, spans = nuc[remaining], spans[remaining]

@@ -17,7 +17,7 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...representations import Array
 from .parser_features import SPLIT_ROWS, TABLES
-from .parser_network import Encoder, GRULayer, Splitter
+from .parser_network import GRULayer, Splitter, WordEncoder
 
 FORMAT = 1
 Arrays = dict[str, Array]
@@ -26,7 +26,7 @@ Arrays = dict[str, Array]
 class Model(NamedTuple):
     """What a parser is made of."""
 
-    encoder: Encoder
+    encoder: WordEncoder
     splitter: Splitter
     tags: tuple[str, ...]
     labels: tuple[tuple[str, str], ...]  # nuclearity, relation
@@ -40,36 +40,34 @@ def packed(arrays: Mapping[str, Array]) -> Arrays:
         if not name.startswith("table"):
             small[name] = array.astype(np.float16)
             continue
-        scale = np.abs(array).max(axis=-1, keepdims=True) / 127
-        small[name] = np.rint(array / np.where(scale > 0, scale, 1)).astype(np.int8)
+        scale = np.abs(array).max(axis=-1, keepdims=True) / 127  # [..., rows, 1]
+        whole = np.rint(array / np.where(scale > 0, scale, 1))
+        small[name] = whole.astype(np.int8)
         small[f"{name}.scale"] = scale.astype(np.float16)
     return small
 
 
 def unpacked(small: Mapping[str, Array]) -> Arrays:
     """The arrays in float32."""
-    names = [name for name in small if not name.endswith(".scale")]
-    return {
-        name: small[name].astype(np.float32)
-        * small.get(f"{name}.scale", np.float16(1)).astype(np.float32)
-        for name in names
-    }
+    arrays: Arrays = {}
+    for name, array in small.items():
+        if not name.endswith(".scale"):
+            scale = small.get(f"{name}.scale", np.float16(1))
+            arrays[name] = array.astype(np.float32) * scale.astype(np.float32)
+    return arrays
 
 
 def save(out: BinaryIO, arrays: Mapping[str, Array], about: Mapping[str, Any]) -> None:
     """Writes a model to an open file."""
     text = json.dumps({"format": FORMAT, **about}, ensure_ascii=False, sort_keys=True)
-    small = packed(arrays)
+    entries = {**packed(arrays), "about": np.frombuffer(text.encode(), np.uint8)}
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
-        entries = {**small, "about": np.frombuffer(text.encode(), np.uint8)}
         for name, array in entries.items():
             data = io.BytesIO()
             np.save(data, array, allow_pickle=False)
-            file.writestr(
-                zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)),
-                data.getvalue(),
-                zipfile.ZIP_DEFLATED,
-            )
+            # one date throughout, so that the same weights are the same file
+            entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
+            file.writestr(entry, data.getvalue(), zipfile.ZIP_DEFLATED)
 
 
 def load(path: Path) -> Model:
@@ -94,10 +92,9 @@ def load(path: Path) -> Model:
         EOFError,
         zipfile.BadZipFile,
     ) as error:
+        problem = f"no weights of the discourse parser: {error}"
         fix = "Train one with: discorank train rst"
-        raise ModelLoadError(
-            f"no weights of the discourse parser: {error}", where=str(path), fix=fix
-        ) from error
+        raise ModelLoadError(problem, where=str(path), fix=fix) from error
 
 
 def build(arrays: Mapping[str, Array], about: Mapping[str, Any]) -> Model:
@@ -106,19 +103,34 @@ def build(arrays: Mapping[str, Array], about: Mapping[str, Any]) -> Model:
     Raises:
         ValueError: shapes that do not fit.
     """
-    layers = [
-        GRULayer(*(arrays[f"{name}.{part}"] for part in ("w", "b", "u", "c")))
-        for name in ("lower", "upper")
-    ]
+    lower, upper = _layer(arrays, "lower"), _layer(arrays, "upper")
     tables = tuple(arrays[f"table{i}"] for i in range(len(TABLES)))
-    if [table.shape[1] for table in tables] != list(TABLES) or arrays["table.split"].shape[
-        0
-    ] != SPLIT_ROWS:
+    sizes = [table.shape[1] for table in tables]
+    if sizes != list(TABLES) or arrays["table.split"].shape[0] != SPLIT_ROWS:
         raise ValueError("tables of another size")
-    rest = [arrays[name] for name in ("tag.w", "tag.b", "cut.w", "cut.b")]
-    encoder = Encoder(tables, layers[0], rest[0], rest[1], layers[1], rest[2], rest[3])
+    encoder = WordEncoder(
+        tables=tables,
+        lower=lower,
+        tag_w=arrays["tag.w"],
+        tag_b=arrays["tag.b"],
+        upper=upper,
+        cut_w=arrays["cut.w"],
+        cut_b=arrays["cut.b"],
+    )
     splitter = Splitter(
-        arrays["table.split"], arrays["split.b"], arrays["split.w"], arrays["split.c"]
+        table=arrays["table.split"],
+        b=arrays["split.b"],
+        w=arrays["split.w"],
+        c=arrays["split.c"],
     )
     labels = tuple((str(nuc), str(rel)) for nuc, rel in about["labels"])
     return Model(encoder, splitter, tuple(about["tags"]), labels, about)
+
+
+def _layer(arrays: Mapping[str, Array], name: str) -> GRULayer:
+    return GRULayer(
+        w=arrays[f"{name}.w"],
+        b=arrays[f"{name}.b"],
+        u=arrays[f"{name}.u"],
+        c=arrays[f"{name}.c"],
+    )

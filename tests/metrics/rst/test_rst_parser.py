@@ -146,9 +146,9 @@ def test_splits_sum_their_features() -> None:
         random.normal(size=size).astype(np.float32) for size in ((9, 4), 4, (4, 3), 3)
     )
     rows = [np.array([1, 3]), np.array([8]), np.array([0, 1, 2])]
-    found = Splitter(table, b, w, c).scores(Ragged.of_rows(rows))
+    scores = Splitter(table, b, w, c).scores(Ragged.of_rows(rows))
     expected = [np.maximum(table[row].sum(axis=0) + b, 0) @ w + c for row in rows]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(scores, expected, atol=1e-6)
 
 
 def all_trees(i: int, j: int) -> list[Cuts]:
@@ -177,9 +177,9 @@ def test_the_best_tree_is_the_best_of_all(count: int, seed: int) -> None:
             total += own[cut.middle - i] - float(np.log(np.exp(own).sum()))
         return total
 
-    found = best_cuts(count, triples, scores, [("NN", "x")])
-    assert found in all_trees(0, count - 1)
-    assert value(found) == pytest.approx(
+    best = best_cuts(count, triples, scores, [("NN", "x")])
+    assert best in all_trees(0, count - 1)
+    assert value(best) == pytest.approx(
         max(value(cuts) for cuts in all_trees(0, count - 1)), abs=1e-5
     )
 
@@ -222,9 +222,9 @@ def test_packed_weights_are_near() -> None:
         "cut.b": random.normal(size=(2, 1, 1)),
         "table1": np.zeros((1, 2, 2)),
     }
-    found = unpacked(packed(arrays))
+    restored = unpacked(packed(arrays))
     for name, array in arrays.items():
-        np.testing.assert_allclose(found[name], array, atol=0.02)
+        np.testing.assert_allclose(restored[name], array, atol=0.02)
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"no zip at all"])

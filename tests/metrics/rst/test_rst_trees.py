@@ -192,8 +192,8 @@ def test_what_is_written_reads_back(tree: Tree) -> None:
 
 @given(st.lists(trees, min_size=2, max_size=3))
 @BOUNDED
-def test_several_trees_of_one_file_read_back(some: list[Tree]) -> None:
-    assert read_lisp("".join(map(write_lisp, some))) == some
+def test_several_trees_of_one_file_read_back(written: list[Tree]) -> None:
+    assert read_lisp("".join(map(write_lisp, written))) == written
 
 
 @pytest.mark.parametrize(
@@ -473,8 +473,8 @@ def test_files_of_every_format(tmp_path: Path) -> None:
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-        found = read_trees(tmp_path / name)
-        assert found == [SAID] * (2 if name == "a.jsonl" else 1), name
+        trees_of_file = read_trees(tmp_path / name)
+        assert trees_of_file == [SAID] * (2 if name == "a.jsonl" else 1), name
     (tmp_path / "a.rs3").write_text(
         rs3(segment(1, "a") + segment(2, "b", "1", "cause")), encoding="utf-8"
     )
@@ -521,11 +521,11 @@ def test_a_metric_reads_a_file_of_trees(tmp_path: Path) -> None:
     assert metric.signature().startswith(f'dr-lex(trees="{path}@sha256:')
     assert load_metric(metric.signature()) == metric
     own = Document(["he said she left it rained"], rst=plain(SAID))
-    found = metric.pairwise(
+    scores = metric.pairwise(
         ["he said she left it rained", "the end.", Document(["the end.", "the end."])], [own]
     )
-    assert found[0, 0] == pytest.approx(1)
-    assert 0 < found[1, 0] < 1
+    assert scores[0, 0] == pytest.approx(1)
+    assert 0 < scores[1, 0] < 1
     with pytest.raises(InputError, match="no tree for 'he stayed'"):
         metric.pairwise(["he stayed"], [own])
     path.write_text("( DUMMY (leaf 1) (rel2par DUMMY) (text _!another_!))", encoding="utf-8")

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from discorank import Document, InputError, load_metric
 from discorank.metrics.representations import Block, FloatArray, Reps
-from discorank.metrics.rst import kernel_matrix as gram
+from discorank.metrics.rst import kernel_matrix, subtree_pairs
 from discorank.metrics.rst.kernel import kernel, nodes
 from discorank.metrics.rst.kernel_matrix import kernels
 from discorank.metrics.rst.labelled_trees import (
     REPRESENTATIONS,
     Labelled,
     Lexical,
-    Reading,
+    Preprocessing,
     bracketed,
     represent,
 )
@@ -33,7 +33,7 @@ from discorank.metrics.text.texts import RSTTree
 from ...support.trees import GOLDEN, trees
 
 BOUNDED = bounded(max_examples=40, deadline=None, database=None)
-AS_GIVEN = Reading(lowercase=False, binary=False, coarse=False)
+AS_GIVEN = Preprocessing(lowercase=False, binary=False, coarse=False)
 SOURCES = [RSTTree.read(case["source"]) for case in GOLDEN["trees"]]
 SETTINGS = {
     "DR": load_metric("dr", lowercase=False, binarize=None),
@@ -50,7 +50,7 @@ SETTINGS = {
 
 def fragments(tree: Labelled) -> dict[tuple[str, int], int]:
     """Every fragment as text with its number of expanded nodes, and how often it occurs: the definition itself."""
-    found: dict[tuple[str, int], int] = {}
+    counts: dict[tuple[str, int], int] = {}
 
     def rooted(node: Labelled) -> list[tuple[str, int]]:
         """Fragments with this node as their root."""
@@ -66,12 +66,12 @@ def fragments(tree: Labelled) -> dict[tuple[str, int], int]:
 
     def visit(node: Labelled) -> None:
         for fragment in rooted(node):
-            found[fragment] = found.get(fragment, 0) + 1
+            counts[fragment] = counts.get(fragment, 0) + 1
         for child in () if isinstance(node, str) else node[1]:
             visit(child)
 
     visit(tree)
-    return found
+    return counts
 
 
 def matrix(representations: list[Labelled], decay: float, log: bool = False) -> FloatArray:
@@ -90,11 +90,11 @@ def test_golden_representations(name: str) -> None:
 @pytest.mark.parametrize("name", REPRESENTATIONS)
 @pytest.mark.parametrize(("decay", "key"), [(1.0, "raw"), (0.4, "raw_decay_0.4")])
 def test_golden_kernels(name: str, decay: float, key: str) -> None:
-    made = [represent(tree, REPRESENTATIONS[name], AS_GIVEN) for tree in SOURCES]
-    found = matrix(made, decay)[np.triu_indices(len(made))]
+    labelled = [represent(tree, REPRESENTATIONS[name], AS_GIVEN) for tree in SOURCES]
+    upper = matrix(labelled, decay)[np.triu_indices(len(labelled))]
     golden = np.array(GOLDEN["kernels"][name][key], float)
-    np.testing.assert_allclose(found, golden, rtol=1e-10, atol=0 if decay == 1 else 1e-10)
-    assert decay < 1 or (found == golden).all()
+    np.testing.assert_allclose(upper, golden, rtol=1e-10, atol=0 if decay == 1 else 1e-10)
+    assert decay < 1 or (upper == golden).all()
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -102,9 +102,9 @@ def test_golden_kernels(name: str, decay: float, key: str) -> None:
 def test_golden_scores(name: str, decay: float, key: str) -> None:
     metric = load_metric(SETTINGS[name].signature(), decay=decay)
     texts = [Document([" ".join(words(tree))], rst=plain(tree)) for tree in SOURCES]
-    found = metric.pairwise(texts, texts)
+    scores = metric.pairwise(texts, texts)
     np.testing.assert_allclose(
-        found[np.triu_indices(len(texts))], GOLDEN["kernels"][name][key], atol=1e-10
+        scores[np.triu_indices(len(texts))], GOLDEN["kernels"][name][key], atol=1e-10
     )
     np.testing.assert_allclose(metric.score(texts, texts), 1, atol=1e-12)
 
@@ -134,7 +134,7 @@ def test_light_is_the_mean_of_the_five() -> None:
 @given(trees, trees, st.sampled_from(list(REPRESENTATIONS)))
 @BOUNDED
 def test_the_kernel_counts_fragments(a: Tree, b: Tree, name: str) -> None:
-    left, right = (represent(tree, REPRESENTATIONS[name], Reading()) for tree in (a, b))
+    left, right = (represent(tree, REPRESENTATIONS[name], Preprocessing()) for tree in (a, b))
     if max(len(nodes(tree)) for tree in (left, right)) > 16:
         return
     of_left, of_right = fragments(left), fragments(right)
@@ -149,45 +149,52 @@ def test_the_kernel_counts_fragments(a: Tree, b: Tree, name: str) -> None:
     st.sampled_from([1.0, 0.4]),
 )
 @BOUNDED
-def test_all_pairs_equal_the_kernel(some: list[Tree], name: str, decay: float) -> None:
-    made = [represent(tree, REPRESENTATIONS[name], Reading()) for tree in some]
-    lists = [nodes(tree) for tree in made]
+def test_all_pairs_equal_the_kernel(discourse_trees: list[Tree], name: str, decay: float) -> None:
+    labelled = [represent(tree, REPRESENTATIONS[name], Preprocessing()) for tree in discourse_trees]
+    lists = [nodes(tree) for tree in labelled]
     expected = np.array([[kernel(a, b, decay) for b in lists] for a in lists], float)
-    found = matrix(made, decay)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    np.testing.assert_allclose(np.exp(matrix(made, decay, log=True)), expected, rtol=1e-11)
-    assert np.linalg.eigvalsh(found).min() >= -1e-9 * max(1, found.max())
+    values = matrix(labelled, decay)
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(matrix(labelled, decay, log=True)), expected, rtol=1e-11)
+    assert np.linalg.eigvalsh(values).min() >= -1e-9 * max(1, values.max())
 
 
 @given(st.lists(trees, min_size=2, max_size=5), st.lists(trees, min_size=1, max_size=3))
 @BOUNDED
-def test_a_pair_is_the_same_to_the_bit_in_any_company(some: list[Tree], others: list[Tree]) -> None:
-    made = [represent(tree, Lexical(), Reading()) for tree in some + others]
-    own, n = columns(made)[0], len(some)
-    rows, rest = np.arange(n), np.arange(n, len(made))
+def test_a_pair_is_the_same_to_the_bit_in_any_company(
+    own_trees: list[Tree], others: list[Tree]
+) -> None:
+    labelled = [represent(tree, Lexical(), Preprocessing()) for tree in own_trees + others]
+    own, n = columns(labelled)[0], len(own_trees)
+    rows, rest = np.arange(n), np.arange(n, len(labelled))
     square, oblong, turned = kernels(
         own, [Block(rows, rows), Block(rows, rest), Block(rows[::-1], rows.copy())], 0.7
     )
     alone = kernels(own, [Block(rows[i : i + 1], rows[j : j + 1]) for i in rows for j in rows], 0.7)
     assert square.tobytes() == np.concatenate(alone).tobytes()
     assert turned[::-1].tobytes() == square.tobytes()
-    whole = kernels(own, [Block(rows, np.arange(len(made)))], 0.7)[0]
+    whole = kernels(own, [Block(rows, np.arange(len(labelled)))], 0.7)[0]
     assert whole.tobytes() == np.concatenate([square, oblong], axis=1).tobytes()
 
 
 def test_calls_that_are_cut_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = [represent(tree, Lexical(), Reading()) for tree in SOURCES]
+    labelled = [represent(tree, Lexical(), Preprocessing()) for tree in SOURCES]
     blocks = [Block(np.arange(9), np.arange(9)), Block(np.arange(4), np.arange(5, 9))]
-    expected = kernels(columns(made)[0], blocks, 0.4)
-    for name, value in (("MAX_PAIRS", 10), ("STEP", 7), ("MAX_BLOCKS", 1)):
-        monkeypatch.setattr(gram, name, value)
-        for a, b in zip(kernels(columns(made)[0], blocks, 0.4), expected, strict=True):
+    expected = kernels(columns(labelled)[0], blocks, 0.4)
+    for module, name, value in (
+        (kernel_matrix, "MAX_PAIRS", 10),
+        (kernel_matrix, "STEP", 7),
+        (subtree_pairs, "STEP", 7),
+        (kernel_matrix, "MAX_BLOCKS", 1),
+    ):
+        monkeypatch.setattr(module, name, value)
+        for a, b in zip(kernels(columns(labelled)[0], blocks, 0.4), expected, strict=True):
             assert a.tobytes() == b.tobytes()
 
 
 @pytest.mark.parametrize("m", [1, 5, 12])
 def test_an_edu_of_distinct_words(m: int) -> None:
-    tree = represent(tuple(f"w{i}" for i in range(m)), Lexical(), Reading())
+    tree = represent(tuple(f"w{i}" for i in range(m)), Lexical(), Preprocessing())
     assert kernel(nodes(tree), nodes(tree), 1) == 3 * 2**m + m + 3
 
 
@@ -210,13 +217,13 @@ def text_of(tree: Tree) -> Document:
 def test_ten_thousand_words_are_finite(name: str, decay: float) -> None:
     shapes = [(5000, 2, 0), (10, 1000, 3), (3, 2, 0), (40, 100, 0)]
     texts = [text_of(chain(*shape)) for shape in shapes]
-    found = load_metric(name, decay=decay).pairwise(texts, texts)
-    assert np.isfinite(found).all()
-    np.testing.assert_allclose(np.diagonal(found), 1, atol=1e-9)
-    assert (found >= 0).all()
-    assert (found <= 1).all()
-    np.testing.assert_allclose(found, found.T, rtol=1e-9)
-    assert name == "dr" or (found[~np.eye(len(texts), dtype=bool)] < 0.99).all()  # other words
+    scores = load_metric(name, decay=decay).pairwise(texts, texts)
+    assert np.isfinite(scores).all()
+    np.testing.assert_allclose(np.diagonal(scores), 1, atol=1e-9)
+    assert (scores >= 0).all()
+    assert (scores <= 1).all()
+    np.testing.assert_allclose(scores, scores.T, rtol=1e-9)
+    assert name == "dr" or (scores[~np.eye(len(texts), dtype=bool)] < 0.99).all()  # other words
 
 
 def test_log_space_meets_plain_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,14 +231,14 @@ def test_log_space_meets_plain_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     metric = load_metric("dr-lex")
     expected = metric.pairwise(texts, texts)
     monkeypatch.setattr("discorank.metrics.rst.metric.MAX_NODES", 12)
-    found = load_metric("dr-lex").pairwise(texts, texts)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    scores = load_metric("dr-lex").pairwise(texts, texts)
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
 
 
 def test_a_kernel_beyond_float64_in_logarithms() -> None:
-    tree = represent(tuple(f"w{i}" for i in range(2000)), Lexical(), Reading())
-    found = matrix([tree], 1.0, log=True)[0, 0]
-    assert found == pytest.approx(log(3) + 2000 * log(2), rel=1e-12)
+    tree = represent(tuple(f"w{i}" for i in range(2000)), Lexical(), Preprocessing())
+    value = matrix([tree], 1.0, log=True)[0, 0]
+    assert value == pytest.approx(log(3) + 2000 * log(2), rel=1e-12)
     assert np.isposinf(matrix([tree], 1.0)[0, 0])
 
 
@@ -242,7 +249,7 @@ def test_empty_texts_and_empty_edus() -> None:
 
 
 def test_words_are_no_tags() -> None:
-    a = represent(("SPAN", "*"), Lexical(), Reading(lowercase=False))
+    a = represent(("SPAN", "*"), Lexical(), Preprocessing(lowercase=False))
     assert not set(fragments(a)) & set(fragments(("*", ("*",))))
 
 
@@ -275,12 +282,14 @@ def test_settings_do_what_they_say() -> None:
 @given(trees)
 @BOUNDED
 def test_binary_nodes_keep_words_and_nuclei(binary: bool, tree: Tree) -> None:
-    made = represent(tree, Lexical(), Reading(lowercase=False, binary=binary, coarse=False))
-    assert bracketed(represent(tree, "words", Reading(lowercase=False))).replace(
+    labelled = represent(
+        tree, Lexical(), Preprocessing(lowercase=False, binary=binary, coarse=False)
+    )
+    assert bracketed(represent(tree, "words", Preprocessing(lowercase=False))).replace(
         "(NGRAM", ""
     ).count(" *)") == len(words(tree))
     if binary:
-        spans = [children for label, children in _inner(made) if label == "SPAN"]
+        spans = [children for label, children in _inner(labelled) if label == "SPAN"]
         assert all(len(children) == 4 for children in spans)
         assert all(
             any(child[1][0] == ("NUC", ("Nucleus",)) for child in children[2:])
@@ -292,7 +301,7 @@ def _inner(node: Labelled) -> list[tuple[str, tuple[Any, ...]]]:
     return (
         []
         if isinstance(node, str)
-        else [node, *(found for child in node[1] for found in _inner(child))]
+        else [node, *(inner for child in node[1] for inner in _inner(child))]
     )
 
 
@@ -328,14 +337,16 @@ def test_a_pair_is_explained_by_its_trees() -> None:
     from discorank.metrics.text.texts import Item
 
     reps = scorer.prepare([Item(text_of(SOURCES[3])), Item("He said it rained.")])[0]
-    found = scorer.describe(reps, Block(np.array([1]), np.array([0])), 0, 0)
-    assert found["hypothesis tree"] == "(SN-Attribution [He said] [it rained .])"
-    assert found["reference tree"].startswith("(NS-Elaboration [a plan]")
+    description = scorer.describe(reps, Block(np.array([1]), np.array([0])), 0, 0)
+    assert description["hypothesis tree"] == "(SN-Attribution [He said] [it rained .])"
+    assert description["reference tree"].startswith("(NS-Elaboration [a plan]")
 
 
 def test_every_pair_of_lexical_settings_is_its_own() -> None:
-    made = {
-        name: bracketed(represent(SOURCES[3], how, AS_GIVEN))
-        for name, how in REPRESENTATIONS.items()
+    brackets = {
+        name: bracketed(represent(SOURCES[3], representation, AS_GIVEN))
+        for name, representation in REPRESENTATIONS.items()
     }
-    assert all(made[a] != made[b] for a, b in combinations_with_replacement(made, 2) if a != b)
+    assert all(
+        brackets[a] != brackets[b] for a, b in combinations_with_replacement(brackets, 2) if a != b
+    )

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ...metrics.rst.parser.parser_training import ParserTraining, train
+from ...metrics.rst.parser.parser_training import train
+from ...metrics.rst.parser.settings import ParserTraining
 from ...metrics.rst.parser.weights import save
 from ...metrics.spec.checked_settings import settings
 from ...tables import aligned
