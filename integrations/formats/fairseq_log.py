@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ...metrics.errors import InputError, excerpt
+from ...metrics.text.line_source import LineSource
 from ...rerank.lists import Candidate, CandidateList
 from ..files.entries import Entry, bad, good
-from ..files.line_source import LineSource
 from .fairseq_blocks import RECORD, Block, Blocks
 from .nbest_columns import finite_number
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...metrics.errors import InputError
+from ...metrics.text.line_source import Line, LineSource
 from ...rerank.lists import Candidate, CandidateList
 from ..files.entries import Entry, bad, good
-from ..files.line_source import Line, LineSource
 from ..files.list_lines import ListLines
 
 

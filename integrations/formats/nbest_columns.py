@@ -11,9 +11,9 @@ from math import isfinite
 from typing import Any
 
 from ...metrics.errors import InputError
+from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import Candidate, CandidateList
 from ..files.entries import Entry, good
-from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.list_lines import ListLines
 
 Reading = Callable[[Sequence[str]], Candidate]  # the candidate of the columns after the id

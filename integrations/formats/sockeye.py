@@ -12,10 +12,10 @@ from math import isfinite
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt
+from ...metrics.text.line_source import LineSource
 from ...rerank.choice import finite
 from ...rerank.lists import CandidateList, read_list
 from ..files.entries import Entry, bad, good
-from ..files.line_source import LineSource
 from ..files.strict_json import parse_json
 from .jsonl import read_objects
 

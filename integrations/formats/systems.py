@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
+from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import CandidateList, read_list
 from ...rerank.selection.document_outputs import DocumentOutputs
 from ..files.entries import Entry, bad, good
-from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.seen_keys import SeenKeys
 from ..files.strict_json import parse_json
 from .human_scores import ByDimension, HumanKey, human_scores

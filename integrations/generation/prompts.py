@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
+from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import read_list
 from ..files.entries import Order
-from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.strict_json import parse_json
 from ..formats.jsonl import identity
 from .generator import Prompt

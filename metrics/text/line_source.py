@@ -1,4 +1,4 @@
-"""Opens a text file, plain or gzip, as a stream of lines of bytes, and refuses whole what is no UTF-8 text.
+"""Opens a text file, plain or packed, as a stream of lines of bytes, and refuses whole what is no UTF-8 text.
 
 Lines end at ``\\n`` or ``\\r\\n`` and nowhere else: U+2028, U+0085 and vertical tabs are text. Whatever the file, no
 more than one line and a block of it are in memory. It knows nothing of the formats.
@@ -10,17 +10,20 @@ import codecs
 import os
 import stat
 import sys
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
-from ...metrics.errors import InputError
-from . import bounded_gzip as inflate
+from ..errors import InputError
+from . import bounded_inflation as inflation
 
 LINE_BYTES = 32 << 20
 BLOCK_BYTES = 1 << 20
 BLANK_LINES = 100_000
 Line = tuple[int, bytes]
+Packing = Literal["plain", "gzip", "bzip2"]
 
 _MAGIC = (
     (b"\xff\xfe\x00\x00", "UTF-32 text"),
@@ -31,8 +34,13 @@ _MAGIC = (
     (b"\xfd7zX", "xz data"),
     (b"\x28\xb5\x2f\xfd", "zstd data"),
     (b"PAR1", "a Parquet file"),
-    (inflate.GZIP_MAGIC, "gzip data inside gzip data"),
+    (inflation.GZIP_MAGIC, "gzip data inside gzip data"),
 )
+_INFLATERS: dict[str, Callable[[], inflation.Inflater]] = {
+    "gzip": inflation.GzipInflater,
+    "bzip2": inflation.Bzip2Inflater,
+}
+_COPY_AGAIN = "Copy it or write it again"
 
 
 class LineSource:
@@ -41,17 +49,26 @@ class LineSource:
     `open_line` is the number of the last line if no newline ends it, known once that line is read.
 
     Args:
-        path: a file, plain or gzip by its first bytes whatever its name; ``-`` is standard input.
+        path: a file; ``-`` is standard input.
         line_bytes: the longest line accepted.
+        packing: how the file is packed; None for plain or gzip by its first bytes, whatever its name.
 
     Raises:
         InputError: it cannot be opened. Iterating raises it where the file turns out to be no UTF-8 text (binary,
-            UTF-16, another encoding, a line over `line_bytes`) or its gzip data is truncated, corrupt or a bomb.
+            UTF-16, another encoding, a line over `line_bytes`) or its packed data is truncated, corrupt or a bomb.
+            Its cause is the error of the file, of the unpacking or of the decoding; a bound that is passed has none.
     """
 
-    def __init__(self, path: str | Path, *, line_bytes: int = LINE_BYTES) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        line_bytes: int = LINE_BYTES,
+        packing: Packing | None = None,
+    ) -> None:
         self.name = "stdin" if str(path) == "-" else str(path)
         self._line_bytes = line_bytes
+        self._packing = packing
         self._read_bytes = 0
         self.open_line: int | None = None
         self._file = _open(path)
@@ -67,7 +84,7 @@ class LineSource:
         return Path(self.name.removesuffix(".gz")).stem
 
     def fraction(self) -> float | None:
-        """The share of the file read so far, of its compressed bytes for gzip; None where the end is not known."""
+        """The share of the file read so far, of its packed bytes if it is packed; None where the end is not known."""
         if self._size_bytes is None:
             return None
         return min(1.0, self._read_bytes / self._size_bytes) if self._size_bytes else 1.0
@@ -77,21 +94,24 @@ class LineSource:
         if self._file is not getattr(sys.stdin, "buffer", None):
             self._file.close()
 
-    def refusal(self, line: int, found: str, fix: str = "") -> InputError:
-        """An error that places `found` in this file; line 0 is the file as a whole."""
-        return InputError(found, where=f"{self.name}:{line}" if line else self.name, fix=fix)
+    def refusal(self, line: int, problem: str, fix: str = "") -> InputError:
+        """An error that places `problem` in this file; line 0 is the file as a whole."""
+        where = f"{self.name}:{line}" if line else self.name
+        return InputError(problem, where=where, fix=fix)
 
     def _read(self) -> Iterator[Line]:
-        number, tail = 0, bytearray()
+        number = 0  # of the last line that is complete
+        tail = bytearray()  # the start of the next one
         try:
             for block in self._text_blocks():
-                for piece in (pieces := block.split(b"\n"))[:-1]:
+                *ends, start = block.split(b"\n")
+                for end in ends:
                     number += 1
-                    line = bytes(tail) + piece if tail else piece
+                    line = bytes(tail) + end if tail else end
                     tail.clear()
                     self._check_length(number, len(line))
                     yield number, line[:-1] if line.endswith(b"\r") else line
-                tail += pieces[-1]
+                tail += start
                 self._check_length(number + 1, len(tail))
             if tail:
                 self.open_line = number + 1
@@ -107,56 +127,77 @@ class LineSource:
 
     def _text_blocks(self) -> Iterator[bytes]:
         """Blocks of whole UTF-8 characters, without a byte order mark."""
-        head, rest, offset, lines = b"", b"", 0, 0
-        for block in _with_head(self._blocks()):
-            block = rest + block
+        head = b""  # the first bytes of the text
+        rest = b""  # the start of a character that ends in the next block
+        offset = lines = 0  # bytes and lines of text before the block
+        for added in _with_head(self._blocks()):
+            block = rest + added
             head = head or block[:4]
-            if (nul := block.find(b"\0")) >= 0:
-                line = lines + block.count(b"\n", 0, nul) + 1
-                raise self._refuse(
-                    line,
-                    f"a NUL byte at offset {offset + nul} of the text",
-                    _kind(head, block, nul),
-                )
             try:
-                used = codecs.utf_8_decode(block, "strict", False)[1]
+                whole_bytes = _whole_characters(block)
             except UnicodeDecodeError as error:
                 line = lines + block.count(b"\n", 0, error.start) + 1
-                place = offset + error.start
-                raise self._refuse(
-                    line, f"not UTF-8 at byte offset {place} of the text", _kind(head)
-                ) from error
-            yield (
-                block[3:used] if offset == 0 and block.startswith(codecs.BOM_UTF8) else block[:used]
-            )
-            rest, offset, lines = block[used:], offset + used, lines + block.count(b"\n")
-        if rest:
-            raise self._refuse(
-                lines + 1, f"not UTF-8 at byte offset {offset} of the text", _kind(head)
-            )
+                raise self._no_text(line, offset + error.start, head, error) from error
+            has_mark = offset == 0 and block.startswith(codecs.BOM_UTF8)
+            yield block[3:whole_bytes] if has_mark else block[:whole_bytes]
+            rest = block[whole_bytes:]
+            offset += whole_bytes
+            lines += block.count(b"\n")
+        try:
+            rest.decode()
+        except UnicodeDecodeError as error:
+            raise self._no_text(lines + 1, offset, head, error) from error
 
-    def _refuse(self, line: int, found: str, kind: str) -> InputError:
+    def _no_text(
+        self, line: int, offset: int, head: bytes, error: UnicodeDecodeError
+    ) -> InputError:
+        """The refusal of a file whose text is not UTF-8 at an offset, or has a NUL byte there."""
+        if error.object[error.start : error.end] == b"\0":
+            problem = f"a NUL byte at offset {offset} of the text"
+            kind = _kind(head, error.object, error.start)
+        else:
+            problem = f"not UTF-8 at byte offset {offset} of the text"
+            kind = _kind(head)
         return self.refusal(
-            line, f"{found} (found {kind}), expected UTF-8 text, plain or gzip", "Convert it first"
+            line,
+            f"{problem} (found {kind}), expected UTF-8 text, plain or gzip",
+            "Convert it first",
         )
 
     def _blocks(self) -> Iterator[bytes]:
-        """What the file holds, inflated if it is gzip."""
+        """What the file holds, unpacked."""
         blocks = _with_head(iter(lambda: self._take(BLOCK_BYTES), b""))
         head = next(blocks, b"")
-        if not head.startswith(inflate.GZIP_MAGIC):
+        packing = self._packing or _packing_of(head)
+        if packing == "plain":
             yield head
             yield from blocks
             return
-        inflater = inflate.Inflater()
-        try:
-            for i in range(0, len(head), inflate.BLOCK_BYTES):
-                yield from inflater.inflate(head[i : i + inflate.BLOCK_BYTES])
-            while block := self._take(inflate.BLOCK_BYTES, whole=True):
+        inflater = _INFLATERS[packing]()
+        for block in self._packed_blocks(head):
+            with self._unpacking(packing):
                 yield from inflater.inflate(block)
+        with self._unpacking(packing):
             inflater.finish()
+
+    def _packed_blocks(self, head: bytes) -> Iterator[bytes]:
+        """What the file holds in blocks of the size that an inflater takes; `head` has been read already."""
+        for i in range(0, len(head), inflation.BLOCK_BYTES):
+            yield head[i : i + inflation.BLOCK_BYTES]
+        while block := self._take(inflation.BLOCK_BYTES, whole=True):
+            yield block
+
+    @contextmanager
+    def _unpacking(self, packing: str) -> Iterator[None]:
+        """Places the errors of an inflater in this file."""
+        try:
+            yield
         except InputError as error:
             raise error.inside(self.name) from None
+        except EOFError as error:
+            raise self.refusal(0, str(error), _COPY_AGAIN) from error
+        except (OSError, zlib.error) as error:
+            raise self.refusal(0, f"corrupt {packing} data ({error})", _COPY_AGAIN) from error
 
     def _take(self, size: int, whole: bool = False) -> bytes:
         """The next bytes of the file: `size` of them, or as soon as there are some."""
@@ -188,11 +229,28 @@ def without_trailing_blanks(source: LineSource) -> Iterator[Line]:
         yield line
 
 
+def _packing_of(head: bytes) -> Packing:
+    return "gzip" if head.startswith(inflation.GZIP_MAGIC) else "plain"
+
+
+def _whole_characters(block: bytes) -> int:
+    """How many bytes of a block are whole UTF-8 characters.
+
+    Raises:
+        UnicodeDecodeError: it holds a NUL byte, or is not UTF-8.
+    """
+    nul = block.find(b"\0")
+    if nul >= 0:
+        raise UnicodeDecodeError("utf-8", block, nul, nul + 1, "a NUL byte")
+    return codecs.utf_8_decode(block, "strict", False)[1]
+
+
 def _kind(head: bytes, block: bytes = b"", nul: int = 0) -> str:
-    """What a file that is no UTF-8 text seems to be."""
+    """What a file that is no UTF-8 text seems to be; `nul` is the place of a NUL byte in the block."""
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return kind
+    # In UTF-16 text of a Latin script every other byte is NUL.
     near = block[max(0, nul - 1) & ~1 :][:4096]
     even, odd = near[0::2].count(0), near[1::2].count(0)
     if max(even, odd) * 3 > len(near) and min(even, odd) * 4 < max(even, odd):
@@ -224,12 +282,10 @@ def _open(path: str | Path) -> BinaryIO:
 
 
 def _size(file: BinaryIO) -> int | None:
+    """Bytes of a regular file; None for a pipe or standard input."""
     try:
         status = os.fstat(file.fileno())
     except (OSError, ValueError, AttributeError):
         return None
-    return (
-        status.st_size
-        if stat.S_ISREG(status.st_mode) and file is not getattr(sys.stdin, "buffer", None)
-        else None
-    )
+    is_stdin = file is getattr(sys.stdin, "buffer", None)
+    return status.st_size if stat.S_ISREG(status.st_mode) and not is_stdin else None
