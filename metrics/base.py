@@ -140,9 +140,8 @@ class Metric(ABC):
         store = Store(self.scorer)
         segments = self.segments(hypotheses, references, sources, documents)
         values = evaluate.scores(self, segments, store)
-        evaluate.warn_of_cuts(
-            self, store, [c for segment in segments for c in lift(self, segment, strict=True)]
-        )
+        comparisons = [c for segment in segments for c in lift(self, segment, strict=True)]
+        evaluate.warn_of_truncation(self, store, comparisons)
         return values
 
     @final
@@ -186,7 +185,7 @@ class Metric(ABC):
         store = Store(self.scorer)
         values = self.utility_sign * evaluate.matrices(self, [comparison], store)[0]
         columns = columns_of(self, comparison)
-        evaluate.warn_of_cuts(self, store, [c for column in columns for c in column])
+        evaluate.warn_of_truncation(self, store, [c for column in columns for c in column])
         return values
 
     @final

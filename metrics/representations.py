@@ -18,6 +18,9 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 Array = NDArray[Any]
 
+# The column that says what was left out of every item, a `Truncation`; the name is stored in caches.
+TRUNCATION_COLUMN = "cut"
+
 
 @dataclass(frozen=True, slots=True)
 class Ragged:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .papers import Paper
 from .representations import Block, FloatArray, IntArray, Reps
-from .text.texts import Item
+from .text.texts import Item, Truncation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +61,13 @@ class Scorer(ABC):
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Reads items on the CPU (tokenise, count, label): columns, and the length of each item.
 
-        A column "cut" says what was left out of a text that is too long: nothing (0), context (1), text itself (2).
+        A column `TRUNCATION_COLUMN` says what was left out of each text, a `Truncation`; none means nothing.
         """
 
     def represent(self, prepared: Reps) -> Reps:
         """The expensive step; where `info.bucketed`, on batches in order of length.
 
-        Row i depends on row i alone, to the last bit on a CPU. A column "cut" is kept by the engine.
+        Row i depends on row i alone, to the last bit on a CPU. The engine keeps the `TRUNCATION_COLUMN`.
         """
         return prepared
 
@@ -95,9 +95,9 @@ class Scorer(ABC):
         """Summed lengths of the forward passes that `compare` needs for a block; 0 where pairs are plain algebra."""
         return 0
 
-    def pair_cut(self, reps: Reps, block: Block) -> int:
-        """The most that is left out of any pair of a block that is too long together; as the column "cut"."""
-        return 0
+    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
+        """The most that is left out of any pair of a block, where pairs are read together."""
+        return Truncation.NONE
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Statistics [n, columns] of n one-hypothesis blocks, from which `aggregate` makes corpus scores."""

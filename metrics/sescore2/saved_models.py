@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ModelLoadError, excerpt
 from ..neural.models import model_files as files
-from ..neural.models.context_tokens import Frame, Reader, Truncation
+from ..neural.models.context_tokens import Frame, Reader, TruncationRule
 from ..neural.models.encoder import from_state, longest_input, pretrained, quietly, tokenizer_of
 from ..neural.models.inert_pickle import Inert, InertCheckpoint, open_archive, read_inert
 from .job_stages import complete_folder
@@ -138,7 +138,7 @@ def read_model(path: Path, encoder_path: str | None = None) -> SEScore2Model:
 
 
 def reader_of(
-    folder: Path, encoder: Any, max_tokens: int, truncation: Truncation = "oldest-context"
+    folder: Path, encoder: Any, max_tokens: int, truncation: TruncationRule = "oldest-context"
 ) -> Reader:
     """What makes ids of texts for a model: the tokenizer of a folder, texts no longer than the encoder reads."""
     tokenizer = tokenizer_of(folder)

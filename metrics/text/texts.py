@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, Literal, NamedTuple
 
 from ..errors import InputError, excerpt
@@ -159,6 +160,17 @@ def _is_focus(focus: Any) -> bool:
 
 
 Text = str | Document
+
+
+class Truncation(IntEnum):
+    """What a model did not read of a text that is too long for it: nothing, some of its context, some of itself.
+
+    The truncation of several texts is the largest of theirs.
+    """
+
+    NONE = 0
+    CONTEXT = 1
+    TEXT = 2
 
 
 class Item(NamedTuple):

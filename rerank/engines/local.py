@@ -22,17 +22,17 @@ from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility
 from ...metrics.representations import Block, FloatArray
 from ...metrics.scorer import Scorer
-from ...metrics.text.texts import Comparison
+from ...metrics.text.texts import Comparison, Truncation
 from ..choice import expected_utility, without_own
 from .status import Status
 
 STORE_BYTES = 1 << 26  # representations kept for later lists
 FIRST_WAVE = 1 << 16  # characters handed to the metric at once, to begin with
-CUTS = (
-    (),
-    ("truncated-context",),
-    ("truncated-text",),
-)  # flags by what was left out of a list's texts
+TRUNCATION_FLAGS: dict[Truncation, tuple[str, ...]] = {
+    Truncation.NONE: (),
+    Truncation.CONTEXT: ("truncated-context",),
+    Truncation.TEXT: ("truncated-text",),
+}
 CANCELLED = 1e-6  # share of a difference's terms below which too few of its digits are good
 SHORT_SECONDS, LONG_SECONDS = 0.3, 1.5  # a wave outside this is made longer or shorter
 
@@ -142,7 +142,7 @@ class LocalEngine:
 
     def _together(self, tasks: Sequence[Task]) -> list[Result]:
         found: dict[tuple[int, int], tuple[FloatArray, FloatArray | None]] = {}
-        cut = [0] * len(tasks)
+        truncation = [Truncation.NONE] * len(tasks)
         for metric, places in places_of(tasks).items():
             store = self._store(metric)
             lists = [(tasks[i].comparisons[p], tasks[i]) for i, p in places]
@@ -150,11 +150,12 @@ class LocalEngine:
             for (i, _), (comparison, _) in (
                 zip(places, lists, strict=True) if metric.info.bucketed else ()
             ):
-                cut[i] = max(
-                    cut[i], *(store.cut_of(column) for column in columns_of(metric, comparison))
+                truncation[i] = max(
+                    truncation[i],
+                    *(store.truncation_of(column) for column in columns_of(metric, comparison)),
                 )
         return [
-            result_of(task, [found[i, p] for p in range(len(task.comparisons))], cut[i])
+            result_of(task, [found[i, p] for p in range(len(task.comparisons))], truncation[i])
             for i, task in enumerate(tasks)
         ]
 
@@ -266,12 +267,14 @@ def _without_self(
 
 
 def result_of(
-    task: Task, found: Sequence[tuple[FloatArray, FloatArray | None]], cut: int
+    task: Task, found: Sequence[tuple[FloatArray, FloatArray | None]], truncation: Truncation
 ) -> Result:
-    """The result from the values of every part, and the most that was left out of a text (see `Scorer.prepare`)."""
+    """The result from the values of every part, and the most that was left out of a text."""
     kept = tuple(u for _, u in found if u is not None)
     return Result(
-        np.array([values for values, _ in found]), kept if task.keep_matrix else (), CUTS[cut]
+        np.array([values for values, _ in found]),
+        kept if task.keep_matrix else (),
+        TRUNCATION_FLAGS[truncation],
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import InputError, excerpt
 from ...neural.models import model_files as files
 from ...neural.models.settings import ModelMetric
-from ...representations import IntArray, Ragged, Reps
+from ...representations import TRUNCATION_COLUMN, IntArray, Ragged, Reps
 from ...scorer import Scorer
 from ...spec.checked_settings import settings
 from ...spec.user_functions import identity
@@ -111,10 +111,12 @@ class RoleScorer(Scorer):
         tokens = read["ids"].lengths
         whose = np.repeat(np.arange(len(items)), each)
         lengths = np.bincount(whose, tokens, len(items)).astype(np.int64)
-        cut = np.zeros(len(items), np.int64)
-        np.maximum.at(cut, whose, read["cut"])
+        truncation = np.zeros(len(items), np.int64)
+        np.maximum.at(truncation, whose, read[TRUNCATION_COLUMN])
         columns = {"tokens": Ragged.of_lengths(read["ids"].values.astype(np.int64), lengths)}
-        return Reps({**columns, "sentences": Ragged.of_lengths(tokens, each), "cut": cut}), lengths
+        return Reps(
+            {**columns, "sentences": Ragged.of_lengths(tokens, each), TRUNCATION_COLUMN: truncation}
+        ), lengths
 
     def _sentences(self, text: Text) -> list[str]:
         """The sentences that are labelled: those that are not blank."""

@@ -18,11 +18,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...errors import ModelLoadError
-from ...representations import IntArray, Ragged, Reps
-from ...text.texts import Item
+from ...representations import TRUNCATION_COLUMN, IntArray, Ragged, Reps
+from ...text.texts import Item, Truncation
 
-Truncation = Literal["oldest-context", "reference"]
-CONTEXT_CUT, TEXT_CUT = 1, 2  # values of the column "cut"
+TruncationRule = Literal["oldest-context", "reference"]
 
 
 class Frame(NamedTuple):
@@ -63,7 +62,7 @@ class Reader:
         tokenizer: Any,
         frame: Frame,
         max_tokens: int,
-        truncation: Truncation,
+        truncation: TruncationRule,
         space_before: bool = False,
     ) -> None:
         self.tokenizer, self.frame, self.max_tokens, self.truncation = (
@@ -86,14 +85,14 @@ class Reader:
 
     def read(self, items: Sequence[Item]) -> Reps:
         """Columns "ids"; "start", the place of the sentence's first token; "whole" and "own", lengths before any cut of
-        everything and of the sentence alone; "cut", 0 if nothing was.
+        everything and of the sentence alone; and `TRUNCATION_COLUMN`.
         """
         pieces = [self._pieces(item) for item in items]
         texts = list(dict.fromkeys(piece for some in pieces for piece in some))
         found = dict(zip(texts, _ids(self.tokenizer, texts), strict=True))
         rows = [self._joined([found[piece] for piece in some]) for some in pieces]
-        ids, start, whole, own, cut = zip(*rows, strict=True) if rows else ((),) * 5
-        numbers = {"start": start, "whole": whole, "own": own, "cut": cut}
+        ids, start, whole, own, truncation = zip(*rows, strict=True) if rows else ((),) * 5
+        numbers = {"start": start, "whole": whole, "own": own, TRUNCATION_COLUMN: truncation}
         return Reps(
             {
                 "ids": Ragged.of_rows(ids),
@@ -126,23 +125,23 @@ class Reader:
         """The text with special tokens broken up."""
         return self.special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
-    def _joined(self, pieces: list[list[int]]) -> tuple[IntArray, int, int, int, int]:
+    def _joined(self, pieces: list[list[int]]) -> tuple[IntArray, int, int, int, Truncation]:
         *context, sentence = pieces
         room = self.max_tokens - 2
         whole = sum(map(len, pieces)) + len(context) + 2
-        cut = 0
+        truncation = Truncation.NONE
         if whole > self.max_tokens and self.truncation == "oldest-context":
-            cut = CONTEXT_CUT if len(sentence) <= room else TEXT_CUT
+            truncation = Truncation.CONTEXT if len(sentence) <= room else Truncation.TEXT
             context = _newest(context, room - len(sentence))
         before = [token for piece in context for token in (*piece, self.frame.separator)]
         body = (before + sentence)[:room]
         start = 1 + len(before)
         if whole > self.max_tokens and self.truncation == "reference":
-            cut = TEXT_CUT
+            truncation = Truncation.TEXT
             places = [i for i, token in enumerate(body) if token == self.frame.separator]
             start = places[-1] + 2 if places else 1  # where the released code finds it
         ids = np.array([self.frame.first, *body, self.frame.last], np.int64)
-        return ids, start, whole, len(sentence), cut
+        return ids, start, whole, len(sentence), truncation
 
 
 def _newest(context: list[list[int]], room: int) -> list[list[int]]:

@@ -195,7 +195,7 @@ class _Scores:
                 store = self.stores.setdefault(part, Store(part.scorer, self.cache))
                 own, new = evaluate.scores_and_statistics(part, segments, store)
                 self.cuts[part.name] += sum(
-                    store.cut_of(lift(part, one, strict=True)) > 0 for one in segments
+                    store.truncation_of(lift(part, one, strict=True)) > 0 for one in segments
                 )
                 rows.append(new)
             except InputError as error:
