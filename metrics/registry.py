@@ -78,12 +78,13 @@ BUILT_IN: Mapping[str, Entry] = {
 @cache
 def names() -> Mapping[str, Entry]:
     """All registered names; a plug-in may not take a built-in name."""
-    added = {point.name: Entry(point.value) for point in entry_points(group=GROUP)}
-    if taken := sorted(added.keys() & BUILT_IN.keys()):
+    plug_ins = {point.name: Entry(point.value) for point in entry_points(group=GROUP)}
+    clashes = sorted(plug_ins.keys() & BUILT_IN.keys())
+    if clashes:
         raise InputError(
-            f"a plug-in registers the built-in name {taken[0]!r}", where=GROUP, fix="Uninstall it"
+            f"a plug-in registers the built-in name {clashes[0]!r}", where=GROUP, fix="Uninstall it"
         )
-    return {**BUILT_IN, **added}
+    return {**BUILT_IN, **plug_ins}
 
 
 def metric_class(name: str) -> type[Metric | Combination]:
@@ -93,14 +94,14 @@ def metric_class(name: str) -> type[Metric | Combination]:
         InputError: there is no such name.
         ModelLoadError: its module cannot be imported.
     """
-    found = _object(name)
-    if not (isinstance(found, type) and issubclass(found, Metric | Combination)):
+    target = _object(name)
+    if not (isinstance(target, type) and issubclass(target, Metric | Combination)):
         raise InputError(
             f"{name!r} is not a metric",
             where="metric",
             fix="A metric is a subclass of discorank.Metric",
         )
-    return found
+    return target
 
 
 def papers_of(name: str, settings: Mapping[str, Any]) -> tuple[Paper, ...] | None:
@@ -148,17 +149,19 @@ def load_metric(spec: MetricLike, /, **settings: Any) -> Utility:
 
 
 def _from_text(text: str, settings: Mapping[str, Any]) -> Utility:
+    """The metric of a signature; a mix where it has several terms or a weight."""
     terms = parse(text)
     if len(terms) == 1 and terms[0].weight == 1:
-        return _made(terms[0]._replace(settings={**terms[0].settings, **settings}))
+        return _utility_of(terms[0]._replace(settings={**terms[0].settings, **settings}))
     if settings:
         raise InputError(
             f"settings {sorted(settings)} beside a mix", where=text, fix="Write them into the terms"
         )
-    made = [(term.weight, _made(term)) for term in terms]
-    return Mix(
-        tuple((weight * own, part) for weight, utility in made for own, part in utility.parts)
-    )
+    parts: list[tuple[float, Metric]] = []
+    for term in terms:
+        utility = _utility_of(term)
+        parts += [(term.weight * weight, metric) for weight, metric in utility.parts]
+    return Mix(tuple(parts))
 
 
 def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
@@ -167,36 +170,39 @@ def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
         raise InputError(
             f"found {excerpt(dict(values))}", where=where, fix='Write {"name": "chrf", ...}'
         )
-    return load_metric(name, **{str(key): value for key, value in values.items() if key != "name"})
+    settings = {str(key): value for key, value in values.items() if key != "name"}
+    return load_metric(name, **settings)
 
 
-def _made(call: Call) -> Utility:
-    found = _object(call.name)
-    if found is Combination:
+def _utility_of(call: Call) -> Utility:
+    """What one term of a signature names, with its settings."""
+    target = _object(call.name)
+    if target is Combination:
         return Combination.make(call.settings, load_metric)
     fixed = names()[call.name].settings if call.name in names() else {}
-    if isinstance(found, type) and issubclass(found, Metric):
-        return build(found, {**fixed, **call.settings})
-    if isinstance(found, type) or not callable(found):
+    if isinstance(target, type) and issubclass(target, Metric):
+        return build(target, {**fixed, **call.settings})
+    if isinstance(target, type) or not callable(target):
         raise InputError(
             f"{call.name!r} is not a metric",
             fix="Give a subclass of discorank.Metric or a function",
         )
     if call.settings:
         raise InputError(f"{call.name} is a function and has no settings", where="metric")
-    plain = Function(found)
-    return plain if plain.name == call.name else Function(found, call.name)
+    unlabelled = Function(target)
+    return unlabelled if unlabelled.name == call.name else Function(target, call.name)
 
 
 def _object(name: str) -> Any:
+    """What a registered name or a ``module:Class`` leads to."""
     entry = names().get(name)
     if entry is None and ":" not in name:
         raise unknown("metric", name, names())
     module, _, attribute = (entry.target if entry else name).partition(":")
     try:
-        found: Any = import_module(module, __package__)
+        target: Any = import_module(module, __package__)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except DiscorankError:
         raise
     except Exception as error:  # another's module may raise anything
@@ -205,4 +211,4 @@ def _object(name: str) -> Any:
             where=f"metric {name!r}",
             fix="Is its package installed?",
         ) from error
-    return found
+    return target

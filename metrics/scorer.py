@@ -32,9 +32,8 @@ class Info:
     symmetric: bool = False  # with default settings u(h, r) = u(r, h)
     multi_reference: Literal["best", "mean", "custom"] = "best"  # custom: by `compare_multi`
     linear: bool = False  # the scorer implements `expected`
-    bucketed: bool = (
-        False  # `represent` runs a model: it wants batches of similar length under a budget
-    )
+    # `represent` runs a model: it wants batches of similar length under a budget
+    bucketed: bool = False
     version: int = 1  # raised whenever a score changes
 
 
@@ -54,8 +53,10 @@ class Scorer(ABC):
     """A loaded metric in one process."""
 
     info: Info
-    batch_tokens: int = 4096  # summed lengths of one `represent` batch, where `info.bucketed`
-    identity: str = ""  # all that representations depend on beside the item, where `info.bucketed`: key of a cache
+    # where `info.bucketed`: summed lengths of one `represent` batch
+    batch_tokens: int = 4096
+    # where `info.bucketed`: all that representations depend on beside the item, as part of a cache's keys
+    identity: str = ""
 
     @abstractmethod
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
@@ -80,10 +81,12 @@ class Scorer(ABC):
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H] of every block: each hypothesis against all references of its block together."""
-        found = self.compare(reps, blocks)
+        matrices = self.compare(reps, blocks)
         if self.info.multi_reference == "mean":
-            return [u.mean(axis=1) for u in found]
-        return [u.max(axis=1) if self.info.higher_is_better else u.min(axis=1) for u in found]
+            return [matrix.mean(axis=1) for matrix in matrices]
+        if self.info.higher_is_better:
+            return [matrix.max(axis=1) for matrix in matrices]
+        return [matrix.min(axis=1) for matrix in matrices]
 
     def expected(
         self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
@@ -101,12 +104,9 @@ class Scorer(ABC):
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Statistics [n, columns] of n one-hypothesis blocks, from which `aggregate` makes corpus scores."""
-        found = (
-            self.compare_multi(reps, blocks)
-            if self.info.needs_references
-            else self.compare(reps, blocks)
-        )
-        return np.concatenate([value.ravel() for value in found])[:, None]
+        compare = self.compare_multi if self.info.needs_references else self.compare
+        values = compare(reps, blocks)
+        return np.concatenate([value.ravel() for value in values])[:, None]
 
     def aggregate(self, statistics: FloatArray) -> float:
         """The corpus score of some rows of `statistics`; by default the mean of segment scores."""
@@ -115,9 +115,10 @@ class Scorer(ABC):
     def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray | None:
         """Corpus scores [b] from b sums of rows of `statistics` [b, columns] and how many rows each sums up [b].
 
-        Equal to `aggregate` of those rows up to rounding; None where sums do not tell the score.
+        Equal to `aggregate` of those rows up to rounding; None where the score does not follow from sums.
         """
-        return sums[:, 0] / rows if type(self).aggregate is Scorer.aggregate else None
+        is_mean = type(self).aggregate is Scorer.aggregate
+        return sums[:, 0] / rows if is_mean else None
 
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """Why a pair (positions in the block) got its value, as JSON data for `explain` and `report`."""
