@@ -233,7 +233,9 @@ class Metric(ABC):
             check_texts(references, "references")
         if self.info.needs_source and source is None:
             raise InputError(
-                f"{self.name} needs the source", where="source", fix="Give the source of the list"
+                f"{self.name} needs the source",
+                where="source",
+                fix="Give the source of the list",
             )
         return paired(
             hypotheses,

@@ -86,7 +86,9 @@ class Combination(Mix):
 
 
 def parts_of(
-    features: Sequence[Mapping[str, Any]], where: str, load: Callable[[str], Utility]
+    features: Sequence[Mapping[str, Any]],
+    where: str,
+    load: Callable[[str], Utility],
 ) -> tuple[tuple[float, Metric], ...]:
     """The weighted metrics of a model's features; those of weight 0 or without a range are left out.
 
@@ -123,7 +125,9 @@ def _weight(feature: Mapping[str, Any], where: str) -> float:
     scaled = weight * (1 / width) if isfinite(width) and width >= _MIN_WIDTH else inf
     if not scaled or not isfinite(scaled):
         raise InputError(
-            f"weight {weight:g}, min {low:g}, max {high:g} are out of range", where=where, fix=_FIX
+            f"weight {weight:g}, min {low:g}, max {high:g} are out of range",
+            where=where,
+            fix=_FIX,
         )
     return scaled
 
@@ -136,7 +140,9 @@ def _metric(spec: str, where: str, load: Callable[[str], Utility]) -> Utility:
             raise InputError("is a file", where=spec, fix="Write the metric's signature")
         if any(term.name in own_names for term in parse(spec)):
             raise InputError(
-                "is a combination itself", where=spec, fix="Name the metrics it is made of"
+                "is a combination itself",
+                where=spec,
+                fix="Name the metrics it is made of",
             )
         return load(spec)
     except DiscorankError as error:

@@ -109,7 +109,10 @@ def fit(differences: FloatArray, fitting: Fitting, shares: FloatArray | None = N
 
 
 def _descended(
-    objective: Callable[[FloatArray], float], weights: FloatArray, step: FloatArray, positive: bool
+    objective: Callable[[FloatArray], float],
+    weights: FloatArray,
+    step: FloatArray,
+    positive: bool,
 ) -> FloatArray:
     """The weights after the step, halved as often as it takes not to raise the objective."""
     size = 1.0

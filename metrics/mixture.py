@@ -31,7 +31,9 @@ class Mix:
     def __post_init__(self) -> None:
         if not self.parts:
             raise InputError(
-                "a mix without parts", where="utility", fix="Write it as chrf + 0.5*bleu"
+                "a mix without parts",
+                where="utility",
+                fix="Write it as chrf + 0.5*bleu",
             )
         for weight, metric in self.parts:
             if not np.isfinite(weight):

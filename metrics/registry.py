@@ -82,7 +82,9 @@ def names() -> Mapping[str, Entry]:
     clashes = sorted(plug_ins.keys() & BUILT_IN.keys())
     if clashes:
         raise InputError(
-            f"a plug-in registers the built-in name {clashes[0]!r}", where=GROUP, fix="Uninstall it"
+            f"a plug-in registers the built-in name {clashes[0]!r}",
+            where=GROUP,
+            fix="Uninstall it",
         )
     return {**BUILT_IN, **plug_ins}
 
@@ -137,7 +139,9 @@ def load_metric(spec: MetricLike, /, **settings: Any) -> Utility:
         return _from_text(spec, settings)
     if isinstance(spec, type):
         raise InputError(
-            f"found the class {spec.__name__}", where="metric", fix=f"Make one: {spec.__name__}()"
+            f"found the class {spec.__name__}",
+            where="metric",
+            fix=f"Make one: {spec.__name__}()",
         )
     if callable(spec):
         return Function(spec)
@@ -155,7 +159,9 @@ def _from_text(text: str, settings: Mapping[str, Any]) -> Utility:
         return _utility_of(terms[0]._replace(settings={**terms[0].settings, **settings}))
     if settings:
         raise InputError(
-            f"settings {sorted(settings)} beside a mix", where=text, fix="Write them into the terms"
+            f"settings {sorted(settings)} beside a mix",
+            where=text,
+            fix="Write them into the terms",
         )
     parts: list[tuple[float, Metric]] = []
     for term in terms:
@@ -168,7 +174,9 @@ def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
     name = values.get("name")
     if not isinstance(name, str):
         raise InputError(
-            f"found {excerpt(dict(values))}", where=where, fix='Write {"name": "chrf", ...}'
+            f"found {excerpt(dict(values))}",
+            where=where,
+            fix='Write {"name": "chrf", ...}',
         )
     settings = {str(key): value for key, value in values.items() if key != "name"}
     return load_metric(name, **settings)

@@ -32,13 +32,14 @@ class Ragged:
     @classmethod
     def of_lengths(cls, values: Array, lengths: IntArray) -> Self:
         """Rows of the given lengths that stand one after the other in `values`."""
-        return cls(values, np.concatenate((np.zeros(1, np.int64), lengths.cumsum())))
+        return cls(values, _offsets(lengths))
 
     @classmethod
     def of_rows(cls, rows: Sequence[Array]) -> Self:
         """Joins rows of one dtype."""
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        return cls.of_lengths(np.concatenate(rows) if rows else np.empty(0), lengths)
+        values = np.concatenate(rows) if rows else np.empty(0)
+        return cls.of_lengths(values, lengths)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -50,7 +51,7 @@ class Ragged:
 
     def __getitem__(self, rows: IntArray) -> Self:
         lengths = self.lengths[rows]
-        offsets = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
+        offsets = _offsets(lengths)
         # the place of every value in `self.values`: its place in the result, moved by as much as its row moves
         moves = np.repeat(self.offsets[rows] - offsets[:-1], lengths)
         places = np.arange(offsets[-1]) + moves
@@ -60,6 +61,12 @@ class Ragged:
     def nbytes(self) -> int:
         """Bytes held."""
         return self.values.nbytes + self.offsets.nbytes
+
+
+def _offsets(lengths: IntArray) -> IntArray:
+    """Where rows of these lengths begin, and where the last one ends, [rows + 1]."""
+    start = np.zeros(1, np.int64)
+    return np.concatenate((start, lengths.cumsum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +90,10 @@ class Reps:
         """All rows of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
-        names = parts[0].columns
-        return Reps({name: _concat([part[name] for part in parts]) for name in names})
+        columns = {}
+        for name in parts[0].columns:
+            columns[name] = _concat([part[name] for part in parts])
+        return Reps(columns)
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
         """Flat named arrays, for a cache or the wire; `from_arrays` is the inverse."""

@@ -89,7 +89,10 @@ class Scorer(ABC):
         return [matrix.min(axis=1) for matrix in matrices]
 
     def expected(
-        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
+        self,
+        reps: Reps,
+        blocks: Sequence[Block],
+        weights: Sequence[FloatArray],
     ) -> list[FloatArray]:
         """Values [H] averaged under reference weights [R] that sum to one, without the matrix (if `info.linear`)."""
         raise TypeError(f"{type(self).__name__} has no linear form")

@@ -15,7 +15,9 @@ B = TypeVar("B")
 
 
 def in_batches(
-    lengths: IntArray, budget: int, run: Callable[[IntArray], B]
+    lengths: IntArray,
+    budget: int,
+    run: Callable[[IntArray], B],
 ) -> tuple[list[B], IntArray]:
     """What `run` makes of batches of rows of at most `budget` summed length (one row may be longer), shortest first.
 

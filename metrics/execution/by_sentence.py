@@ -55,7 +55,11 @@ def _sentence_counts(comparison: Comparison) -> set[int]:
         items += (comparison.source,)
     if all(type(item.text) is str for item in items):
         return set()
-    return {len(item.text.sentences) if isinstance(item.text, Document) else -1 for item in items}
+    return {_sentence_count(item) for item in items}
+
+
+def _sentence_count(item: Item) -> int:
+    return len(item.text.sentences) if isinstance(item.text, Document) else -1
 
 
 def _mapped(comparison: Comparison, read: Callable[[Item], Item]) -> Comparison:

@@ -55,7 +55,9 @@ class Cache:
             self.clock = self._number(LAST_USE) + 1
         except (OSError, sqlite3.Error) as error:
             raise InputError(
-                f"cannot be used: {error}", where=f"cache {folder}", fix="Name another folder"
+                f"cannot be used: {error}",
+                where=f"cache {folder}",
+                fix="Name another folder",
             ) from error
 
     def _number(self, query: str) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import NamedTuple, Self
 from warnings import warn
 
@@ -26,36 +27,37 @@ LIST_CELLS = 1 << 22  # cells of one list above which it is compared some rows a
 
 
 def matrices(
-    metric: Scoring, comparisons: Sequence[Comparison], store: Store | None = None
+    metric: Scoring,
+    comparisons: Sequence[Comparison],
+    store: Store | None = None,
 ) -> list[FloatArray]:
     """Values [H, R] of every comparison ([H, 1] when reference-free), in the paper's direction."""
-    needs_references = metric.info.needs_references
-    is_empty = [not c.hypotheses or (needs_references and not c.references) for c in comparisons]
-    columns = [
-        columns_of(metric, comparison)
-        for comparison, empty in zip(comparisons, is_empty, strict=True)
-        if not empty
-    ]
-    values = iter(of_columns(metric.scorer, columns, store or Store(metric.scorer)))
-    results = []
-    for comparison, empty in zip(comparisons, is_empty, strict=True):
-        if empty:
-            num_references = len(comparison.references) if needs_references else 1
-            results.append(np.zeros((len(comparison.hypotheses), num_references)))
-        else:
-            results.append(next(values))
-    return results
+    scorer = metric.scorer
+    shapes = [_shape(metric, comparison) for comparison in comparisons]
+    columns = []
+    for comparison, shape in zip(comparisons, shapes, strict=True):
+        if 0 not in shape:
+            columns.append(columns_of(metric, comparison))
+    values = iter(of_columns(scorer, columns, store or Store(scorer)))
+    return [np.zeros(shape) if 0 in shape else next(values) for shape in shapes]
+
+
+def _shape(metric: Scoring, comparison: Comparison) -> tuple[int, int]:
+    """[H, R], or [H, 1] when reference-free."""
+    num_references = len(comparison.references) if metric.info.needs_references else 1
+    return len(comparison.hypotheses), num_references
 
 
 def of_columns(scorer: Scorer, columns: Sequence[Columns], store: Store) -> list[FloatArray]:
     """The matrix [H, R] of every list, in the paper's direction; `columns` holds what each is made of."""
     # 1. One block of rows per comparison, without repeated rows, in pieces where it is very large.
-    comparisons = [c for list_columns in columns for column in list_columns for c in column]
+    all_columns = chain.from_iterable(columns)
+    comparisons = list(chain.from_iterable(all_columns))
     folded = [Folded.of(block) for block in store.add(comparisons)]
     pieces = [_pieces(fold.block) for fold in folded]
 
     # 2. The values of all pieces, a group of lists at a time.
-    blocks = [piece for block_pieces in pieces for piece in block_pieces]
+    blocks = list(chain.from_iterable(pieces))
     values = iter(_compared(scorer, store, blocks))
 
     # 3. Pieces are joined to comparisons, comparisons averaged to columns, columns joined to lists again.
@@ -76,27 +78,33 @@ def _pieces(block: Block) -> list[Block]:
     if block.cells <= LIST_CELLS:
         return [block]
     step = max(1, LIST_CELLS // max(1, len(block.references)))
-    rows = block.hypotheses
-    columns = block.references.copy()  # no longer square
-    return [Block(rows[i : i + step], columns, block.source) for i in range(0, len(rows), step)]
+    references = block.references.copy()  # no longer square
+    pieces = []
+    for start in range(0, len(block.hypotheses), step):
+        hypotheses = block.hypotheses[start : start + step]
+        pieces.append(Block(hypotheses, references, block.source))
+    return pieces
 
 
 def _compared(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> list[FloatArray]:
     """Values [H, R] of every block; many blocks are compared per call."""
     values: list[FloatArray] = []
-    for group in store.groups(blocks):
+    for part in store.groups(blocks):
+        group = blocks[part]
         with store.meter.stage("compare"):
-            group_values = _in_memory(scorer, store.reps, blocks[group])
-        store.meter.count(pairs=sum(block.cells for block in blocks[group]))
-        _check_shapes(scorer, blocks[group], group_values)
+            group_values = _in_memory(scorer, store.reps, group)
+        store.meter.count(pairs=sum(block.cells for block in group))
+        _check_shapes(scorer, group, group_values)
         values += group_values
     return values
 
 
 def _check_shapes(scorer: Scorer, blocks: Sequence[Block], values: Sequence[FloatArray]) -> None:
     """Raises MetricError unless the values of every block are of its shape."""
-    needs_references = scorer.info.needs_references
-    expected = [(len(b.hypotheses), len(b.references) if needs_references else 1) for b in blocks]
+    expected = []
+    for block in blocks:
+        num_references = len(block.references) if scorer.info.needs_references else 1
+        expected.append((len(block.hypotheses), num_references))
     shapes = [np.shape(u) for u in values]
     if shapes != expected:
         raise MetricError(
@@ -134,23 +142,29 @@ def _mean(parts: Sequence[FloatArray]) -> FloatArray:
 
 
 def scores(
-    metric: Scoring, segments: Sequence[Comparison], store: Store | None = None
+    metric: Scoring,
+    segments: Sequence[Comparison],
+    store: Store | None = None,
 ) -> FloatArray:
     """One value per one-hypothesis comparison, all its references together, [n]."""
+    scorer = metric.scorer
+    store = store or Store(scorer)
     units = [lift(metric, segment, strict=True) for segment in segments]
-    store = store or Store(metric.scorer)
-    blocks = store.add([comparison for unit in units for comparison in unit])
-    return _means(_values(metric.scorer, store, blocks), units)
+    blocks = store.add(list(chain.from_iterable(units)))
+    values = _values(scorer, store, blocks)
+    return _means(values, units)
 
 
 def scores_and_statistics(
-    metric: Scoring, segments: Sequence[Comparison], store: Store | None = None
+    metric: Scoring,
+    segments: Sequence[Comparison],
+    store: Store | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """`scores` [n], and statistics [rows, columns] for `Scorer.aggregate`; a document has a row for each sentence."""
     scorer = metric.scorer
     store = store or Store(scorer)
     units = [lift(metric, segment, strict=True) for segment in segments]
-    blocks = store.add([comparison for unit in units for comparison in unit])
+    blocks = store.add(list(chain.from_iterable(units)))
     values = _values(scorer, store, blocks)
     own = type(scorer).statistics is not Scorer.statistics
     # the scorer's default would compute the values again

@@ -80,7 +80,10 @@ class Store:
     """The distinct items seen so far and their representations; what that took is counted into the meter."""
 
     def __init__(
-        self, scorer: Scorer, cache: cache.Cache | None = None, meter: Meter | None = None
+        self,
+        scorer: Scorer,
+        cache: cache.Cache | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self.scorer = scorer
         self.cache = cache
@@ -161,9 +164,10 @@ class Store:
         missing = [i for i, key in enumerate(keys) if key not in by_key]
         if missing:
             computed = self._computed([new[i] for i in missing])
-            added = {
-                keys[i]: computed.take(np.array([row])).packed() for row, i in enumerate(missing)
-            }
+            added = {}
+            for row, i in enumerate(missing):
+                alone = computed.take(np.array([row]))
+                added[keys[i]] = alone.packed()
             with self.meter.stage("cache"):
                 shared.put(added)
             by_key |= added
@@ -179,13 +183,15 @@ class Store:
         return fresh
 
     def _represented(self, new: Sequence[Item], prepared: Reps, lengths: IntArray) -> Fresh:
-        truncation = prepared.columns.get(TRUNCATION_COLUMN, np.zeros(len(new), np.int64))
+        """What the scorer makes of prepared items, in batches where it wants them; one row per item."""
+        nothing = np.zeros(len(new), np.int64)
+        truncation = prepared.columns.get(TRUNCATION_COLUMN, nothing)
         if self.scorer.info.bucketed:
-            parts, places = in_batches(
-                lengths,
-                self.scorer.batch_tokens,
-                lambda rows: self.scorer.represent(prepared.take(rows)),
-            )
+
+            def represent(rows: IntArray) -> Reps:
+                return self.scorer.represent(prepared.take(rows))
+
+            parts, places = in_batches(lengths, self.scorer.batch_tokens, represent)
             reps = Reps.concat(parts).take(places)
         else:
             reps = self.scorer.represent(prepared)
@@ -193,7 +199,8 @@ class Store:
         sizes.update(len(column) for column in reps.columns.values())
         if sizes != {len(new)}:
             raise MetricError(
-                f"rows {sorted(sizes)} for {len(new)} items", where=type(self.scorer).__name__
+                f"rows {sorted(sizes)} for {len(new)} items",
+                where=type(self.scorer).__name__,
             )
         return Fresh(reps, lengths, np.asarray(truncation))
 
@@ -201,13 +208,13 @@ class Store:
         """The truncation of the texts of these comparisons, alone and in pairs."""
         if not self.scorer.info.bucketed:
             return Truncation.NONE
-        largest = 0
+        truncations = [0]
         for block in self.add(comparisons):
             sources = [block.source] if block.source >= 0 else []
             for rows in (block.hypotheses, block.references, sources):
-                largest = max(largest, int(self.truncation[rows].max(initial=0)))
-            largest = max(largest, self.scorer.pair_truncation(self.reps, block))
-        return Truncation(largest)
+                truncations.append(self.truncation[rows].max(initial=0))
+            truncations.append(self.scorer.pair_truncation(self.reps, block))
+        return Truncation(max(truncations))
 
     def groups(self, blocks: Sequence[Block]) -> Iterator[slice]:
         """Consecutive blocks of about GROUP_LENGTH and at most GROUP_CELLS together (one block may be larger).

@@ -22,7 +22,9 @@ def check_file(spec: str) -> str:
             digest = file_digest(file, "sha256").hexdigest()[:DIGITS]
     except OSError as error:
         raise InputError(
-            f"cannot be read: {error.strerror}", where=path, fix="Name a file that is there"
+            f"cannot be read: {error.strerror}",
+            where=path,
+            fix="Name a file that is there",
         ) from None
     if expected and expected != digest:
         raise InputError(

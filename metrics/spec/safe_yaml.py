@@ -25,17 +25,23 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
             data = file.read(LIMIT_BYTES + 1)
     except OSError as error:
         raise InputError(
-            f"cannot be read: {error.strerror}", where=str(path), fix="Give a YAML file"
+            f"cannot be read: {error.strerror}",
+            where=str(path),
+            fix="Give a YAML file",
         ) from error
     if len(data) > LIMIT_BYTES:
         raise InputError(
-            f"larger than {LIMIT_BYTES} bytes", where=str(path), fix="Settings are small"
+            f"larger than {LIMIT_BYTES} bytes",
+            where=str(path),
+            fix="Settings are small",
         )
     try:
         return parse_yaml(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise InputError(
-            f"not UTF-8 at byte {error.start}", where=str(path), fix="Save it as UTF-8"
+            f"not UTF-8 at byte {error.start}",
+            where=str(path),
+            fix="Save it as UTF-8",
         ) from error
     except InputError as error:
         raise error.inside(str(path)) from None

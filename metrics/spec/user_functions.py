@@ -37,7 +37,9 @@ def function_named(name: str, where: str) -> Callable[..., Any]:
     except Exception as error:  # another's module may raise anything
         fix = "Write module:function; the module is looked for in the working directory and wherever Python looks"
         raise ModelLoadError(
-            f"{type(error).__name__}: {error}", where=f"{where} {name!r}", fix=fix
+            f"{type(error).__name__}: {error}",
+            where=f"{where} {name!r}",
+            fix=fix,
         ) from error
     if not callable(function):
         raise InputError(f"{name!r} is not a function", where=where, fix="Name a function")

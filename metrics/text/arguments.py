@@ -13,7 +13,9 @@ def check_texts(texts: Sequence[Any], where: str) -> None:
     """Raises InputError unless `texts` is a list of strings and Documents."""
     if isinstance(texts, str | Document):
         raise InputError(
-            "found one text, expected a list of texts", where=where, fix="Put it in a list"
+            "found one text, expected a list of texts",
+            where=where,
+            fix="Put it in a list",
         )
     if not isinstance(texts, Sequence):
         raise InputError(f"found {excerpt(texts)}, expected a list of texts", where=where)
@@ -28,7 +30,10 @@ def check_texts(texts: Sequence[Any], where: str) -> None:
 
 
 def as_long_as(
-    hypotheses: Sequence[Any], values: Sequence[Any] | None, name: str, metric: str
+    hypotheses: Sequence[Any],
+    values: Sequence[Any] | None,
+    name: str,
+    metric: str,
 ) -> Sequence[Any]:
     """The argument `name` of a metric.
 
@@ -37,11 +42,15 @@ def as_long_as(
     """
     if values is None:
         raise InputError(
-            f"{metric} needs {name}", where=name, fix=f"Give {name}, one entry per hypothesis"
+            f"{metric} needs {name}",
+            where=name,
+            fix=f"Give {name}, one entry per hypothesis",
         )
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InputError(
-            f"found {excerpt(values)}, expected a list", where=name, fix=f"Give {name} as a list"
+            f"found {excerpt(values)}, expected a list",
+            where=name,
+            fix=f"Give {name} as a list",
         )
     if len(values) != len(hypotheses):
         raise InputError(

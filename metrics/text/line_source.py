@@ -122,7 +122,9 @@ class LineSource:
     def _check_length(self, line: int, length_bytes: int) -> None:
         if length_bytes > self._line_bytes:
             raise self.refusal(
-                line, f"line longer than {self._line_bytes} bytes", "Is this the right file?"
+                line,
+                f"line longer than {self._line_bytes} bytes",
+                "Is this the right file?",
             )
 
     def _text_blocks(self) -> Iterator[bytes]:
@@ -149,7 +151,11 @@ class LineSource:
             raise self._no_text(lines + 1, offset, head, error) from error
 
     def _no_text(
-        self, line: int, offset: int, head: bytes, error: UnicodeDecodeError
+        self,
+        line: int,
+        offset: int,
+        head: bytes,
+        error: UnicodeDecodeError,
     ) -> InputError:
         """The refusal of a file whose text is not UTF-8 at an offset, or has a NUL byte there."""
         if error.object[error.start : error.end] == b"\0":
@@ -221,7 +227,9 @@ def without_trailing_blanks(source: LineSource) -> Iterator[Line]:
             held.append(line)
             if len(held) > BLANK_LINES:
                 raise source.refusal(
-                    held[0][0], f"more than {BLANK_LINES} empty lines", "Is this the right file?"
+                    held[0][0],
+                    f"more than {BLANK_LINES} empty lines",
+                    "Is this the right file?",
                 )
             continue
         yield from held
@@ -277,7 +285,9 @@ def _open(path: str | Path) -> BinaryIO:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
-            f"cannot be opened: {reason}", where=str(path), fix="Give a text file"
+            f"cannot be opened: {reason}",
+            where=str(path),
+            fix="Give a text file",
         ) from error
 
 

@@ -112,17 +112,23 @@ class Document:
             put(self, "rst", RSTTree.read(self.rst))
 
     def _check_annotations(
-        self, name: str, values: Sequence[Any], is_valid: Callable[[Any], bool], expected: str
+        self,
+        name: str,
+        values: Sequence[Any],
+        is_valid: Callable[[Any], bool],
+        expected: str,
     ) -> None:
         """Raises InputError unless there is one valid annotation per sentence."""
         if len(values) != len(self.sentences):
             raise InputError(
-                f"{len(values)} {name} for {len(self.sentences)} sentences", where=name
+                f"{len(values)} {name} for {len(self.sentences)} sentences",
+                where=name,
             )
         for i, value in enumerate(values):
             if not is_valid(value):
                 raise InputError(
-                    f"found {excerpt(value)}, expected {expected}", where=f"{name}[{i}]"
+                    f"found {excerpt(value)}, expected {expected}",
+                    where=f"{name}[{i}]",
                 )
 
     def __str__(self) -> str:
@@ -202,7 +208,8 @@ class Context:
             value = getattr(self, name)
             if not _is_list_of_strings(value):
                 raise InputError(
-                    f"found {excerpt(value)}, expected a list of sentences", where=f"context.{name}"
+                    f"found {excerpt(value)}, expected a list of sentences",
+                    where=f"context.{name}",
                 )
             object.__setattr__(self, name, tuple(value))
 
@@ -239,7 +246,10 @@ class Comparison:
 
 
 def paired(
-    hypotheses: Sequence[Text], references: Sequence[Text], source: Text | None, context: Context
+    hypotheses: Sequence[Text],
+    references: Sequence[Text],
+    source: Text | None,
+    context: Context,
 ) -> Comparison:
     """All hypotheses against all references in one shared context, <c; h, c; r>."""
     target_context = tuple(context.target)
