@@ -32,7 +32,7 @@ class Metric(ABC):
     name: ClassVar[str]
     info: ClassVar[Info]
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, *settings: Any, **more: Any) -> Self:
         """Checks the class: not where it is defined, as a class from cloudpickle gets its attributes later."""
         for attribute in ("name", "info"):
             if not hasattr(cls, attribute):
