@@ -28,57 +28,57 @@ GROUP = "discorank.metrics"
 MetricLike = str | Path | Mapping[str, Any] | Utility | Callable[..., float]
 
 
-class Entry(NamedTuple):
+class Registration(NamedTuple):
     """Where a name leads: ``module:Class`` (relative to this package if it starts with a dot), and fixed settings."""
 
     target: str
     settings: Mapping[str, Any] = {}
 
 
-BUILT_IN: Mapping[str, Entry] = {
-    "chrf": Entry(".lexical.chrf:ChrF"),
-    "chrf++": Entry(".lexical.chrf:ChrF", {"word_order": 2}),
-    "bleu": Entry(".lexical.bleu:BLEU"),
-    "ter": Entry(".lexical.ter:TER"),
-    "rouge-l": Entry(".lexical.rouge:RougeL"),
-    "rouge-w": Entry(".lexical.rouge:RougeW"),
-    "nist": Entry(".lexical.nist:NIST"),
-    "meteor": Entry(".lexical.meteor:METEOR"),
-    "dr": Entry(".rst.metric:DR"),
-    "dr-nolex": Entry(".rst.metric:DR"),
-    "dr-lex": Entry(".rst.metric:DRLex"),
-    "dr-lex-1.1": Entry(".rst.metric:DRLex", {"words": "nuclearity"}),
-    "dr-lex-2": Entry(".rst.metric:DRLex", {"words": "relation"}),
-    "dr-lex-2.1": Entry(".rst.metric:DRLex", {"words": "both"}),
-    "discotk-light": Entry(".rst.metric:DiscoTKLight"),
-    "ds-focus": Entry(".discourse.coherence.ds_focus:DSFocus"),
-    "ds-sent": Entry(".discourse.coherence.ds_sent:DSSent"),
-    "rc": Entry(".discourse.coherence.cohesion:RC"),
-    "lc": Entry(".discourse.coherence.cohesion:LC"),
-    "entity-graph": Entry(".discourse.coherence.entity_graph:EntityGraph"),
-    "lexical-graph": Entry(".discourse.coherence.entity_graph:LexicalGraph"),
-    "lexical-chain": Entry(".discourse.coherence.lexical_chain:LexicalChain"),
-    "pdd": Entry(".discourse.roles.pdd:PDD"),
-    "role-match": Entry(".discourse.roles.role_match:RoleMatch"),
-    "combination": Entry(".combination:Combination"),
-    "bertscore": Entry(".neural.bertscore.metric:BERTScore"),
-    "doc-bertscore": Entry(".neural.bertscore.metric:BERTScore", {"context": 2}),
-    "comet": Entry(".neural.comet.metric:Comet"),
-    "doc-comet": Entry(".neural.comet.metric:Comet", {"context": 2}),
-    "comet-qe": Entry(".neural.comet.metric:CometQE"),
-    "doc-comet-qe": Entry(".neural.comet.metric:CometQE", {"context": 2}),
-    "sescore2": Entry(".sescore2.metric:SEScore2"),
-    "prism": Entry(".neural.likelihood.prism:Prism"),
-    "doc-prism": Entry(".neural.likelihood.prism:Prism", {"context": 2}),
-    "bartscore": Entry(".neural.likelihood.bartscore:BARTScore"),
-    "bartscore-faithfulness": Entry(".neural.likelihood.bartscore:BARTScoreFaithfulness"),
+BUILT_IN: Mapping[str, Registration] = {
+    "chrf": Registration(".lexical.chrf:ChrF"),
+    "chrf++": Registration(".lexical.chrf:ChrF", {"word_order": 2}),
+    "bleu": Registration(".lexical.bleu:BLEU"),
+    "ter": Registration(".lexical.ter:TER"),
+    "rouge-l": Registration(".lexical.rouge:RougeL"),
+    "rouge-w": Registration(".lexical.rouge:RougeW"),
+    "nist": Registration(".lexical.nist:NIST"),
+    "meteor": Registration(".lexical.meteor:METEOR"),
+    "dr": Registration(".rst.metric:DR"),
+    "dr-nolex": Registration(".rst.metric:DR"),
+    "dr-lex": Registration(".rst.metric:DRLex"),
+    "dr-lex-1.1": Registration(".rst.metric:DRLex", {"words": "nuclearity"}),
+    "dr-lex-2": Registration(".rst.metric:DRLex", {"words": "relation"}),
+    "dr-lex-2.1": Registration(".rst.metric:DRLex", {"words": "both"}),
+    "discotk-light": Registration(".rst.metric:DiscoTKLight"),
+    "ds-focus": Registration(".discourse.coherence.ds_focus:DSFocus"),
+    "ds-sent": Registration(".discourse.coherence.ds_sent:DSSent"),
+    "rc": Registration(".discourse.coherence.cohesion:RC"),
+    "lc": Registration(".discourse.coherence.cohesion:LC"),
+    "entity-graph": Registration(".discourse.coherence.entity_graph:EntityGraph"),
+    "lexical-graph": Registration(".discourse.coherence.entity_graph:LexicalGraph"),
+    "lexical-chain": Registration(".discourse.coherence.lexical_chain:LexicalChain"),
+    "pdd": Registration(".discourse.roles.pdd:PDD"),
+    "role-match": Registration(".discourse.roles.role_match:RoleMatch"),
+    "combination": Registration(".combination:Combination"),
+    "bertscore": Registration(".neural.bertscore.metric:BERTScore"),
+    "doc-bertscore": Registration(".neural.bertscore.metric:BERTScore", {"context": 2}),
+    "comet": Registration(".neural.comet.metric:Comet"),
+    "doc-comet": Registration(".neural.comet.metric:Comet", {"context": 2}),
+    "comet-qe": Registration(".neural.comet.metric:CometQE"),
+    "doc-comet-qe": Registration(".neural.comet.metric:CometQE", {"context": 2}),
+    "sescore2": Registration(".sescore2.metric:SEScore2"),
+    "prism": Registration(".neural.likelihood.prism:Prism"),
+    "doc-prism": Registration(".neural.likelihood.prism:Prism", {"context": 2}),
+    "bartscore": Registration(".neural.likelihood.bartscore:BARTScore"),
+    "bartscore-faithfulness": Registration(".neural.likelihood.bartscore:BARTScoreFaithfulness"),
 }
 
 
 @cache
-def names() -> Mapping[str, Entry]:
+def names() -> Mapping[str, Registration]:
     """All registered names; a plug-in may not take a built-in name."""
-    plug_ins = {point.name: Entry(point.value) for point in entry_points(group=GROUP)}
+    plug_ins = {point.name: Registration(point.value) for point in entry_points(group=GROUP)}
     clashes = sorted(plug_ins.keys() & BUILT_IN.keys())
     if clashes:
         raise InputError(
@@ -203,10 +203,10 @@ def _utility_of(call: Call) -> Utility:
 
 def _object(name: str) -> Any:
     """What a registered name or a ``module:Class`` leads to."""
-    entry = names().get(name)
-    if entry is None and ":" not in name:
+    registration = names().get(name)
+    if registration is None and ":" not in name:
         raise unknown("metric", name, names())
-    module, _, attribute = (entry.target if entry else name).partition(":")
+    module, _, attribute = (registration.target if registration else name).partition(":")
     try:
         target: Any = import_module(module, __package__)
         for part in attribute.split("."):
