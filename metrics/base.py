@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self, final
 
-from .errors import DiscorankError, InputError, ModelLoadError, excerpt
+from .errors import DiscorankError, InputError, ModelLoadError
 from .execution import evaluate
 from .execution.by_sentence import columns_of, lift
 from .execution.store import Store
@@ -19,7 +19,8 @@ from .papers import VERNIKOS_2022, Paper
 from .representations import FloatArray
 from .scorer import Info, Reading, Scorer
 from .spec import signature
-from .text.texts import NO_CONTEXT, Comparison, Context, Document, Text, aligned, paired
+from .text.arguments import as_long_as, check_equally_many, check_texts, reference_lists
+from .text.texts import NO_CONTEXT, Comparison, Context, Text, aligned, paired
 
 
 class Metric(ABC):
@@ -32,12 +33,13 @@ class Metric(ABC):
     info: ClassVar[Info]
 
     def __new__(cls, *settings: Any, **more: Any) -> Self:
-        """Checks the class: not when it is made, as one that was sent by cloudpickle is filled afterwards."""
+        """Checks the class: not where it is defined, as a class from cloudpickle gets its attributes later."""
         for attribute in ("name", "info"):
             if not hasattr(cls, attribute):
-                fix = "See docs/writing-a-metric.md"
                 raise InputError(
-                    f"a metric has a class attribute {attribute!r}", where=cls.__qualname__, fix=fix
+                    f"a metric has a class attribute {attribute!r}",
+                    where=cls.__qualname__,
+                    fix="See docs/writing-a-metric.md",
                 )
         return super().__new__(cls)
 
@@ -66,8 +68,8 @@ class Metric(ABC):
     @classmethod
     def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
         """The papers of the metric with these settings; context has one of its own."""
-        in_context = (VERNIKOS_2022,) if settings.get("context") else ()
-        return (*cls.info.papers, *in_context)
+        papers_on_context = (VERNIKOS_2022,) if settings.get("context") else ()
+        return (*cls.info.papers, *papers_on_context)
 
     def for_language(self, lang: str) -> Self:
         """The metric with the defaults of a language (BCP 47) where settings were left at theirs; itself by default."""
@@ -75,17 +77,21 @@ class Metric(ABC):
 
     def with_defaults(self, **values: Any) -> Self:
         """The metric with these settings where it has them and they are at their defaults."""
-        own = {field.name: field.default for field in fields(self) if field.init}  # type: ignore[arg-type]
-        given = {
-            name: v
-            for name, v in values.items()
-            if name in own and getattr(self, name) == own[name]
+        defaults = {field.name: field.default for field in fields(self) if field.init}  # type: ignore[arg-type]
+        changes = {
+            name: value
+            for name, value in values.items()
+            if name in defaults and getattr(self, name) == defaults[name]
         }
-        return replace(self, **given) if given else self  # type: ignore[type-var]
+        return replace(self, **changes) if changes else self  # type: ignore[type-var]
 
     @cached_property
     def scorer(self) -> Scorer:
-        """The loaded metric of this process; raises ModelLoadError where `load` fails in a way of its own."""
+        """The loaded metric of this process.
+
+        Raises:
+            DiscorankError: as `load`; a ModelLoadError for any other error in it.
+        """
         try:
             return self.load()
         except (DiscorankError, MemoryError):
@@ -140,9 +146,8 @@ class Metric(ABC):
         store = Store(self.scorer)
         segments = self.segments(hypotheses, references, sources, documents)
         values = evaluate.scores(self, segments, store)
-        evaluate.warn_of_cuts(
-            self, store, [c for segment in segments for c in lift(self, segment, strict=True)]
-        )
+        comparisons = [c for segment in segments for c in lift(self, segment, strict=True)]
+        evaluate.warn_of_truncation(self, store, comparisons)
         return values
 
     @final
@@ -156,12 +161,10 @@ class Metric(ABC):
         """The metric's own corpus score; arguments and errors as `score`."""
         segments = self.segments(hypotheses, references, sources, documents)
         if not segments:
-            raise InputError(
-                "no hypotheses",
-                where=f"{self.name}.corpus",
-                fix="A corpus has at least one segment",
-            )
-        return self.scorer.aggregate(evaluate.scores_and_statistics(self, segments)[1])
+            where = f"{self.name}.corpus"
+            raise InputError("no hypotheses", where=where, fix="A corpus has at least one segment")
+        _, statistics = evaluate.scores_and_statistics(self, segments)
+        return self.scorer.aggregate(statistics)
 
     @final
     def pairwise(
@@ -184,9 +187,10 @@ class Metric(ABC):
             )
         comparison = self.comparison(hypotheses, references, source, context or NO_CONTEXT)
         store = Store(self.scorer)
-        values = self.utility_sign * evaluate.matrices(self, [comparison], store)[0]
+        (matrix,) = evaluate.matrices(self, [comparison], store)
+        values = self.utility_sign * matrix
         columns = columns_of(self, comparison)
-        evaluate.warn_of_cuts(self, store, [c for column in columns for c in column])
+        evaluate.warn_of_truncation(self, store, [c for column in columns for c in column])
         return values
 
     @final
@@ -205,14 +209,15 @@ class Metric(ABC):
             InputError: as `pairwise`.
         """
         comparison = self.comparison([hypothesis], references, source, context or NO_CONTEXT)
-        columns = lift(self, comparison)
+        sentences = lift(self, comparison)
         store = Store(self.scorer)
-        blocks = store.add(columns)
-        n = len(references) if self.info.needs_references else 1
-        found = [
-            [self.scorer.describe(store.reps, block, 0, j) for block in blocks] for j in range(n)
-        ]
-        return [parts[0] if len(parts) == 1 else {"sentences": parts} for parts in found]
+        blocks = store.add(sentences)
+        num_references = len(references) if self.info.needs_references else 1
+        explanations: list[dict[str, Any]] = []
+        for j in range(num_references):
+            parts = [self.scorer.describe(store.reps, block, 0, j) for block in blocks]
+            explanations.append(parts[0] if len(parts) == 1 else {"sentences": parts})
+        return explanations
 
     @final
     def comparison(
@@ -222,13 +227,15 @@ class Metric(ABC):
         source: Text | None,
         context: Context,
     ) -> Comparison:
-        """The items of one list as this metric reads them: what it has no use for is left out."""
+        """The items of one list as this metric reads them; what it does not read is left out."""
         check_texts(hypotheses, "hypotheses")
         if references is not hypotheses:
             check_texts(references, "references")
         if self.info.needs_source and source is None:
             raise InputError(
-                f"{self.name} needs the source", where="source", fix="Give the source of the list"
+                f"{self.name} needs the source",
+                where="source",
+                fix="Give the source of the list",
             )
         return paired(
             hypotheses,
@@ -247,70 +254,23 @@ class Metric(ABC):
     ) -> list[Comparison]:
         """The items of aligned segments as this metric reads them; errors as `score`."""
         check_texts(hypotheses, "hypotheses")
-        lists: list[list[Text]] = [[] for _ in hypotheses]
+        used_references: list[list[Text]] = [[] for _ in hypotheses]
         if self.info.needs_references:
-            given = _as_long_as(hypotheses, references, "references", self.name)
-            several_or_one = [[r] if isinstance(r, str | Document) else r for r in given]
-            for i, several in enumerate(several_or_one):
-                check_texts(several, f"references[{i}]")
-            lists = [list(several) for several in several_or_one]
-            for i, several in enumerate(lists):
-                if not several:
-                    raise InputError(
-                        "no reference", where=f"references[{i}]", fix="Give at least one text"
-                    )
-        used = None
+            entries = as_long_as(hypotheses, references, "references", self.name)
+            used_references = reference_lists(entries)
+        used_sources = None
         if self.info.needs_source:
-            used = _as_long_as(hypotheses, sources, "sources", self.name)
-            check_texts(used, "sources")
+            used_sources = as_long_as(hypotheses, sources, "sources", self.name)
+            check_texts(used_sources, "sources")
         if documents is not None:
-            _as_long_as(hypotheses, documents, "documents", self.name)
-        if self.reads.context and len({len(several) for several in lists}) > 1:
-            raise InputError(
-                "context needs the same number of references in every segment",
-                where="references",
-                fix="Leave out the references that only some segments have",
-            )
+            as_long_as(hypotheses, documents, "documents", self.name)
+        if self.reads.context:
+            check_equally_many(used_references)
         return aligned(
-            hypotheses, lists, used, documents, self.reads.context, self.reads.context_from
+            hypotheses,
+            used_references,
+            used_sources,
+            documents,
+            self.reads.context,
+            self.reads.context_from,
         )
-
-
-def check_texts(texts: Sequence[Any], where: str) -> None:
-    """Raises InputError unless `texts` is a list of strings and Documents."""
-    if isinstance(texts, str | Document):
-        raise InputError(
-            "found one text, expected a list of texts", where=where, fix="Put it in a list"
-        )
-    if not isinstance(texts, Sequence):
-        raise InputError(f"found {excerpt(texts)}, expected a list of texts", where=where)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str | Document):
-            fix = (
-                "A document is written discorank.Document([...])"
-                if isinstance(text, list | tuple)
-                else ""
-            )
-            raise InputError(
-                f"found {excerpt(text)}, expected a string", where=f"{where}[{i}]", fix=fix
-            )
-
-
-def _as_long_as(
-    hypotheses: Sequence[Any], values: Sequence[Any] | None, name: str, metric: str
-) -> Sequence[Any]:
-    if values is None:
-        raise InputError(
-            f"{metric} needs {name}", where=name, fix=f"Give {name}, one entry per hypothesis"
-        )
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InputError(
-            f"found {excerpt(values)}, expected a list", where=name, fix=f"Give {name} as a list"
-        )
-    if len(values) != len(hypotheses):
-        raise InputError(
-            f"{len(values)} {name} for {len(hypotheses)} hypotheses",
-            where=name,
-            fix="Give one entry per hypothesis",
-        )
-    return values

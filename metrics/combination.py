@@ -64,16 +64,17 @@ class Combination(Mix):
         if set(settings) != {"model"} or not isinstance(settings["model"], str):
             fix = 'Give the model alone: combination(model="FILE.json")'
             raise InputError(f"found {excerpt(dict(settings))}", where=cls.name, fix=fix)
-        path, _, wanted = settings["model"].partition(_MARK)
+        path, _, expected = settings["model"].partition(_MARK)
         data = _bytes(path)
         digest = sha256(data).hexdigest()[:16]
-        if wanted and wanted != digest:
+        if expected and expected != digest:
             raise InputError(
-                f"digest {digest}, expected {wanted}",
+                f"digest {digest}, expected {expected}",
                 where=path,
                 fix="It is not the model that was used",
             )
-        return cls(parts_of(_features(data, path), path, load), f"{path}{_MARK}{digest}")
+        parts = parts_of(_features(data, path), path, load)
+        return cls(parts, f"{path}{_MARK}{digest}")
 
     def signature(self) -> str:
         """``combination(model="path@sha256:...")``."""
@@ -85,21 +86,22 @@ class Combination(Mix):
 
 
 def parts_of(
-    features: Sequence[Mapping[str, Any]], where: str, load: Callable[[str], Utility]
+    features: Sequence[Mapping[str, Any]],
+    where: str,
+    load: Callable[[str], Utility],
 ) -> tuple[tuple[float, Metric], ...]:
     """The weighted metrics of a model's features; those of weight 0 or without a range are left out.
 
     Raises:
         InputError: none is left, a metric cannot be made or is a combination itself, a weight is out of range.
     """
-    parts = []
+    parts: list[tuple[float, Metric]] = []
     for i, feature in enumerate(features):
         place = f"{where}: features[{i}]"
         weight = _weight(feature, place)
         if weight:
-            parts += [
-                (weight * own, part) for own, part in _metric(feature["metric"], place, load).parts
-            ]
+            utility = _metric(feature["metric"], place, load)
+            parts += [(weight * own, metric) for own, metric in utility.parts]
     if not parts:
         raise InputError("every weight is 0", where=where, fix=_FIX)
     return tuple(parts)
@@ -120,24 +122,27 @@ def _weight(feature: Mapping[str, Any], where: str) -> float:
     if not weight or high == low:
         return 0.0
     width = high - low
-    found = weight * (1 / width) if isfinite(width) and width >= _MIN_WIDTH else inf
-    if not found or not isfinite(found):
+    scaled = weight * (1 / width) if isfinite(width) and width >= _MIN_WIDTH else inf
+    if not scaled or not isfinite(scaled):
         raise InputError(
-            f"weight {weight:g}, min {low:g}, max {high:g} are out of range", where=where, fix=_FIX
+            f"weight {weight:g}, min {low:g}, max {high:g} are out of range",
+            where=where,
+            fix=_FIX,
         )
-    return found
+    return scaled
 
 
 def _metric(spec: str, where: str, load: Callable[[str], Utility]) -> Utility:
+    """The metric of one feature; raises InputError for a file, and for a combination inside a combination."""
+    own_names = {Combination.name, f"{__name__}:{Combination.__name__}"}
     try:
         if spec.endswith((".yaml", ".yml")):
             raise InputError("is a file", where=spec, fix="Write the metric's signature")
-        if {term.name for term in parse(spec)} & {
-            Combination.name,
-            f"{__name__}:{Combination.__name__}",
-        }:
+        if any(term.name in own_names for term in parse(spec)):
             raise InputError(
-                "is a combination itself", where=spec, fix="Name the metrics it is made of"
+                "is a combination itself",
+                where=spec,
+                fix="Name the metrics it is made of",
             )
         return load(spec)
     except DiscorankError as error:
@@ -168,15 +173,13 @@ def _bytes(path: str) -> bytes:
 
 
 def _features(data: bytes, where: str) -> list[Mapping[str, Any]]:
+    """The features of a model file; raises InputError unless it is of the form in the module's docstring."""
     try:
         model = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise InputError(f"no JSON: {excerpt(str(error))}", where=where, fix=_FIX) from None
-    if (
-        not isinstance(model, Mapping)
-        or model.get("format") != FORMAT
-        or not isinstance(model.get("features"), list)
-    ):
+    is_model = isinstance(model, Mapping) and model.get("format") == FORMAT
+    if not is_model or not isinstance(model.get("features"), list):
         raise InputError(f"found {excerpt(model)}", where=where, fix=_FIX)
     for i, feature in enumerate(model["features"]):
         if not isinstance(feature, Mapping) or not isinstance(feature.get("metric"), str):

@@ -1,4 +1,4 @@
-"""The errors a user can meet: each says where, what was found against what was expected, and what to do.
+"""The errors a user can meet: each says where, what was found and what was expected instead, and what to do.
 
 Everything discorank raises on purpose is a `DiscorankError`; anything else that escapes is a fault of discorank.
 """
@@ -28,19 +28,19 @@ class DiscorankError(Exception):
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
-        return f"{place}{self.problem}" + (f". {self.fix}" if self.fix else "")
+        fix = f". {self.fix}" if self.fix else ""
+        return f"{place}{self.problem}{fix}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (type(self), self.problem, self.where, self.fix)
+        return _unpickled, (type(self), self.problem, self.where, self.fix)
 
     def inside(self, where: str) -> DiscorankError:
         """The same error seen from a larger place: ``lists.jsonl:12`` around ``candidates[3]``."""
-        return type(self)(
-            self.problem, where=f"{where}: {self.where}" if self.where else where, fix=self.fix
-        )
+        place = f"{where}: {self.where}" if self.where else where
+        return type(self)(self.problem, where=place, fix=self.fix)
 
 
-def _remade(kind: type[DiscorankError], problem: str, where: str, fix: str) -> DiscorankError:
+def _unpickled(kind: type[DiscorankError], problem: str, where: str, fix: str) -> DiscorankError:
     """An error from another process."""
     return kind(problem, where=where, fix=fix)
 
@@ -100,6 +100,5 @@ def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> I
     names = sorted(known)
     near = get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    return InputError(
-        f"unknown {kind} {name!r}", where=where, fix=f"{hint}All: {', '.join(names) or 'none'}"
-    )
+    fix = f"{hint}All: {', '.join(names) or 'none'}"
+    return InputError(f"unknown {kind} {name!r}", where=where, fix=fix)

@@ -53,7 +53,8 @@ class FunctionScorer(Scorer):
         """The texts themselves, and their lengths in characters."""
         texts = np.empty(len(items), object)
         texts[:] = [item.text for item in items]
-        return Reps({"text": texts}), np.array([len(str(text)) for text in texts], np.int64)
+        lengths = np.array([len(str(text)) for text in texts], np.int64)
+        return Reps({"text": texts}), lengths
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """One call per pair.
@@ -61,19 +62,18 @@ class FunctionScorer(Scorer):
         Raises:
             MetricError: the function raised, or returned something that is not a number.
         """
-        return [
-            np.array(
-                [
-                    [self._value(h, r) for r in reps["text"][b.references]]
-                    for h in reps["text"][b.hypotheses]
-                ]
-            )
-            for b in blocks
-        ]
+        texts = reps["text"]
+        matrices = []
+        for block in blocks:
+            references = texts[block.references]
+            rows = [[self._value(h, r) for r in references] for h in texts[block.hypotheses]]
+            matrices.append(np.array(rows))
+        return matrices
 
     def _value(self, hypothesis: Text, reference: Text) -> float:
+        """The function's value of a pair; whatever goes wrong in it is a MetricError."""
         try:
-            found: Any = self.metric.call(hypothesis, reference)
-            return float(found)
+            value: Any = self.metric.call(hypothesis, reference)
+            return float(value)
         except Exception as error:
             raise MetricError(f"{type(error).__name__}: {error}", where=self.metric.name) from error

@@ -5,8 +5,8 @@
 Minimised by Newton's method; J is strictly convex. A metric that does not vary has x = 0, so its weight is 0.
 
 Metrics of one kind agree so much that few preferences tell their weights apart, and then their plain mean is hard to
-beat. So weights may be `centred`: penalty |w - mean(w)|^2 stands in place of penalty |w|^2 (the mean has LEAST), which
-makes them more alike the less the preferences say; it is for differences in comparable `units`.
+beat. So weights may be `centred`: penalty |w - mean(w)|^2 stands in place of penalty |w|^2 (the mean has
+MEAN_PENALTY), which makes them more alike the less the preferences say; it is for differences in comparable `units`.
 
 The penalty is chosen by cross-validation over groups (documents): the largest that is as good as the best within one
 standard error.
@@ -24,8 +24,9 @@ from .errors import InputError
 from .representations import FloatArray, IntArray
 
 PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0)
-LEAST = 0.01  # penalty of the mean of centred weights
-STEPS, PRECISION = 100, 1e-12
+MEAN_PENALTY = 0.01  # of the mean of centred weights
+MAX_STEPS = 100  # of Newton's method
+PRECISION = 1e-12
 
 
 class Scale(NamedTuple):
@@ -51,7 +52,7 @@ class Scale(NamedTuple):
 
 
 class Fitting(NamedTuple):
-    """How weights are found."""
+    """How weights are fitted; see `fit`."""
 
     penalty: float
     positive: bool = False
@@ -60,44 +61,47 @@ class Fitting(NamedTuple):
 
 def units(differences: FloatArray) -> FloatArray:
     """How much every feature differs within pairs, the root of the mean square, [features]; 1 if it never does."""
-    found = np.sqrt((differences**2).mean(axis=0))
-    return np.where(found > 0, found, 1)
+    roots = np.sqrt((differences**2).mean(axis=0))
+    return np.where(roots > 0, roots, 1)
 
 
 def loss(weights: FloatArray, differences: FloatArray) -> FloatArray:
-    """log(1 + exp(-w d)) of every pair, [pairs]."""
+    """log(1 + exp(-w d)) of every pair, [pairs], from weights [features] and differences [pairs, features]."""
     return np.logaddexp(0, -(differences @ weights))
 
 
-def fit(differences: FloatArray, how: Fitting, shares: FloatArray | None = None) -> FloatArray:
+def fit(differences: FloatArray, fitting: Fitting, shares: FloatArray | None = None) -> FloatArray:
     """The weights that minimise J, [features], from differences better less worse, [pairs, features].
 
     Args:
         differences: of the scaled features.
-        how: the penalty, above 0; whether no weight may be negative (Newton's steps are then projected; Bertsekas
+        fitting: the penalty, above 0; whether no weight may be negative (Newton's steps are then projected; Bertsekas
             1982); whether weights are centred.
         shares: how much every pair counts, [pairs]; 1 each if None.
     """
-    counts = np.ones(len(differences)) if shares is None else shares
-    weights = np.zeros(differences.shape[1])
-    mean = np.full((len(weights), len(weights)), how.centred / max(1, len(weights)))
-    penalties = how.penalty * (np.eye(len(weights)) - mean) + LEAST * mean
+    counts = np.ones(len(differences)) if shares is None else shares  # [pairs]
+    num_features = differences.shape[1]
+    weights = np.zeros(num_features)
+    # The penalty is the quadratic form w P w, where `mean` (0 unless centred) is the projection to the mean of w.
+    mean = np.full((num_features, num_features), fitting.centred / max(1, num_features))
+    penalties = fitting.penalty * (np.eye(num_features) - mean) + MEAN_PENALTY * mean  # P
 
     def objective(w: FloatArray) -> float:
         return float(counts @ loss(w, differences) + w @ penalties @ w)
 
-    for _ in range(STEPS):
-        wrong = np.exp(-np.logaddexp(0, differences @ weights))  # 1 - p
+    for _ in range(MAX_STEPS):
+        # gradient and Hessian of J; `wrong` is 1 - p of every pair
+        wrong = np.exp(-np.logaddexp(0, differences @ weights))
         gradient = 2 * penalties @ weights - differences.T @ (counts * wrong)
         curvature = (differences.T * (counts * wrong * (1 - wrong))) @ differences
-        free = ~(how.positive & (weights <= 0) & (gradient >= 0))
+        hessian = curvature + 2 * penalties
+        # Newton's step for the weights that are not held at 0
+        free = ~(fitting.positive & (weights <= 0) & (gradient >= 0))
         step = np.zeros_like(weights)
-        inner = (curvature + 2 * penalties)[np.ix_(free, free)]
-        step[free] = np.linalg.solve(inner, gradient[free])
-        moved = _descended(objective, weights, step, how.positive)
-        done = np.abs(moved - weights).max(initial=0) < PRECISION * (
-            1 + np.abs(weights).max(initial=0)
-        )
+        step[free] = np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
+        moved = _descended(objective, weights, step, fitting.positive)
+        change = np.abs(moved - weights).max(initial=0)
+        done = change < PRECISION * (1 + np.abs(weights).max(initial=0))
         weights = moved
         if done:
             break
@@ -105,10 +109,14 @@ def fit(differences: FloatArray, how: Fitting, shares: FloatArray | None = None)
 
 
 def _descended(
-    objective: Callable[[FloatArray], float], weights: FloatArray, step: FloatArray, positive: bool
+    objective: Callable[[FloatArray], float],
+    weights: FloatArray,
+    step: FloatArray,
+    positive: bool,
 ) -> FloatArray:
-    """The weights after the longest of ever halved steps that does not raise the objective."""
-    size, before = 1.0, objective(weights)
+    """The weights after the step, halved as often as it takes not to raise the objective."""
+    size = 1.0
+    before = objective(weights)
     while size > PRECISION:
         moved = weights - size * step
         moved = np.maximum(moved, 0) if positive else moved
@@ -124,17 +132,20 @@ def folds(groups: Sequence[str], count: int = 5) -> IntArray:
     Raises:
         InputError: there are fewer than two groups.
     """
-    names = sorted(
-        set(groups), key=lambda name: (crc32(name.encode("utf-8", "surrogatepass")), name)
-    )
+
+    def hashed(name: str) -> tuple[int, str]:
+        return crc32(name.encode("utf-8", "surrogatepass")), name
+
+    names = sorted(set(groups), key=hashed)
     if len(names) < 2:
         raise InputError(
             f"{len(names)} documents",
             where="cross-validation",
             fix="Give preferences of two or more",
         )
-    fold = {name: i % min(count, len(names)) for i, name in enumerate(names)}
-    return np.array([fold[group] for group in groups])
+    num_folds = min(count, len(names))
+    fold_of = {name: i % num_folds for i, name in enumerate(names)}
+    return np.array([fold_of[group] for group in groups])
 
 
 class Tried(NamedTuple):
@@ -158,31 +169,46 @@ def choose_penalty(
     Many weights do nearly as well on the pairs at hand; this takes the calmest of them.
     """
     fold = folds(groups)
-    number = np.unique(groups, return_inverse=True)[1]
-    tried = []
+    group_numbers = np.unique(groups, return_inverse=True)[1]
+    trials = []
     for penalty in penalties:
-        margins = np.zeros(len(differences))
-        for held in range(int(fold.max()) + 1):
-            weights = fit(differences[fold != held], Fitting(penalty, positive, centred))
-            margins[fold == held] = differences[fold == held] @ weights
+        margins = _held_out_margins(differences, fold, Fitting(penalty, positive, centred))
         right = (margins > 0) + 0.5 * (margins == 0)
         share = float(right.mean())
-        error = float(np.sqrt((np.bincount(number, right - share) ** 2).sum()) / len(right))
-        tried.append(Tried(penalty, share, error, float(np.logaddexp(0, -margins).mean())))
-    best = max(tried, key=lambda one: one.right)
-    return max(one.penalty for one in tried if one.right >= best.right - best.error), tried
+        deviations = np.bincount(group_numbers, right - share)  # summed in every group
+        error = float(np.sqrt((deviations**2).sum()) / len(right))
+        mean_loss = float(np.logaddexp(0, -margins).mean())
+        trials.append(Tried(penalty, share, error, mean_loss))
+    best = max(trials, key=lambda trial: trial.right)
+    as_good = [trial.penalty for trial in trials if trial.right >= best.right - best.error]
+    return max(as_good), trials
+
+
+def _held_out_margins(differences: FloatArray, fold: IntArray, fitting: Fitting) -> FloatArray:
+    """w d of every pair under weights that were fitted without the pairs of its fold, [pairs]."""
+    margins = np.zeros(len(differences))
+    for held_out in range(int(fold.max()) + 1):
+        weights = fit(differences[fold != held_out], fitting)
+        margins[fold == held_out] = differences[fold == held_out] @ weights
+    return margins
 
 
 def intervals(
-    differences: FloatArray, groups: Sequence[str], how: Fitting, draws: int = 200, seed: int = 0
+    differences: FloatArray,
+    groups: Sequence[str],
+    fitting: Fitting,
+    draws: int = 200,
+    seed: int = 0,
 ) -> tuple[FloatArray, FloatArray]:
     """The 2.5 % and 97.5 % quantiles of every weight when groups are drawn with replacement, [features] each."""
     names = sorted(set(groups))
-    number = np.array([names.index(group) for group in groups])
+    group_numbers = np.array([names.index(group) for group in groups])
     random = np.random.default_rng(seed)
-    size, found = len(names), []
+    size = len(names)
+    weights = []
     for _ in range(draws):
-        times = np.bincount(random.integers(size, size=size), minlength=size)
-        found.append(fit(differences, how, times[number]))
-    low, high = np.quantile(found, [0.025, 0.975], axis=0)
+        drawn = random.integers(size, size=size)
+        times = np.bincount(drawn, minlength=size)  # how often every group was drawn
+        weights.append(fit(differences, fitting, times[group_numbers]))
+    low, high = np.quantile(weights, [0.025, 0.975], axis=0)
     return low, high

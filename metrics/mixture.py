@@ -31,7 +31,9 @@ class Mix:
     def __post_init__(self) -> None:
         if not self.parts:
             raise InputError(
-                "a mix without parts", where="utility", fix="Write it as chrf + 0.5*bleu"
+                "a mix without parts",
+                where="utility",
+                fix="Write it as chrf + 0.5*bleu",
             )
         for weight, metric in self.parts:
             if not np.isfinite(weight):
@@ -66,11 +68,8 @@ class Mix:
         """The weighted sum of the parts' scores as utilities, [n]; arguments and errors as `Metric.score`."""
         total = np.zeros(len(hypotheses))
         for weight, metric in self.parts:
-            total += (
-                weight
-                * metric.utility_sign
-                * metric.score(hypotheses, references, sources, documents)
-            )
+            values = metric.score(hypotheses, references, sources, documents)
+            total += weight * metric.utility_sign * values
         return total
 
     def corpus(
@@ -81,12 +80,11 @@ class Mix:
         documents: Sequence[str] | None = None,
     ) -> float:
         """The weighted sum of the parts' corpus scores as utilities."""
-        return float(
-            sum(
-                w * m.utility_sign * m.corpus(hypotheses, references, sources, documents)
-                for w, m in self.parts
-            )
-        )
+        total = 0.0
+        for weight, metric in self.parts:
+            value = metric.corpus(hypotheses, references, sources, documents)
+            total += weight * metric.utility_sign * value
+        return float(total)
 
     def pairwise(
         self,
@@ -104,8 +102,9 @@ class Mix:
             )
         total = np.zeros((len(hypotheses), 1))
         for weight, metric in self.parts:
-            lent = context if metric.reads.context else None
-            total = total + weight * metric.pairwise(hypotheses, references, source, lent)
+            part_context = context if metric.reads.context else None
+            values = metric.pairwise(hypotheses, references, source, part_context)
+            total = total + weight * values
         return total
 
     def fit(self, texts: Sequence[Text]) -> Mix:
@@ -114,18 +113,18 @@ class Mix:
 
     def with_defaults(self, **values: Any) -> Mix:
         """The mix of the parts with these settings where they have them and left them at their defaults."""
-        return self._of(
-            tuple((weight, metric.with_defaults(**values)) for weight, metric in self.parts)
-        )
+        parts = [(weight, metric.with_defaults(**values)) for weight, metric in self.parts]
+        return self._with_parts(parts)
 
     def for_language(self, lang: str) -> Mix:
         """The mix of the parts with the defaults of a language."""
-        return self._of(tuple((weight, metric.for_language(lang)) for weight, metric in self.parts))
+        parts = [(weight, metric.for_language(lang)) for weight, metric in self.parts]
+        return self._with_parts(parts)
 
-    def _of(self, parts: tuple[tuple[float, Metric], ...]) -> Mix:
-        """The mix of other parts, itself if they are the same ones (so that it keeps its name)."""
+    def _with_parts(self, parts: Sequence[tuple[float, Metric]]) -> Mix:
+        """The mix of other parts; itself if they are the same ones, so that it keeps its name."""
         same = all(new is old for (_, new), (_, old) in zip(parts, self.parts, strict=True))
-        return self if same else Mix(parts)
+        return self if same else Mix(tuple(parts))
 
 
 Utility = Metric | Mix

@@ -28,62 +28,65 @@ GROUP = "discorank.metrics"
 MetricLike = str | Path | Mapping[str, Any] | Utility | Callable[..., float]
 
 
-class Entry(NamedTuple):
+class Registration(NamedTuple):
     """Where a name leads: ``module:Class`` (relative to this package if it starts with a dot), and fixed settings."""
 
     target: str
     settings: Mapping[str, Any] = {}
 
 
-BUILT_IN: Mapping[str, Entry] = {
-    "chrf": Entry(".lexical.chrf:ChrF"),
-    "chrf++": Entry(".lexical.chrf:ChrF", {"word_order": 2}),
-    "bleu": Entry(".lexical.bleu:BLEU"),
-    "ter": Entry(".lexical.ter:TER"),
-    "rouge-l": Entry(".lexical.rouge:RougeL"),
-    "rouge-w": Entry(".lexical.rouge:RougeW"),
-    "nist": Entry(".lexical.nist:NIST"),
-    "meteor": Entry(".lexical.meteor:METEOR"),
-    "dr": Entry(".rst.metric:DR"),
-    "dr-nolex": Entry(".rst.metric:DR"),
-    "dr-lex": Entry(".rst.metric:DRLex"),
-    "dr-lex-1.1": Entry(".rst.metric:DRLex", {"words": "nuclearity"}),
-    "dr-lex-2": Entry(".rst.metric:DRLex", {"words": "relation"}),
-    "dr-lex-2.1": Entry(".rst.metric:DRLex", {"words": "both"}),
-    "discotk-light": Entry(".rst.metric:DiscoTKLight"),
-    "ds-focus": Entry(".discourse.coherence.ds_focus:DSFocus"),
-    "ds-sent": Entry(".discourse.coherence.ds_sent:DSSent"),
-    "rc": Entry(".discourse.coherence.cohesion:RC"),
-    "lc": Entry(".discourse.coherence.cohesion:LC"),
-    "entity-graph": Entry(".discourse.coherence.entity_graph:EntityGraph"),
-    "lexical-graph": Entry(".discourse.coherence.entity_graph:LexicalGraph"),
-    "lexical-chain": Entry(".discourse.coherence.lexical_chain:LexicalChain"),
-    "pdd": Entry(".discourse.roles.pdd:PDD"),
-    "role-match": Entry(".discourse.roles.role_match:RoleMatch"),
-    "combination": Entry(".combination:Combination"),
-    "bertscore": Entry(".neural.bertscore.metric:BERTScore"),
-    "doc-bertscore": Entry(".neural.bertscore.metric:BERTScore", {"context": 2}),
-    "comet": Entry(".neural.comet.metric:Comet"),
-    "doc-comet": Entry(".neural.comet.metric:Comet", {"context": 2}),
-    "comet-qe": Entry(".neural.comet.metric:CometQE"),
-    "doc-comet-qe": Entry(".neural.comet.metric:CometQE", {"context": 2}),
-    "sescore2": Entry(".sescore2.metric:SEScore2"),
-    "prism": Entry(".neural.likelihood.prism:Prism"),
-    "doc-prism": Entry(".neural.likelihood.prism:Prism", {"context": 2}),
-    "bartscore": Entry(".neural.likelihood.bartscore:BARTScore"),
-    "bartscore-faithfulness": Entry(".neural.likelihood.bartscore:BARTScoreFaithfulness"),
+BUILT_IN: Mapping[str, Registration] = {
+    "chrf": Registration(".lexical.chrf:ChrF"),
+    "chrf++": Registration(".lexical.chrf:ChrF", {"word_order": 2}),
+    "bleu": Registration(".lexical.bleu:BLEU"),
+    "ter": Registration(".lexical.ter:TER"),
+    "rouge-l": Registration(".lexical.rouge:RougeL"),
+    "rouge-w": Registration(".lexical.rouge:RougeW"),
+    "nist": Registration(".lexical.nist:NIST"),
+    "meteor": Registration(".lexical.meteor:METEOR"),
+    "dr": Registration(".rst.metric:DR"),
+    "dr-nolex": Registration(".rst.metric:DR"),
+    "dr-lex": Registration(".rst.metric:DRLex"),
+    "dr-lex-1.1": Registration(".rst.metric:DRLex", {"words": "nuclearity"}),
+    "dr-lex-2": Registration(".rst.metric:DRLex", {"words": "relation"}),
+    "dr-lex-2.1": Registration(".rst.metric:DRLex", {"words": "both"}),
+    "discotk-light": Registration(".rst.metric:DiscoTKLight"),
+    "ds-focus": Registration(".discourse.coherence.ds_focus:DSFocus"),
+    "ds-sent": Registration(".discourse.coherence.ds_sent:DSSent"),
+    "rc": Registration(".discourse.coherence.cohesion:RC"),
+    "lc": Registration(".discourse.coherence.cohesion:LC"),
+    "entity-graph": Registration(".discourse.coherence.entity_graph:EntityGraph"),
+    "lexical-graph": Registration(".discourse.coherence.entity_graph:LexicalGraph"),
+    "lexical-chain": Registration(".discourse.coherence.lexical_chain:LexicalChain"),
+    "pdd": Registration(".discourse.roles.pdd:PDD"),
+    "role-match": Registration(".discourse.roles.role_match:RoleMatch"),
+    "combination": Registration(".combination:Combination"),
+    "bertscore": Registration(".neural.bertscore.metric:BERTScore"),
+    "doc-bertscore": Registration(".neural.bertscore.metric:BERTScore", {"context": 2}),
+    "comet": Registration(".neural.comet.metric:Comet"),
+    "doc-comet": Registration(".neural.comet.metric:Comet", {"context": 2}),
+    "comet-qe": Registration(".neural.comet.metric:CometQE"),
+    "doc-comet-qe": Registration(".neural.comet.metric:CometQE", {"context": 2}),
+    "sescore2": Registration(".sescore2.metric:SEScore2"),
+    "prism": Registration(".neural.likelihood.prism:Prism"),
+    "doc-prism": Registration(".neural.likelihood.prism:Prism", {"context": 2}),
+    "bartscore": Registration(".neural.likelihood.bartscore:BARTScore"),
+    "bartscore-faithfulness": Registration(".neural.likelihood.bartscore:BARTScoreFaithfulness"),
 }
 
 
 @cache
-def names() -> Mapping[str, Entry]:
+def names() -> Mapping[str, Registration]:
     """All registered names; a plug-in may not take a built-in name."""
-    added = {point.name: Entry(point.value) for point in entry_points(group=GROUP)}
-    if taken := sorted(added.keys() & BUILT_IN.keys()):
+    plug_ins = {point.name: Registration(point.value) for point in entry_points(group=GROUP)}
+    clashes = sorted(plug_ins.keys() & BUILT_IN.keys())
+    if clashes:
         raise InputError(
-            f"a plug-in registers the built-in name {taken[0]!r}", where=GROUP, fix="Uninstall it"
+            f"a plug-in registers the built-in name {clashes[0]!r}",
+            where=GROUP,
+            fix="Uninstall it",
         )
-    return {**BUILT_IN, **added}
+    return {**BUILT_IN, **plug_ins}
 
 
 def metric_class(name: str) -> type[Metric | Combination]:
@@ -93,14 +96,14 @@ def metric_class(name: str) -> type[Metric | Combination]:
         InputError: there is no such name.
         ModelLoadError: its module cannot be imported.
     """
-    found = _object(name)
-    if not (isinstance(found, type) and issubclass(found, Metric | Combination)):
+    target = _object(name)
+    if not (isinstance(target, type) and issubclass(target, Metric | Combination)):
         raise InputError(
             f"{name!r} is not a metric",
             where="metric",
             fix="A metric is a subclass of discorank.Metric",
         )
-    return found
+    return target
 
 
 def papers_of(name: str, settings: Mapping[str, Any]) -> tuple[Paper, ...] | None:
@@ -136,7 +139,9 @@ def load_metric(spec: MetricLike, /, **settings: Any) -> Utility:
         return _from_text(spec, settings)
     if isinstance(spec, type):
         raise InputError(
-            f"found the class {spec.__name__}", where="metric", fix=f"Make one: {spec.__name__}()"
+            f"found the class {spec.__name__}",
+            where="metric",
+            fix=f"Make one: {spec.__name__}()",
         )
     if callable(spec):
         return Function(spec)
@@ -148,55 +153,64 @@ def load_metric(spec: MetricLike, /, **settings: Any) -> Utility:
 
 
 def _from_text(text: str, settings: Mapping[str, Any]) -> Utility:
+    """The metric of a signature; a mix where it has several terms or a weight."""
     terms = parse(text)
     if len(terms) == 1 and terms[0].weight == 1:
-        return _made(terms[0]._replace(settings={**terms[0].settings, **settings}))
+        return _utility_of(terms[0]._replace(settings={**terms[0].settings, **settings}))
     if settings:
         raise InputError(
-            f"settings {sorted(settings)} beside a mix", where=text, fix="Write them into the terms"
+            f"settings {sorted(settings)} beside a mix",
+            where=text,
+            fix="Write them into the terms",
         )
-    made = [(term.weight, _made(term)) for term in terms]
-    return Mix(
-        tuple((weight * own, part) for weight, utility in made for own, part in utility.parts)
-    )
+    parts: list[tuple[float, Metric]] = []
+    for term in terms:
+        utility = _utility_of(term)
+        parts += [(term.weight * weight, metric) for weight, metric in utility.parts]
+    return Mix(tuple(parts))
 
 
 def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
     name = values.get("name")
     if not isinstance(name, str):
         raise InputError(
-            f"found {excerpt(dict(values))}", where=where, fix='Write {"name": "chrf", ...}'
+            f"found {excerpt(dict(values))}",
+            where=where,
+            fix='Write {"name": "chrf", ...}',
         )
-    return load_metric(name, **{str(key): value for key, value in values.items() if key != "name"})
+    settings = {str(key): value for key, value in values.items() if key != "name"}
+    return load_metric(name, **settings)
 
 
-def _made(call: Call) -> Utility:
-    found = _object(call.name)
-    if found is Combination:
+def _utility_of(call: Call) -> Utility:
+    """What one term of a signature names, with its settings."""
+    target = _object(call.name)
+    if target is Combination:
         return Combination.make(call.settings, load_metric)
     fixed = names()[call.name].settings if call.name in names() else {}
-    if isinstance(found, type) and issubclass(found, Metric):
-        return build(found, {**fixed, **call.settings})
-    if isinstance(found, type) or not callable(found):
+    if isinstance(target, type) and issubclass(target, Metric):
+        return build(target, {**fixed, **call.settings})
+    if isinstance(target, type) or not callable(target):
         raise InputError(
             f"{call.name!r} is not a metric",
             fix="Give a subclass of discorank.Metric or a function",
         )
     if call.settings:
         raise InputError(f"{call.name} is a function and has no settings", where="metric")
-    plain = Function(found)
-    return plain if plain.name == call.name else Function(found, call.name)
+    unlabelled = Function(target)
+    return unlabelled if unlabelled.name == call.name else Function(target, call.name)
 
 
 def _object(name: str) -> Any:
-    entry = names().get(name)
-    if entry is None and ":" not in name:
+    """What a registered name or a ``module:Class`` leads to."""
+    registration = names().get(name)
+    if registration is None and ":" not in name:
         raise unknown("metric", name, names())
-    module, _, attribute = (entry.target if entry else name).partition(":")
+    module, _, attribute = (registration.target if registration else name).partition(":")
     try:
-        found: Any = import_module(module, __package__)
+        target: Any = import_module(module, __package__)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except DiscorankError:
         raise
     except Exception as error:  # another's module may raise anything
@@ -205,4 +219,4 @@ def _object(name: str) -> Any:
             where=f"metric {name!r}",
             fix="Is its package installed?",
         ) from error
-    return found
+    return target

@@ -18,6 +18,9 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 Array = NDArray[Any]
 
+# The column that says what was left out of every item, a `Truncation`; the name is stored in caches.
+TRUNCATION_COLUMN = "cut"
+
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
@@ -29,13 +32,14 @@ class Ragged:
     @classmethod
     def of_lengths(cls, values: Array, lengths: IntArray) -> Self:
         """Rows of the given lengths that stand one after the other in `values`."""
-        return cls(values, np.concatenate((np.zeros(1, np.int64), lengths.cumsum())))
+        return cls(values, _offsets(lengths))
 
     @classmethod
     def of_rows(cls, rows: Sequence[Array]) -> Self:
         """Joins rows of one dtype."""
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        return cls.of_lengths(np.concatenate(rows) if rows else np.empty(0), lengths)
+        values = np.concatenate(rows) if rows else np.empty(0)
+        return cls.of_lengths(values, lengths)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -47,14 +51,22 @@ class Ragged:
 
     def __getitem__(self, rows: IntArray) -> Self:
         lengths = self.lengths[rows]
-        offsets = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
-        where = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
-        return type(self)(self.values[where], offsets)
+        offsets = _offsets(lengths)
+        # the place of every value in `self.values`: its place in the result, moved by as much as its row moves
+        moves = np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        places = np.arange(offsets[-1]) + moves
+        return type(self)(self.values[places], offsets)
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
         return self.values.nbytes + self.offsets.nbytes
+
+
+def _offsets(lengths: IntArray) -> IntArray:
+    """Where rows of these lengths begin, and where the last one ends, [rows + 1]."""
+    start = np.zeros(1, np.int64)
+    return np.concatenate((start, lengths.cumsum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +88,12 @@ class Reps:
     @staticmethod
     def concat(parts: Sequence[Reps]) -> Reps:
         """All rows of all parts, in order."""
-        return (
-            parts[0]
-            if len(parts) == 1
-            else Reps({n: _concat([p[n] for p in parts]) for n in parts[0].columns})
-        )
+        if len(parts) == 1:
+            return parts[0]
+        columns = {}
+        for name in parts[0].columns:
+            columns[name] = _concat([part[name] for part in parts])
+        return Reps(columns)
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
         """Flat named arrays, for a cache or the wire; `from_arrays` is the inverse."""
@@ -112,8 +125,8 @@ class Reps:
 class Block(NamedTuple):
     """One list as rows of a Reps: distinct hypotheses against distinct references (none when reference-free)."""
 
-    hypotheses: IntArray
-    references: IntArray
+    hypotheses: IntArray  # [H]
+    references: IntArray  # [R]
     source: int = -1
 
     @property
@@ -132,34 +145,42 @@ def turned(blocks: Sequence[Block]) -> list[bool]:
 
     A scorer of which some part is symmetric computes that once for both.
     """
-    found = [False] * len(blocks)
+    is_turned = [False] * len(blocks)
     for i, (a, b) in enumerate(pairwise(blocks), 1):
-        found[i] = (
-            not (found[i - 1] or a.square or b.square)
-            and a.source == b.source
+        if is_turned[i - 1] or a.square or b.square:
+            continue
+        is_turned[i] = (
+            a.source == b.source
             and np.array_equal(a.hypotheses, b.references)
             and np.array_equal(a.references, b.hypotheses)
         )
-    return found
+    return is_turned
 
 
 def cell_rows(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
     """Rows of the hypothesis and of the reference of every cell of every block, [cells] each."""
-    high = np.fromiter((len(block.hypotheses) for block in blocks), np.int64, len(blocks))
-    wide = np.fromiter((len(block.references) for block in blocks), np.int64, len(blocks))
-    each = np.repeat(wide, high)  # cells in the row of every hypothesis
-    h = np.repeat(np.concatenate([block.hypotheses for block in blocks]), each)
-    first = np.repeat(wide.cumsum() - wide, high)  # where its references begin
-    place = np.arange(len(h)) + np.repeat(first - each.cumsum() + each, each)
-    return h, np.concatenate([block.references for block in blocks]).take(place)
+    hypotheses = np.concatenate([block.hypotheses for block in blocks])
+    references = np.concatenate([block.references for block in blocks])
+    # H and R of every block, [blocks]
+    num_hypotheses = np.fromiter((len(b.hypotheses) for b in blocks), np.int64, len(blocks))
+    num_references = np.fromiter((len(b.references) for b in blocks), np.int64, len(blocks))
+    # for every hypothesis (every row of a matrix): its number of cells, and where the references of its block begin
+    row_cells = np.repeat(num_references, num_hypotheses)
+    first_reference = np.repeat(num_references.cumsum() - num_references, num_hypotheses)
+    # for every cell: its hypothesis, and the place of its reference, which is as far behind the first reference of
+    # the row as the cell is behind the first cell of the row
+    h = np.repeat(hypotheses, row_cells)
+    first_cell = row_cells.cumsum() - row_cells
+    places = np.arange(len(h)) + np.repeat(first_reference - first_cell, row_cells)
+    return h, references.take(places)
 
 
 def by_block(values: FloatArray, blocks: Sequence[Block]) -> list[FloatArray]:
     """Values [cells] of all blocks one after the other as the matrix [H, R] of each."""
     ends = np.cumsum([block.cells for block in blocks])[:-1]
+    parts = np.split(values, ends)
     return [
-        u.reshape(len(b.hypotheses), -1)
-        for u, b in zip(np.split(values, ends), blocks, strict=True)
+        part.reshape(len(block.hypotheses), -1) for part, block in zip(parts, blocks, strict=True)
     ]
 
 
@@ -167,4 +188,5 @@ def _concat(columns: Sequence[Any]) -> Array | Ragged:
     if not isinstance(columns[0], Ragged):
         return np.concatenate(columns)
     lengths = np.concatenate([column.lengths for column in columns])
-    return Ragged.of_lengths(np.concatenate([column.values for column in columns]), lengths)
+    values = np.concatenate([column.values for column in columns])
+    return Ragged.of_lengths(values, lengths)

@@ -15,7 +15,7 @@ import numpy as np
 
 from .papers import Paper
 from .representations import Block, FloatArray, IntArray, Reps
-from .text.texts import Item
+from .text.texts import Item, Truncation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +32,8 @@ class Info:
     symmetric: bool = False  # with default settings u(h, r) = u(r, h)
     multi_reference: Literal["best", "mean", "custom"] = "best"  # custom: by `compare_multi`
     linear: bool = False  # the scorer implements `expected`
-    bucketed: bool = (
-        False  # `represent` runs a model: it wants batches of similar length under a budget
-    )
+    # `represent` runs a model: it wants batches of similar length under a budget
+    bucketed: bool = False
     version: int = 1  # raised whenever a score changes
 
 
@@ -54,20 +53,22 @@ class Scorer(ABC):
     """A loaded metric in one process."""
 
     info: Info
-    batch_tokens: int = 4096  # summed lengths of one `represent` batch, where `info.bucketed`
-    identity: str = ""  # all that representations depend on beside the item, where `info.bucketed`: key of a cache
+    # where `info.bucketed`: summed lengths of one `represent` batch
+    batch_tokens: int = 4096
+    # where `info.bucketed`: all that representations depend on beside the item, as part of a cache's keys
+    identity: str = ""
 
     @abstractmethod
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Reads items on the CPU (tokenise, count, label): columns, and the length of each item.
 
-        A column "cut" says what was left out of a text that is too long: nothing (0), context (1), text itself (2).
+        A column `TRUNCATION_COLUMN` says what was left out of each text, a `Truncation`; none means nothing.
         """
 
     def represent(self, prepared: Reps) -> Reps:
         """The expensive step; where `info.bucketed`, on batches in order of length.
 
-        Row i depends on row i alone, to the last bit on a CPU. A column "cut" is kept by the engine.
+        Row i depends on row i alone, to the last bit on a CPU. The engine keeps the `TRUNCATION_COLUMN`.
         """
         return prepared
 
@@ -80,13 +81,18 @@ class Scorer(ABC):
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H] of every block: each hypothesis against all references of its block together."""
-        found = self.compare(reps, blocks)
+        matrices = self.compare(reps, blocks)
         if self.info.multi_reference == "mean":
-            return [u.mean(axis=1) for u in found]
-        return [u.max(axis=1) if self.info.higher_is_better else u.min(axis=1) for u in found]
+            return [matrix.mean(axis=1) for matrix in matrices]
+        if self.info.higher_is_better:
+            return [matrix.max(axis=1) for matrix in matrices]
+        return [matrix.min(axis=1) for matrix in matrices]
 
     def expected(
-        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
+        self,
+        reps: Reps,
+        blocks: Sequence[Block],
+        weights: Sequence[FloatArray],
     ) -> list[FloatArray]:
         """Values [H] averaged under reference weights [R] that sum to one, without the matrix (if `info.linear`)."""
         raise TypeError(f"{type(self).__name__} has no linear form")
@@ -95,18 +101,15 @@ class Scorer(ABC):
         """Summed lengths of the forward passes that `compare` needs for a block; 0 where pairs are plain algebra."""
         return 0
 
-    def pair_cut(self, reps: Reps, block: Block) -> int:
-        """The most that is left out of any pair of a block that is too long together; as the column "cut"."""
-        return 0
+    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
+        """The most that is left out of any pair of a block, where pairs are read together."""
+        return Truncation.NONE
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Statistics [n, columns] of n one-hypothesis blocks, from which `aggregate` makes corpus scores."""
-        found = (
-            self.compare_multi(reps, blocks)
-            if self.info.needs_references
-            else self.compare(reps, blocks)
-        )
-        return np.concatenate([value.ravel() for value in found])[:, None]
+        compare = self.compare_multi if self.info.needs_references else self.compare
+        values = compare(reps, blocks)
+        return np.concatenate([value.ravel() for value in values])[:, None]
 
     def aggregate(self, statistics: FloatArray) -> float:
         """The corpus score of some rows of `statistics`; by default the mean of segment scores."""
@@ -115,9 +118,10 @@ class Scorer(ABC):
     def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray | None:
         """Corpus scores [b] from b sums of rows of `statistics` [b, columns] and how many rows each sums up [b].
 
-        Equal to `aggregate` of those rows up to rounding; None where sums do not tell the score.
+        Equal to `aggregate` of those rows up to rounding; None where the score does not follow from sums.
         """
-        return sums[:, 0] / rows if type(self).aggregate is Scorer.aggregate else None
+        is_mean = type(self).aggregate is Scorer.aggregate
+        return sums[:, 0] / rows if is_mean else None
 
     def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """Why a pair (positions in the block) got its value, as JSON data for `explain` and `report`."""

@@ -24,13 +24,13 @@ from zlib import crc32
 import numpy as np
 
 from benchmarks.choice_quality.choice_mqm import rated
-from discorank.integrations.files.line_source import LineSource
 from discorank.integrations.formats.human_scores import HumanKey
 from discorank.integrations.formats.systems import SystemsOptions, read_documents
 from discorank.metrics.combination import parts_of
 from discorank.metrics.mixture import Mix, Utility
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray, IntArray
+from discorank.metrics.text.line_source import LineSource
 from discorank.rerank.distinct import Distinct
 from discorank.rerank.engines.interface import Result, Task
 from discorank.rerank.expectation import expected_utility

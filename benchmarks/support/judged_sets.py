@@ -12,9 +12,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from discorank.integrations.files.line_source import LineSource
 from discorank.integrations.formats.human_scores import HumanKey
 from discorank.integrations.formats.systems import SystemsOptions, read_documents
+from discorank.metrics.text.line_source import LineSource
 from discorank.rerank.selection.document_outputs import DocumentOutputs, with_references
 
 MT, SUMMARIES = "mt_mqm_", "summ_"

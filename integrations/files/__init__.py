@@ -1,1 +1,1 @@
-"""Files as bounded lines and strict JSON, and entries of lists or errors."""
+"""Strict JSON, the lines of one list, and entries of lists or errors."""

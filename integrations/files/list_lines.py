@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...metrics.errors import InputError
-from .line_source import LINE_BYTES, Line
+from ...metrics.text.line_source import LINE_BYTES, Line
 
 LIST_LINES = 100_000
 

@@ -12,9 +12,9 @@ from itertools import islice
 from typing import Any
 
 from ...metrics.errors import InputError
+from ...metrics.text.line_source import LineSource
 from ...rerank.lists import CandidateList
 from ..files.entries import ListEntry, error_entry
-from ..files.line_source import LineSource
 
 
 def with_aligned_lines(

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...metrics.errors import InputError
+from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...rerank.selection.contrastive import ContrastiveItem, read_item
-from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.seen_keys import SeenKeys
 from ..files.strict_json import parse_json
 

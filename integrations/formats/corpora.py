@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, excerpt
-from ..files.line_source import LineSource, without_trailing_blanks
+from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ..files.strict_json import parse_json
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
+from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...metrics.text.texts import Document, Text
 from ...rerank.selection.system_choices import Choices, Chosen
-from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.strict_json import parse_json
 from .jsonl import id_of
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ...metrics.errors import InputError, excerpt
+from ...metrics.text.line_source import LineSource
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.runs.entry import Entry
 from ..files.entries import ListEntry, error_entry, list_entry
-from ..files.line_source import LineSource
 from .fairseq_blocks import RECORD, LogBlock, LogBlocks
 from .nbest_columns import finite_number
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...metrics.errors import InputError
+from ...metrics.text.line_source import Line, LineSource
 from ...rerank.lists import Candidate, CandidateList
 from ..files.entries import ListEntry, error_entry, list_entry
-from ..files.line_source import Line, LineSource
 from ..files.list_lines import ListLines
 
 _FIX = "Are the files the right ones, with one line per text and no empty line at the end?"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...metrics.errors import InputError
+from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import read_list
 from ..files.entries import ListEntry, error_entry, list_entry
-from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.strict_json import parse_json
 
 _FAIRSEQ = re.compile(rb"([STHDPEA]-\d+\t)|(\d{4}-\d\d-\d\d .*\| (INFO|WARNING) \|)|(Namespace\()")

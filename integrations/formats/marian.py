@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...metrics.errors import InputError
+from ...metrics.text.line_source import LineSource
 from ...rerank.lists import Candidate
 from ..files.entries import ListEntry
-from ..files.line_source import LineSource
 from .nbest_columns import features, finite_number, read_columns
 
 _HARD = re.compile(r"(\d+-\d+( |$))*", re.ASCII)

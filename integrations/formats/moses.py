@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...metrics.errors import InputError
+from ...metrics.text.line_source import LineSource
 from ...rerank.lists import NOTHING, Candidate
 from ..files.entries import ListEntry
-from ..files.line_source import LineSource
 from .nbest_columns import features, finite_number, read_columns
 
 

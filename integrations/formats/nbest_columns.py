@@ -11,10 +11,10 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError
+from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.runs.entry import Entry
 from ..files.entries import ListEntry, list_entry, placed
-from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.list_lines import ListLines
 
 ReadCandidate = Callable[[Sequence[str]], Candidate]  # the candidate of the columns after the id

@@ -9,8 +9,8 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
+from ...metrics.text.line_source import LineSource
 from ..files.entries import ListEntry, with_order_errors
-from ..files.line_source import LineSource
 from .aligned_files import with_aligned_lines
 from .fairseq_log import read_fairseq
 from .flat import count_candidates, count_lines, read_flat

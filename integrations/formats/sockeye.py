@@ -12,9 +12,9 @@ from math import isfinite
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt
+from ...metrics.text.line_source import LineSource
 from ...rerank.lists import CandidateList, finite, read_list
 from ..files.entries import ListEntry, error_entry, list_entry
-from ..files.line_source import LineSource
 from ..files.strict_json import parse_json
 from .jsonl import read_objects
 

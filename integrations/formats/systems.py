@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...metrics.errors import InputError
+from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...rerank.selection.document_outputs import DocumentOutputs
 from ..files.entries import ListEntry, error_entry, list_entry, placed
-from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.seen_keys import SeenKeys
 from ..files.strict_json import parse_json
 from .human_scores import HumanKey

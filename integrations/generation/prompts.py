@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
+from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import read_list
 from ...rerank.runs.entry import Entry
 from ..files.entries import RecordOrder, placed
-from ..files.line_source import LineSource, without_trailing_blanks
 from ..files.strict_json import parse_json
 from ..formats.jsonl import id_of
 from .generator import Prompt

@@ -15,26 +15,38 @@ B = TypeVar("B")
 
 
 def in_batches(
-    lengths: IntArray, budget: int, run: Callable[[IntArray], B]
+    lengths: IntArray,
+    budget: int,
+    run: Callable[[IntArray], B],
 ) -> tuple[list[B], IntArray]:
     """What `run` makes of batches of rows of at most `budget` summed length (one row may be longer), shortest first.
 
-    Returns the results, and where each row stands in them, one result after the other, [rows].
+    Args:
+        lengths: of the rows, [rows].
+        budget: summed lengths of one batch.
+        run: the work on some rows, given by their numbers.
+
+    Returns:
+        The results, and where each row stands in them, one result after the other, [rows].
     """
+
+    def run_batch(rows: Sequence[int]) -> list[B]:
+        return [run(np.asarray(rows))]
+
     order = np.argsort(lengths, kind="stable")
-    ends = lengths[order].cumsum()
-    found: list[B] = []
+    ends = lengths[order].cumsum()  # summed length up to each row, in that order
+    results: list[B] = []
     start = 0
     while start < len(order):
         before = int(ends[start] - lengths[order[start]])
         stop = max(start + 1, int(np.searchsorted(ends, before + budget, "right")))
-        found += in_halves(lambda rows: [run(np.asarray(rows))], order[start:stop].tolist())
+        results += in_halves(run_batch, order[start:stop].tolist())
         start = stop
-    return found, np.argsort(order, kind="stable")
+    return results, np.argsort(order, kind="stable")
 
 
 def in_halves(run: Callable[[Sequence[A]], Sequence[B]], work: Sequence[A]) -> list[B]:
-    """What `run` makes of all the work, of each half of it if that is too much at once, and so on down to one piece."""
+    """What `run` makes of the work: of all of it, or of its halves where memory runs out, down to single pieces."""
     try:
         return list(run(work))
     except (MemoryError, RuntimeError) as error:

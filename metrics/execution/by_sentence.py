@@ -8,7 +8,7 @@ from functools import partial
 
 from ..errors import InputError
 from ..scorer import Reading, Scoring
-from ..text.texts import Comparison, Document, Item
+from ..text.texts import Comparison, Document, Item, preceding
 
 
 def lift(metric: Scoring, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:
@@ -21,14 +21,20 @@ def lift(metric: Scoring, comparison: Comparison, *, strict: bool = False) -> li
     Raises:
         InputError: sentence counts differ and `strict` is set.
     """
-    if metric.info.unit == "document" or not (counts := _sentence_counts(comparison)):
+    if metric.info.unit == "document":
         return [comparison]
-    if len(counts) == 1 and (n := min(counts)) > 0:
-        return [_aligned_sentence(metric.reads, comparison, at, lend=strict) for at in range(n)]
+    counts = _sentence_counts(comparison)
+    if not counts:
+        return [comparison]
+    smallest = min(counts)
+    if len(counts) == 1 and smallest > 0:
+        return [
+            _aligned_sentence(metric.reads, comparison, at, lend=strict) for at in range(smallest)
+        ]
     if strict:
-        found = ", ".join("a plain text" if n < 0 else f"{n} sentences" for n in sorted(counts))
+        lengths = ["a plain text" if n < 0 else f"{n} sentences" for n in sorted(counts)]
         raise InputError(
-            f"{metric.name} reads documents sentence by sentence, found {found}",
+            f"{metric.name} reads documents sentence by sentence, found {', '.join(lengths)}",
             where="documents",
             fix="Align the sentences, or join each document into one text",
         )
@@ -49,31 +55,37 @@ def _sentence_counts(comparison: Comparison) -> set[int]:
         items += (comparison.source,)
     if all(type(item.text) is str for item in items):
         return set()
-    return {len(item.text.sentences) if isinstance(item.text, Document) else -1 for item in items}
+    return {_sentence_count(item) for item in items}
+
+
+def _sentence_count(item: Item) -> int:
+    return len(item.text.sentences) if isinstance(item.text, Document) else -1
 
 
 def _mapped(comparison: Comparison, read: Callable[[Item], Item]) -> Comparison:
+    """The comparison of what `read` makes of every item; a square one stays square."""
     rows = tuple(map(read, comparison.hypotheses))
-    square = comparison.references is comparison.hypotheses
-    columns = rows if square else tuple(map(read, comparison.references))
-    return Comparison(rows, columns, None if comparison.source is None else read(comparison.source))
+    is_square = comparison.references is comparison.hypotheses
+    columns = rows if is_square else tuple(map(read, comparison.references))
+    source = None if comparison.source is None else read(comparison.source)
+    return Comparison(rows, columns, source)
 
 
 def _aligned_sentence(reads: Reading, comparison: Comparison, at: int, lend: bool) -> Comparison:
     """The comparison of one sentence of every text."""
-    found = _mapped(comparison, partial(_sentence, at=at, k=reads.context))
-    if not (lend and reads.context and reads.context_from == "reference" and found.references):
-        return found
-    lent = found.references[0].context
-    return replace(
-        found, hypotheses=tuple(item._replace(context=lent) for item in found.hypotheses)
-    )
+    aligned = _mapped(comparison, partial(_sentence, at=at, k=reads.context))
+    if not (lend and reads.context and reads.context_from == "reference" and aligned.references):
+        return aligned
+    lent = aligned.references[0].context
+    hypotheses = tuple(item._replace(context=lent) for item in aligned.hypotheses)
+    return replace(aligned, hypotheses=hypotheses)
 
 
 def _sentence(item: Item, at: int, k: int) -> Item:
+    """One sentence of an item, in the context of the k before it; those of a document follow its own context."""
     sentences = item.text.sentences if isinstance(item.text, Document) else (item.text,)
-    before = (*item.context, *sentences[:at])
-    return Item(sentences[at], before[-k:] if k else (), item.side)
+    context = preceding((*item.context, *sentences), len(item.context) + at, k)
+    return Item(sentences[at], context, item.side)
 
 
 def columns_of(metric: Scoring, comparison: Comparison) -> list[list[Comparison]]:
@@ -81,10 +93,8 @@ def columns_of(metric: Scoring, comparison: Comparison) -> list[list[Comparison]
 
     A metric that reads documents in every context has a column, and so H representations, for each reference.
     """
-    if (
-        not (metric.reads.everywhere and comparison.references)
-        or len(_sentence_counts(comparison)) != 1
-    ):
+    everywhere = metric.reads.everywhere and comparison.references
+    if not everywhere or len(_sentence_counts(comparison)) != 1:
         return [lift(metric, comparison)]
-    alone = (replace(comparison, references=(reference,)) for reference in comparison.references)
-    return [lift(metric, column, strict=True) for column in alone]
+    columns = [replace(comparison, references=(reference,)) for reference in comparison.references]
+    return [lift(metric, column, strict=True) for column in columns]

@@ -20,6 +20,8 @@ FILE = "representations.sqlite"
 MAX_BYTES = 10 * 10**9
 BATCH = 500  # keys of one query
 TOTAL = "SELECT coalesce(sum(size), 0) FROM entries"
+LAST_USE = "SELECT coalesce(max(used), 0) FROM entries"
+OLDEST = "SELECT key, size FROM entries ORDER BY used, rowid LIMIT 100"
 TABLES = """
 CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, used INTEGER NOT NULL, size INTEGER NOT NULL, value BLOB);
 CREATE INDEX IF NOT EXISTS by_use ON entries (used);
@@ -47,63 +49,65 @@ class Cache:
             self.base.execute("PRAGMA journal_mode=WAL")
             self.base.execute("PRAGMA synchronous=OFF")  # what a crash loses is made again
             self.base.executescript(TABLES)
-            self.added = int(
-                self.base.execute(TOTAL).fetchone()[0]
-            )  # bytes held, as far as this process knows
-            self.clock = (
-                int(self.base.execute("SELECT coalesce(max(used), 0) FROM entries").fetchone()[0])
-                + 1
-            )
+            # bytes held, as far as this process knows
+            self.added = self._number(TOTAL)
+            # the time of this process: entries that it uses are younger than all others
+            self.clock = self._number(LAST_USE) + 1
         except (OSError, sqlite3.Error) as error:
             raise InputError(
-                f"cannot be used: {error}", where=f"cache {folder}", fix="Name another folder"
+                f"cannot be used: {error}",
+                where=f"cache {folder}",
+                fix="Name another folder",
             ) from error
 
+    def _number(self, query: str) -> int:
+        return int(self.base.execute(query).fetchone()[0])
+
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Reps]:
-        """What is there of these keys."""
-        found: dict[bytes, Reps] = {}
+        """The entries that there are of these keys."""
+        entries: dict[bytes, Reps] = {}
         try:
             for start in range(0, len(keys), BATCH):
-                part = keys[start : start + BATCH]
-                marks = ",".join("?" * len(part))
+                batch = keys[start : start + BATCH]
+                marks = ",".join("?" * len(batch))
                 select = f"SELECT key, value FROM entries WHERE key IN ({marks})"  # noqa: S608
-                rows = self.base.execute(select, part)
-                found |= {key: reps for key, value in rows if (reps := _read(value)) is not None}
+                for key, value in self.base.execute(select, batch):
+                    reps = _read(value)
+                    if reps is not None:
+                        entries[key] = reps
                 mark_used = f"UPDATE entries SET used = {self.clock} WHERE key IN ({marks})"  # noqa: S608
-                self.base.execute(mark_used, part)
+                self.base.execute(mark_used, batch)
         except sqlite3.Error as error:
-            self._unused(error)
-        return found
+            self._warn(error)
+        return entries
 
     def put(self, entries: Mapping[bytes, Reps]) -> None:
         """Keeps these, and lets go of the oldest beyond `max_bytes`."""
-        values = [
-            (key, self.clock, len(value), value)
-            for key, reps in entries.items()
-            if (value := _written(reps))
-        ]
+        rows = []
+        for key, reps in entries.items():
+            value = _written(reps)
+            rows.append((key, self.clock, len(value), value))
         try:
             self.base.execute("BEGIN IMMEDIATE")
-            self._put(values)
+            self._put(rows)
             self.base.execute("COMMIT")
         except BaseException as error:
             if self.base.in_transaction:
                 self.base.execute("ROLLBACK")
             if not isinstance(error, sqlite3.Error):
                 raise
-            self._unused(error)
+            self._warn(error)
         self.clock += 1
 
-    def _put(self, values: Sequence[tuple[bytes, int, int, bytes]]) -> None:
-        self.base.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", values)
-        self.added += sum(size for _, _, size, _ in values)
+    def _put(self, rows: Sequence[tuple[bytes, int, int, bytes]]) -> None:
+        """Writes rows of (key, time of use, size, value) and deletes the oldest beyond `max_bytes`."""
+        self.base.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", rows)
+        self.added += sum(size for _, _, size, _ in rows)
         if self.added <= self.max_bytes:
             return
-        total = self.base.execute(TOTAL).fetchone()[0]
+        total = self._number(TOTAL)  # other processes may have added, too
         while total > self.max_bytes:
-            oldest = self.base.execute(
-                "SELECT key, size FROM entries ORDER BY used, rowid LIMIT 100"
-            ).fetchall()
+            oldest = self.base.execute(OLDEST).fetchall()
             for key, size in oldest:
                 self.base.execute("DELETE FROM entries WHERE key = ?", (key,))
                 total -= size
@@ -111,8 +115,8 @@ class Cache:
                     break
         self.added = total
 
-    def _unused(self, error: sqlite3.Error) -> None:
-        """Says that the cache could not be used; what it would have held is made again."""
+    def _warn(self, error: sqlite3.Error) -> None:
+        """Warns that the cache could not be used; what it would have held is computed again."""
         warn(f"cache {self.folder}: {error}", RuntimeWarning, stacklevel=4)
 
     def close(self) -> None:
@@ -122,12 +126,12 @@ class Cache:
 
 def key(*parts: str) -> bytes:
     """The key of something that depends on these texts."""
-    found = sha256()
+    digest = sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
-        found.update(len(raw).to_bytes(8, "little"))
-        found.update(raw)
-    return found.digest()
+        digest.update(len(raw).to_bytes(8, "little"))
+        digest.update(raw)
+    return digest.digest()
 
 
 def _written(reps: Reps) -> bytes:

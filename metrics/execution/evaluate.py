@@ -5,8 +5,9 @@ Nothing here depends on which metric runs, and no value depends on which lists s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import NamedTuple, Self
 from warnings import warn
 
@@ -15,53 +16,61 @@ import numpy as np
 from ..errors import MetricError, TruncationWarning, excerpt
 from ..representations import Block, FloatArray, IntArray, Reps
 from ..scorer import Scorer, Scoring
-from ..text.texts import Comparison
+from ..text.texts import Comparison, Truncation
 from .batches import in_halves, is_out_of_memory
 from .by_sentence import columns_of, lift
 from .store import Store
 
+# What one list's matrix is made of, as `columns_of` returns it: columns, each the comparisons whose mean it is.
 Columns = Sequence[Sequence[Comparison]]
 LIST_CELLS = 1 << 22  # cells of one list above which it is compared some rows at a time
 
 
 def matrices(
-    metric: Scoring, comparisons: Sequence[Comparison], store: Store | None = None
+    metric: Scoring,
+    comparisons: Sequence[Comparison],
+    store: Store | None = None,
 ) -> list[FloatArray]:
     """Values [H, R] of every comparison ([H, 1] when reference-free), in the paper's direction."""
-    wanted = metric.info.needs_references
-    empty = [not c.hypotheses or (wanted and not c.references) for c in comparisons]
-    columns = [
-        columns_of(metric, c) for c, none in zip(comparisons, empty, strict=True) if not none
-    ]
-    means = iter(of_columns(metric.scorer, columns, store or Store(metric.scorer)))
-    return [
-        np.zeros((len(c.hypotheses), len(c.references) if wanted else 1)) if none else next(means)
-        for c, none in zip(comparisons, empty, strict=True)
-    ]
+    scorer = metric.scorer
+    shapes = [_shape(metric, comparison) for comparison in comparisons]
+    columns = []
+    for comparison, shape in zip(comparisons, shapes, strict=True):
+        if 0 not in shape:
+            columns.append(columns_of(metric, comparison))
+    values = iter(of_columns(scorer, columns, store or Store(scorer)))
+    return [np.zeros(shape) if 0 in shape else next(values) for shape in shapes]
+
+
+def _shape(metric: Scoring, comparison: Comparison) -> tuple[int, int]:
+    """[H, R], or [H, 1] when reference-free."""
+    num_references = len(comparison.references) if metric.info.needs_references else 1
+    return len(comparison.hypotheses), num_references
 
 
 def of_columns(scorer: Scorer, columns: Sequence[Columns], store: Store) -> list[FloatArray]:
-    """The matrix of every list, given as `columns_of` gives it, in the paper's direction."""
-    units = [unit for some in columns for unit in some]
-    found = _matrices(scorer, [c for unit in units for c in unit], store)
-    each = iter([_mean(found, unit) for unit in _consecutive(units)])
-    return [
-        np.concatenate([next(each) for _ in some], axis=1) if len(some) > 1 else next(each)
-        for some in columns
-    ]
-
-
-def _matrices(scorer: Scorer, comparisons: Sequence[Comparison], store: Store) -> list[FloatArray]:
+    """The matrix [H, R] of every list, in the paper's direction; `columns` holds what each is made of."""
+    # 1. One block of rows per comparison, without repeated rows, in pieces where it is very large.
+    all_columns = chain.from_iterable(columns)
+    comparisons = list(chain.from_iterable(all_columns))
     folded = [Folded.of(block) for block in store.add(comparisons)]
-    pieces = [_pieces(one.block) for one in folded]
-    blocks = [piece for some in pieces for piece in some]
-    found = iter(
-        [u for part in store.groups(blocks) for u in _compared(scorer, store, blocks[part])]
-    )
-    return [
-        one.spread(next(found) if len(some) == 1 else np.concatenate([next(found) for _ in some]))
-        for one, some in zip(folded, pieces, strict=True)
-    ]
+    pieces = [_pieces(fold.block) for fold in folded]
+
+    # 2. The values of all pieces, a group of lists at a time.
+    blocks = list(chain.from_iterable(pieces))
+    values = iter(_compared(scorer, store, blocks))
+
+    # 3. Pieces are joined to comparisons, comparisons averaged to columns, columns joined to lists again.
+    unfolded = []
+    for fold, block_pieces in zip(folded, pieces, strict=True):
+        matrix = _joined([next(values) for _ in block_pieces], axis=0)
+        unfolded.append(fold.spread(matrix))
+    parts = iter(unfolded)
+    results = []
+    for list_columns in columns:
+        means = [_mean([next(parts) for _ in column]) for column in list_columns]
+        results.append(_joined(means, axis=1))
+    return results
 
 
 def _pieces(block: Block) -> list[Block]:
@@ -69,30 +78,43 @@ def _pieces(block: Block) -> list[Block]:
     if block.cells <= LIST_CELLS:
         return [block]
     step = max(1, LIST_CELLS // max(1, len(block.references)))
-    rows, columns = block.hypotheses, block.references.copy()  # no longer square
-    return [Block(rows[i : i + step], columns, block.source) for i in range(0, len(rows), step)]
+    references = block.references.copy()  # no longer square
+    pieces = []
+    for start in range(0, len(block.hypotheses), step):
+        hypotheses = block.hypotheses[start : start + step]
+        pieces.append(Block(hypotheses, references, block.source))
+    return pieces
 
 
 def _compared(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> list[FloatArray]:
-    """What the scorer returns for some blocks, which must be of their shapes."""
-    with store.meter.stage("compare"):
-        found = _in_memory(scorer, store.reps, blocks)
-    store.meter.count(pairs=sum(block.cells for block in blocks))
-    wanted = [
-        (len(b.hypotheses), len(b.references) if scorer.info.needs_references else 1)
-        for b in blocks
-    ]
-    shapes = [np.shape(u) for u in found]
-    if shapes != wanted:
+    """Values [H, R] of every block; many blocks are compared per call."""
+    values: list[FloatArray] = []
+    for part in store.groups(blocks):
+        group = blocks[part]
+        with store.meter.stage("compare"):
+            group_values = _in_memory(scorer, store.reps, group)
+        store.meter.count(pairs=sum(block.cells for block in group))
+        _check_shapes(scorer, group, group_values)
+        values += group_values
+    return values
+
+
+def _check_shapes(scorer: Scorer, blocks: Sequence[Block], values: Sequence[FloatArray]) -> None:
+    """Raises MetricError unless the values of every block are of its shape."""
+    expected = []
+    for block in blocks:
+        num_references = len(block.references) if scorer.info.needs_references else 1
+        expected.append((len(block.hypotheses), num_references))
+    shapes = [np.shape(u) for u in values]
+    if shapes != expected:
         raise MetricError(
-            f"compare returned shapes {excerpt(shapes)}, expected {excerpt(wanted)}",
+            f"compare returned shapes {excerpt(shapes)}, expected {excerpt(expected)}",
             where=type(scorer).__name__,
         )
-    return found
 
 
 def _in_memory(scorer: Scorer, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-    """What the scorer returns for all blocks, for some, or for some rows of one, as the memory allows."""
+    """The values of all blocks at once, of some of them, or of some rows of one, as the memory allows."""
     try:
         return in_halves(partial(scorer.compare, reps), blocks)
     except (MemoryError, RuntimeError) as error:
@@ -102,7 +124,7 @@ def _in_memory(scorer: Scorer, reps: Reps, blocks: Sequence[Block]) -> list[Floa
 
 
 def _by_rows(scorer: Scorer, reps: Reps, block: Block) -> FloatArray:
-    """A list that is too large at once, some of its rows at a time."""
+    """The values of a list that is too large at once, some of its rows at a time."""
 
     def compare(rows: Sequence[int]) -> Sequence[FloatArray]:
         part = Block(np.asarray(rows), block.references.copy(), block.source)
@@ -111,76 +133,88 @@ def _by_rows(scorer: Scorer, reps: Reps, block: Block) -> FloatArray:
     return np.array(in_halves(compare, block.hypotheses.tolist()))
 
 
+def _joined(parts: Sequence[FloatArray], axis: int) -> FloatArray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
+
+
+def _mean(parts: Sequence[FloatArray]) -> FloatArray:
+    return parts[0] if len(parts) == 1 else sum(parts[1:], parts[0]) / len(parts)
+
+
 def scores(
-    metric: Scoring, segments: Sequence[Comparison], store: Store | None = None
+    metric: Scoring,
+    segments: Sequence[Comparison],
+    store: Store | None = None,
 ) -> FloatArray:
     """One value per one-hypothesis comparison, all its references together, [n]."""
+    scorer = metric.scorer
+    store = store or Store(scorer)
     units = [lift(metric, segment, strict=True) for segment in segments]
-    store = store or Store(metric.scorer)
-    found = _values(metric.scorer, store, store.add([c for unit in units for c in unit]))
-    return np.array(
-        [found[unit.start : unit.stop].mean() for unit in _consecutive(units)], np.float64
-    )
+    blocks = store.add(list(chain.from_iterable(units)))
+    values = _values(scorer, store, blocks)
+    return _means(values, units)
 
 
 def scores_and_statistics(
-    metric: Scoring, segments: Sequence[Comparison], store: Store | None = None
+    metric: Scoring,
+    segments: Sequence[Comparison],
+    store: Store | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """`scores` [n], and statistics [rows, columns] for `Scorer.aggregate`; a document has a row for each sentence."""
-    scorer, store = metric.scorer, store or Store(metric.scorer)
-    own = (
-        scores(metric, segments, store)
-        if type(scorer).statistics is not Scorer.statistics
-        else None
-    )
+    scorer = metric.scorer
+    store = store or Store(scorer)
     units = [lift(metric, segment, strict=True) for segment in segments]
-    blocks = store.add([c for unit in units for c in unit])
-    if own is not None:
-
-        def rows(some: Sequence[Block]) -> list[FloatArray]:
-            return list(scorer.statistics(store.reps, some))
-
-        return own, np.array(
-            [row for part in store.groups(blocks) for row in in_halves(rows, blocks[part])]
-        )
-    found = _values(scorer, store, blocks)
-    return np.array(
-        [found[u.start : u.stop].mean() for u in _consecutive(units)], np.float64
-    ), found[:, None]
+    blocks = store.add(list(chain.from_iterable(units)))
+    values = _values(scorer, store, blocks)
+    own = type(scorer).statistics is not Scorer.statistics
+    # the scorer's default would compute the values again
+    statistics = _statistics(scorer, store, blocks) if own else values[:, None]
+    return _means(values, units), statistics
 
 
 def _values(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> FloatArray:
-    """One value per one-hypothesis block, [n]."""
-    run = partial(
-        scorer.compare_multi if scorer.info.needs_references else scorer.compare, store.reps
-    )
-    return np.array(
-        [v.item() for part in store.groups(blocks) for v in in_halves(run, blocks[part])],
-        np.float64,
-    )
+    """One value per one-hypothesis block, [blocks]."""
+    compare = scorer.compare_multi if scorer.info.needs_references else scorer.compare
+    values: list[float] = []
+    for group in store.groups(blocks):
+        group_values = in_halves(partial(compare, store.reps), blocks[group])
+        values += [value.item() for value in group_values]
+    return np.array(values, np.float64)
 
 
-def warn_of_cuts(metric: Scoring, store: Store, comparisons: Sequence[Comparison]) -> None:
-    """Warns with a TruncationWarning if texts were too long, alone or together."""
-    cuts = (
-        [store.cut_of([comparison]) for comparison in comparisons] if metric.info.bucketed else []
-    )
-    if any(cuts):
-        found = f"{metric.name}: of {len(cuts)} comparisons, {cuts.count(2)} lost text and {cuts.count(1)} some context"
-        warn(found, TruncationWarning, stacklevel=3)
+def _statistics(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> FloatArray:
+    """The scorer's own statistics of one-hypothesis blocks, [blocks, columns]."""
+
+    def rows_of(part: Sequence[Block]) -> list[FloatArray]:
+        return list(scorer.statistics(store.reps, part))
+
+    rows: list[FloatArray] = []
+    for group in store.groups(blocks):
+        rows += in_halves(rows_of, blocks[group])
+    return np.array(rows)
 
 
-def _consecutive(units: Sequence[Sequence[Comparison]]) -> Iterator[range]:
+def _means(values: FloatArray, units: Sequence[Sequence[Comparison]]) -> FloatArray:
+    """The mean of the values of every unit, [units]; `values` stand one unit after the other."""
+    means = []
     start = 0
     for unit in units:
-        yield range(start, start + len(unit))
+        means.append(values[start : start + len(unit)].mean())
         start += len(unit)
+    return np.array(means, np.float64)
 
 
-def _mean(found: Sequence[FloatArray], unit: range) -> FloatArray:
-    if len(unit) == 1:
-        return found[unit.start]
-    return sum((found[i] for i in unit[1:]), found[unit[0]]) / len(unit)
+def warn_of_truncation(metric: Scoring, store: Store, comparisons: Sequence[Comparison]) -> None:
+    """Warns with a TruncationWarning if texts were too long, alone or together."""
+    if not metric.info.bucketed:
+        return
+    truncations = [store.truncation_of([comparison]) for comparison in comparisons]
+    if any(truncations):
+        lost_text = truncations.count(Truncation.TEXT)
+        lost_context = truncations.count(Truncation.CONTEXT)
+        losses = f"{lost_text} lost text and {lost_context} some context"
+        message = f"{metric.name}: of {len(truncations)} comparisons, {losses}"
+        warn(message, TruncationWarning, stacklevel=3)
 
 
 class Folded(NamedTuple):
@@ -207,6 +241,7 @@ class Folded(NamedTuple):
 
 
 def _distinct(rows: IntArray) -> tuple[IntArray, IntArray | None]:
+    """The distinct rows in order of first appearance; the place of each row among them, None if nothing repeats."""
     number: dict[int, int] = {}
     places = [number.setdefault(row, len(number)) for row in rows.tolist()]
     if len(number) == len(rows):

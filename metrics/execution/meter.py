@@ -1,4 +1,4 @@
-"""What the work on some lists took: texts, tokens, pairs, and seconds by stage. It changes no value."""
+"""How much work some lists took: texts, tokens, pairs, and seconds by stage. It changes no value."""
 
 from __future__ import annotations
 
@@ -8,15 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 
-STAGES = (
-    "read",
-    "prepare",
-    "represent",
-    "cache",
-    "compare",
-    "choose",
-    "write",
-)  # in the order of the work
+# in the order of the work
+STAGES = ("read", "prepare", "represent", "cache", "compare", "choose", "write")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +32,7 @@ class Metered:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     def __add__(self, other: Metered) -> Metered:
-        names = (*self.seconds, *(name for name in other.seconds if name not in self.seconds))
+        names = dict.fromkeys((*self.seconds, *other.seconds))
         seconds = {
             name: self.seconds.get(name, 0.0) + other.seconds.get(name, 0.0) for name in names
         }
@@ -79,12 +72,12 @@ class Meter:
 
     @property
     def now(self) -> Metered:
-        """What came since the last take."""
+        """The work since the last take."""
         return Metered(**self.amounts, seconds=dict(self.seconds))
 
     def take(self) -> Metered:
-        """What came since the last take; it is counted from nothing again."""
-        found = self.now
+        """The work since the last take; counting starts again from nothing."""
+        metered = self.now
         self.amounts.clear()
         self.seconds.clear()
-        return found
+        return metered

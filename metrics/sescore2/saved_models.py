@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..complete_files import complete_folder
 from ..errors import ModelLoadError, excerpt
 from ..neural.models import model_files as files
-from ..neural.models.context_tokens import Frame, Reader, Truncation
+from ..neural.models.context_tokens import Frame, Reader, TruncationRule
 from ..neural.models.encoder import from_state, longest_input, pretrained, quietly, tokenizer_of
 from ..neural.models.inert_pickle import Inert, InertCheckpoint, open_archive, read_inert
 from .regression_network import LINEAR, head_state
@@ -151,7 +151,7 @@ def reader_of(
     folder: Path,
     encoder: Any,
     max_tokens: int,
-    truncation: Truncation = "oldest-context",
+    truncation: TruncationRule = "oldest-context",
 ) -> Reader:
     """What makes ids of texts for a model: the tokenizer of a folder, texts no longer than the encoder reads."""
     tokenizer = tokenizer_of(folder)

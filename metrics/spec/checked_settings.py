@@ -26,18 +26,18 @@ def settings(cls: type[T]) -> type[T]:
     Raises (from the constructor):
         InputError: a value of the wrong type or out of range, or an unknown key (with its nearest match).
     """
-    made: Any = checked_dataclass(frozen=True, config=_CONFIG)(cls)
-    plain_init = made.__init__
+    checked: Any = checked_dataclass(frozen=True, config=_CONFIG)(cls)
+    plain_init = checked.__init__
 
     @wraps(plain_init)
     def __init__(self: object, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         try:
             plain_init(self, *args, **kwargs)
         except ValidationError as error:
-            raise _in_our_words(made, error) from None
+            raise _in_our_words(checked, error) from None
 
-    made.__init__ = __init__
-    return made  # type: ignore[no-any-return]
+    checked.__init__ = __init__
+    return checked  # type: ignore[no-any-return]
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
@@ -46,9 +46,12 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     Raises:
         InputError: as the constructor, with `where` in front.
     """
-    plain = {str(k): tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    arguments = {
+        str(key): tuple(value) if isinstance(value, list) else value
+        for key, value in values.items()
+    }
     try:
-        return cls(**plain)
+        return cls(**arguments)
     except InputError as error:
         raise (error.inside(where) if where else error) from None
 
@@ -58,11 +61,16 @@ def changed(instance: object) -> dict[str, Any]:
 
     Fields that do not take part in comparisons (a device, a batch size) change no value and are left out.
     """
-    pairs = ((f, getattr(instance, f.name)) for f in fields(instance))  # type: ignore[arg-type]
-    return {f.name: value for f, value in pairs if f.init and f.compare and value != f.default}
+    changes = {}
+    for field in fields(instance):  # type: ignore[arg-type]
+        value = getattr(instance, field.name)
+        if field.init and field.compare and value != field.default:
+            changes[field.name] = value
+    return changes
 
 
 def _in_our_words(cls: Any, error: ValidationError) -> InputError:
+    """The error that says the same: the first of our own in it, of unknown settings, of missing ones, of values."""
     problems = error.errors(include_url=False)
     names = [f.name for f in fields(cls) if f.init]
     for problem in problems:
@@ -71,15 +79,17 @@ def _in_our_words(cls: Any, error: ValidationError) -> InputError:
             return cause
         if problem["type"] in ("unexpected_keyword_argument", "unexpected_positional_argument"):
             return unknown("setting", str(problem["loc"][-1]), names, where=_label(cls))
+    fix = f"Settings: {', '.join(names) or 'none'}"
     missing = [str(p["loc"][-1]) for p in problems if p["type"] == "missing" and p["loc"]]
     if missing:
-        return InputError(
-            f"{', '.join(missing)} missing", where=_label(cls), fix=f"Settings: {', '.join(names)}"
-        )
-    found = "; ".join(
-        f"{'.'.join(map(str, p['loc']))} = {p.get('input')!r:.80}: {p['msg']}" for p in problems
-    )
-    return InputError(found, where=_label(cls), fix=f"Settings: {', '.join(names) or 'none'}")
+        return InputError(f"{', '.join(missing)} missing", where=_label(cls), fix=fix)
+    return InputError("; ".join(map(_sentence, problems)), where=_label(cls), fix=fix)
+
+
+def _sentence(problem: Any) -> str:
+    """Setting, value and message of one of pydantic's errors."""
+    setting = ".".join(map(str, problem["loc"]))
+    return f"{setting} = {problem.get('input')!r:.80}: {problem['msg']}"
 
 
 def _label(cls: Any) -> str:

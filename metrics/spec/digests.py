@@ -16,19 +16,23 @@ def check_file(spec: str) -> str:
     Raises:
         InputError: the file cannot be read, or is another than the digest says.
     """
-    path, _, wanted = spec.partition(MARK)
+    path, _, expected = spec.partition(MARK)
     try:
         with open(path, "rb") as file:
-            found = file_digest(file, "sha256").hexdigest()[:DIGITS]
+            digest = file_digest(file, "sha256").hexdigest()[:DIGITS]
     except OSError as error:
         raise InputError(
-            f"cannot be read: {error.strerror}", where=path, fix="Name a file that is there"
+            f"cannot be read: {error.strerror}",
+            where=path,
+            fix="Name a file that is there",
         ) from None
-    if wanted and wanted != found:
+    if expected and expected != digest:
         raise InputError(
-            f"digest {found}, expected {wanted}", where=path, fix="It is not the file that was used"
+            f"digest {digest}, expected {expected}",
+            where=path,
+            fix="It is not the file that was used",
         )
-    return f"{path}{MARK}{found}"
+    return f"{path}{MARK}{digest}"
 
 
 def path_of(spec: str) -> str:

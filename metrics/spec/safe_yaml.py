@@ -9,6 +9,9 @@ from ..errors import InputError, excerpt
 
 LIMIT_BYTES = 1 << 16
 
+# what PyYAML raises, beside its own errors, on dates and numbers out of range and on strange keys
+_LOADER_ERRORS = (ValueError, TypeError, AttributeError, OverflowError, KeyError, IndexError)
+
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """The mapping in a YAML file.
@@ -22,17 +25,23 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
             data = file.read(LIMIT_BYTES + 1)
     except OSError as error:
         raise InputError(
-            f"cannot be read: {error.strerror}", where=str(path), fix="Give a YAML file"
+            f"cannot be read: {error.strerror}",
+            where=str(path),
+            fix="Give a YAML file",
         ) from error
     if len(data) > LIMIT_BYTES:
         raise InputError(
-            f"larger than {LIMIT_BYTES} bytes", where=str(path), fix="Settings are small"
+            f"larger than {LIMIT_BYTES} bytes",
+            where=str(path),
+            fix="Settings are small",
         )
     try:
         return parse_yaml(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise InputError(
-            f"not UTF-8 at byte {error.start}", where=str(path), fix="Save it as UTF-8"
+            f"not UTF-8 at byte {error.start}",
+            where=str(path),
+            fix="Save it as UTF-8",
         ) from error
     except InputError as error:
         raise error.inside(str(path)) from None
@@ -40,13 +49,13 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 def parse_yaml(text: str) -> dict[str, Any]:
     """The mapping in a YAML text; errors as `read_yaml`."""
-    found = parse_value(text)
-    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+    mapping = parse_value(text)
+    if not isinstance(mapping, dict) or not all(isinstance(key, str) for key in mapping):
         raise InputError(
-            f"found {excerpt(found)}, expected a mapping with text keys",
+            f"found {excerpt(mapping)}, expected a mapping with text keys",
             fix="Write it as key: value lines",
         )
-    return found
+    return mapping
 
 
 def parse_value(text: str) -> Any:
@@ -62,12 +71,11 @@ def parse_value(text: str) -> Any:
             return super().compose_node(parent, index)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            found = super().construct_mapping(node, deep=deep)
-            if len(found) != len(node.value):
-                raise yaml.YAMLError(
-                    f"a key stands twice in the mapping at line {node.start_mark.line + 1}"
-                )
-            return found
+            mapping = super().construct_mapping(node, deep=deep)
+            if len(mapping) != len(node.value):
+                line = node.start_mark.line + 1
+                raise yaml.YAMLError(f"a key stands twice in the mapping at line {line}")
+            return mapping
 
     try:
         loader = Loader(text)
@@ -77,15 +85,6 @@ def parse_value(text: str) -> Any:
             loader.dispose()
     except RecursionError as error:
         raise InputError("nested too deeply", fix="Settings are flat") from error
-    except (
-        yaml.YAMLError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        KeyError,
-        IndexError,
-    ) as error:
-        raise InputError(
-            f"not YAML: {' '.join(str(error).split())[:200]}", fix="Check the syntax"
-        ) from error
+    except (yaml.YAMLError, *_LOADER_ERRORS) as error:
+        message = " ".join(str(error).split())[:200]
+        raise InputError(f"not YAML: {message}", fix="Check the syntax") from error

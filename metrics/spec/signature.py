@@ -39,10 +39,8 @@ def write(metric: Any, stamped: Mapping[str, str]) -> str:
     """
     kind = type(metric)
     ours = kind.__module__.startswith(f"{__name__.partition('.')[0]}.")
-    return call(
-        metric.name if ours else f"{kind.__module__}:{kind.__qualname__}",
-        {**changed(metric), **stamped},
-    )
+    name = metric.name if ours else f"{kind.__module__}:{kind.__qualname__}"
+    return call(name, {**changed(metric), **stamped})
 
 
 def portable(text: str) -> str:
@@ -60,9 +58,8 @@ def call(name: str, settings: Mapping[str, Any]) -> str:
     >>> call("bleu", {"tokenize": "zh"})
     'bleu(tokenize="zh")'
     """
-    values = (f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items())
-    inner = ",".join(values)
-    return f"{name}({inner})" if inner else name
+    texts = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in settings.items()]
+    return f"{name}({','.join(texts)})" if texts else name
 
 
 def parse(text: str) -> list[Call]:
@@ -78,8 +75,11 @@ def parse(text: str) -> list[Call]:
 
 
 class _Parser:
+    """Reads a signature from left to right; `at` is the place reached."""
+
     def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+        self.text = text
+        self.at = 0
 
     def mix(self) -> list[Call]:
         sign = -1.0 if self.skip("-") else 1.0
@@ -99,21 +99,22 @@ class _Parser:
         if not name:
             raise self.error("expected the name of a metric")
         number = float(weight.partition("*")[0].strip()) if weight else 1.0
-        return Call(sign * number, name, self.settings() if self.skip("(") else {})
+        settings = self.settings() if self.skip("(") else {}
+        return Call(sign * number, name, settings)
 
     def settings(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         if self.skip(")"):
-            return found
+            return settings
         while True:
             key = self.match(_KEY)
             if not key or not self.skip("="):
                 raise self.error("expected setting=value")
-            if key in found:
+            if key in settings:
                 raise self.error(f"{key} is given twice")
-            found[key] = self.value()
+            settings[key] = self.value()
             if self.skip(")"):
-                return found
+                return settings
             if not self.skip(","):
                 raise self.error("expected , or )")
 
@@ -128,20 +129,22 @@ class _Parser:
         return value
 
     def match(self, pattern: re.Pattern[str]) -> str:
-        """The text that matches here, and steps over it and the space behind it."""
-        found = pattern.match(self.text, self.at)
-        if not found:
+        """Steps over the text that matches here and the space behind it; returns that text, empty if there is none."""
+        match = pattern.match(self.text, self.at)
+        if not match:
             return ""
-        self.at = _SPACE.match(self.text, found.end()).end()  # type: ignore[union-attr]
-        return found.group()
+        self.at = _SPACE.match(self.text, match.end()).end()  # type: ignore[union-attr]
+        return match.group()
 
     def skip(self, mark: str) -> bool:
+        """Steps over a mark; whether it stood here."""
         self.match(_SPACE)
         return bool(self.match(re.compile(re.escape(mark))))
 
     def error(self, problem: str) -> InputError:
+        rest = self.text[self.at : self.at + 20]
         return InputError(
-            f"{problem}, found {self.text[self.at : self.at + 20]!r} at character {self.at + 1} of {self.text[:200]!r}",
+            f"{problem}, found {rest!r} at character {self.at + 1} of {self.text[:200]!r}",
             where="signature",
             fix='Examples: chrf, bleu(tokenize="zh"), chrf + 0.5*bleu',
         )

@@ -31,42 +31,47 @@ def function_named(name: str, where: str) -> Callable[..., Any]:
     """
     module, _, attribute = name.partition(":")
     try:
-        found: Any = import_module(module)
+        function: Any = import_module(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            function = getattr(function, part)
     except Exception as error:  # another's module may raise anything
         fix = "Write module:function; the module is looked for in the working directory and wherever Python looks"
         raise ModelLoadError(
-            f"{type(error).__name__}: {error}", where=f"{where} {name!r}", fix=fix
+            f"{type(error).__name__}: {error}",
+            where=f"{where} {name!r}",
+            fix=fix,
         ) from error
-    if not callable(found):
+    if not callable(function):
         raise InputError(f"{name!r} is not a function", where=where, fix="Name a function")
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
-def name_of(plug: Any, where: str) -> str:
+def name_of(function: Any, where: str) -> str:
     """``module:function`` of a function given in Python; a name stays as it is.
 
     Raises:
-        InputError: the function is not found again by its name, as a lambda or one defined inside another.
+        InputError: the function cannot be imported by its name, as a lambda or one defined inside another.
     """
-    if isinstance(plug, str):
-        return plug
-    name = f"{getattr(plug, '__module__', '')}:{getattr(plug, '__qualname__', '')}"
-    if (
-        not is_function_name(name)
-        or getattr(sys.modules.get(plug.__module__), plug.__qualname__, None) is not plug
-    ):
+    if isinstance(function, str):
+        return function
+    name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+    if not is_function_name(name) or not _is_importable(function):
         fix = "Define it at the top level of a module: other processes find it there by its name"
-        raise InputError(f"found {excerpt(plug)}", where=where, fix=fix)
+        raise InputError(f"found {excerpt(function)}", where=where, fix=fix)
     return name
 
 
-def identity(name: str) -> str:
-    """What results of a plug depend on beside its name, as a key of a cache.
+def _is_importable(function: Any) -> bool:
+    """Whether the function's name leads to it in its module."""
+    module = sys.modules.get(function.__module__)
+    return getattr(module, function.__qualname__, None) is function
 
-    Of ``module:function`` the digest of the module's source, of ``package:model`` and of a bare name the versions of
-    what is installed under these names. Where there is no source, another one every time, so that nothing is reused.
+
+def identity(name: str) -> str:
+    """What the results of a function or package depend on beside its name, as part of a cache's key.
+
+    For ``module:function`` the digest of the module's source; for ``package:model`` and for a bare name the versions of
+    what is installed under these names. Without a source it is different every time, so that nothing is reused.
     """
     if not is_function_name(name) or name.partition(":")[0] in ("hanta", "pysbd", "spacy"):
         return " ".join(f"{part} {_version(part)}" for part in name.split(":"))

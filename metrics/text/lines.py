@@ -1,35 +1,49 @@
-"""The lines of a text file, packed or not."""
+"""The numbered lines of a text file that a metric is trained on or needs, packed or not."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from ..errors import InputError
+from .line_source import LineSource, Packing
 
 
 def numbered_lines(path: str | Path, fix: str) -> Iterator[tuple[int, str]]:
     """The lines of a UTF-8 file that are not blank, with their numbers from 1; ``.gz`` and ``.bz2`` are unpacked.
 
+    A line ends at ``\\n``, ``\\r\\n`` or ``\\r``, read as ``\\n``.
+
     Raises:
-        InputError: the file cannot be read, with what to do, `fix`.
+        InputError: the file cannot be read, with what to do, `fix`; a line is too long; packed data is a bomb.
     """
     try:
-        with _opened(str(path)) as lines:
-            yield from ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-    except (OSError, EOFError, UnicodeError, zlib.error) as error:
-        raise InputError(
-            f"cannot be read: {type(error).__name__}", where=str(path), fix=fix
-        ) from error
+        yield from _numbered_lines(path)
+    except InputError as error:
+        if error.__cause__ is None:
+            raise
+        problem = f"cannot be read: {type(error.__cause__).__name__}"
+        raise InputError(problem, where=str(path), fix=fix) from error
 
 
-def _opened(path: str) -> IO[str]:
+def _numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    # a file named "-" is not standard input here
+    file = "./-" if str(path) == "-" else path
+    source = LineSource(file, packing=_packing_of(str(path)))
+    number = 0
+    for source_number, line_bytes in source:
+        *ended, last = line_bytes.decode().split("\r")
+        lines = [f"{line}\n" for line in ended]
+        lines.append(last if source_number == source.open_line else f"{last}\n")
+        for line in lines:
+            number += 1
+            if line.strip():
+                yield number, line
+
+
+def _packing_of(path: str) -> Packing:
     if path.endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8")
+        return "gzip"
     if path.endswith(".bz2"):
-        return bz2.open(path, "rt", encoding="utf-8")
-    return open(path, encoding="utf-8")
+        return "bzip2"
+    return "plain"

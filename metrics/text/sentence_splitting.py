@@ -15,13 +15,14 @@ from functools import cache
 from ..errors import InputError, MetricError, ModelLoadError, excerpt
 from ..spec.user_functions import function_named, is_function_name
 
-_SHORT = """
+_ABBREVIATED = """
     mr mrs ms dr st prof vs etc jr sr no vol fig al gen col sen rep gov inc ltd co corp dept approx pp ed eds cf e.g i.e
     jan feb mar apr jun jul aug sep sept oct nov dec
 """
-_ABBREVIATIONS = frozenset(_SHORT.split())
+_ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 _CLOSERS = "[\"'”’)\\]]*"
 _OPENERS = "[\"'“‘(\\[«„¿¡]*"
+# groups: 1 marks before white space, 2 the white space, 3 the letter behind it; or 4 full-width marks, 5 white space
 _END = re.compile(rf"([.!?…]+{_CLOSERS})(\s+)(?={_OPENERS}(\w))|([。！？]+[」』”’）]*)(\s*)")
 _LAST = re.compile(r"[\w.]+$")
 
@@ -56,64 +57,69 @@ def sentences(text: str) -> list[str]:
     >>> sentences("it rained . we left .")
     ['it rained .', 'we left .']
     """
-    lower = not any(map(str.isupper, text))
-    found: list[str] = []
+    is_lower = not any(map(str.isupper, text))
+    parts: list[str] = []
     for line in text.splitlines():
         start = 0
-        for end in _END.finditer(line):
-            if end[1] and not _ends(line, start, end, lower):
-                continue
-            found.append(line[start : end.end(1) if end[1] else end.end(4)])
-            start = end.end()
-        found.append(line[start:])
-    return [sentence.strip() for sentence in found if sentence.strip()]
+        for mark in _END.finditer(line):
+            if mark[1]:
+                if not _ends(line, start, mark, is_lower):
+                    continue
+                parts.append(line[start : mark.end(1)])
+            else:
+                parts.append(line[start : mark.end(4)])
+            start = mark.end()
+        parts.append(line[start:])
+    return _stripped(parts)
 
 
-def _ends(line: str, start: int, end: re.Match[str], lower: bool) -> bool:
-    """Whether a sentence ends at a mark before white space."""
-    if not lower and end[3].islower():
+def _stripped(parts: Sequence[str]) -> list[str]:
+    """The parts without surrounding white space; blank ones are left out."""
+    stripped = [part.strip() for part in parts]
+    return [part for part in stripped if part]
+
+
+def _ends(line: str, start: int, mark: re.Match[str], is_lower: bool) -> bool:
+    """Whether a sentence ends at a mark before white space; `is_lower`: the text has no capitals."""
+    if mark[3].islower() and not is_lower:
         return False
-    before = _LAST.search(line, start, end.start())
-    return not (end[1].startswith(".") and before and _short(before.group()))
+    word = _LAST.search(line, start, mark.start())
+    return not (mark[1].startswith(".") and word and _is_abbreviation(word.group()))
 
 
-def _short(word: str) -> bool:
+def _is_abbreviation(word: str) -> bool:
     return word.lower() in _ABBREVIATIONS or (len(word) == 1 and word.isupper())
 
 
 @cache
 def _pysbd(language: str) -> Split:
+    """The rules of pysbd for a language."""
+    where = f"sentences 'pysbd:{language}'"
     try:
         import pysbd
     except ImportError:
         fix = 'pip install "discorank[discourse]"'
-        raise ModelLoadError(
-            "pysbd is not installed", where=f"sentences 'pysbd:{language}'", fix=fix
-        ) from None
+        raise ModelLoadError("pysbd is not installed", where=where, fix=fix) from None
     try:
         segmenter = pysbd.Segmenter(language=language, clean=False)
     except ValueError as error:
-        raise InputError(
-            str(error), where=f"sentences 'pysbd:{language}'", fix="Write pysbd:en, for instance"
-        ) from None
-    return lambda text: [part.strip() for part in segmenter.segment(text) if part.strip()]
+        raise InputError(str(error), where=where, fix="Write pysbd:en, for instance") from None
+    return lambda text: _stripped(segmenter.segment(text))
 
 
 def _own(name: str) -> Split:
+    """The user's own function, with errors that name it."""
     function = function_named(name, "sentences")
+    where = f"sentences {name!r}"
 
     def split(text: str) -> list[str]:
         try:
-            found = function(text)
+            parts = function(text)
         except Exception as error:
-            raise MetricError(
-                f"{type(error).__name__}: {error}", where=f"sentences {name!r}"
-            ) from error
-        if not isinstance(found, list | tuple) or not all(isinstance(part, str) for part in found):
-            raise MetricError(
-                f"returned {excerpt(found)}, expected a list of strings",
-                where=f"sentences {name!r}",
-            )
-        return [part.strip() for part in found if part.strip()]
+            raise MetricError(f"{type(error).__name__}: {error}", where=where) from error
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+            problem = f"returned {excerpt(parts)}, expected a list of strings"
+            raise MetricError(problem, where=where)
+        return _stripped(parts)
 
     return split

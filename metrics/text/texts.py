@@ -1,18 +1,20 @@
-"""What a metric is given to read: texts, documents, and the comparisons of items that make one utility matrix.
+"""What a metric reads: texts, documents, and the comparisons of items that make one utility matrix.
 
 It knows nothing of metrics, models or files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from enum import IntEnum
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from ..errors import InputError, excerpt
 
 Side = Literal["target", "source"]
 Focus = tuple[str] | tuple[str, int, int]
+S = TypeVar("S")
 MAX_LEVELS = 150  # of a discourse tree that is read
 
 
@@ -50,17 +52,14 @@ class RSTTree:
                 where=where[:40],
                 fix="Give a tree of fewer levels",
             )
-        nuc, rel = plain.get("nuc"), plain.get("rel")
+        nuc: Any = plain.get("nuc")
+        rel: Any = plain.get("rel")
         children = tuple(
             cls.read(child, f"{where}.children[{i}]", level + 1)
             for i, child in enumerate(plain["children"])
         )
-        if (
-            not isinstance(rel, str)
-            or not isinstance(nuc, str)
-            or set(nuc) - set("NS")
-            or len(nuc) != len(children)
-        ):
+        are_texts = isinstance(rel, str) and isinstance(nuc, str)
+        if not are_texts or set(nuc) - set("NS") or len(nuc) != len(children):
             raise InputError(
                 f"found nuc={excerpt(nuc)}, rel={excerpt(rel)} over {len(children)} children",
                 where=where,
@@ -91,9 +90,7 @@ class Document:
     rst: RSTTree | Mapping[str, Any] | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.sentences, list | tuple) or not all(
-            isinstance(s, str) for s in self.sentences
-        ):
+        if not _is_list_of_strings(self.sentences):
             raise InputError(
                 f"found {self.sentences!r:.60}",
                 where="sentences",
@@ -101,64 +98,90 @@ class Document:
             )
         put = object.__setattr__
         put(self, "sentences", tuple(self.sentences))
-        for name in ("roles", "foci"):
-            value = getattr(self, name)
-            entries = (
-                [value]
-                if name == "roles" or not isinstance(value, list | tuple)
-                else [value, *value]
-            )
-            if value is not None and not all(isinstance(entry, list | tuple) for entry in entries):
-                raise InputError(
-                    f"found {excerpt(value)}, expected a list entry per sentence", where=name
-                )
+        if self.roles is not None and not _is_list(self.roles):
+            raise _no_list("roles", self.roles)
+        if self.foci is not None and not (_is_list(self.foci) and all(map(_is_list, self.foci))):
+            raise _no_list("foci", self.foci)
         if self.roles is not None:
             put(self, "roles", tuple(self.roles))
-            self._check(
-                "roles", self.roles, lambda role: isinstance(role, int | str), "a number or a name"
-            )
+            self._check_annotations("roles", self.roles, _is_role, "a number or a name")
         if self.foci is not None:
             put(self, "foci", tuple(tuple(map(_focus, foci)) for foci in self.foci))
-            self._check(
-                "foci",
-                self.foci,
-                lambda foci: all(map(_is_focus, foci)),
-                "a list of (key, start, end)",
-            )
+            self._check_annotations("foci", self.foci, _are_foci, "a list of (key, start, end)")
         if self.rst is not None:
             put(self, "rst", RSTTree.read(self.rst))
 
-    def _check(self, name: str, values: Sequence[Any], good: Any, expected: str) -> None:
+    def _check_annotations(
+        self,
+        name: str,
+        values: Sequence[Any],
+        is_valid: Callable[[Any], bool],
+        expected: str,
+    ) -> None:
+        """Raises InputError unless there is one valid annotation per sentence."""
         if len(values) != len(self.sentences):
             raise InputError(
-                f"{len(values)} {name} for {len(self.sentences)} sentences", where=name
+                f"{len(values)} {name} for {len(self.sentences)} sentences",
+                where=name,
             )
         for i, value in enumerate(values):
-            if not good(value):
+            if not is_valid(value):
                 raise InputError(
-                    f"found {excerpt(value)}, expected {expected}", where=f"{name}[{i}]"
+                    f"found {excerpt(value)}, expected {expected}",
+                    where=f"{name}[{i}]",
                 )
 
     def __str__(self) -> str:
         return " ".join(self.sentences)
 
 
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _is_list_of_strings(value: Any) -> bool:
+    return _is_list(value) and all(isinstance(text, str) for text in value)
+
+
+def _no_list(name: str, value: Any) -> InputError:
+    return InputError(f"found {excerpt(value)}, expected a list entry per sentence", where=name)
+
+
+def _is_role(role: Any) -> bool:
+    return isinstance(role, int | str)
+
+
 def _focus(plain: Any) -> Any:
     """A focus as a tuple; what is no list stays as it is, to be refused."""
-    return tuple(plain) if isinstance(plain, list | tuple) else plain
+    return tuple(plain) if _is_list(plain) else plain
+
+
+def _are_foci(foci: Sequence[Any]) -> bool:
+    return all(map(_is_focus, foci))
 
 
 def _is_focus(focus: Any) -> bool:
-    return (
-        isinstance(focus, tuple)
-        and len(focus) in (1, 3)
-        and isinstance(focus[0], str)
-        and focus[0] != ""
-        and all(type(place) is int and place >= 0 for place in focus[1:])
-    )
+    """Whether this is ``(key,)`` or ``(key, start, end)``."""
+    if not isinstance(focus, tuple) or len(focus) not in (1, 3):
+        return False
+    key, *span = focus
+    if not isinstance(key, str) or key == "":
+        return False
+    return all(type(place) is int and place >= 0 for place in span)
 
 
 Text = str | Document
+
+
+class Truncation(IntEnum):
+    """What a model did not read of a text that is too long for it: nothing, some of its context, some of itself.
+
+    The truncation of several texts is the largest of theirs.
+    """
+
+    NONE = 0
+    CONTEXT = 1
+    TEXT = 2
 
 
 class Item(NamedTuple):
@@ -183,20 +206,34 @@ class Context:
     def __post_init__(self) -> None:
         for name in ("source", "target"):
             value = getattr(self, name)
-            if not isinstance(value, list | tuple) or not all(
-                isinstance(sentence, str) for sentence in value
-            ):
+            if not _is_list_of_strings(value):
                 raise InputError(
-                    f"found {excerpt(value)}, expected a list of sentences", where=f"context.{name}"
+                    f"found {excerpt(value)}, expected a list of sentences",
+                    where=f"context.{name}",
                 )
             object.__setattr__(self, name, tuple(value))
 
     def last(self, k: int) -> Context:
         """The last k sentences of either side."""
-        return Context(self.source[-k:], self.target[-k:]) if k else NO_CONTEXT
+        if not k:
+            return NO_CONTEXT
+        source = preceding(self.source, len(self.source), k)
+        target = preceding(self.target, len(self.target), k)
+        return Context(source, target)
 
 
 NO_CONTEXT = Context()
+
+
+def preceding(sentences: Sequence[S], at: int, k: int, start: int = 0) -> tuple[S, ...]:
+    """The k sentences before place `at`, oldest first; fewer where less than k stand there from `start` on.
+
+    >>> preceding(["a", "b", "c", "d"], 3, 2)
+    ('b', 'c')
+    >>> preceding(["a", "b", "c", "d"], 3, 2, start=2)
+    ('c',)
+    """
+    return tuple(sentences[max(start, at - k) : at])
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,16 +246,18 @@ class Comparison:
 
 
 def paired(
-    hypotheses: Sequence[Text], references: Sequence[Text], source: Text | None, context: Context
+    hypotheses: Sequence[Text],
+    references: Sequence[Text],
+    source: Text | None,
+    context: Context,
 ) -> Comparison:
     """All hypotheses against all references in one shared context, <c; h, c; r>."""
-    before = tuple(context.target)
-    rows = tuple(Item(text, before) for text in hypotheses)
-    same = references is hypotheses or list(references) == list(hypotheses)
-    columns = rows if same else tuple(Item(text, before) for text in references)
-    return Comparison(
-        rows, columns, None if source is None else Item(source, tuple(context.source), "source")
-    )
+    target_context = tuple(context.target)
+    rows = tuple(Item(text, target_context) for text in hypotheses)
+    is_square = references is hypotheses or list(references) == list(hypotheses)
+    columns = rows if is_square else tuple(Item(text, target_context) for text in references)
+    source_item = None if source is None else Item(source, tuple(context.source), "source")
+    return Comparison(rows, columns, source_item)
 
 
 def aligned(
@@ -236,21 +275,24 @@ def aligned(
     starts = _document_starts(documents, len(hypotheses)) if k else range(len(hypotheses))
     result = []
     for i, hypothesis in enumerate(hypotheses):
-        before = range(max(starts[i], i - k), i)
-        own = [tuple(str(references[j][m]) for j in before) for m in range(len(references[i]))]
-        lent = (
-            own[0]
-            if context_from == "reference" and own
-            else tuple(str(hypotheses[j]) for j in before)
-        )
-        columns = tuple(Item(r, c) for r, c in zip(references[i], own, strict=True))
-        source = (
-            None
-            if sources is None
-            else Item(sources[i], tuple(str(sources[j]) for j in before), "source")
-        )
-        result.append(Comparison((Item(hypothesis, lent),), columns, source))
+        # the references of the segments before; the context of a segment's m-th one is all m-th ones
+        rows = preceding(references, i, k, starts[i])
+        own = [_plain([row[m] for row in rows]) for m in range(len(references[i]))]
+        context = _plain(preceding(hypotheses, i, k, starts[i]))
+        if context_from == "reference" and own:
+            context = own[0]
+        columns = tuple(map(Item, references[i], own))
+        source = None
+        if sources is not None:
+            source_context = _plain(preceding(sources, i, k, starts[i]))
+            source = Item(sources[i], source_context, "source")
+        result.append(Comparison((Item(hypothesis, context),), columns, source))
     return result
+
+
+def _plain(texts: Iterable[Text]) -> tuple[str, ...]:
+    """Texts as context sentences: documents joined."""
+    return tuple(map(str, texts))
 
 
 def _document_starts(documents: Sequence[str] | None, n: int) -> list[int]:
@@ -262,17 +304,17 @@ def _document_starts(documents: Sequence[str] | None, n: int) -> list[int]:
             fix="Give one document id per hypothesis",
         )
     starts: list[int] = []
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for i, document in enumerate(documents):
         if i and document == documents[i - 1]:
             starts.append(starts[-1])
             continue
-        if document in seen:
+        if document in earlier:
             raise InputError(
                 f"{document!r} comes back after another document",
                 where=f"documents[{i}]",
                 fix="The segments of one document are adjacent",
             )
-        seen.add(document)
+        earlier.add(document)
         starts.append(i)
     return starts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
-from ...metrics.text.texts import Comparison
+from ...metrics.text.texts import Comparison, Truncation
 from ..expectation import expected_utility, linear_expected_utility
 from .interface import Result, Task
 from .status import Status
@@ -25,7 +25,11 @@ from .status import Status
 STORE_BYTES = 1 << 26  # representations kept for later lists
 FIRST_WAVE = 1 << 16  # characters handed to the metric at once, to begin with
 SHORT_SECONDS, LONG_SECONDS = 0.3, 1.5  # a wave outside this is made longer or shorter
-FLAGS = ((), ("truncated-context",), ("truncated-text",))  # by what was left out of a list's texts
+TRUNCATION_FLAGS: Mapping[Truncation, tuple[str, ...]] = {
+    Truncation.NONE: (),
+    Truncation.CONTEXT: ("truncated-context",),
+    Truncation.TEXT: ("truncated-text",),
+}
 
 
 class Expectation(NamedTuple):
@@ -110,7 +114,7 @@ class LocalEngine:
     def _together(self, tasks: Sequence[Task]) -> list[Result]:
         """Results of all tasks, metric by metric, so that lists share the representations of their texts."""
         parts: dict[tuple[int, int], Expectation] = {}
-        truncations = [0] * len(tasks)
+        truncations = [Truncation.NONE] * len(tasks)
         for metric, places in places_of(tasks).items():
             store = self._store(metric)
             lists = [(tasks[i].comparisons[p], tasks[i]) for i, p in places]
@@ -119,7 +123,7 @@ class LocalEngine:
                 continue
             for (i, _), (comparison, _) in zip(places, lists, strict=True):
                 for column in columns_of(metric, comparison):
-                    truncations[i] = max(truncations[i], store.cut_of(column))
+                    truncations[i] = max(truncations[i], store.truncation_of(column))
         results = []
         for i, task in enumerate(tasks):
             own_parts = [parts[i, p] for p in range(len(task.comparisons))]
@@ -197,12 +201,12 @@ def linear_form(metric: Metric, store: Store, comparison: Comparison, task: Task
     return values / len(sentences)
 
 
-def result_of(task: Task, parts: Iterable[Expectation], truncation: int) -> Result:
+def result_of(task: Task, parts: Iterable[Expectation], truncation: Truncation) -> Result:
     """The result of a list from the expectations of its parts and the worst truncation of its texts."""
     parts = list(parts)
     values = np.array([part.values for part in parts])
     matrices = tuple(part.matrix for part in parts if part.matrix is not None)
-    return Result(values, matrices if task.keep_matrix else (), FLAGS[truncation])
+    return Result(values, matrices if task.keep_matrix else (), TRUNCATION_FLAGS[truncation])
 
 
 def _characters(task: Task) -> int:

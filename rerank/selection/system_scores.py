@@ -225,7 +225,7 @@ def _read(
             own, rows = evaluate.scores_and_statistics(metric, segments, store)
             values[s].append(own)
             statistics[s].append(rows)
-            cuts += sum(store.cut_of(lift(metric, one, strict=True)) > 0 for one in segments)
+            cuts += sum(store.truncation_of(lift(metric, one, strict=True)) > 0 for one in segments)
         progress(len(batch))
     whole = metric.info.unit == "document"
     owner = np.repeat(

@@ -403,16 +403,18 @@ def test_tiles_equal_the_whole(
     share = Share(metric, [task], Meter())
     parts = [share.represent(k, chunks, None) for k in range(chunks)]
     fresh = Fresh.concat([part for part in parts if part is not None])
-    for array in (*(array for _, array in fresh.reps.arrays()), fresh.lengths, fresh.cut):
+    for array in (*(array for _, array in fresh.reps.arrays()), fresh.lengths, fresh.truncation):
         array.setflags(write=False)
     wide = len(references) if metric.info.needs_references else 1
     steps = (triangle if wide == len(h) else row_tiles)(0, len(h), wide, count)
     tiles = [tile for step in steps for tile in share.compare(fresh, step)]
-    ((_, u, cut),) = share.reduce(fresh, tiles).values()
+    ((_, u, truncation),) = share.reduce(fresh, tiles).values()
     store = Store(metric.scorer)
     assert u is not None
     assert u.tobytes() == matrices(metric, [comparison], store)[0].tobytes()
-    assert cut == max(store.cut_of(column) for column in columns_of(metric, comparison))
+    assert truncation == max(
+        store.truncation_of(column) for column in columns_of(metric, comparison)
+    )
 
 
 @every_metric_with_references

@@ -21,7 +21,7 @@ from discorank.cli.train.train_combination import shown as as_text
 from discorank.metrics.combination import Combination
 from discorank.metrics.execution.cache import Cache
 from discorank.metrics.logistic import (
-    LEAST,
+    MEAN_PENALTY,
     PENALTIES,
     Fitting,
     Scale,
@@ -92,7 +92,7 @@ def gradient_at(weights: Any, differences: Any, how: Fitting) -> Any:
     """Of J, written out."""
     wrong = 1 / (1 + np.exp(np.clip(differences @ weights, -700, 700)))
     mean = weights.mean() if how.centred else 0
-    return 2 * how.penalty * (weights - mean) + 2 * LEAST * mean - differences.T @ wrong
+    return 2 * how.penalty * (weights - mean) + 2 * MEAN_PENALTY * mean - differences.T @ wrong
 
 
 @given(st.integers(0, 99), st.sampled_from([0.01, 1.0, 100.0]), st.booleans())
@@ -133,7 +133,7 @@ def test_centred_weights_are_more_alike_the_higher_the_penalty() -> None:
     assert spreads == sorted(spreads, reverse=True)
     weights = fit(differences, Fitting(1e6, centred=True))
     assert weights == pytest.approx(
-        np.full(3, fit(differences.sum(axis=1)[:, None], Fitting(3 * LEAST))[0]), rel=1e-3
+        np.full(3, fit(differences.sum(axis=1)[:, None], Fitting(3 * MEAN_PENALTY))[0]), rel=1e-3
     )
     assert np.abs(fit(differences, Fitting(1e6))).max() < 1e-3
 

@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import InputError, excerpt
 from ...neural.models import model_files as files
 from ...neural.models.settings import ModelMetric
-from ...representations import Array, IntArray, Ragged, Reps
+from ...representations import TRUNCATION_COLUMN, Array, IntArray, Ragged, Reps
 from ...scorer import Scorer
 from ...spec.checked_settings import settings
 from ...spec.user_functions import identity
@@ -113,15 +113,15 @@ class RoleScorer(Scorer):
         counts = np.array([len(text) for text in texts], np.int64)
         read = self.classifier.reader.read(sentences)
         sentence_tokens = read["ids"].lengths  # [sentences]
-        # of the sentences of a text: the sum of their lengths, and the worst cut
+        # of the sentences of a text: the sum of their lengths, and the worst truncation
         owner = np.repeat(np.arange(len(items)), counts)
         text_tokens = np.bincount(owner, sentence_tokens, len(items)).astype(np.int64)
-        cut = np.zeros(len(items), np.int64)
-        np.maximum.at(cut, owner, read["cut"])
+        truncation = np.zeros(len(items), np.int64)
+        np.maximum.at(truncation, owner, read[TRUNCATION_COLUMN])
         columns: dict[str, Array | Ragged] = {
             "tokens": Ragged.of_lengths(read["ids"].values.astype(np.int64), text_tokens),
             "sentences": Ragged.of_lengths(sentence_tokens, counts),
-            "cut": cut,
+            TRUNCATION_COLUMN: truncation,
         }
         return Reps(columns), text_tokens
 

@@ -13,10 +13,19 @@ from typing import Any
 import numpy as np
 
 from ...execution.batches import in_batches
-from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ...representations import (
+    TRUNCATION_COLUMN,
+    Block,
+    FloatArray,
+    IntArray,
+    Ragged,
+    Reps,
+    by_block,
+    cell_rows,
+)
 from ...scorer import Scorer
-from ...text.texts import Item
-from ..models.context_tokens import TEXT_CUT, Reader
+from ...text.texts import Item, Truncation
+from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
 from ..models.settings import ContextModelMetric
 from .head import Head, by_hypothesis, hypothesis_rows
@@ -50,7 +59,7 @@ class UnifiedScorer(Scorer):
         """Token ids."""
         read = self.reader.read(items)
         ids = read["ids"]
-        return Reps({"ids": ids, "cut": read["cut"]}), ids.lengths
+        return Reps({"ids": ids, TRUNCATION_COLUMN: read[TRUNCATION_COLUMN]}), ids.lengths
 
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """Summed lengths of all sequences of a block."""
@@ -64,7 +73,7 @@ class UnifiedScorer(Scorer):
         pairs = of_hypotheses * num_references + of_references * num_hypotheses
         return 2 * pairs + of_source * block.cells if self.with_source else pairs
 
-    def pair_cut(self, reps: Reps, block: Block) -> int:
+    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """Whether the longest sequence of a block loses its end."""
         lengths = reps["ids"].lengths
         longest = int(lengths[block.hypotheses].max(initial=0))
@@ -72,7 +81,7 @@ class UnifiedScorer(Scorer):
             longest += int(lengths[block.source])
         if self.with_reference:
             longest += int(lengths[block.references].max(initial=0))
-        return TEXT_CUT if longest > self.max_tokens else 0
+        return Truncation.TEXT if longest > self.max_tokens else Truncation.NONE
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The head's value, or the mean of it over the readings that there are, [H, R] or [H, 1]."""

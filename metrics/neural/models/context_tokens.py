@@ -19,11 +19,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...errors import ModelLoadError
-from ...representations import IntArray, Ragged, Reps
-from ...text.texts import Item
+from ...representations import TRUNCATION_COLUMN, IntArray, Ragged, Reps
+from ...text.texts import Item, Truncation
 
-Truncation = Literal["oldest-context", "reference"]
-CONTEXT_CUT, TEXT_CUT = 1, 2  # values of the column "cut"
+TruncationRule = Literal["oldest-context", "reference"]
 
 
 class Frame(NamedTuple):
@@ -67,7 +66,7 @@ class Reader:
         tokenizer: Any,
         frame: Frame,
         max_tokens: int,
-        truncation: Truncation,
+        truncation: TruncationRule,
         space_before: bool = False,
     ) -> None:
         self.tokenizer = tokenizer
@@ -85,14 +84,14 @@ class Reader:
 
     def read(self, items: Sequence[Item]) -> Reps:
         """Columns "ids"; "start", the place of the sentence's first token; "whole" and "own", lengths before any cut of
-        everything and of the sentence alone; "cut", 0 if nothing was.
+        everything and of the sentence alone; and `TRUNCATION_COLUMN`.
         """
         pieces = [self._pieces(item) for item in items]
         distinct = list(dict.fromkeys(chain.from_iterable(pieces)))
         ids_of = dict(zip(distinct, _ids(self.tokenizer, distinct), strict=True))
         rows = [self._joined([ids_of[piece] for piece in row]) for row in pieces]
-        ids, start, whole, own, cut = zip(*rows, strict=True) if rows else ((),) * 5
-        numbers = {"start": start, "whole": whole, "own": own, "cut": cut}
+        ids, start, whole, own, truncation = zip(*rows, strict=True) if rows else ((),) * 5
+        numbers = {"start": start, "whole": whole, "own": own, TRUNCATION_COLUMN: truncation}
         columns = {name: np.array(values, np.int64) for name, values in numbers.items()}
         return Reps({"ids": Ragged.of_rows(ids), **columns})
 
@@ -135,25 +134,25 @@ class Reader:
 
         return self.special.sub(broken, text)
 
-    def _joined(self, pieces: list[list[int]]) -> tuple[IntArray, int, int, int, int]:
+    def _joined(self, pieces: list[list[int]]) -> tuple[IntArray, int, int, int, Truncation]:
         """The values of every column of `read` for one item, from the ids of its context and its sentence."""
         *context, sentence = pieces
         room = self.max_tokens - 2
         whole = sum(map(len, pieces)) + len(context) + 2
-        cut = 0
+        truncation = Truncation.NONE
         if whole > self.max_tokens and self.truncation == "oldest-context":
-            cut = CONTEXT_CUT if len(sentence) <= room else TEXT_CUT
+            truncation = Truncation.CONTEXT if len(sentence) <= room else Truncation.TEXT
             context = _newest(context, room - len(sentence))
         before = [token for piece in context for token in (*piece, self.frame.separator)]
         body = (before + sentence)[:room]
         start = 1 + len(before)
         if whole > self.max_tokens and self.truncation == "reference":
-            cut = TEXT_CUT
+            truncation = Truncation.TEXT
             # The released code takes for the sentence what is behind the last separator.
             separators = [i for i, token in enumerate(body) if token == self.frame.separator]
             start = separators[-1] + 2 if separators else 1
         ids = np.array([self.frame.first, *body, self.frame.last], np.int64)
-        return ids, start, whole, len(sentence), cut
+        return ids, start, whole, len(sentence), truncation
 
 
 def _written_out(tokenizer: Any) -> re.Pattern[str]:

@@ -16,7 +16,7 @@ from ...errors import ModelLoadError
 from ...scorer import Reading
 from ...spec.checked_settings import settings
 from . import model_files
-from .context_tokens import Truncation
+from .context_tokens import TruncationRule
 from .encoder import DType
 
 
@@ -123,7 +123,7 @@ class ContextModelMetric(ModelMetric):
     """
 
     context: Annotated[int, Field(ge=0)] = 0
-    truncation: Truncation | None = None
+    truncation: TruncationRule | None = None
 
     @property
     def reads(self) -> Reading:
@@ -131,7 +131,7 @@ class ContextModelMetric(ModelMetric):
         return Reading(self.context, "reference")
 
     @property
-    def truncates(self) -> Truncation:
+    def truncates(self) -> TruncationRule:
         """The truncation in force."""
         return self.truncation or ("reference" if self.compat else "oldest-context")
 

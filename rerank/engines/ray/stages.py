@@ -19,7 +19,7 @@ from ....metrics.execution.evaluate import of_columns
 from ....metrics.execution.meter import Meter
 from ....metrics.execution.store import Fresh, Store
 from ....metrics.representations import FloatArray
-from ....metrics.text.texts import Comparison, Item
+from ....metrics.text.texts import Comparison, Item, Truncation
 from ..interface import Result, Task
 from ..local import Expectation, is_linear, linear_form, places_of, reduced, result_of
 
@@ -35,11 +35,11 @@ class Tile(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """Values of a tile, and the most that was left out of its texts (see `Scorer.prepare`)."""
+    """Values of a tile, and the most that was left out of its texts."""
 
     tile: Tile
     values: FloatArray
-    cut: int
+    truncation: Truncation
 
 
 class Share:
@@ -87,36 +87,36 @@ class Share:
         store = self.store(fresh)
         columns = [_part_of(self.columns[tile.place], tile) for tile in tiles]
         found = of_columns(self.metric.scorer, columns, store)
-        cuts = [max((store.cut_of(column) for column in some), default=0) for some in columns]
-        return [Compared(*each) for each in zip(tiles, found, cuts, strict=True)]
+        truncations = [_truncation_of(store, some) for some in columns]
+        return [Compared(*each) for each in zip(tiles, found, truncations, strict=True)]
 
-    def linear(self, fresh: Fresh, place: int) -> tuple[FloatArray, int]:
+    def linear(self, fresh: Fresh, place: int) -> tuple[FloatArray, Truncation]:
         """Expectations [H] of a list without its matrix, and the most that was left out of its texts."""
         store = self.store(fresh)
         task, comparison = self.lists[place]
-        cut = max((store.cut_of(column) for column in self.columns[place]), default=0)
-        return linear_form(self.metric, store, comparison, task), cut
+        truncation = _truncation_of(store, self.columns[place])
+        return linear_form(self.metric, store, comparison, task), truncation
 
     def reduce(
         self, fresh: Fresh | None, pieces: Sequence[Compared]
     ) -> dict[tuple[int, int], Reduced]:
-        """Values and cut of every (task, part): from all its tiles, or from representations if it is linear."""
+        """Values and truncation of every (task, part): from all its tiles, or from representations if it is linear."""
         found: dict[tuple[int, int], Reduced] = {}
         for place, ((task, comparison), where) in enumerate(
             zip(self.lists, self.places, strict=True)
         ):
             if fresh is not None and self.columns[place] and is_linear(self.metric, task):
-                values, cut = self.linear(fresh, place)
-                found[where] = Reduced(values, None, cut)
+                values, truncation = self.linear(fresh, place)
+                found[where] = Reduced(values, None, truncation)
                 continue
             wide = len(comparison.references) if self.metric.info.needs_references else 1
             u = np.zeros((len(comparison.hypotheses), wide))
-            cut = 0
+            truncation = Truncation.NONE
             for tile, values, lost in pieces:
                 if tile.place == place:
                     u[tile.top : tile.bottom, tile.left : tile.right] = values
-                    cut = max(cut, lost)
-            found[where] = Reduced(*reduced(self.metric, task, u, self.meter), cut)
+                    truncation = max(truncation, lost)
+            found[where] = Reduced(*reduced(self.metric, task, u, self.meter), truncation)
         return found
 
 
@@ -125,7 +125,7 @@ class Reduced(NamedTuple):
 
     values: FloatArray
     matrix: FloatArray | None
-    cut: int
+    truncation: Truncation
 
 
 def results(tasks: Sequence[Task], found: Mapping[tuple[int, int], Reduced]) -> list[Result]:
@@ -135,10 +135,15 @@ def results(tasks: Sequence[Task], found: Mapping[tuple[int, int], Reduced]) -> 
         result_of(
             task,
             [Expectation(part.values, part.matrix) for part in some],
-            max(part.cut for part in some),
+            max(part.truncation for part in some),
         )
         for task, some in zip(tasks, parts, strict=True)
     ]
+
+
+def _truncation_of(store: Store, columns: Sequence[Sequence[Comparison]]) -> Truncation:
+    """The most that was left out of any text of a list."""
+    return max((store.truncation_of(column) for column in columns), default=Truncation.NONE)
 
 
 def _part_of(columns: Sequence[Sequence[Comparison]], tile: Tile) -> list[list[Comparison]]:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..integrations.files.line_source import LineSource
 from ..integrations.generation.document_turns import Turns
 from ..integrations.generation.generation_run import run_generation
 from ..integrations.generation.generator import Generator
@@ -19,6 +18,7 @@ from ..integrations.huggingface.settings import GenerationSettings
 from ..integrations.server.settings import Connection
 from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
+from ..metrics.text.line_source import LineSource
 from ..rerank.engines.local import LocalEngine
 from ..rerank.mbr_decoder import MBRDecoder
 from .console import Progress, say

@@ -12,7 +12,6 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
-from ..integrations.files.line_source import LineSource
 from ..integrations.files.seen_keys import SeenKeys
 from ..integrations.files.strict_json import parse_json
 from ..metrics.base import Metric
@@ -24,6 +23,7 @@ from ..metrics.execution.store import Store
 from ..metrics.mixture import Mix, Utility
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import settings
+from ..metrics.text.line_source import LineSource
 from ..metrics.text.texts import Text
 from ..rerank.lists import plain, read_candidate
 from ..rerank.runs.rows import as_line
@@ -196,7 +196,7 @@ class _Scores:
                 store = self.stores.setdefault(part, Store(part.scorer, self.cache))
                 own, new = evaluate.scores_and_statistics(part, segments, store)
                 self.cuts[part.name] += sum(
-                    store.cut_of(lift(part, one, strict=True)) > 0 for one in segments
+                    store.truncation_of(lift(part, one, strict=True)) > 0 for one in segments
                 )
                 rows.append(new)
             except InputError as error:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..integrations.files.line_source import LineSource
 from ..integrations.formats.contrastive_items import read_contrastive
 from ..metrics.errors import InputError
+from ..metrics.text.line_source import LineSource
 from ..rerank.engines.local import LocalEngine
 from ..rerank.runs.rows import as_line
 from ..rerank.selection.contrastive import (

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..integrations.files.line_source import LineSource
 from ..metrics.errors import InputError
+from ..metrics.text.line_source import LineSource
 from ..rerank.choice import Ranking
 from ..rerank.lists import CandidateList
 from ..rerank.selection.comparison_folder import checked

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from discorank.integrations.files import bounded_gzip as inflate
-from discorank.integrations.files import line_source as source
 from discorank.integrations.files.entries import ListEntry
-from discorank.integrations.files.line_source import LineSource
 from discorank.integrations.files.list_lines import LIST_LINES
 from discorank.integrations.files.seen_keys import SeenKeys
 from discorank.integrations.formats.flat import read_flat
 from discorank.integrations.formats.open_lists import FORMATS, Lists, open_lists
 from discorank.metrics.errors import InputError
+from discorank.metrics.text import bounded_inflation as inflate
+from discorank.metrics.text import line_source as source
+from discorank.metrics.text.line_source import LineSource
 from discorank.metrics.text.texts import Document
 from discorank.rerank.lists import CandidateList, read_list, write_list
 

@@ -208,7 +208,7 @@ def test_values_are_the_same_cold_warm_and_partly_warm(
     found, store = made(metric, cache)
     assert found == wanted
     assert not rows
-    assert len(store.lengths) == len(store.cut) == len(store.row)
+    assert len(store.lengths) == len(store.truncation) == len(store.row)
     again = Cache(tmp_path)
     assert made(METRICS[name](), again)[0] == wanted
     again.close()

@@ -13,7 +13,7 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import ModelLoadError
-from discorank.metrics.neural.models.context_tokens import Frame, Reader, Truncation
+from discorank.metrics.neural.models.context_tokens import Frame, Reader, TruncationRule
 from discorank.metrics.neural.models.encoder import tokenizer_of
 from discorank.metrics.text.texts import Item
 
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 def reader(
-    family: str, limit: int = 128, truncation: Truncation = "oldest-context", **more: bool
+    family: str, limit: int = 128, truncation: TruncationRule = "oldest-context", **more: bool
 ) -> Reader:
     return Reader(tokenizer(family), Frame.of(tokenizer(family)), limit, truncation, **more)
 

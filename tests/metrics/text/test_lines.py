@@ -1,12 +1,18 @@
-"""Numbered lines of text files."""
+"""Numbered lines of text files, of files that were made to fill the memory too."""
 
 import bz2
 import gzip
+import re
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from discorank import InputError
+from discorank.metrics.text import bounded_inflation
+from discorank.metrics.text.line_source import LINE_BYTES
 from discorank.metrics.text.lines import numbered_lines
 
 DATA = "a\n\nÄ b\n".encode()
@@ -38,3 +44,96 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, name: str, data: bytes | No
         (tmp_path / name).write_bytes(data)
     with pytest.raises(InputError, match=rf"{name}: cannot be read: \w+\. Mend it"):
         list(numbered_lines(tmp_path / name, "Mend it"))
+
+
+def test_lines_end_as_in_a_text_file(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"a\r\nb\rc\r\r\nd\x0be\xe2\x80\xa8f\n \ng\r")
+    with path.open(encoding="utf-8") as lines:
+        expected = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    assert list(numbered_lines(path, "")) == expected
+
+
+def test_packed_files_may_have_many_members(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    texts = [f"{i}\n".encode() for i in range(5000)]
+    expected = [(i + 1, f"{i}\n") for i in range(5000)]
+    path.with_suffix(".gz").write_bytes(b"".join(map(gzip.compress, texts)))
+    assert list(numbered_lines(path.with_suffix(".gz"), "")) == expected
+    path.with_suffix(".bz2").write_bytes(b"".join(map(bz2.compress, texts)) + b"no member")
+    assert list(numbered_lines(path.with_suffix(".bz2"), "")) == expected
+
+
+def test_bzip2_is_read_across_the_limits_of_blocks_and_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "".join(f"{i * i} Ä\n" for i in range(300))
+    path = tmp_path / "x.bz2"
+    path.write_bytes(bz2.compress(text[:999].encode()) + bz2.compress(text[999:].encode()))
+    for size in (1, 2, 7, 50):
+        monkeypatch.setattr(bounded_inflation, "PIECE_BYTES", size)
+        monkeypatch.setattr(bounded_inflation, "SLICE_BYTES", size)
+        assert "".join(line for _, line in numbered_lines(path, "")) == text
+
+
+def test_a_dash_is_the_name_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="-: cannot be read: FileNotFoundError"):
+        list(numbered_lines("-", ""))
+
+
+def zeros(file: BinaryIO | gzip.GzipFile | bz2.BZ2File, total: int) -> None:
+    """Writes so many zeros without holding them."""
+    for _ in range(total >> 20):
+        file.write(b"0" * (1 << 20))
+
+
+@pytest.mark.parametrize("name", ["x", "x.gz", "x.bz2"])
+def test_an_endless_line_is_refused_in_bounded_memory(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "x":
+        with path.open("wb") as file:
+            zeros(file, 60 << 20)
+    elif name == "x.gz":
+        with gzip.open(path, "wb") as packed:
+            zeros(packed, 60 << 20)
+    else:
+        with bz2.open(path, "wb") as packed:
+            zeros(packed, 60 << 20)
+    limit = 3 * LINE_BYTES + (8 << 20)  # the line as it grows, and the blocks
+    assert_refused_in_bounded_memory(path, r":1: line longer than 33554432 bytes", limit)
+
+
+@pytest.mark.parametrize(
+    ("name", "compress", "form"),
+    [("x.gz", gzip.compress, "gzip"), ("x.bz2", bz2.compress, "bzip2")],
+)
+@pytest.mark.parametrize("line", [b"\n", b"word 1 2 3\n"])
+def test_a_bomb_is_refused_in_bounded_memory(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    compress: Callable[[bytes], bytes],
+    form: str,
+    line: bytes,
+) -> None:
+    monkeypatch.setattr(bounded_inflation, "FREE_BYTES", 1 << 18)
+    monkeypatch.setattr(bounded_inflation, "BLOCK_BYTES", (1 << 18) // 400)
+    monkeypatch.setattr(bounded_inflation, "PIECE_BYTES", 1 << 14)
+    path = tmp_path / name
+    path.write_bytes(compress(line * ((1 << 20) // len(line))) * 12)
+    message = rf": {form} data that expands more than 400 times.*decompress it first"
+    assert_refused_in_bounded_memory(path, message, 4 << 20)
+
+
+def assert_refused_in_bounded_memory(path: Path, message: str, limit_bytes: int) -> None:
+    """Reading a file ends with an error that says so, before much of it is in memory."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=re.escape(path.name) + message):
+            for _ in numbered_lines(path, "Mend it"):
+                pass
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < limit_bytes

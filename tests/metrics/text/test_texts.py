@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from discorank import Context, Document, InputError
-from discorank.metrics.text.texts import NO_CONTEXT, Comparison, Item, RSTTree, aligned, paired
+from discorank.metrics.text.texts import (
+    NO_CONTEXT,
+    Comparison,
+    Item,
+    RSTTree,
+    aligned,
+    paired,
+    preceding,
+)
 
 TREE = {
     "nuc": "NS",
@@ -149,6 +157,23 @@ def test_paired_is_square_where_both_sides_are_equal() -> None:
 
 def items(comparisons: list[Comparison], side: str) -> list[tuple[str, ...]]:
     return [getattr(comparison, side)[0].context for comparison in comparisons]
+
+
+@pytest.mark.parametrize(
+    ("at", "k", "start", "expected"),
+    [
+        (0, 2, 0, ""),
+        (1, 2, 0, "a"),
+        (3, 2, 0, "bc"),
+        (3, 0, 0, ""),
+        (3, 9, 0, "abc"),
+        (5, 2, 0, "de"),
+        (3, 2, 2, "c"),
+        (3, 2, 3, ""),
+    ],
+)
+def test_the_sentences_before(at: int, k: int, start: int, expected: str) -> None:
+    assert preceding("abcde", at, k, start) == tuple(expected)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from ...integrations.files.line_source import LineSource
 from ...integrations.formats.earlier_choices import read_chosen
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import settings
+from ...metrics.text.line_source import LineSource
 from ...rerank.selection.choosers import ChooserComparison, compare_choosers
 from ...rerank.selection.document_outputs import DocumentOutputs
 from ...rerank.selection.system_choices import Choices, Chosen, bases_of, choices, decider_of

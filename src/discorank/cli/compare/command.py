@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from ...integrations.files.line_source import LineSource
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import settings
+from ...metrics.text.line_source import LineSource
 from ...rerank.selection.comparison import SystemComparison, compare_systems
 from ...rerank.selection.comparison_folder import KeptTable, check_folder, kept, save
 from ...rerank.selection.document_outputs import DocumentOutputs, with_references

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ...integrations.files.line_source import LineSource
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import call
+from ...metrics.text.line_source import LineSource
 from ...rerank.tuning.combination_training import (
     Preferences,
     Tuning,

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import Literal
 
-from ...integrations.files.line_source import LineSource
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
+from ...metrics.text.line_source import LineSource
 from ...rerank.prior import STRENGTH, Prior
 from ...rerank.selection.system_prior import Root, estimate_prior
 from ...tables import aligned
