@@ -138,7 +138,8 @@ def _joined(parts: Sequence[FloatArray], axis: int) -> FloatArray:
 
 
 def _mean(parts: Sequence[FloatArray]) -> FloatArray:
-    return parts[0] if len(parts) == 1 else sum(parts[1:], parts[0]) / len(parts)
+    first, *others = parts
+    return sum(others, first) / len(parts) if others else first
 
 
 def scores(

@@ -80,7 +80,10 @@ def _in_our_words(cls: Any, error: ValidationError) -> InputError:
         if problem["type"] in ("unexpected_keyword_argument", "unexpected_positional_argument"):
             return unknown("setting", str(problem["loc"][-1]), names, where=_label(cls))
     fix = f"Settings: {', '.join(names) or 'none'}"
-    missing = [str(p["loc"][-1]) for p in problems if p["type"] == "missing" and p["loc"]]
+    missing = []
+    for problem in problems:
+        if problem["type"] == "missing" and problem["loc"]:
+            missing.append(str(problem["loc"][-1]))
     if missing:
         return InputError(f"{', '.join(missing)} missing", where=_label(cls), fix=fix)
     return InputError("; ".join(map(_sentence, problems)), where=_label(cls), fix=fix)

@@ -259,9 +259,12 @@ def _kind(head: bytes, block: bytes = b"", nul: int = 0) -> str:
         if head.startswith(magic):
             return kind
     # In UTF-16 text of a Latin script every other byte is NUL.
-    near = block[max(0, nul - 1) & ~1 :][:4096]
-    even, odd = near[0::2].count(0), near[1::2].count(0)
-    if max(even, odd) * 3 > len(near) and min(even, odd) * 4 < max(even, odd):
+    start = max(0, nul - 1) & ~1
+    near = block[start:][:4096]
+    nuls_at_even = near[0::2].count(0)
+    nuls_at_odd = near[1::2].count(0)
+    fewer, more = sorted((nuls_at_even, nuls_at_odd))
+    if more * 3 > len(near) and fewer * 4 < more:
         return "UTF-16 text"
     return "binary data or another encoding"
 
