@@ -100,7 +100,7 @@ def cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_work, "SPLIT_BLOCKS", 0)
     monkeypatch.setattr(ray_groups, "BLOCK_SECONDS", 0.001)
     monkeypatch.setattr(ray_groups, "MIN_SECONDS", 0.0001)
-    monkeypatch.setattr(ray_groups, "MOST", 6)
+    monkeypatch.setattr(ray_groups, "MAX_STEPS", 6)
 
 
 def rows_of(deciders: Sequence[tuple[MBRDecoder | Reranker, Any]], engine: Engine) -> list[bytes]:
@@ -237,11 +237,13 @@ def test_a_list_begins_anew_when_what_was_computed_is_lost(
         for i in range(2)
     ]
     follow = Group.next
-    lost: list[Group] = []
+    lost: list[int] = []  # number of the group that lost what was computed of it
+    tries: set[int] = set()  # of all groups
 
     def follow_and_lose(group: Group, step: Step, value: Any, nbytes: int) -> list[Step]:
+        tries.add(group.tries)
         if step.method == "join" and not lost:
-            lost.append(group)
+            lost.append(group.number)
             owner = ray.remote(num_cpus=0)(faulty.Squatter).remote()
             (value,) = ray.get(owner.__ray_call__.remote(lambda _: [ray.put(bytes(1 << 20))]))
             ray.kill(owner)
@@ -251,10 +253,11 @@ def test_a_list_begins_anew_when_what_was_computed_is_lost(
 
     monkeypatch.setattr(Group, "next", follow_and_lose)
     with RayEngine(RaySettings(actors=2)) as engine:
-        found = [ranking.ranking for ranking in decoder.decode(lists, engine)]
+        rankings = [ranking.ranking for ranking in decoder.decode(lists, engine)]
         assert [worker.died for worker in engine.status().workers] == [0, 0]
-    assert lost[0].over
-    assert found == [ranking.ranking for ranking in decoder.decode(lists)]
+    assert len(lost) == 1
+    assert tries == {0, 1}
+    assert rankings == [ranking.ranking for ranking in decoder.decode(lists)]
 
 
 def test_a_text_that_kills_is_the_error_of_its_split_list(on_ray: None, split: None) -> None:
