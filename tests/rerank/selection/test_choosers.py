@@ -20,6 +20,7 @@ from discorank.integrations.formats.earlier_choices import read_chosen
 from discorank.rerank.selection.averages import mean_choices
 from discorank.rerank.selection.choosers import BASELINES, ChooserComparison, compare_choosers
 from discorank.rerank.selection.document_outputs import DocumentOutputs
+from discorank.rerank.selection.significance import Correction, SignificanceSettings
 from discorank.rerank.selection.system_choices import Chosen, bases, bases_of, choices, decider_of
 
 from ...support.contextual import Echo
@@ -54,13 +55,18 @@ def fixed(name: str, *texts: Any) -> Chosen:
 
 
 HUMAN = [("mqm", True)]
+FEW_DRAWS = SignificanceSettings(draws=50)
 
 
 def compared(
-    chosen: list[Chosen], documents: Any = None, choice: Any = "auto", **more: Any
+    chosen: list[Chosen],
+    documents: Any = None,
+    choice: Any = "auto",
+    correction: Correction = "none",
 ) -> ChooserComparison:
-    lists = choices(documents or two(), more.get("human", HUMAN), choice)
-    return compare_choosers({}, lists, HUMAN, decided=chosen, draws=200, **more)
+    lists = choices(documents or two(), HUMAN, choice)
+    tests = SignificanceSettings(draws=200, correction=correction)
+    return compare_choosers({}, lists, HUMAN, decided=chosen, settings=tests)
 
 
 def test_means_gains_and_regret_by_hand() -> None:
@@ -98,7 +104,9 @@ def test_means_gains_and_regret_by_hand() -> None:
 def test_higher_scores_may_be_better() -> None:
     lists = choices(two(), [("mqm", False)])
     chosen = [fixed("one", "c0", "c1", "a2", "x", "a4")]
-    (found,) = compare_choosers({}, lists, [("mqm", False)], decided=chosen, draws=50).judged
+    (found,) = compare_choosers(
+        {}, lists, [("mqm", False)], decided=chosen, settings=FEW_DRAWS
+    ).judged
     assert found.best == "A"  # 3 + 1 + 5 + 3
     assert found.gains("best single system")[0].gain == pytest.approx((0 + 6 + 5 + 3 - 12) / 4)
     assert found.regrets()[0].gain == pytest.approx(3 / 4)
@@ -113,7 +121,9 @@ def test_whole_documents_are_chosen_with_their_segments() -> None:
     )
     assert found.reached.tolist() == [0.5]
     lists, metric = choices(two(), HUMAN, "document"), load_metric("chrf")
-    (scored,) = compare_choosers({}, lists, HUMAN, [metric], decided=chosen, draws=20).scored
+    (scored,) = compare_choosers(
+        {}, lists, HUMAN, [metric], decided=chosen, settings=FEW_DRAWS
+    ).scored
     assert scored.system_scores() == pytest.approx(
         metric.corpus(["c0", "c1", "c2", "y", "b4"], ["the cat sat"] * 5)
     )
@@ -185,7 +195,9 @@ def test_scores_are_those_of_a_plain_loop(data: st.DataObject) -> None:
     picks = [
         data.draw(st.sampled_from([c.text for c in record.candidates])) for record in lists.lists
     ]
-    (found,) = compare_choosers({}, lists, HUMAN, decided=[fixed("one", *picks)], draws=20).judged
+    (found,) = compare_choosers(
+        {}, lists, HUMAN, decided=[fixed("one", *picks)], settings=FEW_DRAWS
+    ).judged
 
     of_choice, of_systems, best = [], [], []
     at = 0
@@ -221,7 +233,9 @@ def test_deciders_choose_and_metrics_know_what_was_optimised() -> None:
     assert isinstance(deciders["chrf + bleu"], MBRDecoder)
     assert isinstance(deciders["lc"], Reranker)
     metrics = [load_metric("chrf++"), load_metric("ter")]
-    found = compare_choosers(deciders, choices(documents, HUMAN), HUMAN, metrics, draws=50)
+    found = compare_choosers(
+        deciders, choices(documents, HUMAN), HUMAN, metrics, settings=FEW_DRAWS
+    )
     assert found.optimised == ((True, True, False), (False, False, False))
     picks = [r.text for r in MBRDecoder(utility="chrf").decode(found.choices.lists)]
     references = ["the cat sat"] * 5
@@ -247,9 +261,13 @@ def test_a_combination_chooses_by_its_parts(tmp_path: Path) -> None:
 
 def test_a_chooser_with_context_reads_what_it_chose_before() -> None:
     lists = choices(two(), HUMAN)
-    found = compare_choosers({"echo": decider_of(Echo(context=1))}, lists, HUMAN, draws=20)
+    found = compare_choosers(
+        {"echo": decider_of(Echo(context=1))}, lists, HUMAN, settings=FEW_DRAWS
+    )
     picks = [r.text for r in MBRDecoder(utility=Echo(context=1)).decode(lists.lists)]
-    (alone,) = compare_choosers({}, lists, HUMAN, decided=[fixed("echo", *picks)], draws=20).judged
+    (alone,) = compare_choosers(
+        {}, lists, HUMAN, decided=[fixed("echo", *picks)], settings=FEW_DRAWS
+    ).judged
     assert found.judged[0].verdicts.scores == pytest.approx(alone.verdicts.scores)
 
 
