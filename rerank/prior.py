@@ -75,7 +75,10 @@ class Prior:
     inputs: str
 
     def weights(
-        self, systems: Sequence[str], strength: float, where: str = "candidates"
+        self,
+        systems: Sequence[str],
+        strength: float,
+        where: str = "candidates",
     ) -> FloatArray:
         """The weights [N] of texts of some systems, 1 for the best of them.
 
@@ -96,7 +99,10 @@ class Prior:
             return np.exp(-strength * relative)
 
     def of_candidates(
-        self, candidates: Sequence[Candidate], strength: float, where: str
+        self,
+        candidates: Sequence[Candidate],
+        strength: float,
+        where: str,
     ) -> FloatArray:
         """The weights [N] of candidates by their field ``system``.
 
@@ -127,13 +133,18 @@ class Prior:
         return replace(record, candidates=candidates, pseudo_references=pseudo_references)
 
     def _written(
-        self, pool: Sequence[Candidate], strength: float, where: str
+        self,
+        pool: Sequence[Candidate],
+        strength: float,
+        where: str,
     ) -> tuple[Candidate, ...]:
         weights = self.of_candidates(pool, strength, where).tolist()
         for i, candidate in enumerate(pool):
             if FIELD in candidate.fields:
                 raise InputError(
-                    "is there already", where=f"{where}[{i}].{FIELD}", fix="Leave it or --prior out"
+                    "is there already",
+                    where=f"{where}[{i}].{FIELD}",
+                    fix="Leave it or --prior out",
                 )
         weighted = []
         for candidate, weight in zip(pool, weights, strict=True):
@@ -204,12 +215,16 @@ def read_prior(data: Any, where: str = "prior") -> Prior:
     """
     if not isinstance(data, Mapping) or data.get("kind") != KIND or data.get("format") != FORMAT:
         raise InputError(
-            f"found {excerpt(data)}, expected a prior of format {FORMAT}", where=where, fix=_FIX
+            f"found {excerpt(data)}, expected a prior of format {FORMAT}",
+            where=where,
+            fix=_FIX,
         )
     systems = data.get("systems")
     if not isinstance(systems, Mapping) or not systems:
         raise InputError(
-            f"found {excerpt(systems)}, expected systems", where=f"{where}: systems", fix=_FIX
+            f"found {excerpt(systems)}, expected systems",
+            where=f"{where}: systems",
+            fix=_FIX,
         )
     values = {key: value for key, value in data.items() if key not in ("kind", "format", "systems")}
     checked = _checked(Prior, {"systems": None, **values}, where)
@@ -251,6 +266,8 @@ def _value(name: str, value: Any, where: str) -> Any:
     is_count = name in _COUNTS
     if number is None or (name not in _ANY_SIGN and number < 0) or (is_count and number % 1):
         raise InputError(
-            f"found {excerpt(value)}, expected a number in its range", where=where, fix=_FIX
+            f"found {excerpt(value)}, expected a number in its range",
+            where=where,
+            fix=_FIX,
         )
     return int(number) if is_count else number

@@ -48,7 +48,10 @@ class SegmentAgreement(NamedTuple):
 
 
 def system_agreement(
-    metric: Verdicts, human: Verdicts, metric_sign: float = 1.0, human_sign: float = 1.0
+    metric: Verdicts,
+    human: Verdicts,
+    metric_sign: float = 1.0,
+    human_sign: float = 1.0,
 ) -> SystemAgreement:
     """Agreement over the same systems in the same order; signs are -1 where lower is better."""
     x = metric_sign * with_ties(metric.scores)

@@ -167,7 +167,9 @@ def _check_choosers(names: Sequence[str], decided: Sequence[Chosen], choices: Ch
     for i, name in enumerate(names):
         if name in names[:i] or name in BASELINES:
             raise InputError(
-                f"there are two of the name {name!r:.80}", where="choosers", fix="Rename one"
+                f"there are two of the name {name!r:.80}",
+                where="choosers",
+                fix="Rename one",
             )
     num_lists = len(choices.lists)
     for chooser in decided:
@@ -183,7 +185,11 @@ class _ChosenScores:
     """The human scores of all candidates and of what was chosen, where they count."""
 
     def __init__(
-        self, choices: Choices, chosen: Sequence[Chosen], dimension: str, lower: bool
+        self,
+        choices: Choices,
+        chosen: Sequence[Chosen],
+        dimension: str,
+        lower: bool,
     ) -> None:
         self._choices = choices
         self._dimension = dimension
@@ -274,7 +280,9 @@ def _first(scored: Scored, n: int) -> Scored:
 
 
 def _candidate_scores(
-    choices: Choices, dimension: str, lower: bool
+    choices: Choices,
+    dimension: str,
+    lower: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """Summed scores of every candidate [lists, S], and how many segments they sum up [lists]; copies share theirs."""
     people = human_scored(dimension, lower, choices.documents, choices.systems)

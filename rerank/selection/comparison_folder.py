@@ -152,7 +152,9 @@ class KeptComparison:
 
 
 def kept(
-    comparison: SystemComparison, settings: Mapping[str, Any], choosers: Sequence[KeptTable] = ()
+    comparison: SystemComparison,
+    settings: Mapping[str, Any],
+    choosers: Sequence[KeptTable] = (),
 ) -> KeptComparison:
     """What is saved of a comparison; settings (level, draws, seed, ...) and tables of choosers are kept as they are."""
     metrics = []
@@ -280,7 +282,11 @@ def _human(meta: MetaEvaluation, scored: Sequence[Scored]) -> KeptHuman:
     names = [metric.name for metric in scored]
     agreement = []
     for name, unit, systems, segments in zip(
-        names, meta.units, meta.systems, meta.segments, strict=True
+        names,
+        meta.units,
+        meta.systems,
+        meta.segments,
+        strict=True,
     ):
         agreement.append(KeptAgreement(name, unit, _numbers(systems), _numbers(segments)))
     tests = []
@@ -355,7 +361,9 @@ def _read_head(path: Path) -> dict[str, Any]:
         raise InputError(f"not JSON ({error})", where=str(path), fix=_COMPARE_AGAIN) from error
     if not isinstance(head, dict) or head.pop("kind", None) != KIND:
         raise InputError(
-            "not a saved comparison", where=str(path), fix="Make one with discorank compare --save"
+            "not a saved comparison",
+            where=str(path),
+            fix="Make one with discorank compare --save",
         )
     number = head.pop("version", None)
     if number != VERSION:
@@ -392,7 +400,9 @@ def _check_shapes(comparison: KeptComparison, path: Path) -> None:
     for table in comparison.choosers:
         if any(len(row) != len(table.head) for row in table.rows):
             raise InputError(
-                "a table of choosers is uneven", where=str(path / HEAD), fix=_COMPARE_AGAIN
+                "a table of choosers is uneven",
+                where=str(path / HEAD),
+                fix=_COMPARE_AGAIN,
             )
     for document in comparison.documents:
         _check_document(document, comparison, path)
@@ -405,7 +415,8 @@ def _check_scores(scores: KeptScores, comparison: KeptComparison, path: Path) ->
     fits = all(len(column) == n for column in columns)
     if not fits or not all(0 <= pair.a < pair.b < n for pair in scores.pairs):
         raise InputError(
-            f"{n} systems, and other numbers of {scores.name!r:.80}", where=str(path / HEAD)
+            f"{n} systems, and other numbers of {scores.name!r:.80}",
+            where=str(path / HEAD),
         )
     strange = set(scores.systems) - set(comparison.systems)
     if strange:

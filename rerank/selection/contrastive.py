@@ -246,7 +246,9 @@ def contrastive_accuracy(
 
 
 def verdicts(
-    metrics: Sequence[Utility], items: Iterable[ContrastiveItem], engine: Engine | None = None
+    metrics: Sequence[Utility],
+    items: Iterable[ContrastiveItem],
+    engine: Engine | None = None,
 ) -> Iterator[tuple[ContrastiveItem, tuple[Verdict, ...]]]:
     """Every item, in order, with the verdict of each metric; errors as `contrastive_accuracy`."""
     engine = engine or LocalEngine()

@@ -81,7 +81,10 @@ def with_references(
         for name in names:
             if name not in document.references:
                 raise unknown(
-                    "reference", name, document.references, where=f"{document.where}: references"
+                    "reference",
+                    name,
+                    document.references,
+                    where=f"{document.where}: references",
                 )
         references = {name: document.references[name] for name in names}
         narrowed.append(replace(document, references=references))

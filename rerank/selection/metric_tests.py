@@ -75,7 +75,11 @@ def _standardised(scores: FloatArray) -> FloatArray:
 
 
 def perm_both_segments(
-    first: FloatArray, second: FloatArray, human: FloatArray, draws: int = DRAWS, seed: int = 0
+    first: FloatArray,
+    second: FloatArray,
+    human: FloatArray,
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> float | None:
     """p that two metrics' utilities [S, n] order the systems of a segment as well as each other.
 

@@ -111,7 +111,10 @@ def posterior(effects: FloatArray, noise: FloatArray) -> tuple[FloatArray, Float
 
 
 def _design_effect(
-    residuals: FloatArray, document: IntArray, inverse: FloatArray, variance: float
+    residuals: FloatArray,
+    document: IntArray,
+    inverse: FloatArray,
+    variance: float,
 ) -> float:
     """d from residuals [n, S], the document of each row [n] and L^+ [S, S]; 1 where one document says nothing of it."""
     number = np.unique(document, return_inverse=True)[1]

@@ -36,7 +36,9 @@ class Agreement(NamedTuple):
 
 
 def agreement(
-    verdicts: Iterable[str], first: Sequence[float], second: Sequence[float]
+    verdicts: Iterable[str],
+    first: Sequence[float],
+    second: Sequence[float],
 ) -> Agreement:
     """The counts of pairs: people's verdict ``>`` (the first is better), ``<`` or ``=``, and both scores of the metric.
 
@@ -204,7 +206,9 @@ def randomisation(
     taus = _taus(totals, variant)
     if np.isnan(taus).any():
         raise InputError(
-            "no pair that people rank", where="randomisation", fix="Give human preferences"
+            "no pair that people rank",
+            where="randomisation",
+            fix="Give human preferences",
         )
     observed = abs(taus[0] - taus[1]) - ROUNDING
     difference = b - a
@@ -233,7 +237,9 @@ def share_as_large(large: int, count: int, exact: bool) -> float:
 
 
 def assignments(
-    units: int, draws: int, seed: int | Sequence[int]
+    units: int,
+    draws: int,
+    seed: int | Sequence[int],
 ) -> tuple[int, bool, Iterator[IntArray]]:
     """How many assignments of 0 and 1 to units, whether these are all, and the assignments, [draws, units] at a time.
 
@@ -245,7 +251,10 @@ def assignments(
 
 
 def _assignments(
-    units: int, count: int, exact: bool, seed: int | Sequence[int]
+    units: int,
+    count: int,
+    exact: bool,
+    seed: int | Sequence[int],
 ) -> Iterator[IntArray]:
     """The assignments, as many at a time as `MAX_CELLS` allows."""
     random = np.random.default_rng(seed)

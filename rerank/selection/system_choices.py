@@ -60,7 +60,9 @@ class Chosen(NamedTuple):
 
 
 def choices(
-    documents: Sequence[DocumentOutputs], human: Sequence[tuple[str, bool]], choice: Choice = "auto"
+    documents: Sequence[DocumentOutputs],
+    human: Sequence[tuple[str, bool]],
+    choice: Choice = "auto",
 ) -> Choices:
     """The lists to choose from.
 
@@ -111,7 +113,9 @@ def _judged_in_all(judged: Sequence[Scored]) -> tuple[str, ...]:
 
 
 def _lists(
-    document: DocumentOutputs, systems: Sequence[str], whole: bool
+    document: DocumentOutputs,
+    systems: Sequence[str],
+    whole: bool,
 ) -> Iterable[CandidateList]:
     """The candidate lists of a document, with the ids that `discorank decode --from systems` gives them."""
     if document.whole or whole:

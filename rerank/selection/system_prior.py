@@ -24,7 +24,10 @@ Root = Literal["auto", "yes", "no"]
 
 
 def estimate_prior(
-    documents: Sequence[DocumentOutputs], dimension: str, lower: bool, root: Root = "auto"
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    lower: bool,
+    root: Root = "auto",
 ) -> Prior:
     """The prior of every system of some documents.
 
@@ -57,7 +60,11 @@ def estimate_prior(
             prior = _system_prior(estimates, judged.index(name), y, document)
         else:
             prior = SystemPrior(
-                mean=0.0, error=estimates.between, effect=None, segments=0, documents=0
+                mean=0.0,
+                error=estimates.between,
+                effect=None,
+                segments=0,
+                documents=0,
             )
         systems.append((name, prior))
     return Prior(
@@ -91,7 +98,9 @@ def _count_distinct(numbers: IntArray) -> int:
 
 
 def _scores(
-    documents: Sequence[DocumentOutputs], dimension: str, lower: bool
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    lower: bool,
 ) -> tuple[tuple[str, ...], FloatArray, IntArray]:
     """The judged systems, their scores [n, S] with nan where there is none, and the document of every row [n]."""
     people = human_scored(dimension, lower, documents)

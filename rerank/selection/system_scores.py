@@ -287,7 +287,10 @@ def _comparisons(metric: Metric, batch: Sequence[DocumentOutputs], system: str) 
         owners += [document.id] * len(units)
     try:
         return metric.segments(
-            hypotheses, references, sources if metric.info.needs_source else None, owners
+            hypotheses,
+            references,
+            sources if metric.info.needs_source else None,
+            owners,
         )
     except InputError as error:
         match = re.fullmatch(r"\w+\[(\d+)\].*", error.where)
@@ -307,7 +310,9 @@ def _check_needs(metric: Metric, batch: Sequence[DocumentOutputs]) -> None:
             )
         if metric.info.needs_source and document.source is None:
             raise InputError(
-                f"{metric.name} needs the source", where=f"{document.where}: source", fix="Give it"
+                f"{metric.name} needs the source",
+                where=f"{document.where}: source",
+                fix="Give it",
             )
 
 
@@ -362,7 +367,9 @@ def human_scored(
     rated_systems = tuple(name for name in names if is_rated[name])
     if not rated_systems:
         raise InputError(
-            "no system has a score", where=f"human.{dimension}", fix="Look at the names of systems"
+            "no system has a score",
+            where=f"human.{dimension}",
+            fix="Look at the names of systems",
         )
     whole = not any(
         isinstance(judgements, tuple) for scores in judged for judgements in scores.values()
@@ -386,7 +393,9 @@ def _any(judgements: Judgements) -> bool:
 
 
 def _scores_of(
-    judged: Sequence[Mapping[str, Judgements]], name: str, rows_of: Sequence[int]
+    judged: Sequence[Mapping[str, Judgements]],
+    name: str,
+    rows_of: Sequence[int],
 ) -> FloatArray:
     """One system's scores [rows], nan where there is none; a score of a whole document stands at its segments."""
     values: list[float] = []

@@ -29,7 +29,10 @@ Against = Literal["references", "candidates"]
 
 
 def features(
-    metric: Utility, lists: Sequence[CandidateList], against: Against, cache: Cache | None = None
+    metric: Utility,
+    lists: Sequence[CandidateList],
+    against: Against,
+    cache: Cache | None = None,
 ) -> list[FloatArray]:
     """The utility of every candidate, [N] per list; lists that only lend context have none.
 
@@ -73,7 +76,9 @@ def _check_documents(lists: Sequence[CandidateList]) -> None:
 
 
 def _expectations(
-    part: Metric, lists: Sequence[CandidateList], cache: Cache | None
+    part: Metric,
+    lists: Sequence[CandidateList],
+    cache: Cache | None,
 ) -> Iterator[FloatArray]:
     """Expected utilities [N] of every list, as an MBR decoder computes them."""
     strategy: Literal["one-best", "auto"] = "one-best" if part.reads.context else "auto"
@@ -86,7 +91,9 @@ def _expectations(
 
 
 def _scores(
-    part: Metric, lists: Sequence[CandidateList], cache: Cache | None
+    part: Metric,
+    lists: Sequence[CandidateList],
+    cache: Cache | None,
 ) -> Iterator[FloatArray]:
     """Scores [N] of every list against the human references, as utilities."""
     scored = [record for record in lists if record.references or not record.context_only]
@@ -106,7 +113,10 @@ def _scores(
 
 
 def _batch(
-    part: Metric, lists: Sequence[CandidateList], documents: Sequence[str], cache: Cache | None
+    part: Metric,
+    lists: Sequence[CandidateList],
+    documents: Sequence[str],
+    cache: Cache | None,
 ) -> Iterator[FloatArray]:
     """Scores of the lists of some documents: the k-th candidates of all lists are scored as one system's texts."""
     if part.reads.context and part.reads.context_from == "hypothesis":

@@ -71,7 +71,10 @@ class Preferences:
     teacher: Utility | None = None
 
     def pairs(
-        self, lists: Sequence[CandidateList], margin: float, cache: Cache | None = None
+        self,
+        lists: Sequence[CandidateList],
+        margin: float,
+        cache: Cache | None = None,
     ) -> list[list[tuple[int, int]]]:
         """(better, worse) places of the candidates of every list; lists that only lend context have none.
 
@@ -88,7 +91,9 @@ class Preferences:
             return [by_scores(scores.tolist(), margin) for scores in values]
         if self.field is None:
             raise InputError(
-                "no preferences", where="human", fix="Give human scores, rankings or a teacher"
+                "no preferences",
+                where="human",
+                fix="Give human scores, rankings or a teacher",
             )
         scored = _scored(decided, self.field)
         return [by_scores(scores, margin, self.lower) for scores in scored]
@@ -169,7 +174,9 @@ def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
             rankings.setdefault(str(value["id"]), []).append(ranks)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InputError(
-                f"found {excerpt(line)}", where=where, fix='{"id": "d7:3", "ranks": {"A": 1}}'
+                f"found {excerpt(line)}",
+                where=where,
+                fix='{"id": "d7:3", "ranks": {"A": 1}}',
             ) from None
     return rankings
 
@@ -184,7 +191,9 @@ class Data(NamedTuple):
 
 
 def gathered(
-    values: Sequence[FloatArray], pairs: Sequence[Sequence[tuple[int, int]]], groups: Sequence[str]
+    values: Sequence[FloatArray],
+    pairs: Sequence[Sequence[tuple[int, int]]],
+    groups: Sequence[str],
 ) -> Data:
     """Training data from the features [N, metrics], the (better, worse) places and the document of every list."""
     better: list[int] = []
@@ -291,13 +300,18 @@ def _metric_values(
     for metric, column in zip(metrics, columns, strict=True):
         if not all(np.isfinite(values).all() for values in column):
             raise InputError(
-                "values that are not finite", where=metric.signature(), fix="Leave it out"
+                "values that are not finite",
+                where=metric.signature(),
+                fix="Leave it out",
             )
     return [np.stack(by_metric, axis=1) for by_metric in zip(*columns, strict=True)]
 
 
 def _feature_rows(
-    metrics: Sequence[Utility], learned: Learned, data: Data, how: Tuning
+    metrics: Sequence[Utility],
+    learned: Learned,
+    data: Data,
+    how: Tuning,
 ) -> list[dict[str, Any]]:
     """The weight of every metric with its interval, and the range of its values, as JSON data."""
     varies = learned.differences.any(axis=0)

@@ -16,7 +16,9 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def by_scores(
-    scores: Sequence[float | None], margin: float = 0.0, lower: bool = False
+    scores: Sequence[float | None],
+    margin: float = 0.0,
+    lower: bool = False,
 ) -> list[tuple[int, int]]:
     """(better, worse) places of the candidates of a list; candidates without a score are in no pair.
 

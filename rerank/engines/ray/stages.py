@@ -103,7 +103,9 @@ class Share:
         return linear_form(self.metric, store, comparison, task), cut
 
     def reduce(
-        self, fresh: Fresh | None, pieces: Sequence[TileValues]
+        self,
+        fresh: Fresh | None,
+        pieces: Sequence[TileValues],
     ) -> dict[tuple[int, int], Reduced]:
         """Values and cut of every (task, part): from all its tiles, or from representations if it is linear."""
         reduced_lists: dict[tuple[int, int], Reduced] = {}

@@ -118,7 +118,12 @@ class Worker:
         return StepResult(perf_counter() - start, self.engine.meter.take(), results)
 
     def represent(
-        self, group: int, block: Sequence[SentTask], metric: int, chunk: int, chunks: int
+        self,
+        group: int,
+        block: Sequence[SentTask],
+        metric: int,
+        chunk: int,
+        chunks: int,
     ) -> tuple[Fresh | None, StepResult]:
         """The representations of a chunk of a group's texts; None where it has none."""
 
@@ -128,7 +133,10 @@ class Worker:
         return self._stage(block, run, lambda fresh: fresh.nbytes if fresh else 0)
 
     def join(
-        self, group: int, block: Sequence[SentTask], *chunks: Fresh | None
+        self,
+        group: int,
+        block: Sequence[SentTask],
+        *chunks: Fresh | None,
     ) -> tuple[Fresh | None, StepResult]:
         """Chunks as one, in order."""
 
@@ -153,7 +161,11 @@ class Worker:
         return self._stage(block, run, lambda pieces: sum(piece.values.nbytes for piece in pieces))
 
     def reduce(
-        self, group: int, block: Sequence[SentTask], layout: Sequence[Layout], *values: Any
+        self,
+        group: int,
+        block: Sequence[SentTask],
+        layout: Sequence[Layout],
+        *values: Any,
     ) -> tuple[None, StepResult]:
         """The results of a group from all that was compared."""
 
@@ -185,7 +197,10 @@ class Worker:
         return self.shares[group, metric]
 
     def _stage(
-        self, block: Sequence[SentTask], run: Callable[[], T], size: Callable[[T], int]
+        self,
+        block: Sequence[SentTask],
+        run: Callable[[], T],
+        size: Callable[[T], int],
     ) -> tuple[T | None, StepResult]:
         """What `run` returns, or why it failed, as the local engine would say it."""
         start = perf_counter()
