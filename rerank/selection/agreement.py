@@ -58,7 +58,10 @@ def system_agreement(
     y = human_sign * with_ties(human.scores)
     metric_p = _one_sided(metric, metric_sign)
     human_p = _one_sided(human, human_sign)
-    soft = 1 - float(np.abs(metric_p - human_p).mean()) if len(metric_p) else None
+    soft = None
+    if len(metric_p):
+        gaps = np.abs(metric_p - human_p)
+        soft = 1 - float(gaps.mean())
     return SystemAgreement(
         pearson=pearson(x.tolist(), y.tolist()),
         spearman=spearman(x.tolist(), y.tolist()),
@@ -82,7 +85,8 @@ def with_ties(values: FloatArray) -> FloatArray:
     order = known[np.argsort(flat[known], kind="stable")]
     ascending = flat[order]
     gaps = np.diff(ascending)
-    is_new = np.append(True, gaps > ROUNDING * np.abs(ascending).max())
+    limit = ROUNDING * np.abs(ascending).max()
+    is_new = np.append(True, gaps > limit)
     # every value becomes the lowest of those it is tied with
     group = np.cumsum(is_new) - 1
     tied = flat.copy()
@@ -96,7 +100,10 @@ def _one_sided(verdicts: Verdicts, sign: float) -> FloatArray:
     for pair in verdicts.pairs:
         half = pair.p / 2
         better = sign * pair.difference
-        p_values.append(half if better > 0 else 1 - half if better < 0 else 0.5)
+        if better > 0:
+            p_values.append(half)
+        else:
+            p_values.append(1 - half if better < 0 else 0.5)
     return np.array(p_values)
 
 
@@ -105,8 +112,9 @@ def pairwise_accuracy(x: FloatArray, y: FloatArray) -> float | None:
     if len(x) < 2:
         return None
     a, b = np.triu_indices(len(x), 1)
-    is_right = np.sign(x[a] - x[b]) == np.sign(y[a] - y[b])
-    return float(is_right.mean())
+    x_signs = np.sign(x[a] - x[b])  # [pairs]
+    y_signs = np.sign(y[a] - y[b])
+    return float((x_signs == y_signs).mean())
 
 
 class _Differences(NamedTuple):
@@ -122,7 +130,8 @@ class _Differences(NamedTuple):
         a, b = np.triu_indices(len(metric), 1)
         by_metric = metric[a] - metric[b]  # [pairs of systems, n]
         by_human = human[a] - human[b]
-        pair, segment = np.nonzero(~(np.isnan(by_metric) | np.isnan(by_human)))
+        is_missing = np.isnan(by_metric) | np.isnan(by_human)
+        pair, segment = np.nonzero(~is_missing)
         return cls(by_metric[pair, segment], by_human[pair, segment], segment)
 
     def weights(self) -> FloatArray:
@@ -194,7 +203,8 @@ def tie_calibration(metric: FloatArray, human: FloatArray) -> tuple[float, float
     sizes = np.abs(differences.metric)
     weights = differences.weights()
     # what a pair adds to accuracy at epsilon = 0, and how much more once it is tied
-    right = weights * (np.sign(differences.metric) == np.sign(differences.human))
+    is_right = np.sign(differences.metric) == np.sign(differences.human)
+    right = weights * is_right
     gain = weights * (differences.human == 0) - right
     # gains and epsilons in ascending order of epsilon, beginning with 0
     order = np.argsort(sizes, kind="stable")
@@ -205,4 +215,5 @@ def tie_calibration(metric: FloatArray, human: FloatArray) -> tuple[float, float
     is_last[0] |= epsilons[1] > 0
     candidates = np.where(is_last, gains, -np.inf)
     best = int(np.argmax(candidates > candidates.max() - ROUNDING))
-    return float(right.sum() + candidates[best]), float(epsilons[best])
+    accuracy = right.sum() + candidates[best]
+    return float(accuracy), float(epsilons[best])

@@ -35,10 +35,10 @@ class MeanChoice(NamedTuple):
     oracle_reached: float
 
 
-def mean_agreements(several: Sequence[SystemComparison]) -> list[MeanAgreement]:
+def mean_agreements(comparisons: Sequence[SystemComparison]) -> list[MeanAgreement]:
     """One for every metric and dimension, in order of appearance."""
     sets: dict[tuple[str, str], list[tuple[SystemAgreement, SegmentAgreement]]] = {}
-    for comparison in several:
+    for comparison in comparisons:
         for meta in comparison.meta:
             rows = zip(comparison.scored, meta.systems, meta.segments, strict=True)
             for scored, systems, segments in rows:
@@ -75,10 +75,10 @@ def _mean_or_sum(name: str, values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known)
 
 
-def mean_choices(several: Sequence[ChooserComparison]) -> list[MeanChoice]:
+def mean_choices(comparisons: Sequence[ChooserComparison]) -> list[MeanChoice]:
     """One for every chooser and dimension, in order of appearance."""
     sets: dict[tuple[str, str], list[tuple[float, ...]]] = {}
-    for comparison in several:
+    for comparison in comparisons:
         for judged in comparison.judged:
             rows = zip(
                 judged.names,

@@ -45,7 +45,10 @@ class Gain(NamedTuple):
 
     def reversed(self) -> Gain:
         """The gain of the baseline over the chooser; never -0."""
-        return self._replace(gain=-self.gain + 0.0, low=-self.high + 0.0, high=-self.low + 0.0)
+        gain = -self.gain + 0.0
+        low = -self.high + 0.0
+        high = -self.low + 0.0
+        return self._replace(gain=gain, low=low, high=high)
 
 
 class Judged(NamedTuple):
@@ -78,7 +81,8 @@ class Judged(NamedTuple):
     def gains(self, baseline: str, correction: Correction = "none") -> list[Gain]:
         """The gain of every chooser over one of the `BASELINES`."""
         at = len(self.names) + BASELINES.index(baseline)
-        pairs = [pair for pair in self.verdicts.pairs if pair.b == at and pair.a < len(self.names)]
+        num_choosers = len(self.names)
+        pairs = [pair for pair in self.verdicts.pairs if pair.b == at and pair.a < num_choosers]
         p_values = np.array([pair.p for pair in pairs])
         p_corrected = corrected(p_values, correction).tolist()
         sign = 1.0 if self.higher_is_better else -1.0
@@ -209,7 +213,8 @@ class _ChosenScores:
             )
         self._sums = sums[self._counted]  # [n, S]
         self._num_segments = num_segments[self._counted]  # [n]
-        self._chosen = self._sums[np.arange(len(self._sums)), places[:, self._counted]]  # [C, n]
+        rows = np.arange(len(self._sums))
+        self._chosen = self._sums[rows, places[:, self._counted]]  # [C, n]
         sign = -1.0 if lower else 1.0
         self._best = int(np.argmax(sign * self._sums.sum(axis=0)))
         self._oracle = sign * (sign * self._sums).max(axis=1)  # [n]

@@ -162,7 +162,8 @@ def _metric_tests(
         corpus.append(metric.sign * verdict.scores)
     tests = []
     for a, b in combinations(range(len(scored)), 2):
-        first, second = (table[systems] for table in _utilities([scored[a], scored[b]]))
+        first, second = _utilities([scored[a], scored[b]])
+        first, second = first[systems], second[systems]
         # per document where people judged these whole
         x, y, people = _utilities([scored[a], scored[b], human])
         test = MetricTest(

@@ -379,8 +379,8 @@ def checked(kind: type[T], data: bytes, where: str, fix: str = _COMPARE_AGAIN) -
         return value
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InputError(f"{place or 'found'}: {first['msg']}", where=where, fix=fix) from None
+        place = ".".join(map(str, first["loc"])) or "found"
+        raise InputError(f"{place}: {first['msg']}", where=where, fix=fix) from None
 
 
 @cache

@@ -164,9 +164,11 @@ class Accuracy:
         z = NormalDist().inv_cdf((1 + level) / 2)
         share = self.correct / self.n
         spread = z * z / self.n
-        half = sqrt(share * (1 - share) * spread + spread * spread / 4)
-        low = (share + spread / 2 - half) / (1 + spread)
-        high = (share + spread / 2 + half) / (1 + spread)
+        variance = share * (1 - share) * spread + spread * spread / 4
+        half = sqrt(variance)
+        middle = share + spread / 2
+        low = (middle - half) / (1 + spread)
+        high = (middle + half) / (1 + spread)
         return 100 * max(0.0, low), 100 * min(1.0, high)
 
 
@@ -322,7 +324,8 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
         raise InputError(f"found {_shown(value)}, expected an array of strings", where=where)
     for i, text in enumerate(value):
         if not isinstance(text, str):
-            raise InputError(f"found {_shown(text)}, expected a string", where=f"{where}[{i}]")
+            problem = f"found {_shown(text)}, expected a string"
+            raise InputError(problem, where=f"{where}[{i}]")
     return tuple(value)
 
 

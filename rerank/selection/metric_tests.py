@@ -56,7 +56,8 @@ def perm_both(
     y = _standardised(second)
     means = np.stack((x.mean(axis=1), y.mean(axis=1)))  # [2, S]
     difference = (y - x) / x.shape[1]  # what an exchange adds to the mean of a system, [S, n]
-    observed = abs(float(np.subtract(*measure(means, human)))) - TIE
+    of_first, of_second = measure(means, human)
+    observed = abs(float(of_first - of_second)) - TIE
     if np.isnan(observed):
         return None
     count, exact, masks = assignments(x.size, draws, [seed, 2])
@@ -64,7 +65,9 @@ def perm_both(
     for mask in masks:
         swapped = mask.reshape(-1, *x.shape)  # [draws, S, n]
         moved = np.einsum("bsn,sn->bs", swapped, difference)
-        gaps = np.abs(measure(means[0] + moved, human) - measure(means[1] - moved, human))
+        one_way = measure(means[0] + moved, human)
+        other_way = measure(means[1] - moved, human)
+        gaps = np.abs(one_way - other_way)
         large += int(np.count_nonzero(~(gaps < observed)))
     return share_as_large(large, count, exact)
 
@@ -100,7 +103,9 @@ def perm_both_segments(
     x = _standardised(first)
     y = _standardised(second)
     people = _Order(human)
-    observed = abs(float(people.tau_b(x[None])[0] - people.tau_b(y[None])[0])) - TIE
+    tau_of_first = people.tau_b(x[None])[0]
+    tau_of_second = people.tau_b(y[None])[0]
+    observed = abs(float(tau_of_first - tau_of_second)) - TIE
     if np.isnan(observed):
         return None
     count, exact, masks = assignments(x.size, draws, [seed, 2])
@@ -137,15 +142,16 @@ class _Order:
         agreed = np.zeros(shape)  # pairs ordered alike less those ordered the other way round
         ranked = np.zeros(shape)  # pairs that the metric ranks
         for (a, b), sign, known in zip(self._pairs, self._signs, self._known, strict=True):
-            own = _signs(scores[:, a] - scores[:, b])
-            agreed += own * sign
-            ranked += (own != 0) & known
+            metric_sign = _signs(scores[:, a] - scores[:, b])
+            agreed += metric_sign * sign
+            ranked += (metric_sign != 0) & known
         denominator = np.sqrt(ranked * self._ranked)
         defined = denominator > 0
         taus = np.divide(agreed, denominator, out=np.zeros(shape), where=defined)
+        sums = taus.sum(axis=1)
         num_defined = defined.sum(axis=1)
         undefined = np.full(len(scores), np.nan)
-        means = np.divide(taus.sum(axis=1), num_defined, out=undefined, where=num_defined > 0)
+        means = np.divide(sums, num_defined, out=undefined, where=num_defined > 0)
         return np.asarray(means)
 
 
@@ -159,7 +165,8 @@ def _pearsons(rows: FloatArray, human: FloatArray) -> FloatArray:
     x = rows - rows.mean(axis=1, keepdims=True)
     y = human - human.mean()
     varies = np.ptp(rows, axis=1) > TIE
-    denominator = np.sqrt((x * x).sum(axis=1) * (y @ y))
+    x_squares = (x * x).sum(axis=1)
+    denominator = np.sqrt(x_squares * (y @ y))
     undefined = np.full(len(rows), np.nan)
     return np.asarray(np.divide(x @ y, denominator, out=undefined, where=varies))
 
@@ -167,7 +174,9 @@ def _pearsons(rows: FloatArray, human: FloatArray) -> FloatArray:
 def _accuracies(rows: FloatArray, human: FloatArray) -> FloatArray:
     """Pairwise accuracy of every row [b, S]."""
     a, b = np.triu_indices(len(human), 1)
-    is_right = _signs(rows[:, a] - rows[:, b]) == np.sign(human[a] - human[b])
+    metric_signs = _signs(rows[:, a] - rows[:, b])  # [b, pairs]
+    human_signs = np.sign(human[a] - human[b])  # [pairs]
+    is_right = metric_signs == human_signs
     return np.asarray(is_right.mean(axis=1))
 
 
@@ -182,9 +191,14 @@ def williams(first: FloatArray, second: FloatArray, human: FloatArray) -> float 
     r23 = pearson(first.tolist(), second.tolist())
     if n < 4 or r12 is None or r13 is None or r23 is None:
         return None
+    # K and 1 - r23 are below 0 by rounding alone
     k = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
-    noise = 2 * max(k, 0.0) * (n - 1) / (n - 3) + (r12 + r13) ** 2 / 4 * max(1 - r23, 0.0) ** 3
+    k = max(k, 0.0)
+    apart = max(1 - r23, 0.0)
+    # the square of the denominator of t
+    noise = 2 * k * (n - 1) / (n - 3) + (r12 + r13) ** 2 / 4 * apart**3
     if noise <= ROUNDING**2:
         return 1.0 if abs(r12 - r13) < ROUNDING else None
     t = (r12 - r13) * sqrt((n - 1) * (1 + r23)) / sqrt(noise)
-    return float(2 * scipy_stats().t.sf(abs(t), n - 3))
+    one_sided = scipy_stats().t.sf(abs(t), n - 3)
+    return float(2 * one_sided)

@@ -99,15 +99,18 @@ def posterior(effects: FloatArray, noise: FloatArray) -> tuple[FloatArray, Float
     # the logarithm of the density of log t^2, [grid]: p(a | t) times what is assumed beforehand
     log_determinant = (1 - 1 / len(effects)) * np.log(total).sum(axis=1)
     density = -log_determinant - (effects**2 / total).sum(axis=1)
-    density = density / 2 - np.logaddexp(0, GRID) - np.logaddexp(0, -GRID)
+    density = density / 2
+    density = density - np.logaddexp(0, GRID) - np.logaddexp(0, -GRID)
     shares = np.exp(density - density.max())[:, None]
     shares /= shares.sum()
     # mean and variance of B_s over the posterior of t, [S]
     shrinkage = 1 - noise / total
     mean = (shares * shrinkage).sum(axis=0)
     spread = (shares * (shrinkage - mean) ** 2).sum(axis=0)
-    mean_square = float((shares[:, 0] * typical * np.exp(GRID)).sum())  # of t
-    return mean * effects, np.sqrt(mean * noise + spread * effects**2), mean_square**0.5
+    squares = shares[:, 0] * typical * np.exp(GRID)
+    mean_square = float(squares.sum())  # of t
+    deviations = np.sqrt(mean * noise + spread * effects**2)
+    return mean * effects, deviations, mean_square**0.5
 
 
 def _design_effect(

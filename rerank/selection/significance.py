@@ -218,14 +218,16 @@ def _randomised(
         for swaps in scored.swaps(swapped):
             for i, (a, b) in enumerate(indices):
                 x, y = swaps.pair(a, b)
-                large[i] += np.count_nonzero(~(np.abs(x - y) < observed[i]))
+                is_small = np.abs(x - y) < observed[i]
+                large[i] += np.count_nonzero(~is_small)
         progress(len(swapped))
     return large, total, exact
 
 
 def _least_large(a: float, b: float) -> float:
     """The smallest difference that counts as large as that of two scores."""
-    return abs(a - b) - TIE * max(abs(a), abs(b))
+    size = max(abs(a), abs(b))
+    return abs(a - b) - TIE * size
 
 
 def _bootstrap_p(drawn: FloatArray, difference: float) -> float:
@@ -239,7 +241,8 @@ def _bootstrap_p(drawn: FloatArray, difference: float) -> float:
 
 def _interval(samples: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """Percentiles [n] of rows [n, draws]."""
-    low, high = np.percentile(samples, [50 * level, 100 - 50 * level], axis=1)
+    shares = [50 * level, 100 - 50 * level]
+    low, high = np.percentile(samples, shares, axis=1)
     return low, high
 
 

@@ -59,7 +59,8 @@ def agreement(
     human = np.array([_SIGNS[verdict] for verdict in human_verdicts])
     a = np.asarray(first, float)
     b = np.asarray(second, float)
-    tied = np.abs(a - b) <= ROUNDING * np.maximum(np.abs(a), np.abs(b))
+    sizes = np.maximum(np.abs(a), np.abs(b))
+    tied = np.abs(a - b) <= ROUNDING * sizes
     metric = np.where(tied, 0, np.sign(a - b))
     return counted_agreement(metric, human)
 
@@ -70,10 +71,13 @@ _SIGNS = {"<": -1, "=": 0, ">": 1}
 def counted_agreement(metric: FloatArray, human: FloatArray | IntArray) -> Agreement:
     """The counts of pairs from the signs that metric and people give each, [pairs] of -1, 0 and 1."""
     ranked = human != 0
+    alike = ranked & (metric == human)
+    contrary = ranked & (metric == -human)
+    tied = ranked & (metric == 0)
     return Agreement(
-        concordant=int((ranked & (metric == human)).sum()),
-        discordant=int((ranked & (metric == -human)).sum()),
-        metric_ties=int((ranked & (metric == 0)).sum()),
+        concordant=int(alike.sum()),
+        discordant=int(contrary.sum()),
+        metric_ties=int(tied.sum()),
         human_ties=int((~ranked).sum()),
     )
 
@@ -217,15 +221,18 @@ def randomisation(
     for swapped in masks:
         # what the first metric's counts gain where segments change places, the second's lose
         moved = swapped @ difference
-        gap = np.abs(_taus(totals[0] + moved, variant) - _taus(totals[1] - moved, variant))
-        large += int((~(gap < observed)).sum())
+        one_way = _taus(totals[0] + moved, variant)
+        other_way = _taus(totals[1] - moved, variant)
+        gaps = np.abs(one_way - other_way)
+        large += int((~(gaps < observed)).sum())
     p = share_as_large(large, count, exact)
     return Randomisation(float(taus[0]), float(taus[1]), p)
 
 
 def _counts(segments: Sequence[Agreement]) -> FloatArray:
     """Rows of (C, D, T), [segments, 3]."""
-    return np.array([counts[:3] for counts in segments], float).reshape(-1, 3)
+    rows = [counts[:3] for counts in segments]
+    return np.array(rows, float).reshape(-1, 3)
 
 
 def share_as_large(large: int, count: int, exact: bool) -> float:

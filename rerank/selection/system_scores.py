@@ -70,7 +70,9 @@ class Part:
         """Weighted scores [...] of sums [..., columns + 1]."""
         flat = sums.reshape(-1, sums.shape[-1])
         scores = self.scorer.aggregate_sums(flat[:, :-1], flat[:, -1])
-        return None if scores is None else self.weight * scores.reshape(sums.shape[:-1])
+        if scores is None:
+            return None
+        return self.weight * scores.reshape(sums.shape[:-1])
 
     def of_rows(self, system_of: IntArray, copies: IntArray) -> float:
         """The weighted score where document d is that of system_of[d], copies[d] times; both [D]."""
@@ -377,7 +379,8 @@ def human_scored(
     rows_of = [1 if whole else document.segments for document in documents]
     values = np.array([_scores_of(judged, name, rows_of) for name in rated_systems])
     known = ~np.isnan(values)
-    rows = np.stack((np.where(known, values, 0.0), known.astype(float)), axis=2)
+    scores = np.where(known, values, 0.0)
+    rows = np.stack((scores, known.astype(float)), axis=2)  # as `MeanOfRated` reads them
     owner = np.repeat(np.arange(len(documents)), rows_of)
     lacks_segments = whole and any(document.segments > 1 for document in documents)
     part = Part(1.0, MeanOfRated(), rows, owner)

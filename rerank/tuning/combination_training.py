@@ -224,19 +224,19 @@ class Learned(NamedTuple):
         return np.asarray(self.scale.scaled(values) @ self.weights)
 
 
-def learn(data: Data, how: Tuning) -> Learned:
+def learn(data: Data, tuning: Tuning) -> Learned:
     """The weights of some data; errors as `folds`."""
     scale = Scale.of(data.values)
     scaled = scale.scaled(data.values)
     differences = scaled[data.better] - scaled[data.worse]
-    centred = how.toward == "mean"
+    centred = tuning.toward == "mean"
     unit = units(differences) if centred else np.ones(differences.shape[1])
     differences = differences / unit
-    penalty = how.penalty
+    penalty = tuning.penalty
     tried: list[Tried] = []
     if penalty is None:
-        penalty, tried = choose_penalty(differences, data.groups, how.positive, centred)
-    fitting = Fitting(penalty, how.positive, centred)
+        penalty, tried = choose_penalty(differences, data.groups, tuning.positive, centred)
+    fitting = Fitting(penalty, tuning.positive, centred)
     varies = differences.any(axis=0)
     weights = np.where(varies, fit(differences, fitting) / unit, 0)
     return Learned(scale, unit, differences, fitting, tried, weights)
@@ -246,7 +246,7 @@ def train_combination(
     metrics: Sequence[Utility],
     lists: Iterable[CandidateList],
     preferences: Preferences,
-    how: Tuning | None = None,
+    tuning: Tuning | None = None,
     say: Callable[[str], None] = lambda text: None,
     cache: Cache | None = None,
 ) -> dict[str, Any]:
@@ -255,32 +255,32 @@ def train_combination(
     Raises:
         InputError: no preferences, fewer than two documents, a metric twice, a metric without what it needs.
     """
-    how = how or Tuning()
+    tuning = tuning or Tuning()
     _check_once(metrics)
     all_lists = list(lists)
     records = [record for record in all_lists if not record.context_only]
-    pairs = preferences.pairs(all_lists, how.margin, cache)
+    pairs = preferences.pairs(all_lists, tuning.margin, cache)
     if not any(pairs):
         raise InputError(
             "no pair of candidates of which one is better",
             where="preferences",
             fix="Lower the margin",
         )
-    values = _metric_values(metrics, all_lists, how.against, cache)
+    values = _metric_values(metrics, all_lists, tuning.against, cache)
     data = gathered(values, pairs, [record.document or record.id for record in records])
     documents = len(set(data.groups))
     say(
         f"{len(records)} lists, {len(data.values)} candidates, {len(data.groups)} pairs, {documents} documents"
     )
-    learned = learn(data, how)
+    learned = learn(data, tuning)
     return {
         "format": FORMAT,
-        "features": _feature_rows(metrics, learned, data, how),
-        "against": how.against,
-        "margin": how.margin,
+        "features": _feature_rows(metrics, learned, data, tuning),
+        "against": tuning.against,
+        "margin": tuning.margin,
         "penalty": learned.fitting.penalty,
-        "toward": how.toward,
-        "positive": how.positive,
+        "toward": tuning.toward,
+        "positive": tuning.positive,
         "penalties_tried": [penalty._asdict() for penalty in learned.tried],
         "lists": len(records),
         "pairs": len(data.groups),
@@ -311,11 +311,11 @@ def _feature_rows(
     metrics: Sequence[Utility],
     learned: Learned,
     data: Data,
-    how: Tuning,
+    tuning: Tuning,
 ) -> list[dict[str, Any]]:
     """The weight of every metric with its interval, and the range of its values, as JSON data."""
     varies = learned.differences.any(axis=0)
-    ends = intervals(learned.differences, data.groups, learned.fitting, how.draws, how.seed)
+    ends = intervals(learned.differences, data.groups, learned.fitting, tuning.draws, tuning.seed)
     low, high = (np.where(varies, end / learned.units, 0) for end in ends)
     rows = []
     for i, metric in enumerate(metrics):
@@ -339,7 +339,7 @@ def _check_once(metrics: Sequence[Utility]) -> None:
         seen.add(metric.signature())
 
 
-def held_out(differences: FloatArray, groups: Sequence[str], how: Fitting) -> dict[str, float]:
+def held_out(differences: FloatArray, groups: Sequence[str], fitting: Fitting) -> dict[str, float]:
     """Cross-validated share of pairs put right and mean loss; and that share for the single feature that is best on
     the pairs not held out, chosen anew in every fold. A tie is half right.
     """
@@ -350,7 +350,7 @@ def held_out(differences: FloatArray, groups: Sequence[str], how: Fitting) -> di
     for number in range(int(fold.max()) + 1):
         rest = differences[fold != number]
         held = differences[fold == number]
-        weights = fit(rest, how)
+        weights = fit(rest, fitting)
         best = int(_right(rest).mean(axis=0).argmax())
         right += float(_right(held @ weights).sum())
         right_of_single += float(_right(held[:, best]).sum())

@@ -38,7 +38,10 @@ class Rates:
 
     def of(self, amounts: Amounts) -> float:
         """Seconds that these (characters, pairs) are expected to take."""
-        return sum(amount * self.seconds[i] / self.amounts[i] for i, amount in enumerate(amounts))
+        characters, pairs = amounts
+        for_characters = characters * self.seconds[0] / self.amounts[0]
+        for_pairs = pairs * self.seconds[1] / self.amounts[1]
+        return for_characters + for_pairs
 
     def learn(self, amounts: Amounts, outcome: StepResult) -> None:
         """Learns from the time that (characters, pairs) took; time outside all stages is shared out among these."""

@@ -189,4 +189,5 @@ def _items(unit: Comparison) -> Sequence[Item]:
 
 def _length(item: Item) -> int:
     """Characters of an item with its context."""
-    return 1 + len(str(item.text)) + sum(map(len, item.context))
+    context = sum(len(sentence) for sentence in item.context)
+    return 1 + len(str(item.text)) + context

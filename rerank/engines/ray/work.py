@@ -17,7 +17,7 @@ from .blocks import BLOCK_SECONDS, Kind, Queue, Rates, Step
 from .cluster import reason
 from .groups import Group
 from .settings import RaySettings
-from .worker import SentTask, StepResult
+from .worker import Keyed, SentTask, StepResult
 
 SPLIT_BLOCKS = 4  # a list that takes longer than this many blocks is split over the actors
 # steps that an actor has: one at work, one waiting, so that it need not wait for the driver
@@ -46,7 +46,7 @@ class Work:
         self.groups: dict[int, Group] = {}  # on their way, by number
         self.count = count()
         self.keys: dict[int, int] = {}  # the caller's, by ours: the caller may use one again
-        self.results: list[tuple[int, Result | DiscorankError]] = []
+        self.results: list[Keyed] = []
 
     def add(self, key: int, task: Task) -> None:
         """Takes a list."""
@@ -54,7 +54,7 @@ class Work:
         self.keys[number] = key
         self.queue.add(SentTask.of(number, task, self.numbers))
 
-    def taken(self) -> list[tuple[int, Result | DiscorankError]]:
+    def taken(self) -> list[Keyed]:
         """What is done since the last time."""
         results, self.results = self.results, []
         return results
@@ -84,7 +84,8 @@ class Work:
         characters = sum(task.amounts[0] for task in block)
         pairs = sum(task.amounts[1] for task in block)
         amounts = characters, pairs
-        is_large = self.models > 1 and self.rates.of(amounts) > SPLIT_BLOCKS * BLOCK_SECONDS
+        max_seconds = SPLIT_BLOCKS * BLOCK_SECONDS
+        is_large = self.models > 1 and self.rates.of(amounts) > max_seconds
         if not (self.settings.compare_actors or is_large):
             return Step("value", (block,), block, amounts)
         self._begin(block)

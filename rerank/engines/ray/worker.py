@@ -23,6 +23,7 @@ from ....metrics.text.texts import Comparison
 from ..local import LocalEngine, Result, Task, problem_of
 from .stages import Reduced, Share, Tile, TileValues, results
 
+Keyed = tuple[int, Result | DiscorankError]  # the result of the list of this key
 MAX_SHARES = 4  # shares of groups that are kept for further steps
 T = TypeVar("T")
 
@@ -64,7 +65,7 @@ class StepResult(NamedTuple):
 
     seconds: float
     work: Metered
-    results: list[tuple[int, Result | DiscorankError]]  # of lists that are finished
+    results: list[Keyed]  # of lists that are finished
     nbytes: int = 0  # of what stays in the object store
     error: DiscorankError | None = None  # why the step failed
 
@@ -110,7 +111,7 @@ class Worker:
     def value(self, block: Sequence[SentTask]) -> StepResult:
         """The results of a block."""
         start = perf_counter()
-        results: list[tuple[int, Result | DiscorankError]] = []
+        results: list[Keyed] = []
         for task in block:
             self.engine.submit(task.key, task.task(self.metrics))
         while len(results) < len(block):
@@ -169,7 +170,7 @@ class Worker:
     ) -> tuple[None, StepResult]:
         """The results of a group from all that was compared."""
 
-        def run() -> list[tuple[int, Result | DiscorankError]]:
+        def run() -> list[Keyed]:
             reduced_parts: dict[tuple[int, int], Reduced] = {}
             rest = iter(values)
             for metric, has_representations, num_tile_steps in layout:

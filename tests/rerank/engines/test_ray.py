@@ -291,10 +291,10 @@ def test_a_stage_that_fails_is_the_error_of_its_list(
     local = [outcome for _, outcome in decoder.outcomes(tagged, LocalEngine())]
     with RayEngine(RaySettings(actors=2, compare_actors=comparing)) as engine:
         engine.load(decoder.metrics)
-        found = [outcome for _, outcome in decoder.outcomes(tagged, engine)]
-    assert isinstance(found[1], MetricError)
-    assert str(found[1]) == str(local[1])
-    assert [getattr(outcome, "text", None) for outcome in found] == ["x", None, "y"]
+        outcomes = [outcome for _, outcome in decoder.outcomes(tagged, engine)]
+    assert isinstance(outcomes[1], MetricError)
+    assert str(outcomes[1]) == str(local[1])
+    assert [getattr(outcome, "text", None) for outcome in outcomes] == ["x", None, "y"]
 
 
 def test_nothing_stays_in_the_object_store(
@@ -362,17 +362,17 @@ def test_an_actor_that_hangs_is_replaced(at_work: bool, on_ray: None) -> None:
         processes = pids(engine)
         stopped = list(processes)[1]
         rankings = decoder.decode(lists, engine)
-        found = [next(rankings)] if at_work else []
+        chosen = [next(rankings)] if at_work else []
         os.kill(processes[stopped], signal.SIGSTOP)
         try:
-            found += rankings
+            chosen += rankings
             while not at_work and stopped in engine.actors:
-                found = list(decoder.decode(lists, engine))
+                chosen = list(decoder.decode(lists, engine))
             assert stopped not in engine.actors
         finally:
             with suppress(ProcessLookupError):
                 os.kill(processes[stopped], signal.SIGKILL)
-    assert [ranking.ranking for ranking in found] == [
+    assert [ranking.ranking for ranking in chosen] == [
         ranking.ranking for ranking in decoder.decode(lists)
     ]
 
@@ -394,19 +394,19 @@ def test_what_waits_behind_a_long_list_is_taken_over(
         engine.load(decoder.metrics)
         result = engine.work._result
 
-        def noted(number: int, found: Any) -> None:
+        def noted(number: int, outcome: Any) -> None:
             order.append(number)
-            result(number, found)
+            result(number, outcome)
 
         monkeypatch.setattr(engine.work, "_result", noted)
-        found = [
+        rankings = [
             *decoder.decode(lists, engine),
             *decoder.decode(more, engine),
             *decoder.decode(lists, engine),
         ]
     assert order[:3] in ([1, 2, 0], [2, 1, 0])
     expected = [*decoder.decode(lists), *decoder.decode(more), *decoder.decode(lists)]
-    assert [ranking.ranking for ranking in found] == [ranking.ranking for ranking in expected]
+    assert [ranking.ranking for ranking in rankings] == [ranking.ranking for ranking in expected]
 
 
 def test_a_local_run_goes_on_under_ray(on_ray: None, tmp_path: Path) -> None:
@@ -435,16 +435,16 @@ def test_a_killed_actor_costs_nothing(point: int, on_ray: None) -> None:
     with RayEngine(RaySettings(actors=2)) as engine:
         engine.load(decoder.metrics)
         processes = pids(engine)
-        found = {}
+        outcomes = {}
         for tag, outcome in decoder.outcomes(tagged, engine):
             if tag == point:
                 busy = max(processes, key=lambda actor: len(actor.calls))
                 assert busy.calls
                 os.kill(processes[busy], signal.SIGKILL)
-            found[tag] = outcome.ranking  # type: ignore[union-attr]
+            outcomes[tag] = outcome.ranking  # type: ignore[union-attr]
         assert busy not in engine.actors
         assert sum(worker.died for worker in engine.status().workers) == 1
-    assert list(found.items()) == expected
+    assert list(outcomes.items()) == expected
 
 
 @pytest.mark.parametrize(
@@ -473,12 +473,12 @@ def test_actors_that_die_at_once_are_one_loss_each(on_ray: None) -> None:
     decoder, lists = MBRDecoder(utility=faulty.overlap), list(made_lists(80))
     with RayEngine(RaySettings(actors=3, restarts=1)) as engine:
         rankings = decoder.decode(lists, engine)
-        found = [next(rankings)]
+        chosen = [next(rankings)]
         for process in pids(engine).values():
             os.kill(process, signal.SIGKILL)
-        found += rankings
+        chosen += rankings
         assert [worker.died for worker in engine.status().workers] == [1, 1, 1]
-    assert [ranking.text for ranking in found] == [
+    assert [ranking.text for ranking in chosen] == [
         ranking.text for ranking in decoder.decode(lists)
     ]
 
@@ -502,8 +502,8 @@ def test_one_engine_for_many_decoders(on_ray: None) -> None:
             next(begun)
             begun.close()  # type: ignore[attr-defined]
             assert not engine.work.keys
-            found = [ranking.text for ranking in decoder.decode(lists, engine)]
-            assert found == [ranking.text for ranking in decoder.decode(lists)]
+            texts = [ranking.text for ranking in decoder.decode(lists, engine)]
+            assert texts == [ranking.text for ranking in decoder.decode(lists)]
             assert engine.status().work.pairs > 0
         begun = deciders[0].decode(lists, engine)
         next(begun)
@@ -576,13 +576,13 @@ def test_a_failing_utility_is_an_error_record(on_ray: None) -> None:
     ]
     with RayEngine(RaySettings(actors=1)) as engine:
         engine.load(decoder.metrics)
-        found = [
+        outcomes = [
             outcome
             for _, outcome in decoder.outcomes([(0, read_list(row)) for row in rows], engine)
         ]
-    assert isinstance(found[1], MetricError)
-    assert "ZeroDivisionError" in str(found[1])
-    assert [getattr(outcome, "text", None) for outcome in found] == ["x", None, "y"]
+    assert isinstance(outcomes[1], MetricError)
+    assert "ZeroDivisionError" in str(outcomes[1])
+    assert [getattr(outcome, "text", None) for outcome in outcomes] == ["x", None, "y"]
 
 
 @pytest.mark.parametrize(
@@ -687,9 +687,9 @@ def _descendants(process: int) -> set[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    found = {process}
+    processes = {process}
     while more := {
-        child for child, parent in parents.items() if parent in found and child not in found
+        child for child, parent in parents.items() if parent in processes and child not in processes
     }:
-        found |= more
-    return found - {process}
+        processes |= more
+    return processes - {process}
