@@ -133,7 +133,7 @@ def compare_choosers(
         human: dimensions of human scores, each with whether lower is better.
         metrics: that score what was chosen too.
         decided: further choosers, by what they chose.
-        settings: of the tests, those over pairs of choosers; draws take documents where these are chosen whole.
+        settings: of the tests between choosers; where documents are chosen whole, draws take these whatever the unit.
         cache: what models made of texts in earlier runs.
         on_list: called with how many more lists were decided.
         on_draw: called with how many more draws were made.
