@@ -78,23 +78,23 @@ class Queue:
     def __init__(self, rates: Rates) -> None:
         self.rates = rates
         self.steps: deque[Step] = deque()  # of actors that died, and of stages
-        self.lists: deque[SentTask] = deque()
+        self.short: deque[SentTask] = deque()  # in order
         self.long: list[tuple[float, int, SentTask]] = []  # a heap, the longest first
-        self.number = count()
+        self.arrival = count()  # orders long lists that cost alike
 
     def __len__(self) -> int:
         """How many lists are not yet in a step."""
-        return len(self.lists) + len(self.long)
+        return len(self.short) + len(self.long)
 
     def add(self, task: SentTask) -> None:
         """Takes a list."""
         seconds = self.rates.of(task.amounts)
         if seconds < BLOCK_SECONDS:
-            self.lists.append(task)
+            self.short.append(task)
         else:
-            heappush(self.long, (-seconds, next(self.number), task))
+            heappush(self.long, (-seconds, next(self.arrival), task))
 
-    def back(self, steps: Iterable[Step]) -> None:
+    def put_first(self, steps: Iterable[Step]) -> None:
         """Takes steps that come before all else, in order."""
         in_order = list(steps)
         self.steps.extendleft(reversed(in_order))
@@ -103,14 +103,14 @@ class Queue:
         """Lets go of a group's steps."""
         self.steps = deque(step for step in self.steps if step.group != group)
 
-    def keep(self, numbers: Collection[int]) -> None:
+    def keep_only(self, numbers: Collection[int]) -> None:
         """Lets go of all lists but those of these numbers."""
 
         def is_needed(step: Step) -> bool:
             return any(task.key in numbers for task in step.tasks)
 
         self.steps = deque(step for step in self.steps if is_needed(step))
-        self.lists = deque(task for task in self.lists if task.key in numbers)
+        self.short = deque(task for task in self.short if task.key in numbers)
         self.long = [entry for entry in self.long if entry[2].key in numbers]
         heapify(self.long)
 
@@ -128,7 +128,7 @@ class Queue:
         block: list[SentTask] = []
         seconds = 0.0
         while len(block) < max_lists:
-            following = self.long[0][2] if self.long else self.lists[0]
+            following = self.long[0][2] if self.long else self.short[0]
             seconds += self.rates.of(following.amounts)
             if block and seconds > BLOCK_SECONDS:
                 break
@@ -140,4 +140,4 @@ class Queue:
         if self.long:
             heappop(self.long)
         else:
-            self.lists.popleft()
+            self.short.popleft()

@@ -52,7 +52,7 @@ class RayEngine:
         # by name of each actor's place, since something was finished
         self.deaths: Counter[str] = Counter()
         self.last_alive: dict[Kind, float] = {}  # when there was a loaded actor
-        self.begun = monotonic()  # when the first actor was loaded
+        self.began_at = monotonic()  # when the first actor was loaded
         self.waited_seconds = 0.0  # for actors
 
     def load(self, metrics: Sequence[Utility]) -> None:
@@ -76,14 +76,14 @@ class RayEngine:
         self.last_alive = dict.fromkeys(BOTH, monotonic())
         while not self._has_loaded("model"):
             self._wait()
-        self.begun = monotonic()
+        self.began_at = monotonic()
         self.waited_seconds = 0.0
 
     def _number_parts(self, metric: Utility) -> None:
         """Gives a number to those plain metrics of a utility that are new."""
         for _, part in metric.parts:
-            if part not in self.work.numbers:
-                self.work.numbers[part] = len(self.work.metrics)
+            if part not in self.work.metric_numbers:
+                self.work.metric_numbers[part] = len(self.work.metrics)
                 self.work.metrics.append(part)
 
     def _has_loaded(self, kind: Kind) -> bool:
@@ -117,7 +117,7 @@ class RayEngine:
             at_work_since = actor.began_at if actor.calls else None
             workers.append(actor.meter.status(at_work_since))
         work = sum((worker.work for worker in workers), Metered())
-        seconds = monotonic() - self.begun
+        seconds = monotonic() - self.began_at
         return Status(work, seconds, self.waited_seconds, tuple(workers))
 
     def close(self) -> None:
@@ -144,15 +144,15 @@ class RayEngine:
 
     def _start(self) -> None:
         """Starts the actors."""
-        models = self.cluster.actors()
-        comparing = self.settings.compare_actors
-        kinds = ("model",) if comparing else BOTH
-        names = [f"actor {i}" for i in range(1, models + 1)]
+        num_models = self.cluster.actors()
+        num_comparing = self.settings.compare_actors
+        kinds = ("model",) if num_comparing else BOTH
+        names = [f"actor {i}" for i in range(1, num_models + 1)]
         self.actors = [self._new(WorkerMeter(name), kinds) for name in names]
-        names = [f"comparing actor {i}" for i in range(1, comparing + 1)]
+        names = [f"comparing actor {i}" for i in range(1, num_comparing + 1)]
         self.actors += [self._new(WorkerMeter(name), ("compare",)) for name in names]
-        self.work.models = models
-        self.work.comparing = comparing or models
+        self.work.num_representing = num_models
+        self.work.num_comparing = num_comparing or num_models
         object_store_bytes = self.ray.cluster_resources().get("object_store_memory", 0)
         self.work.store_bytes = STORE_SHARE * object_store_bytes
 

@@ -48,8 +48,8 @@ class Group:
         texts: Ray's reference to the same lists.
         metrics: all of the engine's, by number.
         rates: what texts and pairs cost.
-        models: how many actors represent.
-        comparing: how many actors compare.
+        num_representing: actors that represent.
+        num_comparing: actors that compare.
         pairwise: numbers of metrics that run a model on pairs.
         tries: how often what was there of these lists was lost.
     """
@@ -61,8 +61,8 @@ class Group:
         texts: Any,
         metrics: Sequence[Metric],
         rates: Rates,
-        models: int,
-        comparing: int,
+        num_representing: int,
+        num_comparing: int,
         pairwise: Iterable[int],
         tries: int = 0,
     ) -> None:
@@ -77,8 +77,8 @@ class Group:
         self.pairs = sum(task.amounts[1] for task in tasks)
         self.stages: dict[int, _MetricStages] = {}  # by number of the metric
         for metric in dict.fromkeys(part for task in tasks for _, part in task.parts):
-            num_chunks = _num_steps(rates.of((self.characters, 0)), models, len(tasks))
-            tiles, linear = self._tiles(metric, metrics[metric], comparing)
+            num_chunks = _num_steps(rates.of((self.characters, 0)), num_representing, len(tasks))
+            tiles, linear = self._tiles(metric, metrics[metric], num_comparing)
             self.stages[metric] = _MetricStages(
                 chunks=[None] * num_chunks,
                 tiles=tiles,
@@ -162,7 +162,9 @@ class Group:
             place,
         )
 
-    def _tiles(self, number: int, metric: Metric, comparing: int) -> tuple[list[list[Tile]], bool]:
+    def _tiles(
+        self, number: int, metric: Metric, num_comparing: int
+    ) -> tuple[list[list[Tile]], bool]:
         """Tiles of every list that is not linear, put together for each step, and whether any list is."""
         comparisons = []
         linear = []
@@ -171,7 +173,7 @@ class Group:
                 if part == number:
                     comparisons.append(comparison)
                     linear.append(metric.info.linear and not task.keep_matrix)
-        count = _num_steps(self.rates.of((0, self.pairs)), comparing, len(self.tasks))
+        count = _num_steps(self.rates.of((0, self.pairs)), num_comparing, len(self.tasks))
         steps: list[list[Tile]] = []
         for place, (comparison, is_linear) in enumerate(zip(comparisons, linear, strict=True)):
             num_rows = len(comparison.hypotheses)

@@ -36,23 +36,23 @@ class Work:
         self.ray = ray
         self.settings = settings
         self.metrics: list[Metric] = []
-        self.numbers: dict[Metric, int] = {}
+        self.metric_numbers: dict[Metric, int] = {}
         self.pairwise: frozenset[int] = frozenset()  # numbers of metrics that run a model on pairs
-        self.models = 1  # how many actors represent
-        self.comparing = 1  # how many actors compare
+        self.num_representing = 1  # actors
+        self.num_comparing = 1
         self.store_bytes = 0.0  # of Ray's object store that lists may fill before another is begun
         self.rates = Rates()
         self.queue = Queue(self.rates)
         self.groups: dict[int, Group] = {}  # on their way, by number
-        self.count = count()
+        self.numbers = count()  # of lists and groups
         self.keys: dict[int, int] = {}  # the caller's, by ours: the caller may use one again
         self.results: list[Keyed] = []
 
     def add(self, key: int, task: Task) -> None:
         """Takes a list."""
-        number = next(self.count)
+        number = next(self.numbers)
         self.keys[number] = key
-        self.queue.add(SentTask.of(number, task, self.numbers))
+        self.queue.add(SentTask.of(number, task, self.metric_numbers))
 
     def taken(self) -> list[Keyed]:
         """What is done since the last time."""
@@ -63,7 +63,7 @@ class Work:
         """Lets go of lists, by the caller's keys."""
         self.keys = {number: key for number, key in self.keys.items() if key not in keys}
         self.results = [(key, result) for key, result in self.results if key not in keys]
-        self.queue.keep(self.keys)
+        self.queue.keep_only(self.keys)
         for group in list(self.groups.values()):
             if not any(task.key in self.keys for task in group.tasks):
                 self._end(group)
@@ -80,12 +80,12 @@ class Work:
             return step
         if self.groups and self._is_full():
             return None
-        block = self.queue.block(self.models * DEPTH)
+        block = self.queue.block(self.num_representing * DEPTH)
         characters = sum(task.amounts[0] for task in block)
         pairs = sum(task.amounts[1] for task in block)
         amounts = characters, pairs
         max_seconds = SPLIT_BLOCKS * BLOCK_SECONDS
-        is_large = self.models > 1 and self.rates.of(amounts) > max_seconds
+        is_large = self.num_representing > 1 and self.rates.of(amounts) > max_seconds
         if not (self.settings.compare_actors or is_large):
             return Step("value", (block,), block, amounts)
         self._begin(block)
@@ -93,7 +93,7 @@ class Work:
 
     def _is_full(self) -> bool:
         """Whether no further group should be begun before one has ended."""
-        enough_groups = len(self.groups) >= DEPTH * (self.models + self.comparing)
+        enough_groups = len(self.groups) >= DEPTH * (self.num_representing + self.num_comparing)
         return enough_groups or self.held_bytes > self.store_bytes
 
     def finished(self, step: Step, value: Any, outcome: StepResult) -> None:
@@ -107,7 +107,7 @@ class Work:
             return
         self.rates.learn(step.amounts, outcome)
         if group is not None and step.method != "reduce":
-            self.queue.back(group.next(step, value, outcome.nbytes))
+            self.queue.put_first(group.next(step, value, outcome.nbytes))
             return
         if group is not None:
             self._end(group)
@@ -117,7 +117,7 @@ class Work:
     def back(self, step: Step) -> None:
         """A step that no actor has any more waits again."""
         if not (step.done or step.copies or self._is_over(step)):
-            self.queue.back([step])
+            self.queue.put_first([step])
 
     def lost(self, step: Step) -> None:
         """What a step should read is gone with its node: its lists begin anew."""
@@ -148,12 +148,12 @@ class Work:
         group = self._group(step)
         if group is None and not step.alone:
             step.done = True
-            self.queue.back(
+            self.queue.put_first(
                 Step("value", ([task],), [task], task.amounts, alone=True) for task in step.tasks
             )
         elif group is None or len(group.tasks) == 1:
             step.alone = True
-            self.queue.back([step])
+            self.queue.put_first([step])
         else:
             self._split(group)
         return False
@@ -182,18 +182,18 @@ class Work:
     def _begin(self, tasks: Sequence[SentTask], tries: int = 0) -> None:
         """Lists go through the stages."""
         group = Group(
-            next(self.count),
+            next(self.numbers),
             tasks,
             self.ray.put(tasks),
             self.metrics,
             self.rates,
-            self.models,
-            self.comparing,
+            self.num_representing,
+            self.num_comparing,
             self.pairwise,
             tries,
         )
         self.groups[group.number] = group
-        self.queue.back(group.begin())
+        self.queue.put_first(group.begin())
 
     def _end(self, group: Group) -> None:
         """Results that are still to come of a group change nothing."""
