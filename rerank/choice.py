@@ -18,8 +18,7 @@ from ..metrics.representations import FloatArray
 from ..metrics.text.texts import Text
 from .distinct import Distinct
 from .lists import NOTHING, Candidate, CandidateList
-
-TIE = 1e-9
+from .ties import TIE
 
 
 @dataclass(frozen=True, slots=True)

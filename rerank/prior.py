@@ -74,7 +74,10 @@ class Prior:
     inputs: str
 
     def weights(
-        self, systems: Sequence[str], strength: float, where: str = "candidates"
+        self,
+        systems: Sequence[str],
+        strength: float,
+        where: str = "candidates",
     ) -> FloatArray:
         """The weights [N] of texts of some systems, 1 for the best of them.
 
@@ -90,12 +93,15 @@ class Prior:
         if not strength:
             return np.ones(len(gaps))
         with np.errstate(over="ignore"):  # what is infinitely worse weighs nothing
-            return np.exp(
-                -strength * (gaps / self.sigma if self.sigma else np.where(gaps > 0, np.inf, 0.0))
-            )
+            # without noise, every gap is infinite
+            relative = gaps / self.sigma if self.sigma else np.where(gaps > 0, np.inf, 0.0)
+            return np.exp(-strength * relative)
 
     def of_candidates(
-        self, candidates: Sequence[Candidate], strength: float, where: str
+        self,
+        candidates: Sequence[Candidate],
+        strength: float,
+        where: str,
     ) -> FloatArray:
         """The weights [N] of candidates by their field ``system``.
 
@@ -106,10 +112,11 @@ class Prior:
         for i, candidate in enumerate(candidates):
             name = candidate.fields.get("system")
             if not isinstance(name, str):
-                found = excerpt(name) if "system" in candidate.fields else "nothing"
-                fix = "A prior goes by the system of every candidate"
+                shown = excerpt(name) if "system" in candidate.fields else "nothing"
                 raise InputError(
-                    f"found {found}, expected a name", where=f"{where}[{i}].system", fix=fix
+                    f"found {shown}, expected a name",
+                    where=f"{where}[{i}].system",
+                    fix="A prior goes by the system of every candidate",
                 )
             names.append(name)
         return self.weights(names, strength, where)
@@ -125,39 +132,44 @@ class Prior:
         return replace(record, candidates=candidates, pseudo_references=pseudo_references)
 
     def _written(
-        self, pool: Sequence[Candidate], strength: float, where: str
+        self,
+        pool: Sequence[Candidate],
+        strength: float,
+        where: str,
     ) -> tuple[Candidate, ...]:
         weights = self.of_candidates(pool, strength, where).tolist()
         for i, candidate in enumerate(pool):
             if FIELD in candidate.fields:
                 raise InputError(
-                    "is there already", where=f"{where}[{i}].{FIELD}", fix="Leave it or --prior out"
+                    "is there already",
+                    where=f"{where}[{i}].{FIELD}",
+                    fix="Leave it or --prior out",
                 )
-        pairs = zip(pool, weights, strict=True)
-        return tuple(replace(one, fields={**one.fields, FIELD: weight}) for one, weight in pairs)
+        weighted = []
+        for candidate, weight in zip(pool, weights, strict=True):
+            new_fields = {**candidate.fields, FIELD: weight}
+            weighted.append(replace(candidate, fields=new_fields))
+        return tuple(weighted)
 
     @property
     def digest(self) -> str:
         """A digest of everything in it."""
-        return sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()[:16]
+        content = json.dumps(self.as_json(), sort_keys=True)
+        return sha256(content.encode()).hexdigest()[:16]
 
     def as_json(self) -> dict[str, Any]:
         """The file's content; `read_prior` is the inverse."""
-        own = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name != "systems"
-        }
+        names = [field.name for field in fields(self) if field.name != "systems"]
         return {
             "kind": KIND,
             "format": FORMAT,
-            **own,
-            "systems": {name: asdict(one) for name, one in self.systems},
+            **{name: getattr(self, name) for name in names},
+            "systems": {name: asdict(prior) for name, prior in self.systems},
         }
 
 
 def load_prior(spec: Prior | str | Path | None) -> Prior | None:
-    """The prior of a file; one that is given is returned.
+    """The prior of a file; a prior, or none, is returned as it is.
 
     Raises:
         InputError: the file cannot be read or is no prior.
@@ -187,11 +199,11 @@ def check_strength(prior: object, strength: float) -> None:
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON whose keys differ."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"{max(names, key=names.count)} stands twice")
-    return found
+    return members
 
 
 def read_prior(data: Any, where: str = "prior") -> Prior:
@@ -202,50 +214,59 @@ def read_prior(data: Any, where: str = "prior") -> Prior:
     """
     if not isinstance(data, Mapping) or data.get("kind") != KIND or data.get("format") != FORMAT:
         raise InputError(
-            f"found {excerpt(data)}, expected a prior of format {FORMAT}", where=where, fix=_FIX
+            f"found {excerpt(data)}, expected a prior of format {FORMAT}",
+            where=where,
+            fix=_FIX,
         )
     systems = data.get("systems")
     if not isinstance(systems, Mapping) or not systems:
         raise InputError(
-            f"found {excerpt(systems)}, expected systems", where=f"{where}: systems", fix=_FIX
+            f"found {excerpt(systems)}, expected systems",
+            where=f"{where}: systems",
+            fix=_FIX,
         )
     values = {key: value for key, value in data.items() if key not in ("kind", "format", "systems")}
     checked = _checked(Prior, {"systems": None, **values}, where)
-    read = [
-        (name, SystemPrior(**_checked(SystemPrior, given, f"{where}: systems.{name}")))
-        for name, given in systems.items()
-    ]
-    return Prior(**{**checked, "systems": tuple(read)})
+    priors = []
+    for name, value in systems.items():
+        system = _checked(SystemPrior, value, f"{where}: systems.{name}")
+        priors.append((name, SystemPrior(**system)))
+    return Prior(**{**checked, "systems": tuple(priors)})
 
 
-_TEXTS, _FLAGS, _COUNTS = ("human", "inputs"), ("lower", "rooted"), ("segments", "documents")
+_TEXTS = ("human", "inputs")
+_FLAGS = ("lower", "rooted")
+_COUNTS = ("segments", "documents")
 _ANY_SIGN = ("mean", "effect")
 
 
-def _checked(kind: Any, given: Any, where: str) -> dict[str, Any]:
+def _checked(kind: Any, data: Any, where: str) -> dict[str, Any]:
     """The fields of a settings class, each of its type and range."""
     names = [field.name for field in fields(kind)]
-    if not isinstance(given, Mapping) or set(given) != set(names):
-        found = sorted(set(names) ^ set(given)) if isinstance(given, Mapping) else excerpt(given)
-        raise InputError(
-            f"missing or unknown: {found}", where=where, fix=f"Keys: {', '.join(names)}"
-        )
-    return {
-        name: given[name] if name == "systems" else _value(name, given[name], f"{where}.{name}")
-        for name in names
-    }
+    if not isinstance(data, Mapping) or set(data) != set(names):
+        odd = sorted(set(names) ^ set(data)) if isinstance(data, Mapping) else excerpt(data)
+        raise InputError(f"missing or unknown: {odd}", where=where, fix=f"Keys: {', '.join(names)}")
+    values = {}
+    for name in names:
+        value = data[name]
+        values[name] = value if name == "systems" else _value(name, value, f"{where}.{name}")
+    return values
 
 
 def _value(name: str, value: Any, where: str) -> Any:
+    """The value of a field, of its type and range; raises InputError if it is not."""
     if name in _TEXTS or name in _FLAGS:
         if isinstance(value, str if name in _TEXTS else bool):
             return value
         raise InputError(f"found {excerpt(value)}", where=where, fix=_FIX)
-    number = None if value is None and name == "effect" else finite(value)
     if value is None and name == "effect":
         return None
-    if number is None or (name not in _ANY_SIGN and number < 0) or (name in _COUNTS and number % 1):
+    number = finite(value)
+    is_count = name in _COUNTS
+    if number is None or (name not in _ANY_SIGN and number < 0) or (is_count and number % 1):
         raise InputError(
-            f"found {excerpt(value)}, expected a number in its range", where=where, fix=_FIX
+            f"found {excerpt(value)}, expected a number in its range",
+            where=where,
+            fix=_FIX,
         )
-    return int(number) if name in _COUNTS else number
+    return int(number) if is_count else number

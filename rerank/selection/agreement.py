@@ -18,8 +18,9 @@ import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
+from ..ties import ROUNDING
 from .significance import Verdicts
-from .statistics import TIE, Agreement, kendall, pearson, spearman, tau_b
+from .statistics import counted_agreement, kendall, pearson, spearman, tau_b
 
 
 class SystemAgreement(NamedTuple):
@@ -47,22 +48,27 @@ class SegmentAgreement(NamedTuple):
 
 
 def system_agreement(
-    metric: Verdicts, human: Verdicts, metric_sign: float = 1.0, human_sign: float = 1.0
+    metric: Verdicts,
+    human: Verdicts,
+    metric_sign: float = 1.0,
+    human_sign: float = 1.0,
 ) -> SystemAgreement:
     """Agreement over the same systems in the same order; signs are -1 where lower is better."""
-    x, y = metric_sign * with_ties(metric.scores), human_sign * with_ties(human.scores)
-    first, second = (
-        _one_sided(verdicts, sign)
-        for verdicts, sign in ((metric, metric_sign), (human, human_sign))
-    )
-    soft = 1 - float(np.abs(first - second).mean()) if len(first) else None
+    x = metric_sign * with_ties(metric.scores)
+    y = human_sign * with_ties(human.scores)
+    metric_p = _one_sided(metric, metric_sign)
+    human_p = _one_sided(human, human_sign)
+    soft = None
+    if len(metric_p):
+        gaps = np.abs(metric_p - human_p)
+        soft = 1 - float(gaps.mean())
     return SystemAgreement(
-        pearson(x.tolist(), y.tolist()),
-        spearman(x.tolist(), y.tolist()),
-        tau_b(x.tolist(), y.tolist()),
-        pairwise_accuracy(x, y),
-        soft,
-        len(x),
+        pearson=pearson(x.tolist(), y.tolist()),
+        spearman=spearman(x.tolist(), y.tolist()),
+        kendall=tau_b(x.tolist(), y.tolist()),
+        pairwise_accuracy=pairwise_accuracy(x, y),
+        soft_pairwise_accuracy=soft,
+        systems=len(x),
     )
 
 
@@ -78,18 +84,27 @@ def with_ties(values: FloatArray) -> FloatArray:
         return values
     order = known[np.argsort(flat[known], kind="stable")]
     ascending = flat[order]
-    new = np.append(True, np.diff(ascending) > TIE * np.abs(ascending).max())
-    found = flat.copy()
-    found[order] = ascending[new][np.cumsum(new) - 1]
-    return found.reshape(values.shape)
+    gaps = np.diff(ascending)
+    limit = ROUNDING * np.abs(ascending).max()
+    is_new = np.append(True, gaps > limit)
+    # every value becomes the lowest of those it is tied with
+    group = np.cumsum(is_new) - 1
+    tied = flat.copy()
+    tied[order] = ascending[is_new][group]
+    return tied.reshape(values.shape)
 
 
 def _one_sided(verdicts: Verdicts, sign: float) -> FloatArray:
-    """p that a is no better than b, of every pair; the distribution under exchange is symmetric."""
-    halves = [(pair.p / 2, sign * pair.difference) for pair in verdicts.pairs]
-    return np.array(
-        [half if better > 0 else 1 - half if better < 0 else 0.5 for half, better in halves]
-    )
+    """p that a is no better than b, [pairs]; the distribution under exchange is symmetric."""
+    p_values = []
+    for pair in verdicts.pairs:
+        half = pair.p / 2
+        better = sign * pair.difference
+        if better > 0:
+            p_values.append(half)
+        else:
+            p_values.append(1 - half if better < 0 else 0.5)
+    return np.array(p_values)
 
 
 def pairwise_accuracy(x: FloatArray, y: FloatArray) -> float | None:
@@ -97,22 +112,32 @@ def pairwise_accuracy(x: FloatArray, y: FloatArray) -> float | None:
     if len(x) < 2:
         return None
     a, b = np.triu_indices(len(x), 1)
-    return float((np.sign(x[a] - x[b]) == np.sign(y[a] - y[b])).mean())
+    x_signs = np.sign(x[a] - x[b])  # [pairs]
+    y_signs = np.sign(y[a] - y[b])
+    return float((x_signs == y_signs).mean())
 
 
-class _Pairs(NamedTuple):
-    """Pairs of systems within segments, [pairs]."""
+class _Differences(NamedTuple):
+    """Differences of the scores of two systems on one segment, where both have a score from both sides; [pairs]."""
 
-    metric: FloatArray  # differences
+    metric: FloatArray
     human: FloatArray
-    segment: IntArray
+    segment: IntArray  # number of the segment
 
+    @classmethod
+    def of(cls, metric: FloatArray, human: FloatArray) -> _Differences:
+        """Those of all pairs of systems, from scores [S, n] with nan where one is missing."""
+        a, b = np.triu_indices(len(metric), 1)
+        by_metric = metric[a] - metric[b]  # [pairs of systems, n]
+        by_human = human[a] - human[b]
+        is_missing = np.isnan(by_metric) | np.isnan(by_human)
+        pair, segment = np.nonzero(~is_missing)
+        return cls(by_metric[pair, segment], by_human[pair, segment], segment)
 
-def _pairs(metric: FloatArray, human: FloatArray) -> _Pairs:
-    a, b = np.triu_indices(len(metric), 1)
-    of_metric, of_human = metric[a] - metric[b], human[a] - human[b]
-    pair, segment = np.nonzero(~(np.isnan(of_metric) | np.isnan(of_human)))
-    return _Pairs(of_metric[pair, segment], of_human[pair, segment], segment)
+    def weights(self) -> FloatArray:
+        """1 / (pairs of the segment * segments), of every pair."""
+        counts = np.bincount(self.segment)
+        return np.asarray(1 / (counts[self.segment] * np.count_nonzero(counts)))
 
 
 def segment_agreement(metric: FloatArray, human: FloatArray) -> SegmentAgreement:
@@ -122,31 +147,32 @@ def segment_agreement(metric: FloatArray, human: FloatArray) -> SegmentAgreement
         InputError: the shapes differ.
     """
     if metric.shape != human.shape:
-        found = f"{metric.shape} and {human.shape} scores"
-        raise InputError(found, where="agreement", fix="Give the same systems and segments")
+        problem = f"{metric.shape} and {human.shape} scores"
+        raise InputError(problem, where="agreement", fix="Give the same systems and segments")
     metric, human = with_ties(metric), with_ties(human)
-    pairs = _pairs(metric, human)
-    of_metric, of_human = np.sign(pairs.metric), np.sign(pairs.human)
-    ranked = of_human != 0
-    counts = Agreement(
-        int((ranked & (of_metric == of_human)).sum()),
-        int((ranked & (of_metric == -of_human)).sum()),
-        int((ranked & (of_metric == 0)).sum()),
-        int((~ranked).sum()),
-    )
-    taus = [tau_b(*_both(m, h)) for m, h in zip(metric.T, human.T, strict=True)]
-    defined = [tau for tau in taus if tau is not None]
+    differences = _Differences.of(metric, human)
+    counts = counted_agreement(np.sign(differences.metric), np.sign(differences.human))
     accuracy, epsilon = tie_calibration(metric, human) or (None, None)
     return SegmentAgreement(
-        kendall(counts, "wmt12"),
-        kendall(counts, "wmt13"),
-        kendall(counts, "wmt14"),
-        float(np.mean(defined)) if defined else None,
-        accuracy,
-        epsilon,
-        pearson(*_both(metric.ravel(), human.ravel())),
-        len(np.unique(pairs.segment)),
+        kendall_wmt12=kendall(counts, "wmt12"),
+        kendall_wmt13=kendall(counts, "wmt13"),
+        kendall_wmt14=kendall(counts, "wmt14"),
+        kendall_b=_mean_tau_b(metric, human),
+        accuracy=accuracy,
+        epsilon=epsilon,
+        pearson=pearson(*_both(metric.ravel(), human.ravel())),
+        segments=len(np.unique(differences.segment)),
     )
+
+
+def _mean_tau_b(metric: FloatArray, human: FloatArray) -> float | None:
+    """Tau-b of scores [S, n] within each segment, averaged over those where it is defined."""
+    taus = []
+    for by_metric, by_human in zip(metric.T, human.T, strict=True):
+        tau = tau_b(*_both(by_metric, by_human))
+        if tau is not None:
+            taus.append(tau)
+    return float(np.mean(taus)) if taus else None
 
 
 def _both(x: FloatArray, y: FloatArray) -> tuple[list[float], list[float]]:
@@ -157,9 +183,13 @@ def _both(x: FloatArray, y: FloatArray) -> tuple[list[float], list[float]]:
 
 def accuracy_at(metric: FloatArray, human: FloatArray, epsilon: float) -> float | None:
     """Pairwise accuracy [S, n] where metric scores at most `epsilon` apart are tied; the mean over segments."""
-    pairs = _pairs(metric, human)
-    own = np.where(np.abs(pairs.metric) <= epsilon, 0, np.sign(pairs.metric))
-    return float((own == np.sign(pairs.human)) @ _weights(pairs)) if len(own) else None
+    differences = _Differences.of(metric, human)
+    if not len(differences.metric):
+        return None
+    is_tied = np.abs(differences.metric) <= epsilon
+    signs = np.where(is_tied, 0, np.sign(differences.metric))
+    is_right = signs == np.sign(differences.human)
+    return float(is_right @ differences.weights())
 
 
 def tie_calibration(metric: FloatArray, human: FloatArray) -> tuple[float, float] | None:
@@ -167,23 +197,23 @@ def tie_calibration(metric: FloatArray, human: FloatArray) -> tuple[float, float
 
     Accuracy changes only at differences that occur, so these, in order, are all that need be tried.
     """
-    pairs = _pairs(metric, human)
-    if not len(pairs.metric):
+    differences = _Differences.of(metric, human)
+    if not len(differences.metric):
         return None
-    sizes, weights = np.abs(pairs.metric), _weights(pairs)
-    right = weights * (np.sign(pairs.metric) == np.sign(pairs.human))  # epsilon = 0
-    gain = weights * (pairs.human == 0) - right  # once the pair is tied
+    sizes = np.abs(differences.metric)
+    weights = differences.weights()
+    # what a pair adds to accuracy at epsilon = 0, and how much more once it is tied
+    is_right = np.sign(differences.metric) == np.sign(differences.human)
+    right = weights * is_right
+    gain = weights * (differences.human == 0) - right
+    # gains and epsilons in ascending order of epsilon, beginning with 0
     order = np.argsort(sizes, kind="stable")
-    cumulative = np.concatenate(([0.0], np.cumsum(gain[order])))
-    steps = np.concatenate(([0.0], sizes[order]))
-    last = np.append(steps[1:] != steps[:-1], True)  # only after all pairs of one size
-    last[0] |= steps[1] > 0
-    found = np.where(last, cumulative, -np.inf)
-    best = int(np.argmax(found > found.max() - 1e-12))
-    return float(right.sum() + found[best]), float(steps[best])
-
-
-def _weights(pairs: _Pairs) -> FloatArray:
-    """1 / (pairs of the segment * segments), of every pair."""
-    counts = np.bincount(pairs.segment)
-    return np.asarray(1 / (counts[pairs.segment] * np.count_nonzero(counts)))
+    gains = np.concatenate(([0.0], np.cumsum(gain[order])))
+    epsilons = np.concatenate(([0.0], sizes[order]))
+    # an epsilon counts only after all pairs of its size are tied
+    is_last = np.append(epsilons[1:] != epsilons[:-1], True)
+    is_last[0] |= epsilons[1] > 0
+    candidates = np.where(is_last, gains, -np.inf)
+    best = int(np.argmax(candidates > candidates.max() - ROUNDING))
+    accuracy = right.sum() + candidates[best]
+    return float(accuracy), float(epsilons[best])

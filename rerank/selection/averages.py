@@ -10,7 +10,7 @@ from .choosers import ChooserComparison
 from .comparison import SystemComparison
 
 _COUNTS = frozenset({"systems", "segments"})  # added up
-_OWN = frozenset({"epsilon"})  # mean nothing beside another metric's scale
+_UNAVERAGED = frozenset({"epsilon"})  # means nothing on the scale of another set
 
 
 class MeanAgreement(NamedTuple):
@@ -35,52 +35,65 @@ class MeanChoice(NamedTuple):
     oracle_reached: float
 
 
-def mean_agreements(several: Sequence[SystemComparison]) -> list[MeanAgreement]:
+def mean_agreements(comparisons: Sequence[SystemComparison]) -> list[MeanAgreement]:
     """One for every metric and dimension, in order of appearance."""
-    found: dict[tuple[str, str], list[tuple[SystemAgreement, SegmentAgreement]]] = {}
-    for comparison in several:
-        for one in comparison.meta:
-            for scored, systems, segments in zip(
-                comparison.scored, one.systems, one.segments, strict=True
-            ):
-                found.setdefault((scored.name, one.human.name), []).append((systems, segments))
-    return [
-        MeanAgreement(
-            metric,
-            human,
-            len(sets),
-            SystemAgreement(**_means([systems._asdict() for systems, _ in sets])),
-            SegmentAgreement(**_means([segments._asdict() for _, segments in sets])),
+    sets: dict[tuple[str, str], list[tuple[SystemAgreement, SegmentAgreement]]] = {}
+    for comparison in comparisons:
+        for meta in comparison.meta:
+            rows = zip(comparison.scored, meta.systems, meta.segments, strict=True)
+            for scored, systems, segments in rows:
+                key = (scored.name, meta.human.name)
+                sets.setdefault(key, []).append((systems, segments))
+    means = []
+    for (metric, human), agreements in sets.items():
+        of_systems = _means([systems._asdict() for systems, _ in agreements])
+        of_segments = _means([segments._asdict() for _, segments in agreements])
+        means.append(
+            MeanAgreement(
+                metric,
+                human,
+                len(agreements),
+                SystemAgreement(**of_systems),
+                SegmentAgreement(**of_segments),
+            )
         )
-        for (metric, human), sets in found.items()
-    ]
+    return means
 
 
 def _means(rows: Sequence[dict[str, float | None]]) -> dict[str, Any]:
-    return {name: _together(name, [row[name] for row in rows]) for name in rows[0]}
+    """The mean or sum of every column."""
+    return {name: _mean_or_sum(name, [row[name] for row in rows]) for name in rows[0]}
 
 
-def _together(name: str, values: Iterable[float | None]) -> float | None:
+def _mean_or_sum(name: str, values: Iterable[float | None]) -> float | None:
+    """The mean of the numbers there are, None where there is none; counts are added up."""
     known = [value for value in values if value is not None]
     if name in _COUNTS:
         return sum(known)
-    return None if name in _OWN or not known else sum(known) / len(known)
+    if name in _UNAVERAGED or not known:
+        return None
+    return sum(known) / len(known)
 
 
-def mean_choices(several: Sequence[ChooserComparison]) -> list[MeanChoice]:
+def mean_choices(comparisons: Sequence[ChooserComparison]) -> list[MeanChoice]:
     """One for every chooser and dimension, in order of appearance."""
-    found: dict[tuple[str, str], list[tuple[float, ...]]] = {}
-    for comparison in several:
-        for one in comparison.judged:
-            columns = (one.regrets(), one.gains("best single system"), one.gains("random system"))
-            for name, *gains, reached in zip(
-                one.names, *columns, one.reached.tolist(), strict=True
-            ):
-                row = (*(gain.gain for gain in gains), reached)
-                found.setdefault((name, one.dimension), []).append(row)
-    return [
-        MeanChoice(
-            *key, len(rows), *(sum(column) / len(rows) for column in zip(*rows, strict=True))
-        )
-        for key, rows in found.items()
-    ]
+    sets: dict[tuple[str, str], list[tuple[float, ...]]] = {}
+    for comparison in comparisons:
+        for judged in comparison.judged:
+            rows = zip(
+                judged.names,
+                judged.regrets(),
+                judged.gains("best single system"),
+                judged.gains("random system"),
+                judged.reached.tolist(),
+                strict=True,
+            )
+            for name, regret, over_best, over_random, reached in rows:
+                row = (regret.gain, over_best.gain, over_random.gain, reached)
+                sets.setdefault((name, judged.dimension), []).append(row)
+    means = []
+    for (name, dimension), set_rows in sets.items():
+        columns = zip(*set_rows, strict=True)
+        mean_row = [sum(column) / len(set_rows) for column in columns]
+        means.append(MeanChoice(name, dimension, len(set_rows), *mean_row))
+    return means

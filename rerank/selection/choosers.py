@@ -2,8 +2,8 @@
 
 Beside every chooser stand three that nobody can ship: the best single system, known in hindsight; a random system,
 which is also the average one; and the oracle, the best text of every segment. A text that several systems gave has one
-score, the mean of theirs, whoever gave it. Intervals and paired tests are those of systems (see `testing`), with the
-choosers in their place.
+score, the mean of theirs, whoever gave it. Intervals and paired tests are those of systems (see `significance`), with
+the choosers in their place.
 
 A segment counts where all candidate systems have a score and every chooser chose one of their texts, so all choosers
 are judged on the same segments. Chosen whole documents count with these of their segments.
@@ -25,14 +25,13 @@ from ...metrics.text.texts import Text
 from ..decider import Decider
 from ..distinct import Distinct
 from ..lists import CandidateList
+from ..ties import TIE
 from .resampling_units import blocks, segments_of_unit, unit_name
-from .significance import Correction, Verdicts, corrected, judge
-from .statistics import DRAWS
+from .significance import Correction, SignificanceSettings, Verdicts, corrected, judge
 from .system_choices import Choices, Chosen, bases, chosen_by, chosen_outputs
 from .system_scores import MeanOfRated, Part, Scored, human_scored, score_systems
 
 BASELINES = ("best single system", "random system", "oracle")
-CLOSE = 1e-9  # scores this close are equal
 
 
 class Gain(NamedTuple):
@@ -43,6 +42,13 @@ class Gain(NamedTuple):
     high: float
     p: float  # approximate randomisation, two-sided
     p_corrected: float  # over the choosers
+
+    def reversed(self) -> Gain:
+        """The gain of the baseline over the chooser; never -0."""
+        gain = -self.gain + 0.0
+        low = -self.high + 0.0
+        high = -self.low + 0.0
+        return self._replace(gain=gain, low=low, high=high)
 
 
 class Judged(NamedTuple):
@@ -75,22 +81,20 @@ class Judged(NamedTuple):
     def gains(self, baseline: str, correction: Correction = "none") -> list[Gain]:
         """The gain of every chooser over one of the `BASELINES`."""
         at = len(self.names) + BASELINES.index(baseline)
-        pairs = [pair for pair in self.verdicts.pairs if pair.b == at and pair.a < len(self.names)]
-        raised = corrected(np.array([pair.p for pair in pairs]), correction).tolist()
+        num_choosers = len(self.names)
+        pairs = [pair for pair in self.verdicts.pairs if pair.b == at and pair.a < num_choosers]
+        p_values = np.array([pair.p for pair in pairs])
+        p_corrected = corrected(p_values, correction).tolist()
         sign = 1.0 if self.higher_is_better else -1.0
-        found = []
-        for pair, p_corrected in zip(pairs, raised, strict=True):
+        gains = []
+        for pair, p in zip(pairs, p_corrected, strict=True):
             low, high = sorted((sign * pair.low, sign * pair.high))
-            found.append(Gain(sign * pair.difference, low, high, pair.p, p_corrected))
-        return found
+            gains.append(Gain(sign * pair.difference, low, high, pair.p, p))
+        return gains
 
     def regrets(self) -> list[Gain]:
         """How much better than every chooser the oracle is."""
-        gains = self.gains("oracle")
-        return [
-            one._replace(gain=-one.gain + 0.0, low=-one.high + 0.0, high=-one.low + 0.0)
-            for one in gains
-        ]
+        return [gain.reversed() for gain in self.gains("oracle")]
 
 
 class ChooserComparison(NamedTuple):
@@ -111,165 +115,198 @@ class ChooserComparison(NamedTuple):
 
 def compare_choosers(
     deciders: Mapping[str, Decider],
-    given: Choices,
+    choices: Choices,
     human: Sequence[tuple[str, bool]],
     metrics: Sequence[Utility] = (),
     *,
     decided: Sequence[Chosen] = (),
-    draws: int = DRAWS,
-    seed: int = 0,
-    level: float = 0.05,
-    unit: str | int = "document",
-    correction: Correction = "none",
+    settings: SignificanceSettings | None = None,
     cache: Cache | None = None,
-    deciding: Callable[[int], None] = lambda done: None,
-    drawing: Callable[[int], None] = lambda done: None,
+    on_list: Callable[[int], None] = lambda done: None,
+    on_draw: Callable[[int], None] = lambda done: None,
 ) -> ChooserComparison:
     """Lets every chooser choose and judges what it chose.
 
     Args:
         deciders: choosers by name.
-        given: the lists, made by `choices` with the same `human`.
+        choices: the lists, made by `system_choices.choices` with the same `human`.
         human: dimensions of human scores, each with whether lower is better.
         metrics: that score what was chosen too.
         decided: further choosers, by what they chose.
-        draws: of the randomisation and the bootstrap.
-        seed: of all draws.
-        level: of significance; intervals cover 1 - level.
-        unit: what draws take, as in `compare_systems`; documents where these are chosen whole.
-        correction: of p-values, over the pairs of choosers.
+        settings: of the tests between choosers; where documents are chosen whole, draws take these whatever the unit.
         cache: what models made of texts in earlier runs.
-        deciding: told how many more lists were decided.
-        drawing: told how many more draws were made.
+        on_list: called with how many more lists were decided.
+        on_draw: called with how many more draws were made.
 
     Raises:
         InputError: no choosers, two of one name, lists that cannot be decided, no segment that counts.
     """
-    names = [*deciders, *(one.name for one in decided)]
-    if not names:
-        raise InputError("no choosers", where="choosers", fix="Give at least one")
-    if twice := [name for i, name in enumerate(names) if name in (*names[:i], *BASELINES)]:
-        raise InputError(
-            f"there are two of the name {twice[0]!r:.80}", where="choosers", fix="Rename one"
-        )
-    for one in decided:
-        if len(one.texts) != len(given.lists):
-            found = (
-                f"{one.name!r:.80} chose {len(one.texts)} texts, there are {len(given.lists)} lists"
-            )
-            raise InputError(found, where="choosers", fix="Choose one text from every list")
-    size = segments_of_unit(unit)
-    made = [chosen_by(name, decider, given, cache, deciding) for name, decider in deciders.items()]
-    chosen = [*made, *decided]
-
-    def tested(scored: Scored, correction: Correction) -> Verdicts:
-        return judge(scored, draws, seed, level, drawing, correction)
-
+    settings = settings or SignificanceSettings()
+    names = [*deciders, *(chooser.name for chooser in decided)]
+    _check_choosers(names, decided, choices)
+    block_size = segments_of_unit(settings.unit)
+    if choices.whole:
+        block_size = None
+    chosen = []
+    for name, decider in deciders.items():
+        chosen.append(chosen_by(name, decider, choices, cache, on_list))
+    chosen += decided
     judged = []
     for dimension, lower in human:
-        table = _Table(given, chosen, dimension, lower)
-        scored = table.scored(None if given.whole else size)
-        alone = replace(
-            scored,
-            systems=tuple(names),
-            parts=tuple(_first(part, len(names)) for part in scored.parts),
-        )
-        judged.append(table.judged(tested(scored, "none"), tested(alone, correction)))
-    outputs = chosen_outputs(given, chosen) if metrics else []
-    by_metric = tuple(score_systems(metric, outputs, cache) for metric in metrics)
-    optimised = [tuple(bool(one.by & bases(metric)) for one in chosen) for metric in metrics]
-    return ChooserComparison(given, tuple(judged), by_metric, tuple(optimised))
+        table = _ChosenScores(choices, chosen, dimension, lower)
+        judged.append(table.judged(block_size, settings, on_draw))
+    outputs = chosen_outputs(choices, chosen) if metrics else []
+    scored = tuple(score_systems(metric, outputs, cache) for metric in metrics)
+    optimised = []
+    for metric in metrics:
+        metric_bases = bases(metric)
+        optimised.append(tuple(bool(chooser.by & metric_bases) for chooser in chosen))
+    return ChooserComparison(choices, tuple(judged), scored, tuple(optimised))
 
 
-def _first(part: Part, n: int) -> Part:
-    """The part of the first n systems."""
-    return Part(part.weight, part.scorer, part.rows[:n], part.owner)
+def _check_choosers(names: Sequence[str], decided: Sequence[Chosen], choices: Choices) -> None:
+    """Raises InputError for no choosers, two of one name, or one that chose from other lists."""
+    if not names:
+        raise InputError("no choosers", where="choosers", fix="Give at least one")
+    for i, name in enumerate(names):
+        if name in names[:i] or name in BASELINES:
+            raise InputError(
+                f"there are two of the name {name!r:.80}",
+                where="choosers",
+                fix="Rename one",
+            )
+    num_lists = len(choices.lists)
+    for chooser in decided:
+        if len(chooser.texts) != num_lists:
+            raise InputError(
+                f"{chooser.name!r:.80} chose {len(chooser.texts)} texts, there are {num_lists} lists",
+                where="choosers",
+                fix="Choose one text from every list",
+            )
 
 
-class _Table:
+class _ChosenScores:
     """The human scores of all candidates and of what was chosen, where they count."""
 
     def __init__(
-        self, given: Choices, chosen: Sequence[Chosen], dimension: str, lower: bool
+        self,
+        choices: Choices,
+        chosen: Sequence[Chosen],
+        dimension: str,
+        lower: bool,
     ) -> None:
-        self._given, self._dimension, self._lower = given, dimension, lower
-        self._names = tuple(one.name for one in chosen)
-        sums, rows = _of_candidates(given, dimension, lower)
-        places = np.array(
-            [list(map(_place, given.lists, one.texts)) for one in chosen]
-        )  # [C, lists]
-        self._unscored: IntArray = ((rows > 0) & (places < 0)).sum(axis=1)
-        self._counted = (rows > 0) & (places >= 0).all(axis=0)
+        self._choices = choices
+        self._dimension = dimension
+        self._lower = lower
+        self._names = tuple(chooser.name for chooser in chosen)
+        sums, num_segments = _candidate_scores(choices, dimension, lower)
+        is_judged = num_segments > 0  # [lists]
+        # the candidate that each chooser chose from each list, [C, lists]
+        places = np.array([list(map(_place, choices.lists, chooser.texts)) for chooser in chosen])
+        self._unscored: IntArray = (is_judged & (places < 0)).sum(axis=1)
+        self._counted = is_judged & (places >= 0).all(axis=0)
         if not self._counted.any():
             raise InputError(
-                self._nothing(int((rows > 0).sum())),
+                self._nothing(int(is_judged.sum())),
                 where=f"human.{dimension}",
                 fix="Judge more of them",
             )
-        self._sums, self._rows = sums[self._counted], rows[self._counted]  # [n, S], [n]
-        self._chosen = self._sums[np.arange(len(self._sums)), places[:, self._counted]]  # [C, n]
+        self._sums = sums[self._counted]  # [n, S]
+        self._num_segments = num_segments[self._counted]  # [n]
+        rows = np.arange(len(self._sums))
+        self._chosen = self._sums[rows, places[:, self._counted]]  # [C, n]
         sign = -1.0 if lower else 1.0
         self._best = int(np.argmax(sign * self._sums.sum(axis=0)))
-        self._oracle = sign * (sign * self._sums).max(axis=1)
+        self._oracle = sign * (sign * self._sums).max(axis=1)  # [n]
 
-    def _nothing(self, rated: int) -> str:
+    def _nothing(self, num_judged: int) -> str:
         """Why there is nothing to judge."""
-        if not rated:
-            return f"no {self._given.what} where all of the {len(self._given.systems)} candidate systems have a score"
+        what = self._choices.what
+        if not num_judged:
+            num_systems = len(self._choices.systems)
+            return f"no {what} where all of the {num_systems} candidate systems have a score"
         worst = int(np.argmax(self._unscored))
         name, n = self._names[worst], self._unscored[worst]
-        return f"of {rated} judged {self._given.what}, {name!r:.80} chose a text that no system has in {n}"
+        return f"of {num_judged} judged {what}, {name!r:.80} chose a text that no system has in {n}"
 
-    def scored(self, size: int | None) -> Scored:
-        """Choosers and baselines as systems, drawn by blocks of `size` segments or by document."""
-        values = np.stack(
-            [*self._chosen, self._sums[:, self._best], self._sums.mean(axis=1), self._oracle]
-        )
-        rows = np.stack((values, np.broadcast_to(self._rows, values.shape)), axis=2)
-        lists = [
-            1 if self._given.whole else document.segments for document in self._given.documents
-        ]
-        owner = np.repeat(np.arange(len(lists)), lists) if size is None else blocks(lists, size)
+    def _scored(self, block_size: int | None) -> Scored:
+        """Choosers and baselines as systems, drawn by blocks of some segments or by document."""
+        best_system = self._sums[:, self._best]
+        random_system = self._sums.mean(axis=1)
+        values = np.stack([*self._chosen, best_system, random_system, self._oracle])  # [C + 3, n]
+        counts = np.broadcast_to(self._num_segments, values.shape)
+        rows = np.stack((values, counts), axis=2)
+        if self._choices.whole:
+            num_lists = [1] * len(self._choices.documents)
+        else:
+            num_lists = [document.segments for document in self._choices.documents]
+        if block_size is None:
+            owner = np.repeat(np.arange(len(num_lists)), num_lists)
+            unit = "document"
+        else:
+            owner = blocks(num_lists, block_size)
+            unit = unit_name(block_size)
         _, owner = np.unique(owner[self._counted], return_inverse=True)
         part = Part(1.0, MeanOfRated(), rows, owner)
-        unit = "document" if size is None else unit_name(size)
-        return Scored(
-            self._dimension, not self._lower, (*self._names, *BASELINES), (part,), unit=unit
-        )
+        names = (*self._names, *BASELINES)
+        return Scored(self._dimension, not self._lower, names, (part,), unit=unit)
 
-    def judged(self, verdicts: Verdicts, between: Verdicts) -> Judged:
-        """What came of it."""
-        reached = np.isclose(self._chosen, self._oracle, rtol=CLOSE, atol=CLOSE).mean(axis=1)
-        best = self._given.systems[self._best]
-        counts = int(self._counted.sum()), len(self._counted)
-        higher = not self._lower
+    def judged(
+        self,
+        block_size: int | None,
+        settings: SignificanceSettings,
+        on_draw: Callable[[int], None],
+    ) -> Judged:
+        """The verdicts on all choosers."""
+        scored = self._scored(block_size)
+        alone = _first(scored, len(self._names))
+        draws, seed, level = settings.draws, settings.seed, settings.level
+        reached = np.isclose(self._chosen, self._oracle, rtol=TIE, atol=TIE)
         return Judged(
             self._dimension,
-            higher,
+            not self._lower,
             self._names,
-            best,
-            verdicts,
-            between,
-            reached,
-            *counts,
-            self._unscored,
+            best=self._choices.systems[self._best],
+            verdicts=judge(scored, draws, seed, level, on_draw),
+            between=judge(alone, draws, seed, level, on_draw, settings.correction),
+            reached=reached.mean(axis=1),
+            counted=int(self._counted.sum()),
+            total=len(self._counted),
+            unscored=self._unscored,
         )
 
 
-def _of_candidates(given: Choices, dimension: str, lower: bool) -> tuple[FloatArray, FloatArray]:
+def _first(scored: Scored, n: int) -> Scored:
+    """The same of the first n systems."""
+    parts = []
+    for part in scored.parts:
+        parts.append(Part(part.weight, part.scorer, part.rows[:n], part.owner))
+    return replace(scored, systems=scored.systems[:n], parts=tuple(parts))
+
+
+def _candidate_scores(
+    choices: Choices,
+    dimension: str,
+    lower: bool,
+) -> tuple[FloatArray, FloatArray]:
     """Summed scores of every candidate [lists, S], and how many segments they sum up [lists]; copies share theirs."""
-    people = human_scored(dimension, lower, given.documents, given.systems)
+    people = human_scored(dimension, lower, choices.documents, choices.systems)
     (part,) = people.parts
-    known = part.rows[:, :, 1].all(axis=0)
-    of = part.owner if given.whole else np.arange(len(part.owner))
-    sums = np.zeros((len(given.lists), len(given.systems)))
-    np.add.at(sums, of[known], part.rows[:, known, 0].T)
-    for row, record in zip(sums, given.lists, strict=True):
-        same = Distinct(record.candidates).of
-        row[:] = (np.bincount(same, row) / np.bincount(same))[same]
-    return sums, np.bincount(of[known], minlength=len(sums)).astype(float)
+    known = part.rows[:, :, 1].all(axis=0)  # [segments], where all systems are judged
+    list_of = part.owner if choices.whole else np.arange(len(part.owner))  # [segments]
+    sums = np.zeros((len(choices.lists), len(choices.systems)))
+    np.add.at(sums, list_of[known], part.rows[:, known, 0].T)
+    for row, record in zip(sums, choices.lists, strict=True):
+        text_of = Distinct(record.candidates).of
+        means = np.bincount(text_of, row) / np.bincount(text_of)
+        row[:] = means[text_of]
+    num_segments = np.bincount(list_of[known], minlength=len(sums)).astype(float)
+    return sums, num_segments
 
 
 def _place(record: CandidateList, text: Text) -> int:
     """The first candidate with a text, -1 if there is none."""
-    return next((i for i, candidate in enumerate(record.candidates) if candidate.text == text), -1)
+    for i, candidate in enumerate(record.candidates):
+        if candidate.text == text:
+            return i
+    return -1

@@ -98,21 +98,20 @@ def compare_systems(
     """
     if not metrics:
         raise InputError("no metrics", where="compare", fix="Give at least one")
-    size, segments = segments_of_unit(unit), [document.segments for document in documents]
+    block_size = segments_of_unit(unit)
+    segments = [document.segments for document in documents]
 
-    def judged(one: Scored) -> Verdicts:
-        return judge(in_units(one, segments, size), draws, seed, level, drawing, correction)
+    def judged(scored: Scored) -> Verdicts:
+        drawn = in_units(scored, segments, block_size)
+        return judge(drawn, draws, seed, level, drawing, correction)
 
     scored = tuple(score_systems(metric, documents, cache, reading) for metric in metrics)
-    verdicts = tuple(map(judged, scored))
+    verdicts = tuple(judged(by_metric) for by_metric in scored)
+    metric_draws = min(draws, METRIC_DRAWS)
     meta = []
     for dimension, lower in human:
         people = human_scored(dimension, lower, documents)
-        meta.append(
-            meta_evaluation(
-                scored, verdicts, people, judged(people), min(draws, METRIC_DRAWS), seed
-            )
-        )
+        meta.append(meta_evaluation(scored, verdicts, people, judged(people), metric_draws, seed))
     return SystemComparison(tuple(documents), scored, verdicts, tuple(meta))
 
 
@@ -125,49 +124,69 @@ def meta_evaluation(
     seed: int = 0,
 ) -> MetaEvaluation:
     """Every metric against people's scores, on the systems that people judged."""
-    kept = [scored[0].systems.index(name) for name in human.systems]
-    own = [verdict.of(kept) for verdict in verdicts]
-    systems = [
-        system_agreement(v, judged, one.sign, human.sign)
-        for v, one in zip(own, scored, strict=True)
-    ]
-    segments = []
-    for one in scored:
-        own_segments, people = _utilities([one, human])
-        segments.append(segment_agreement(own_segments[kept], people))
+    systems = [scored[0].systems.index(name) for name in human.systems]
+    by_metric = [verdict.of(systems) for verdict in verdicts]
+    system_agreements = []
+    segment_agreements = []
+    units = []
+    for metric, verdict in zip(scored, by_metric, strict=True):
+        system_agreements.append(system_agreement(verdict, judged, metric.sign, human.sign))
+        utilities, people = _utilities([metric, human])
+        segment_agreements.append(segment_agreement(utilities[systems], people))
+        by_document = metric.segments is None or human.segments is None
+        units.append("document" if by_document else "segment")
     means = human.sign * with_ties(judged.scores)
-    corpus = [one.sign * verdict.scores for one, verdict in zip(scored, own, strict=True)]
+    tests = _metric_tests(scored, by_metric, human, means, systems, draws, seed)
+    return MetaEvaluation(
+        human,
+        judged,
+        tuple(system_agreements),
+        tuple(segment_agreements),
+        tuple(units),
+        tuple(tests),
+    )
+
+
+def _metric_tests(
+    scored: Sequence[Scored],
+    by_metric: Sequence[Verdicts],
+    human: Scored,
+    means: FloatArray,
+    systems: Sequence[int],
+    draws: int,
+    seed: int,
+) -> list[MetricTest]:
+    """All pairs of metrics against people's mean utilities of some systems; `by_metric` is of these systems."""
+    corpus = []
+    for metric, verdict in zip(scored, by_metric, strict=True):
+        corpus.append(metric.sign * verdict.scores)
     tests = []
     for a, b in combinations(range(len(scored)), 2):
-        x, y = (table[kept] for table in _utilities([scored[a], scored[b]]))
-        first, second, people = _utilities([scored[a], scored[b], human])
-        tests.append(
-            MetricTest(
-                a,
-                b,
-                perm_both(x, y, means, "pearson", draws, seed),
-                perm_both(x, y, means, "pairwise_accuracy", draws, seed),
-                williams(corpus[a], corpus[b], means),
-                perm_both_segments(first[kept], second[kept], with_ties(people), draws, seed),
-            )
+        first, second = _utilities([scored[a], scored[b]])
+        first, second = first[systems], second[systems]
+        # per document where people judged these whole
+        x, y, people = _utilities([scored[a], scored[b], human])
+        test = MetricTest(
+            a,
+            b,
+            p_pearson=perm_both(first, second, means, "pearson", draws, seed),
+            p_accuracy=perm_both(first, second, means, "pairwise_accuracy", draws, seed),
+            p_williams=williams(corpus[a], corpus[b], means),
+            p_segments=perm_both_segments(x[systems], y[systems], with_ties(people), draws, seed),
         )
-    units = [
-        "document" if one.segments is None or human.segments is None else "segment"
-        for one in scored
-    ]
-    return MetaEvaluation(
-        human, judged, tuple(systems), tuple(segments), tuple(units), tuple(tests)
-    )
+        tests.append(test)
+    return tests
 
 
 def _utilities(scored: Sequence[Scored]) -> list[FloatArray]:
     """Utilities [S, n] per segment where all have them, else per document."""
-    tables = [one.segments for one in scored]
-    return [
-        one.sign
-        * (one.document_scores() if any(own is None for own in tables) else np.asarray(table))
-        for one, table in zip(scored, tables, strict=True)
-    ]
+    tables = [by_metric.segments for by_metric in scored]
+    by_document = any(table is None for table in tables)
+    utilities = []
+    for by_metric, table in zip(scored, tables, strict=True):
+        scores = by_metric.document_scores() if by_document else np.asarray(table)
+        utilities.append(by_metric.sign * scores)
+    return utilities
 
 
 def clean(value: float) -> float | None:

@@ -20,6 +20,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from ...metrics.errors import InputError, ResourceError
 from ..runs.rows import as_line
+from .agreement import SegmentAgreement, SystemAgreement
 from .comparison import MetaEvaluation, SystemComparison, clean
 from .document_outputs import DocumentOutputs, Judgements
 from .significance import Verdicts
@@ -28,6 +29,7 @@ from .system_scores import Scored
 KIND, VERSION = "discorank-comparison", 1
 FILES = HEAD, DOCUMENTS = "comparison.json", "documents.jsonl"
 Number = Annotated[float, Field(allow_inf_nan=False)] | None
+_COMPARE_AGAIN = "Compare again with --save"
 T = TypeVar("T")
 
 
@@ -62,8 +64,8 @@ class KeptScores:
     def order(self) -> list[int]:
         """The systems, best first; those without a score last."""
         sign = -1.0 if self.higher_is_better else 1.0
-        found = [(score is None, sign * (score or 0.0), s) for s, score in enumerate(self.scores)]
-        return [s for _, _, s in sorted(found)]
+        keys = [(score is None, sign * (score or 0.0)) for score in self.scores]
+        return sorted(range(len(keys)), key=keys.__getitem__)
 
     def p(self, a: int, b: int) -> float:
         """p of two systems; 1 of one and itself."""
@@ -150,16 +152,21 @@ class KeptComparison:
 
 
 def kept(
-    found: SystemComparison, settings: Mapping[str, Any], choosers: Sequence[KeptTable] = ()
+    comparison: SystemComparison,
+    settings: Mapping[str, Any],
+    choosers: Sequence[KeptTable] = (),
 ) -> KeptComparison:
     """What is saved of a comparison; settings (level, draws, seed, ...) and tables of choosers are kept as they are."""
-    metrics = tuple(
-        _scores(one, verdicts) for one, verdicts in zip(found.scored, found.verdicts, strict=True)
-    )
-    human = tuple(_human(one, found.scored) for one in found.meta)
-    versions = {"discorank": version("discorank")}
+    metrics = []
+    for scored, verdicts in zip(comparison.scored, comparison.verdicts, strict=True):
+        metrics.append(_scores(scored, verdicts))
     return KeptComparison(
-        dict(settings), versions, metrics, human, tuple(_documents(found)), tuple(choosers)
+        settings=dict(settings),
+        versions={"discorank": version("discorank")},
+        metrics=tuple(metrics),
+        human=tuple(_human(meta, comparison.scored) for meta in comparison.meta),
+        documents=tuple(_documents(comparison)),
+        choosers=tuple(choosers),
     )
 
 
@@ -183,9 +190,8 @@ def save(comparison: KeptComparison, folder: str | Path) -> None:
                 file.write(line)
         head = {name: value for name, value in asdict(comparison).items() if name != "documents"}
         counted = {"count": len(comparison.documents), "digest": digest.hexdigest()}
-        (path / HEAD).write_bytes(
-            as_line({"kind": KIND, "version": VERSION, **head, "documents": counted})
-        )
+        row = {"kind": KIND, "version": VERSION, **head, "documents": counted}
+        (path / HEAD).write_bytes(as_line(row))
     except OSError as error:
         raise ResourceError(f"cannot be written: {error.strerror}", where=str(path)) from error
 
@@ -194,7 +200,10 @@ def check_folder(path: Path) -> None:
     """Raises InputError if something stands there that is no saved comparison."""
     if path.exists() and not path.is_dir():
         raise InputError("is a file", where=str(path), fix="Name a folder")
-    if path.is_dir() and (other := {file.name for file in path.iterdir()} - {*FILES}):
+    if not path.is_dir():
+        return
+    other = {file.name for file in path.iterdir()} - {*FILES}
+    if other:
         raise InputError(
             f"holds {min(other)!r:.80}",
             where=str(path),
@@ -209,95 +218,131 @@ def load(folder: str | Path) -> KeptComparison:
         InputError: there is none, it is of another version, damaged, or not what `save` writes.
     """
     path = Path(folder)
-    if sets := sorted(
-        one.parent.name for one in path.glob(f"*/{HEAD}") if not (path / HEAD).exists()
-    ):
-        fix = "Name one of its folders"
-        raise InputError(
-            f"holds {len(sets)} comparisons: {', '.join(sets)}", where=str(path), fix=fix
-        )
+    _check_single(path)
     head = _read_head(path / HEAD)
     counted = head.pop("documents", None)
     lines = _read_bytes(path / DOCUMENTS)
-    if not isinstance(counted, dict) or blake2b(lines, digest_size=16).hexdigest() != counted.get(
-        "digest"
-    ):
-        reason = "is not the file that was saved with it"
-        raise InputError(reason, where=str(path / DOCUMENTS), fix="Compare again with --save")
-    rows = enumerate(lines.split(b"\n")[:-1], 1)
-    documents = [checked(KeptDocument, row, f"{path / DOCUMENTS}:{n}") for n, row in rows]
-    whole = json.dumps({**head, "documents": []})
-    found = checked(KeptComparison, whole.encode(), str(path / HEAD))
-    made = replace(found, documents=tuple(documents))
-    _check_shapes(made, path)
-    return made
+    digest = blake2b(lines, digest_size=16).hexdigest()
+    if not isinstance(counted, dict) or digest != counted.get("digest"):
+        raise InputError(
+            "is not the file that was saved with it",
+            where=str(path / DOCUMENTS),
+            fix=_COMPARE_AGAIN,
+        )
+    documents = []
+    for n, row in enumerate(lines.split(b"\n")[:-1], 1):
+        documents.append(checked(KeptDocument, row, f"{path / DOCUMENTS}:{n}"))
+    without_documents = json.dumps({**head, "documents": []})
+    comparison = checked(KeptComparison, without_documents.encode(), str(path / HEAD))
+    comparison = replace(comparison, documents=tuple(documents))
+    _check_shapes(comparison, path)
+    return comparison
+
+
+def _check_single(path: Path) -> None:
+    """Raises InputError for a folder of several comparisons."""
+    if (path / HEAD).exists():
+        return
+    sets = sorted(head.parent.name for head in path.glob(f"*/{HEAD}"))
+    if sets:
+        raise InputError(
+            f"holds {len(sets)} comparisons: {', '.join(sets)}",
+            where=str(path),
+            fix="Name one of its folders",
+        )
 
 
 def _scores(scored: Scored, verdicts: Verdicts) -> KeptScores:
-    pairs = (
-        KeptPair(p.a, p.b, clean(p.difference), p.p_corrected, clean(p.low), clean(p.high))
-        for p in verdicts.pairs
-    )
-    scores, low, high = (
-        tuple(map(clean, column)) for column in (verdicts.scores, verdicts.low, verdicts.high)
-    )
-    clusters = tuple(verdicts.clusters.tolist())
-    about = (scored.name, scored.higher_is_better, scored.systems)
+    pairs = []
+    for pair in verdicts.pairs:
+        kept_pair = KeptPair(
+            pair.a,
+            pair.b,
+            difference=clean(pair.difference),
+            p=pair.p_corrected,
+            low=clean(pair.low),
+            high=clean(pair.high),
+        )
+        pairs.append(kept_pair)
     return KeptScores(
-        *about, scores, low, high, clusters, tuple(pairs), verdicts.exact, scored.cuts
+        name=scored.name,
+        higher_is_better=scored.higher_is_better,
+        systems=scored.systems,
+        scores=tuple(map(clean, verdicts.scores)),
+        low=tuple(map(clean, verdicts.low)),
+        high=tuple(map(clean, verdicts.high)),
+        clusters=tuple(verdicts.clusters.tolist()),
+        pairs=tuple(pairs),
+        exact=verdicts.exact,
+        cuts=scored.cuts,
     )
 
 
-def _human(one: MetaEvaluation, scored: Sequence[Scored]) -> KeptHuman:
-    rows = zip(scored, one.units, one.systems, one.segments, strict=True)
-    agreement = tuple(
-        KeptAgreement(m.name, unit, _numbers(s), _numbers(g)) for m, unit, s, g in rows
-    )
+def _human(meta: MetaEvaluation, scored: Sequence[Scored]) -> KeptHuman:
     names = [metric.name for metric in scored]
-    tests = (
-        KeptTest(names[t.a], names[t.b], t.p_pearson, t.p_accuracy, t.p_williams) for t in one.tests
-    )
-    return KeptHuman(_scores(one.human, one.verdicts), agreement, tuple(tests))
+    agreement = []
+    for name, unit, systems, segments in zip(
+        names,
+        meta.units,
+        meta.systems,
+        meta.segments,
+        strict=True,
+    ):
+        agreement.append(KeptAgreement(name, unit, _numbers(systems), _numbers(segments)))
+    tests = []
+    for test in meta.tests:
+        p_values = (test.p_pearson, test.p_accuracy, test.p_williams)
+        tests.append(KeptTest(names[test.a], names[test.b], *p_values))
+    return KeptHuman(_scores(meta.human, meta.verdicts), tuple(agreement), tuple(tests))
 
 
-def _numbers(statistics: Any) -> dict[str, Number]:
-    """The numbers of a named tuple, NaN as None."""
-    values = statistics._asdict().items()
-    return {name: clean(x) if isinstance(x, int | float) else None for name, x in values}
+def _numbers(statistics: SystemAgreement | SegmentAgreement) -> dict[str, Number]:
+    """Statistics by name, NaN as None."""
+    numbers: dict[str, Number] = {}
+    for name, value in statistics._asdict().items():
+        numbers[name] = clean(value) if isinstance(value, int | float) else None
+    return numbers
 
 
-def _documents(found: SystemComparison) -> Iterator[KeptDocument]:
-    by_document = {one.name: one.document_scores() for one in found.scored}
-    by_segment = {one.name: one.segments for one in found.scored if one.segments is not None}
-    names = [*found.systems, *(name for one in found.meta for name in one.human.systems)]
+def _documents(comparison: SystemComparison) -> Iterator[KeptDocument]:
+    """Every document with its part of all scores."""
+    by_document = {scored.name: scored.document_scores() for scored in comparison.scored}
+    by_segment = {}
+    for scored in comparison.scored:
+        if scored.segments is not None:
+            by_segment[scored.name] = scored.segments
     start = 0
-    for d, document in enumerate(found.documents):
+    for d, document in enumerate(comparison.documents):
         end = start + document.segments
+        segments = {}
+        for name, table in by_segment.items():
+            segments[name] = tuple(tuple(map(clean, row)) for row in table[:, start:end])
         yield KeptDocument(
-            document.id,
-            document.whole,
-            document.source,
-            {name: document.systems[name] for name in found.systems},
-            dict(document.references),
-            {name: tuple(map(clean, values[:, d])) for name, values in by_document.items()},
-            {
-                name: tuple(tuple(map(clean, row)) for row in v[:, start:end])
-                for name, v in by_segment.items()
-            },
-            {dimension: _given(scores, names) for dimension, scores in _judged(found, document)},
+            id=document.id,
+            whole=document.whole,
+            source=document.source,
+            systems={name: document.systems[name] for name in comparison.systems},
+            references=dict(document.references),
+            scores={name: tuple(map(clean, table[:, d])) for name, table in by_document.items()},
+            segments=segments,
+            human=_judgements(comparison, document),
         )
         start = end
 
 
-def _judged(
-    found: SystemComparison, document: DocumentOutputs
-) -> Iterator[tuple[str, Mapping[str, Judgements]]]:
-    for one in found.meta:
-        yield one.human.name, document.human.get(one.human.name, {})
-
-
-def _given(scores: Mapping[str, Judgements], names: Sequence[str]) -> dict[str, Judgements]:
-    return {name: scores[name] for name in dict.fromkeys(names) if name in scores}
+def _judgements(
+    comparison: SystemComparison, document: DocumentOutputs
+) -> dict[str, dict[str, Judgements]]:
+    """People's scores of a document, by dimension and by system: those of all systems, then of other judged texts."""
+    names = list(comparison.systems)
+    for meta in comparison.meta:
+        names += meta.human.systems
+    judgements = {}
+    for meta in comparison.meta:
+        scores = document.human.get(meta.human.name, {})
+        by_system = {name: scores[name] for name in dict.fromkeys(names) if name in scores}
+        judgements[meta.human.name] = by_system
+    return judgements
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -313,30 +358,29 @@ def _read_head(path: Path) -> dict[str, Any]:
     try:
         head = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"not JSON ({error})", where=str(path), fix="Compare again with --save"
-        ) from error
+        raise InputError(f"not JSON ({error})", where=str(path), fix=_COMPARE_AGAIN) from error
     if not isinstance(head, dict) or head.pop("kind", None) != KIND:
         raise InputError(
-            "not a saved comparison", where=str(path), fix="Make one with discorank compare --save"
+            "not a saved comparison",
+            where=str(path),
+            fix="Make one with discorank compare --save",
         )
-    if (number := head.pop("version", None)) != VERSION:
-        fix = "Compare again with --save"
-        raise InputError(
-            f"is of version {number!r:.20}, expected {VERSION}", where=str(path), fix=fix
-        )
+    number = head.pop("version", None)
+    if number != VERSION:
+        problem = f"is of version {number!r:.20}, expected {VERSION}"
+        raise InputError(problem, where=str(path), fix=_COMPARE_AGAIN)
     return head
 
 
-def checked(kind: type[T], data: bytes, where: str, fix: str = "Compare again with --save") -> T:
+def checked(kind: type[T], data: bytes, where: str, fix: str = _COMPARE_AGAIN) -> T:
     """A value of a dataclass from JSON; raises InputError with `where` and `fix` for what is none."""
     try:
-        found: T = _adapter(cast(Hashable, kind)).validate_json(data)
-        return found
+        value: T = _adapter(cast(Hashable, kind)).validate_json(data)
+        return value
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InputError(f"{place or 'found'}: {first['msg']}", where=where, fix=fix) from None
+        place = ".".join(map(str, first["loc"])) or "found"
+        raise InputError(f"{place}: {first['msg']}", where=where, fix=fix) from None
 
 
 @cache
@@ -344,68 +388,91 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter[Any](kind)
 
 
-def _check_shapes(found: KeptComparison, path: Path) -> None:
+def _check_shapes(comparison: KeptComparison, path: Path) -> None:
     """Raises InputError unless all parts are of the same systems and metrics."""
-    level = found.settings.get("level")
-    if (
-        not found.metrics
-        or not found.documents
-        or not isinstance(level, float)
-        or not 0 < level < 1
-    ):
-        raise InputError(
-            "no metrics, documents or level", where=str(path), fix="Compare again with --save"
-        )
-    for one in (*found.metrics, *(human.scores for human in found.human)):
-        _check_scores(one, path)
-        if strange := set(one.systems) - set(found.systems):
+    level = comparison.settings.get("level")
+    has_level = isinstance(level, float) and 0 < level < 1
+    if not comparison.metrics or not comparison.documents or not has_level:
+        raise InputError("no metrics, documents or level", where=str(path), fix=_COMPARE_AGAIN)
+    for scores in (*comparison.metrics, *(human.scores for human in comparison.human)):
+        _check_scores(scores, comparison, path)
+    _check_metrics(comparison, path)
+    for table in comparison.choosers:
+        if any(len(row) != len(table.head) for row in table.rows):
             raise InputError(
-                f"{one.name!r:.80} is of {min(strange)!r:.80}, which is no system",
+                "a table of choosers is uneven",
                 where=str(path / HEAD),
+                fix=_COMPARE_AGAIN,
             )
-    names = [one.name for one in found.metrics]
-    metrics_agree = all(one.systems == found.systems for one in found.metrics)
-    if not metrics_agree or any(
-        [a.metric for a in human.agreement] != names for human in found.human
-    ):
+    for document in comparison.documents:
+        _check_document(document, comparison, path)
+
+
+def _check_scores(scores: KeptScores, comparison: KeptComparison, path: Path) -> None:
+    """Raises InputError unless there is a number for every system, and every system is one of the comparison's."""
+    n = len(scores.systems)
+    columns = (scores.scores, scores.low, scores.high, scores.clusters)
+    fits = all(len(column) == n for column in columns)
+    if not fits or not all(0 <= pair.a < pair.b < n for pair in scores.pairs):
+        raise InputError(
+            f"{n} systems, and other numbers of {scores.name!r:.80}",
+            where=str(path / HEAD),
+        )
+    strange = set(scores.systems) - set(comparison.systems)
+    if strange:
+        raise InputError(
+            f"{scores.name!r:.80} is of {min(strange)!r:.80}, which is no system",
+            where=str(path / HEAD),
+        )
+
+
+def _check_metrics(comparison: KeptComparison, path: Path) -> None:
+    """Raises InputError unless all metrics are of all systems, and people's scores were compared with all metrics."""
+    names = [scores.name for scores in comparison.metrics]
+    fits = all(scores.systems == comparison.systems for scores in comparison.metrics)
+    for human in comparison.human:
+        fits = fits and [agreement.metric for agreement in human.agreement] == names
+    if not fits:
         raise InputError(
             "its parts are of different systems or metrics",
             where=str(path / HEAD),
             fix="Compare again",
         )
-    if any(len(row) != len(table.head) for table in found.choosers for row in table.rows):
-        raise InputError(
-            "a table of choosers is uneven", where=str(path / HEAD), fix="Compare again with --save"
-        )
-    for document in found.documents:
-        _check_document(document, found, path)
 
 
-def _check_scores(one: KeptScores, path: Path) -> None:
-    n = len(one.systems)
-    columns = (one.scores, one.low, one.high, one.clusters)
-    if any(len(column) != n for column in columns) or any(
-        not 0 <= p.a < p.b < n for p in one.pairs
-    ):
+def _check_document(document: KeptDocument, comparison: KeptComparison, path: Path) -> None:
+    """Raises InputError unless a document has texts of all systems and scores of all metrics, of the same length."""
+    if not (_texts_fit(document, comparison) and _scores_fit(document, comparison)):
         raise InputError(
-            f"{n} systems, and other numbers of {one.name!r:.80}", where=str(path / HEAD)
+            "its texts and scores do not fit together",
+            where=f"{path / DOCUMENTS}: document {document.id!r:.80}",
+            fix=_COMPARE_AGAIN,
         )
 
 
-def _check_document(document: KeptDocument, found: KeptComparison, path: Path) -> None:
-    names, n = {one.name for one in found.metrics}, len(found.systems)
+def _texts_fit(document: KeptDocument, comparison: KeptComparison) -> bool:
+    """Whether there is a text of every system, and all texts have equally many segments."""
+    lengths = {len(text) for text in _texts(document)}
+    return tuple(document.systems) == comparison.systems and len(lengths) <= 1
+
+
+def _scores_fit(document: KeptDocument, comparison: KeptComparison) -> bool:
+    """Whether there are scores of every metric, for every system and segment."""
+    names = {scores.name for scores in comparison.metrics}
+    if set(document.scores) != names or not names >= set(document.segments):
+        return False
+    columns = [*document.scores.values(), *document.segments.values()]
+    if any(len(column) != len(comparison.systems) for column in columns):
+        return False
+    texts = _texts(document)
+    num_segments = len(texts[0]) if texts else 0
+    rows = [row for table in document.segments.values() for row in table]
+    return all(len(row) == num_segments for row in rows)
+
+
+def _texts(document: KeptDocument) -> list[tuple[str, ...]]:
+    """The segments of every text: of the systems, the references and the source."""
     texts = [*document.systems.values(), *document.references.values()]
-    texts += [document.source] if document.source is not None else []
-    length = len(texts[0]) if texts else 0
-    fits = tuple(document.systems) == found.systems and all(len(one) == length for one in texts)
-    fits = fits and set(document.scores) == names >= set(document.segments)
-    fits = fits and all(
-        len(values) == n for values in (*document.scores.values(), *document.segments.values())
-    )
-    if not fits or any(
-        len(row) != length for values in document.segments.values() for row in values
-    ):
-        where = f"{path / DOCUMENTS}: document {document.id!r:.80}"
-        raise InputError(
-            "its texts and scores do not fit together", where=where, fix="Compare again with --save"
-        )
+    if document.source is not None:
+        texts.append(document.source)
+    return texts

@@ -22,10 +22,10 @@ from ...metrics.mixture import Utility
 from ...metrics.registry import MetricLike, load_metric
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Context
-from ..choice import TIE
 from ..decider import combined_values
 from ..engines.interface import Engine, Result, Task
 from ..engines.local import LocalEngine
+from ..ties import TIE
 
 CHUNK_ITEMS = 512  # handed to the engine together
 CHUNK_CHARACTERS = 1 << 20
@@ -98,13 +98,10 @@ def read_item(data: Any) -> ContrastiveItem:
         raise InputError(f"found {_shown(data)}, expected an object", fix=form)
     for key in _REQUIRED:
         if key not in data:
-            advice = (
-                "Write [] where no sentence stands before" if key.startswith("context") else form
-            )
-            raise InputError("found nothing, expected it in every item", where=key, fix=advice)
-    return ContrastiveItem(
-        **{f.name: data[f.name] for f in fields(ContrastiveItem) if f.name in data}
-    )
+            fix = "Write [] where no sentence stands before" if key.startswith("context") else form
+            raise InputError("found nothing, expected it in every item", where=key, fix=fix)
+    names = [field.name for field in fields(ContrastiveItem)]
+    return ContrastiveItem(**{name: data[name] for name in names if name in data})
 
 
 class Verdict(NamedTuple):
@@ -128,9 +125,12 @@ class Verdict(NamedTuple):
         """
         values = np.where(np.isnan(utilities), -inf, utilities)
         correct, others = values[0], values[1:]
-        best = np.maximum(correct, others)
-        equal = np.minimum(correct, others) >= best - np.where(np.isinf(best), 0.0, TIE * abs(best))
-        return cls(utilities, 1 + int((equal | (others > correct)).sum()), int(equal.sum()), flags)
+        # of each pair, whether the lower value is as good as the higher
+        higher = np.maximum(correct, others)
+        margins = np.where(np.isinf(higher), 0.0, TIE * abs(higher))
+        equal = np.minimum(correct, others) >= higher - margins
+        rank = 1 + int((equal | (others > correct)).sum())
+        return cls(utilities, rank, int(equal.sum()), flags)
 
     @property
     def is_first(self) -> bool:
@@ -163,9 +163,13 @@ class Accuracy:
         [49.02, 94.33]
         """
         z = NormalDist().inv_cdf((1 + level) / 2)
-        share, more = self.correct / self.n, z * z / self.n
-        half = sqrt(share * (1 - share) * more + more * more / 4)
-        low, high = ((share + more / 2 + side * half) / (1 + more) for side in (-1, 1))
+        share = self.correct / self.n
+        spread = z * z / self.n
+        variance = share * (1 - share) * spread + spread * spread / 4
+        half = sqrt(variance)
+        middle = share + spread / 2
+        low = (middle - half) / (1 + spread)
+        high = (middle + half) / (1 + spread)
         return 100 * max(0.0, low), 100 * min(1.0, high)
 
 
@@ -185,6 +189,7 @@ class Tally:
     """Counts the verdicts of one metric."""
 
     def __init__(self) -> None:
+        # by value of the item's field of this name (None for `overall`): items, firsts, shared firsts
         self._counts: dict[str, dict[Any, list[int]]] = {
             "overall": {},
             "phenomenon": {},
@@ -193,10 +198,12 @@ class Tally:
 
     def add(self, item: ContrastiveItem, verdict: Verdict) -> None:
         """Counts one item."""
-        found = (1, int(verdict.is_first), int(verdict.shares_first))
         for name, counts in self._counts.items():
-            row = counts.setdefault(getattr(item, name, None), [0, 0, 0])
-            row[:] = [old + new for old, new in zip(row, found, strict=True)]
+            value = getattr(item, name, None)
+            row = counts.setdefault(value, [0, 0, 0])
+            row[0] += 1
+            row[1] += verdict.is_first
+            row[2] += verdict.shares_first
 
     def accuracy(self) -> ContrastiveAccuracy:
         """What was counted.
@@ -206,14 +213,17 @@ class Tally:
         """
         if not self._counts["overall"]:
             raise InputError("no items, expected at least one", where="contrastive items")
-        overall, phenomenon, distance = (
-            {
-                value: Accuracy(*counts[value])
-                for value in sorted(counts, key=lambda value: (value is None, value))
-            }
-            for counts in self._counts.values()
+        return ContrastiveAccuracy(
+            Accuracy(*self._counts["overall"][None]),
+            self._accuracies("phenomenon"),
+            self._accuracies("distance"),
         )
-        return ContrastiveAccuracy(overall[None], phenomenon, distance)
+
+    def _accuracies(self, name: str) -> dict[Any, Accuracy]:
+        """The accuracy at every value of a field, in order, None last."""
+        counts = self._counts[name]
+        values = sorted(counts, key=lambda value: (value is None, value))
+        return {value: Accuracy(*counts[value]) for value in values}
 
 
 def contrastive_accuracy(
@@ -239,7 +249,9 @@ def contrastive_accuracy(
 
 
 def verdicts(
-    metrics: Sequence[Utility], items: Iterable[ContrastiveItem], engine: Engine | None = None
+    metrics: Sequence[Utility],
+    items: Iterable[ContrastiveItem],
+    engine: Engine | None = None,
 ) -> Iterator[tuple[ContrastiveItem, tuple[Verdict, ...]]]:
     """Every item, in order, with the verdict of each metric; errors as `contrastive_accuracy`."""
     engine = engine or LocalEngine()
@@ -251,9 +263,10 @@ def verdicts(
         results: dict[int, Result | DiscorankError] = {}
         while len(results) < len(tasks):
             results.update(engine.collect())
-        found = iter([_verdict(task, results[key]) for key, task in enumerate(tasks)])
-        for item in chunk:
-            yield item, tuple(next(found) for _ in metrics)
+        in_order = [_verdict(task, results[key]) for key, task in enumerate(tasks)]
+        for i, item in enumerate(chunk):
+            start = i * len(metrics)
+            yield item, tuple(in_order[start : start + len(metrics)])
 
 
 def _task(metric: Utility, item: ContrastiveItem) -> Task:
@@ -274,9 +287,8 @@ def _task(metric: Utility, item: ContrastiveItem) -> Task:
         )
     except InputError as error:
         raise error.inside(_place(item.id)) from None
-    return Task(
-        item.id, metric, comparisons, np.ones(1), keep_matrix=True
-    )  # no linear form for a single column
+    # the matrix is kept as a linear form would not pay for a single column
+    return Task(item.id, metric, comparisons, np.ones(1), keep_matrix=True)
 
 
 def _verdict(task: Task, result: Result | DiscorankError) -> Verdict:
@@ -286,13 +298,13 @@ def _verdict(task: Task, result: Result | DiscorankError) -> Verdict:
 
 
 def _chunks(items: Iterable[ContrastiveItem]) -> Iterator[list[ContrastiveItem]]:
-    """Some hundred items at a time, fewer if they are long."""
+    """A few hundred items at a time, fewer if they are long."""
     chunk: list[ContrastiveItem] = []
     characters = 0
     for item in items:
         chunk.append(item)
         texts = (item.correct, *item.contrastive, *item.context_source, *item.context_target)
-        characters += sum(map(len, texts))
+        characters += sum(len(text) for text in texts)
         if len(chunk) >= CHUNK_ITEMS or characters >= CHUNK_CHARACTERS:
             yield chunk
             chunk, characters = [], 0
@@ -313,7 +325,8 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
         raise InputError(f"found {_shown(value)}, expected an array of strings", where=where)
     for i, text in enumerate(value):
         if not isinstance(text, str):
-            raise InputError(f"found {_shown(text)}, expected a string", where=f"{where}[{i}]")
+            problem = f"found {_shown(text)}, expected a string"
+            raise InputError(problem, where=f"{where}[{i}]")
     return tuple(value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.text.texts import Document, Text
@@ -51,14 +51,21 @@ def check_systems(documents: Sequence[DocumentOutputs]) -> tuple[str, ...]:
         raise InputError("no documents", where="systems", fix="Give at least one")
     systems = tuple(documents[0].systems)
     for document in documents:
-        place = f"{document.where}: systems"
-        if missing := [name for name in systems if name not in document.systems]:
-            fix = f"{documents[0].where} has it; give all systems the same documents"
-            raise InputError(f"no text of system {missing[0]!r:.80}", where=place, fix=fix)
-        if more := [name for name in document.systems if name not in systems]:
-            fix = f"{documents[0].where} has none of it; give all systems the same documents"
-            raise InputError(f"found the system {more[0]!r:.80}", where=place, fix=fix)
+        _check_same(document, documents[0])
     return systems
+
+
+def _check_same(document: DocumentOutputs, first: DocumentOutputs) -> None:
+    """Raises InputError unless a document has the systems of the first."""
+    place = f"{document.where}: systems"
+    for name in first.systems:
+        if name not in document.systems:
+            fix = f"{first.where} has it; give all systems the same documents"
+            raise InputError(f"no text of system {name!r:.80}", where=place, fix=fix)
+    for name in document.systems:
+        if name not in first.systems:
+            fix = f"{first.where} has none of it; give all systems the same documents"
+            raise InputError(f"found the system {name!r:.80}", where=place, fix=fix)
 
 
 def with_references(
@@ -69,22 +76,16 @@ def with_references(
     Raises:
         InputError: a document has no reference of a name.
     """
-    kept = []
+    narrowed = []
     for document in documents:
         for name in names:
             if name not in document.references:
                 raise unknown(
-                    "reference", name, document.references, where=f"{document.where}: references"
+                    "reference",
+                    name,
+                    document.references,
+                    where=f"{document.where}: references",
                 )
-        chosen = {name: document.references[name] for name in names}
-        kept.append(
-            DocumentOutputs(
-                document.id,
-                document.whole,
-                document.source,
-                document.systems,
-                chosen,
-                document.human,
-            )
-        )
-    return kept
+        references = {name: document.references[name] for name in names}
+        narrowed.append(replace(document, references=references))
+    return narrowed

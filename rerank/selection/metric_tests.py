@@ -18,13 +18,14 @@ from math import sqrt
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.representations import FloatArray, IntArray
-from .statistics import assignments, pearson, scipy_stats
+from ..ties import ROUNDING, TIE
+from .statistics import assignments, pearson, scipy_stats, share_as_large
 
 DRAWS = 1000
-CLOSE = 1e-9  # standardised scores this close are equal
 Statistic = Literal["pearson", "pairwise_accuracy"]
 
 
@@ -44,29 +45,44 @@ def perm_both(
         InputError: shapes differ or the statistic is unknown.
     """
     if first.shape != second.shape or len(human) != len(first):
-        found = f"scores {first.shape} and {second.shape} of {len(human)} judged systems"
-        raise InputError(found, where="perm_both", fix="Give the same systems and segments")
+        problem = f"scores {first.shape} and {second.shape} of {len(human)} judged systems"
+        raise InputError(problem, where="perm_both", fix="Give the same systems and segments")
     if statistic not in _STATISTICS:
         raise unknown("statistic", statistic, _STATISTICS, where="perm_both")
     measure = _STATISTICS[statistic]
     if len(first) < 2 or not (np.ptp(first) and np.ptp(second) and np.ptp(human)):
         return None
-    x, y = ((scores - scores.mean()) / scores.std() for scores in (first, second))
-    means, difference = np.stack((x.mean(axis=1), y.mean(axis=1))), (y - x) / x.shape[1]
-    observed = abs(float(np.subtract(*measure(means, human)))) - CLOSE
+    x = _standardised(first)
+    y = _standardised(second)
+    means = np.stack((x.mean(axis=1), y.mean(axis=1)))  # [2, S]
+    difference = (y - x) / x.shape[1]  # what an exchange adds to the mean of a system, [S, n]
+    of_first, of_second = measure(means, human)
+    observed = abs(float(of_first - of_second)) - TIE
     if np.isnan(observed):
         return None
     count, exact, masks = assignments(x.size, draws, [seed, 2])
     large = 0
-    for swapped in masks:
-        moved = np.einsum("bsn,sn->bs", swapped.reshape(-1, *x.shape), difference)
-        gaps = np.abs(measure(means[0] + moved, human) - measure(means[1] - moved, human))
+    for mask in masks:
+        swapped = mask.reshape(-1, *x.shape)  # [draws, S, n]
+        moved = np.einsum("bsn,sn->bs", swapped, difference)
+        one_way = measure(means[0] + moved, human)
+        other_way = measure(means[1] - moved, human)
+        gaps = np.abs(one_way - other_way)
         large += int(np.count_nonzero(~(gaps < observed)))
-    return large / count if exact else (1 + large) / (1 + count)
+    return share_as_large(large, count, exact)
+
+
+def _standardised(scores: FloatArray) -> FloatArray:
+    """Scores of mean 0 and standard deviation 1, of the same shape."""
+    return np.asarray((scores - scores.mean()) / scores.std())
 
 
 def perm_both_segments(
-    first: FloatArray, second: FloatArray, human: FloatArray, draws: int = DRAWS, seed: int = 0
+    first: FloatArray,
+    second: FloatArray,
+    human: FloatArray,
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> float | None:
     """p that two metrics' utilities [S, n] order the systems of a segment as well as each other.
 
@@ -77,73 +93,91 @@ def perm_both_segments(
         InputError: shapes differ.
     """
     if not first.shape == second.shape == human.shape:
-        found = f"scores {first.shape} and {second.shape}, people's {human.shape}"
         raise InputError(
-            found, where="perm_both_segments", fix="Give the same systems and segments"
+            f"scores {first.shape} and {second.shape}, people's {human.shape}",
+            where="perm_both_segments",
+            fix="Give the same systems and segments",
         )
     if not (first.size and np.ptp(first) and np.ptp(second)):
         return None
-    x, y = ((scores - scores.mean()) / scores.std() for scores in (first, second))
+    x = _standardised(first)
+    y = _standardised(second)
     people = _Order(human)
-    observed = abs(float(people.tau_b(x[None])[0] - people.tau_b(y[None])[0])) - CLOSE
+    tau_of_first = people.tau_b(x[None])[0]
+    tau_of_second = people.tau_b(y[None])[0]
+    observed = abs(float(tau_of_first - tau_of_second)) - TIE
     if np.isnan(observed):
         return None
     count, exact, masks = assignments(x.size, draws, [seed, 2])
     large = 0
-    for swapped in masks:
-        taken = swapped.reshape(-1, *x.shape).astype(bool)
-        gaps = np.abs(people.tau_b(np.where(taken, y, x)) - people.tau_b(np.where(taken, x, y)))
+    for mask in masks:
+        swapped = mask.reshape(-1, *x.shape).astype(bool)  # [draws, S, n]
+        one_way = people.tau_b(np.where(swapped, y, x))
+        other_way = people.tau_b(np.where(swapped, x, y))
+        gaps = np.abs(one_way - other_way)
         large += int(np.count_nonzero(~(gaps < observed)))
-    return large / count if exact else (1 + large) / (1 + count)
+    return share_as_large(large, count, exact)
 
 
 class _Order:
-    """How people order the systems of each segment, [S, n] with nan."""
+    """How people order the systems of each segment.
+
+    Args:
+        human: scores [S, n], nan where one is missing.
+    """
 
     def __init__(self, human: FloatArray) -> None:
         self._pairs = list(combinations(range(len(human)), 2))
-        self._signs: list[IntArray] = [
-            np.nan_to_num(np.sign(human[a] - human[b])).astype(int) for a, b in self._pairs
-        ]
-        self._known = [~np.isnan(human[a] - human[b]) for a, b in self._pairs]
-        self._ranked = sum((sign != 0).astype(int) for sign in self._signs)
+        self._signs: list[IntArray] = []  # of every pair, [n]
+        self._known: list[NDArray[np.bool_]] = []  # where both systems have a score, [n]
+        for a, b in self._pairs:
+            difference = human[a] - human[b]
+            self._signs.append(np.nan_to_num(np.sign(difference)).astype(int))
+            self._known.append(~np.isnan(difference))
+        self._ranked = sum((sign != 0).astype(int) for sign in self._signs)  # pairs, [n]
 
     def tau_b(self, scores: FloatArray) -> FloatArray:
         """Tau-b of scores [b, S, n], averaged over segments: [b], nan where no segment has one."""
-        agreed, ranked = (
-            np.zeros((len(scores), scores.shape[2])),
-            np.zeros((len(scores), scores.shape[2])),
-        )
+        shape = len(scores), scores.shape[2]
+        agreed = np.zeros(shape)  # pairs ordered alike less those ordered the other way round
+        ranked = np.zeros(shape)  # pairs that the metric ranks
         for (a, b), sign, known in zip(self._pairs, self._signs, self._known, strict=True):
-            own = _signs(scores[:, a] - scores[:, b])
-            agreed += own * sign
-            ranked += (own != 0) & known
-        below = np.sqrt(ranked * self._ranked)
-        defined = below > 0
-        taus = np.divide(agreed, below, out=np.zeros_like(below), where=defined).sum(axis=1)
-        n = defined.sum(axis=1)
-        return np.asarray(np.divide(taus, n, out=np.full(len(scores), np.nan), where=n > 0))
+            metric_sign = _signs(scores[:, a] - scores[:, b])
+            agreed += metric_sign * sign
+            ranked += (metric_sign != 0) & known
+        denominator = np.sqrt(ranked * self._ranked)
+        defined = denominator > 0
+        taus = np.divide(agreed, denominator, out=np.zeros(shape), where=defined)
+        sums = taus.sum(axis=1)
+        num_defined = defined.sum(axis=1)
+        undefined = np.full(len(scores), np.nan)
+        means = np.divide(sums, num_defined, out=undefined, where=num_defined > 0)
+        return np.asarray(means)
 
 
 def _signs(differences: FloatArray) -> FloatArray:
     """-1, 0 or 1 of differences of standardised scores."""
-    return np.where(np.abs(differences) <= CLOSE, 0.0, np.sign(differences))
+    return np.where(np.abs(differences) <= TIE, 0.0, np.sign(differences))
 
 
 def _pearsons(rows: FloatArray, human: FloatArray) -> FloatArray:
     """Pearson's correlation of every row [b, S] with [S], nan where the row does not vary."""
-    x, y = rows - rows.mean(axis=1, keepdims=True), human - human.mean()
-    varies = np.ptp(rows, axis=1) > CLOSE
-    below = np.sqrt((x * x).sum(axis=1) * (y @ y))
-    return np.asarray(np.divide(x @ y, below, out=np.full(len(rows), np.nan), where=varies))
+    x = rows - rows.mean(axis=1, keepdims=True)
+    y = human - human.mean()
+    varies = np.ptp(rows, axis=1) > TIE
+    x_squares = (x * x).sum(axis=1)
+    denominator = np.sqrt(x_squares * (y @ y))
+    undefined = np.full(len(rows), np.nan)
+    return np.asarray(np.divide(x @ y, denominator, out=undefined, where=varies))
 
 
 def _accuracies(rows: FloatArray, human: FloatArray) -> FloatArray:
     """Pairwise accuracy of every row [b, S]."""
     a, b = np.triu_indices(len(human), 1)
-    return np.asarray(
-        (_signs(rows[:, a] - rows[:, b]) == np.sign(human[a] - human[b])).mean(axis=1)
-    )
+    metric_signs = _signs(rows[:, a] - rows[:, b])  # [b, pairs]
+    human_signs = np.sign(human[a] - human[b])  # [pairs]
+    is_right = metric_signs == human_signs
+    return np.asarray(is_right.mean(axis=1))
 
 
 _STATISTICS = {"pearson": _pearsons, "pairwise_accuracy": _accuracies}
@@ -152,16 +186,19 @@ _STATISTICS = {"pearson": _pearsons, "pairwise_accuracy": _accuracies}
 def williams(first: FloatArray, second: FloatArray, human: FloatArray) -> float | None:
     """p that two metrics' scores of systems [S] correlate equally well with people's [S]; None for S < 4."""
     n = len(human)
-    correlations = [
-        pearson(a.tolist(), b.tolist())
-        for a, b in ((human, first), (human, second), (first, second))
-    ]
-    if n < 4 or None in correlations:
+    r12 = pearson(human.tolist(), first.tolist())
+    r13 = pearson(human.tolist(), second.tolist())
+    r23 = pearson(first.tolist(), second.tolist())
+    if n < 4 or r12 is None or r13 is None or r23 is None:
         return None
-    r12, r13, r23 = (float(r) for r in correlations if r is not None)
+    # K and 1 - r23 are below 0 by rounding alone
     k = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
-    below = 2 * max(k, 0.0) * (n - 1) / (n - 3) + (r12 + r13) ** 2 / 4 * max(1 - r23, 0.0) ** 3
-    if below <= 1e-24:
-        return 1.0 if abs(r12 - r13) < 1e-12 else None
-    t = (r12 - r13) * sqrt((n - 1) * (1 + r23)) / sqrt(below)
-    return float(2 * scipy_stats().t.sf(abs(t), n - 3))
+    k = max(k, 0.0)
+    apart = max(1 - r23, 0.0)
+    # the square of the denominator of t
+    noise = 2 * k * (n - 1) / (n - 3) + (r12 + r13) ** 2 / 4 * apart**3
+    if noise <= ROUNDING**2:
+        return 1.0 if abs(r12 - r13) < ROUNDING else None
+    t = (r12 - r13) * sqrt((n - 1) * (1 + r23)) / sqrt(noise)
+    one_sided = scipy_stats().t.sf(abs(t), n - 3)
+    return float(2 * one_sided)

@@ -17,7 +17,7 @@ from ...metrics.representations import IntArray
 from .system_scores import Part, Scored
 
 
-def segments_of_unit(given: str | int) -> int | None:
+def segments_of_unit(unit: str | int) -> int | None:
     """How many segments a unit has, None for a document.
 
     Raises:
@@ -26,16 +26,16 @@ def segments_of_unit(given: str | int) -> int | None:
     >>> segments_of_unit("document"), segments_of_unit("segment"), segments_of_unit("10"), segments_of_unit(5)
     (None, 1, 10, 5)
     """
-    if given == "document":
+    if unit == "document":
         return None
-    if given == "segment":
+    if unit == "segment":
         return 1
-    if isinstance(given, int) or (given.isascii() and given.isdigit()):
-        size = int(given)
-        if size > 0 and not isinstance(given, bool):
+    if isinstance(unit, int) or (unit.isascii() and unit.isdigit()):
+        size = int(unit)
+        if size > 0 and not isinstance(unit, bool):
             return size
     raise InputError(
-        f"found {excerpt(given)}",
+        f"found {excerpt(unit)}",
         where="unit",
         fix="Give document, segment, or a number of segments",
     )
@@ -51,17 +51,19 @@ def in_units(scored: Scored, segments: Sequence[int], size: int | None) -> Score
         segments: how many each document has, [D].
         size: of a block; None for documents.
     """
-    if size is None or not all(
-        np.array_equal(np.bincount(part.owner), segments) for part in scored.parts
-    ):
+    if size is None:
         return scored
+    for part in scored.parts:
+        rows_of_documents = np.bincount(part.owner)
+        if not np.array_equal(rows_of_documents, segments):
+            return scored
     owner = blocks(segments, size)
     parts = tuple(Part(part.weight, part.scorer, part.rows, owner) for part in scored.parts)
     return replace(scored, parts=parts, unit=unit_name(size))
 
 
 def unit_name(size: int) -> str:
-    """A unit of some segments in words."""
+    """A unit of `size` segments in words."""
     return "segment" if size == 1 else f"{size} segments"
 
 
@@ -71,7 +73,9 @@ def blocks(segments: Sequence[int], size: int) -> IntArray:
     >>> blocks([3, 1], 2).tolist()
     [0, 0, 1, 2]
     """
-    counts = -(-np.asarray(segments) // size)
-    starts = np.concatenate(([0], np.cumsum(counts)))
-    found = [start + np.arange(n) // size for start, n in zip(starts, segments, strict=False)]
-    return np.asarray(np.concatenate(found), np.int64)
+    num_blocks = -(-np.asarray(segments) // size)  # of every document, rounded up
+    first_blocks = np.cumsum(num_blocks) - num_blocks
+    numbers = []
+    for first, num_segments in zip(first_blocks, segments, strict=True):
+        numbers.append(first + np.arange(num_segments) // size)
+    return np.asarray(np.concatenate(numbers), np.int64)

@@ -46,12 +46,14 @@ def groups(known: FloatArray) -> IntArray:
     Args:
         known: [n, S], 1 where a system is judged.
     """
-    size = known.shape[1]
-    joined = (known.T @ known > 0) | np.eye(size, dtype=bool)
-    found = np.arange(size)
-    for _ in range(size):
-        found = np.where(joined, found, size).min(axis=1)
-    return found
+    num_systems = known.shape[1]
+    judged_together = known.T @ known > 0
+    joined = judged_together | np.eye(num_systems, dtype=bool)
+    # every system takes the lowest number of those it is joined with, until all of a chain have one
+    group = np.arange(num_systems)
+    for _ in range(num_systems):
+        group = np.where(joined, group, num_systems).min(axis=1)
+    return group
 
 
 def shrunk(y: FloatArray, document: IntArray) -> Shrunk:
@@ -63,19 +65,27 @@ def shrunk(y: FloatArray, document: IntArray) -> Shrunk:
         document: of every row, [n].
     """
     known = ~np.isnan(y)
-    count, values = known.sum(axis=1), np.where(known, y, 0.0)
-    centred = np.where(known, y - (values.sum(axis=1) / count)[:, None], 0.0)
-    systems = y.shape[1]
-    laplacian = np.diag(known.sum(axis=0)) - known.T.astype(float) @ (known / count[:, None])
-    inverse = (
-        np.linalg.inv(laplacian + 1.0) - 1 / systems**2
-    )  # L^+, as L has the kernel (1, ..., 1) alone
+    num_systems = y.shape[1]
+    # errors less the mean of their segment, which takes b out
+    count = known.sum(axis=1)  # judged systems of every segment, [n]
+    values = np.where(known, y, 0.0)
+    segment_means = values.sum(axis=1) / count
+    centred = np.where(known, y - segment_means[:, None], 0.0)
+    # L = D - C' R^-1 C, and L^+, as L has the kernel (1, ..., 1) alone
+    shared = known.T.astype(float) @ (known / count[:, None])
+    laplacian = np.diag(known.sum(axis=0)) - shared
+    inverse = np.linalg.inv(laplacian + 1.0) - 1 / num_systems**2
+    # a, by least squares
     effects = inverse @ centred.sum(axis=0)
-    moved = np.where(known, effects, 0.0)
-    rest = np.where(known, centred - effects + (moved.sum(axis=1) / count)[:, None], 0.0)
-    variance = float((rest**2).sum()) / (known.sum() - len(y) - systems + 1)
-    design = _design_effect(rest, document, inverse, variance)
-    noise = design * variance * np.diag(inverse) * systems / (systems - 1)
+    # e, what a and b leave of the errors
+    judged_effects = np.where(known, effects, 0.0)
+    mean_effects = judged_effects.sum(axis=1) / count
+    residuals = np.where(known, centred - effects + mean_effects[:, None], 0.0)
+    degrees_of_freedom = known.sum() - len(y) - num_systems + 1
+    variance = float((residuals**2).sum()) / degrees_of_freedom
+    # v_s, the noise of every effect
+    design = _design_effect(residuals, document, inverse, variance)
+    noise = design * variance * np.diag(inverse) * num_systems / (num_systems - 1)
     means, errors, between = posterior(effects, noise)
     return Shrunk(effects, means, errors, variance**0.5, between, design)
 
@@ -85,28 +95,37 @@ def posterior(effects: FloatArray, noise: FloatArray) -> tuple[FloatArray, Float
     typical = float(noise.mean())
     if not typical:
         return effects, np.zeros(len(effects)), float(effects.std(ddof=1))
-    x = GRID[:, None]
-    total = typical * np.exp(x) + noise  # t^2 + v_s
-    density = -(1 - 1 / len(effects)) * np.log(total).sum(axis=1) - (effects**2 / total).sum(axis=1)
-    density = density / 2 - np.logaddexp(0, GRID) - np.logaddexp(0, -GRID)  # of log t^2
+    total = typical * np.exp(GRID[:, None]) + noise  # t^2 + v_s, [grid, S]
+    # the logarithm of the density of log t^2, [grid]: p(a | t) times what is assumed beforehand
+    log_determinant = (1 - 1 / len(effects)) * np.log(total).sum(axis=1)
+    density = -log_determinant - (effects**2 / total).sum(axis=1)
+    density = density / 2
+    density = density - np.logaddexp(0, GRID) - np.logaddexp(0, -GRID)
     shares = np.exp(density - density.max())[:, None]
     shares /= shares.sum()
-    kept = 1 - noise / total
-    mean = (shares * kept).sum(axis=0)
-    spread = (shares * (kept - mean) ** 2).sum(axis=0)
-    between = float((shares[:, 0] * typical * np.exp(GRID)).sum()) ** 0.5
-    return mean * effects, np.sqrt(mean * noise + spread * effects**2), between
+    # mean and variance of B_s over the posterior of t, [S]
+    shrinkage = 1 - noise / total
+    mean = (shares * shrinkage).sum(axis=0)
+    spread = (shares * (shrinkage - mean) ** 2).sum(axis=0)
+    squares = shares[:, 0] * typical * np.exp(GRID)
+    mean_square = float(squares.sum())  # of t
+    deviations = np.sqrt(mean * noise + spread * effects**2)
+    return mean * effects, deviations, mean_square**0.5
 
 
 def _design_effect(
-    rest: FloatArray, document: IntArray, inverse: FloatArray, variance: float
+    residuals: FloatArray,
+    document: IntArray,
+    inverse: FloatArray,
+    variance: float,
 ) -> float:
-    """d; 1 where one document says nothing of it."""
+    """d from residuals [n, S], the document of each row [n] and L^+ [S, S]; 1 where one document says nothing of it."""
     number = np.unique(document, return_inverse=True)[1]
-    count = int(number.max()) + 1
-    if count < 2 or not variance:
+    num_documents = int(number.max()) + 1
+    if num_documents < 2 or not variance:
         return 1.0
-    sums = np.zeros((count, rest.shape[1]))
-    np.add.at(sums, number, rest)
-    clustered = count / (count - 1) * float(((sums @ inverse) ** 2).sum())
+    sums = np.zeros((num_documents, residuals.shape[1]))
+    np.add.at(sums, number, residuals)
+    psi = sums @ inverse  # [D, S]
+    clustered = num_documents / (num_documents - 1) * float((psi**2).sum())
     return max(1.0, clustered / (variance * float(np.trace(inverse))))

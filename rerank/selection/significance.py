@@ -13,6 +13,7 @@ false ones among those found.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, NamedTuple
 
@@ -20,26 +21,44 @@ import numpy as np
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.representations import FloatArray, IntArray
-from .statistics import DRAWS, STEP, assignments, scipy_stats
+from ..ties import TIE
+from .statistics import DRAWS, MAX_CELLS, assignments, scipy_stats
 from .system_scores import Scored
 
 Correction = Literal["none", "holm", "fdr"]
 CORRECTIONS = ("none", "holm", "fdr")
 
-CLOSE = 1e-9  # relative: differences this close are equal
+
+@dataclass(frozen=True, slots=True)
+class SignificanceSettings:
+    """How differences between systems (or choosers) are tested.
+
+    Args:
+        draws: of the randomisation and the bootstrap.
+        seed: of all draws.
+        level: of significance; intervals cover 1 - level.
+        unit: what draws take: "document", "segment", or how many successive segments of a document.
+        correction: of p-values, over the pairs under one metric.
+    """
+
+    draws: int = DRAWS
+    seed: int = 0
+    level: float = 0.05
+    unit: str | int = "document"
+    correction: Correction = "none"
 
 
-class Pair(NamedTuple):
+class SystemPair(NamedTuple):
     """Two systems under one metric."""
 
-    a: int
+    a: int  # number of the system
     b: int
     difference: float  # of the scores, a - b
     p: float  # approximate randomisation, two-sided
     p_bootstrap: float
     low: float  # interval of the difference
     high: float
-    p_corrected: float  # p for that many pairs; p itself without a correction
+    p_corrected: float  # p for the number of pairs; p itself without a correction
 
 
 class Verdicts(NamedTuple):
@@ -48,7 +67,7 @@ class Verdicts(NamedTuple):
     scores: FloatArray  # [S]
     low: FloatArray  # [S], intervals
     high: FloatArray
-    pairs: tuple[Pair, ...]  # a < b
+    pairs: tuple[SystemPair, ...]  # a < b
     clusters: IntArray  # [S], from 1, the best
     exact: bool  # all assignments were enumerated
     unit: str = "document"  # of the draws
@@ -56,26 +75,26 @@ class Verdicts(NamedTuple):
 
     def p_values(self) -> FloatArray:
         """Corrected p of every pair, [S, S], 1 on the diagonal."""
-        found = np.ones((len(self.scores), len(self.scores)))
+        p = np.ones((len(self.scores), len(self.scores)))
         for pair in self.pairs:
-            found[pair.a, pair.b] = found[pair.b, pair.a] = pair.p_corrected
-        return found
+            p[pair.a, pair.b] = pair.p_corrected
+            p[pair.b, pair.a] = pair.p_corrected
+        return p
 
     def of(self, systems: Sequence[int]) -> Verdicts:
         """The same of some systems, by ascending index; clusters keep their numbers."""
-        place = {system: i for i, system in enumerate(systems)}
-        pairs = [
-            p._replace(a=place[p.a], b=place[p.b])
-            for p in self.pairs
-            if p.a in place and p.b in place
-        ]
-        kept = list(systems)
+        indices = list(systems)
+        new_index = {system: i for i, system in enumerate(indices)}
+        pairs = []
+        for pair in self.pairs:
+            if pair.a in new_index and pair.b in new_index:
+                pairs.append(pair._replace(a=new_index[pair.a], b=new_index[pair.b]))
         return self._replace(
-            scores=self.scores[kept],
-            low=self.low[kept],
-            high=self.high[kept],
+            scores=self.scores[indices],
+            low=self.low[indices],
+            high=self.high[indices],
             pairs=tuple(pairs),
-            clusters=self.clusters[kept],
+            clusters=self.clusters[indices],
         )
 
 
@@ -99,27 +118,43 @@ def judge(
             fix="Give draws > 0, 0 < level < 1",
         )
     scores = scored.system_scores()
-    samples = np.concatenate(
-        [scored.resampled(copies) for copies in _resamples(scored.n_documents, draws, seed)], 1
-    )
+    samples = _samples(scored, draws, seed)
     indices = list(combinations(range(len(scores)), 2))
     large, total, exact = _randomised(scored, scores, indices, draws, seed, progress)
     p = large / total if exact else (1 + large) / (1 + total)
+    p_corrected = corrected(p, correction)
     pairs = []
-    for (a, b), own, raised in zip(
-        indices, p.tolist(), corrected(p, correction).tolist(), strict=True
-    ):
-        drawn, difference = samples[a] - samples[b], float(scores[a] - scores[b])
-        low, high = _interval(drawn[None], level)
-        tail = _bootstrap_p(drawn, difference)
-        pairs.append(Pair(a, b, difference, own, tail, float(low[0]), float(high[0]), raised))
+    for i, (a, b) in enumerate(indices):
+        drawn_differences = samples[a] - samples[b]
+        difference = float(scores[a] - scores[b])
+        low, high = _interval(drawn_differences[None], level)
+        pair = SystemPair(
+            a,
+            b,
+            difference,
+            p=float(p[i]),
+            p_bootstrap=_bootstrap_p(drawn_differences, difference),
+            low=float(low[0]),
+            high=float(high[0]),
+            p_corrected=float(p_corrected[i]),
+        )
+        pairs.append(pair)
     low, high = _interval(samples, level)
-    one = np.ones(len(scores), np.int64)
-    found = Verdicts(scores, low, high, tuple(pairs), one, exact, scored.unit, scored.n_documents)
-    return found._replace(clusters=clusters(scored.sign * scores, found.p_values(), level))
+    verdicts = Verdicts(
+        scores,
+        low,
+        high,
+        tuple(pairs),
+        np.ones(len(scores), np.int64),  # until they are known
+        exact,
+        scored.unit,
+        scored.n_documents,
+    )
+    numbers = clusters(scored.sign * scores, verdicts.p_values(), level)
+    return verdicts._replace(clusters=numbers)
 
 
-def corrected(p: FloatArray, how: Correction) -> FloatArray:
+def corrected(p: FloatArray, correction: Correction) -> FloatArray:
     """p-values [m] of one family of tests, each at least as large as before.
 
     Raises:
@@ -128,21 +163,22 @@ def corrected(p: FloatArray, how: Correction) -> FloatArray:
     >>> corrected(np.array([0.01, 0.04, 0.03]), "holm").tolist()
     [0.03, 0.06, 0.06]
     """
-    if how not in CORRECTIONS:
-        raise unknown("correction", how, CORRECTIONS, where="correction")
-    if how == "none" or not len(p):
+    if correction not in CORRECTIONS:
+        raise unknown("correction", correction, CORRECTIONS, where="correction")
+    if correction == "none" or not len(p):
         return p
-    if how == "fdr":
+    if correction == "fdr":
         return np.asarray(scipy_stats().false_discovery_control(p), np.float64)
     order = np.argsort(p, kind="stable")
-    raised = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    found = np.empty(len(p))
-    found[order] = np.minimum(raised, 1)
-    return found
+    factors = np.arange(len(p), 0, -1)
+    ascending = np.maximum.accumulate(p[order] * factors)
+    raised = np.empty(len(p))
+    raised[order] = np.minimum(ascending, 1)
+    return raised
 
 
 def least_p(units: int) -> float:
-    """The smallest p of so many units: of all 2^units assignments, two differ as much as the one at hand.
+    """The smallest p of this number of units: of all 2^units assignments, two differ as much as the one at hand.
 
     >>> least_p(5)
     0.0625
@@ -150,14 +186,20 @@ def least_p(units: int) -> float:
     return float(2.0 ** (1 - units))
 
 
+def _samples(scored: Scored, draws: int, seed: int) -> FloatArray:
+    """Scores of resampled documents, [S, draws]."""
+    resamples = _resamples(scored.n_documents, draws, seed)
+    return np.concatenate([scored.resampled(copies) for copies in resamples], axis=1)
+
+
 def _resamples(documents: int, draws: int, seed: int) -> Iterator[IntArray]:
-    """How often each document is drawn, [some draws, D]."""
+    """How often each document is drawn, [draws, D], some draws at a time."""
     random = np.random.default_rng([seed, 1])
-    step = max(1, STEP // documents)
+    chances = np.full(documents, 1 / documents)
+    step = max(1, MAX_CELLS // documents)
     for start in range(0, draws, step):
-        yield random.multinomial(
-            documents, np.full(documents, 1 / documents), size=min(step, draws - start)
-        )
+        size = min(step, draws - start)
+        yield random.multinomial(documents, chances, size=size)
 
 
 def _randomised(
@@ -171,26 +213,36 @@ def _randomised(
     """Of every pair, how many draws differ at least as much as observed; how many draws; whether these are all."""
     large = np.zeros(len(indices), np.int64)
     total, exact, masks = assignments(scored.n_documents, draws, [seed, 2])
+    observed = np.array([_least_large(scores[a], scores[b]) for a, b in indices])
     for swapped in masks:
         for swaps in scored.swaps(swapped):
             for i, (a, b) in enumerate(indices):
                 x, y = swaps.pair(a, b)
-                close = CLOSE * max(abs(scores[a]), abs(scores[b]))
-                large[i] += np.count_nonzero(~(np.abs(x - y) < abs(scores[a] - scores[b]) - close))
+                is_small = np.abs(x - y) < observed[i]
+                large[i] += np.count_nonzero(~is_small)
         progress(len(swapped))
     return large, total, exact
 
 
+def _least_large(a: float, b: float) -> float:
+    """The smallest difference that counts as large as that of two scores."""
+    size = max(abs(a), abs(b))
+    return abs(a - b) - TIE * size
+
+
 def _bootstrap_p(drawn: FloatArray, difference: float) -> float:
+    """p of a difference from differences [draws] of resamples, as sacrebleu computes it."""
     sizes = np.abs(drawn[~np.isnan(drawn)])  # a draw may have no rated document
     if not len(sizes) or np.isnan(difference):
         return float("nan")
-    return float(1 + np.count_nonzero(sizes - sizes.mean() > abs(difference))) / (1 + len(sizes))
+    large = np.count_nonzero(sizes - sizes.mean() > abs(difference))
+    return float(1 + large) / (1 + len(sizes))
 
 
 def _interval(samples: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """Percentiles of rows [n, draws]."""
-    low, high = np.percentile(samples, [50 * level, 100 - 50 * level], axis=1)
+    """Percentiles [n] of rows [n, draws]."""
+    shares = [50 * level, 100 - 50 * level]
+    low, high = np.percentile(samples, shares, axis=1)
     return low, high
 
 
@@ -201,8 +253,9 @@ def clusters(utilities: FloatArray, p: FloatArray, level: float) -> IntArray:
     array([1, 1, 2])
     """
     order = np.argsort(-utilities, kind="stable")
-    found = np.ones(len(order), np.int64)
+    numbers = np.ones(len(order), np.int64)
     for i in range(1, len(order)):
-        apart = bool((p[np.ix_(order[:i], order[i:])] < level).all())
-        found[order[i]] = found[order[i - 1]] + apart
-    return found
+        across = p[np.ix_(order[:i], order[i:])]  # of the systems before i and those from i on
+        is_apart = bool((across < level).all())
+        numbers[order[i]] = numbers[order[i - 1]] + is_apart
+    return numbers

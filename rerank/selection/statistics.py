@@ -18,12 +18,12 @@ import numpy as np
 
 from ...metrics.errors import InputError, ModelLoadError, unknown
 from ...metrics.representations import FloatArray, IntArray
+from ..ties import ROUNDING
 
 Variant = Literal["wmt12", "wmt13", "wmt14"]
 VARIANTS = ("wmt12", "wmt13", "wmt14")
-TIE = 1e-12  # relative
 DRAWS = 10_000
-STEP = 1 << 22  # cells of a matrix of draws held at once
+MAX_CELLS = 1 << 22  # cells of a matrix of draws held at once
 
 
 class Agreement(NamedTuple):
@@ -36,31 +36,49 @@ class Agreement(NamedTuple):
 
 
 def agreement(
-    verdicts: Iterable[str], first: Sequence[float], second: Sequence[float]
+    verdicts: Iterable[str],
+    first: Sequence[float],
+    second: Sequence[float],
 ) -> Agreement:
     """The counts of pairs: people's verdict ``>`` (the first is better), ``<`` or ``=``, and both scores of the metric.
 
     Raises:
         InputError: lengths differ, or a verdict is none.
     """
-    given = list(verdicts)
-    if not len(given) == len(first) == len(second):
-        found = f"{len(given)} verdicts, {len(first)} and {len(second)} scores"
-        raise InputError(found, where="agreement", fix="Give two scores per verdict")
-    if odd := set(given) - {"<", ">", "="}:
+    human_verdicts = list(verdicts)
+    if not len(human_verdicts) == len(first) == len(second):
+        problem = f"{len(human_verdicts)} verdicts, {len(first)} and {len(second)} scores"
+        raise InputError(problem, where="agreement", fix="Give two scores per verdict")
+    unknown_verdicts = set(human_verdicts) - set(_SIGNS)
+    if unknown_verdicts:
         raise InputError(
-            f"found the verdict {min(odd)!r}", where="agreement", fix="Expected <, > or ="
+            f"found the verdict {min(unknown_verdicts)!r}",
+            where="agreement",
+            fix="Expected <, > or =",
         )
-    human = np.array([{"<": -1, "=": 0, ">": 1}[verdict] for verdict in given])
-    a, b = np.asarray(first, float), np.asarray(second, float)
-    tied = np.abs(a - b) <= TIE * np.maximum(np.abs(a), np.abs(b))
-    own = np.where(tied, 0, np.sign(a - b))
+    human = np.array([_SIGNS[verdict] for verdict in human_verdicts])
+    a = np.asarray(first, float)
+    b = np.asarray(second, float)
+    sizes = np.maximum(np.abs(a), np.abs(b))
+    tied = np.abs(a - b) <= ROUNDING * sizes
+    metric = np.where(tied, 0, np.sign(a - b))
+    return counted_agreement(metric, human)
+
+
+_SIGNS = {"<": -1, "=": 0, ">": 1}
+
+
+def counted_agreement(metric: FloatArray, human: FloatArray | IntArray) -> Agreement:
+    """The counts of pairs from the signs that metric and people give each, [pairs] of -1, 0 and 1."""
     ranked = human != 0
+    alike = ranked & (metric == human)
+    contrary = ranked & (metric == -human)
+    tied = ranked & (metric == 0)
     return Agreement(
-        int((ranked & (own == human)).sum()),
-        int((ranked & (own == -human)).sum()),
-        int((ranked & (own == 0)).sum()),
-        int((~ranked).sum()),
+        concordant=int(alike.sum()),
+        discordant=int(contrary.sum()),
+        metric_ties=int(tied.sum()),
+        human_ties=int((~ranked).sum()),
     )
 
 
@@ -70,18 +88,21 @@ def kendall(counts: Agreement, variant: Variant = "wmt14") -> float | None:
     >>> kendall(Agreement(3, 1, 6), "wmt12"), kendall(Agreement(3, 1, 6), "wmt14")
     (-0.4, 0.2)
     """
-    tau = float(_taus(np.array([counts[:3]], float), variant)[0])
+    rows = np.array([counts[:3]], float)
+    tau = float(_taus(rows, variant)[0])
     return None if np.isnan(tau) else tau
 
 
 def _taus(counts: FloatArray, variant: str) -> FloatArray:
-    """Tau of rows of (C, D, T), nan where no pair counts."""
+    """Tau [n] of rows [n, 3] of (C, D, T), nan where no pair counts."""
     if variant not in VARIANTS:
         raise unknown("variant", variant, VARIANTS, where="kendall")
     c, d, t = counts.T
-    below = c + d + (0 if variant == "wmt13" else t)
-    above = c - d - (t if variant == "wmt12" else 0)
-    return np.asarray(np.divide(above, below, out=np.full(len(counts), np.nan), where=below > 0))
+    denominator = c + d + (0 if variant == "wmt13" else t)
+    numerator = c - d - (t if variant == "wmt12" else 0)
+    undefined = np.full(len(counts), np.nan)
+    taus = np.divide(numerator, denominator, out=undefined, where=denominator > 0)
+    return np.asarray(taus)
 
 
 def win_ratios(judgements: Iterable[tuple[str, str, str]]) -> dict[str, float | None]:
@@ -100,13 +121,19 @@ def win_ratios(judgements: Iterable[tuple[str, str, str]]) -> dict[str, float | 
         names |= {a: None, b: None}
         if verdict not in ("<", ">", "="):
             raise InputError(
-                f"found the verdict {verdict!r}", where="win_ratios", fix="Expected <, > or ="
+                f"found the verdict {verdict!r}",
+                where="win_ratios",
+                fix="Expected <, > or =",
             )
         if verdict != "=":
             better, worse = (a, b) if verdict == ">" else (b, a)
             wins[better] += 1
             losses[worse] += 1
-    return {name: wins[name] / n if (n := wins[name] + losses[name]) else None for name in names}
+    ratios: dict[str, float | None] = {}
+    for name in names:
+        decided = wins[name] + losses[name]
+        ratios[name] = wins[name] / decided if decided else None
+    return ratios
 
 
 def pearson(x: Sequence[float], y: Sequence[float]) -> float | None:
@@ -125,13 +152,14 @@ def tau_b(x: Sequence[float], y: Sequence[float]) -> float | None:
 
 
 def _correlation(name: str, x: Sequence[float], y: Sequence[float]) -> float | None:
+    """What the scipy function of this name says; None where it is not defined."""
     if len(x) != len(y):
-        raise InputError(
-            f"{len(x)} and {len(y)} values", where="correlation", fix="Give pairs of values"
-        )
+        problem = f"{len(x)} and {len(y)} values"
+        raise InputError(problem, where="correlation", fix="Give pairs of values")
     if len(x) < 2 or len(set(x)) < 2 or len(set(y)) < 2:
         return None
-    return float(getattr(scipy_stats(), name)(x, y).statistic)
+    correlate = getattr(scipy_stats(), name)
+    return float(correlate(x, y).statistic)
 
 
 def scipy_stats() -> Any:
@@ -148,10 +176,10 @@ def scipy_stats() -> Any:
     return stats
 
 
-class Comparison(NamedTuple):
+class Randomisation(NamedTuple):
     """Two metrics over the same segments."""
 
-    first: float
+    first: float  # tau
     second: float
     p: float  # two-sided
 
@@ -162,7 +190,7 @@ def randomisation(
     variant: Variant = "wmt14",
     draws: int = DRAWS,
     seed: int = 0,
-) -> Comparison:
+) -> Randomisation:
     """Whether two metrics' taus over the same segments differ: both taus and p.
 
     All assignments are enumerated where there are no more of them than `draws`; else p = (1 + as large) / (1 + draws).
@@ -176,31 +204,51 @@ def randomisation(
             where="randomisation",
             fix="Give the same segments",
         )
-    a, b = (
-        np.array([counts[:3] for counts in side], float).reshape(-1, 3) for side in (first, second)
-    )
+    a = _counts(first)
+    b = _counts(second)
     totals = np.stack([a.sum(axis=0), b.sum(axis=0)])
     taus = _taus(totals, variant)
     if np.isnan(taus).any():
         raise InputError(
-            "no pair that people rank", where="randomisation", fix="Give human preferences"
+            "no pair that people rank",
+            where="randomisation",
+            fix="Give human preferences",
         )
-    observed, difference = abs(taus[0] - taus[1]) - 1e-12, b - a
+    observed = abs(taus[0] - taus[1]) - ROUNDING
+    difference = b - a
     count, exact, masks = assignments(len(a), draws, seed)
     large = 0
     for swapped in masks:
+        # what the first metric's counts gain where segments change places, the second's lose
         moved = swapped @ difference
-        gap = np.abs(_taus(totals[0] + moved, variant) - _taus(totals[1] - moved, variant))
-        large += int((~(gap < observed)).sum())
-    return Comparison(
-        float(taus[0]), float(taus[1]), large / count if exact else (1 + large) / (1 + count)
-    )
+        one_way = _taus(totals[0] + moved, variant)
+        other_way = _taus(totals[1] - moved, variant)
+        gaps = np.abs(one_way - other_way)
+        large += int((~(gaps < observed)).sum())
+    p = share_as_large(large, count, exact)
+    return Randomisation(float(taus[0]), float(taus[1]), p)
+
+
+def _counts(segments: Sequence[Agreement]) -> FloatArray:
+    """Rows of (C, D, T), [segments, 3]."""
+    rows = [counts[:3] for counts in segments]
+    return np.array(rows, float).reshape(-1, 3)
+
+
+def share_as_large(large: int, count: int, exact: bool) -> float:
+    """p of a test by randomisation: the share of draws that differ at least as much as observed.
+
+    Where not all assignments were enumerated, the observed one counts as one more draw.
+    """
+    return large / count if exact else (1 + large) / (1 + count)
 
 
 def assignments(
-    units: int, draws: int, seed: int | Sequence[int]
+    units: int,
+    draws: int,
+    seed: int | Sequence[int],
 ) -> tuple[int, bool, Iterator[IntArray]]:
-    """How many assignments of 0 and 1 to units, whether they are all there are, and they [some, units].
+    """How many assignments of 0 and 1 to units, whether these are all, and the assignments, [draws, units] at a time.
 
     All 2^units are enumerated where they are no more than `draws`; else `draws` are drawn.
     """
@@ -210,14 +258,20 @@ def assignments(
 
 
 def _assignments(
-    units: int, count: int, exact: bool, seed: int | Sequence[int]
+    units: int,
+    count: int,
+    exact: bool,
+    seed: int | Sequence[int],
 ) -> Iterator[IntArray]:
+    """The assignments, as many at a time as `MAX_CELLS` allows."""
     random = np.random.default_rng(seed)
-    step = max(1, STEP // max(1, units))
+    step = max(1, MAX_CELLS // max(1, units))
     for start in range(0, count, step):
         size = min(step, count - start)
         if exact:
-            yield (np.arange(start, start + size)[:, None] >> np.arange(units)) & 1
+            # the bits of consecutive numbers
+            numbers = np.arange(start, start + size)
+            yield (numbers[:, None] >> np.arange(units)) & 1
         else:
             yield random.integers(2, size=(size, units))
 

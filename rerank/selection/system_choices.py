@@ -7,6 +7,7 @@ decoder, a reranker) or what somebody decided before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from ...metrics.base import Metric
@@ -24,7 +25,7 @@ from ..lists import Candidate, CandidateList
 from ..mbr_decoder import MBRDecoder
 from ..reranker import Reranker
 from .document_outputs import DocumentOutputs
-from .system_scores import human_scored
+from .system_scores import Scored, human_scored
 
 Choice = Literal["auto", "segment", "document"]
 CHOICES = ("auto", "segment", "document")
@@ -52,7 +53,7 @@ class Choices(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What one chooser chose of every list, and the metrics by which it chose (see `base`)."""
+    """What one chooser chose of every list, and the metrics by which it chose (see `bases`)."""
 
     name: str
     texts: tuple[Text, ...]
@@ -60,7 +61,9 @@ class Chosen(NamedTuple):
 
 
 def choices(
-    documents: Sequence[DocumentOutputs], human: Sequence[tuple[str, bool]], choice: Choice = "auto"
+    documents: Sequence[DocumentOutputs],
+    human: Sequence[tuple[str, bool]],
+    choice: Choice = "auto",
 ) -> Choices:
     """The lists to choose from.
 
@@ -81,41 +84,50 @@ def choices(
             fix="Name their key, or leave them",
         )
     judged = [human_scored(dimension, lower, documents) for dimension, lower in human]
+    systems = _judged_in_all(judged)
+    by_document = [people.name for people in judged if people.segments is None]
+    if choice == "segment" and by_document:
+        raise InputError(
+            "has scores of whole documents only",
+            where=f"human.{by_document[0]}",
+            fix="Choose whole documents: --choice document",
+        )
+    all_whole = all(document.whole for document in documents)
+    whole = choice == "document" or bool(by_document) or all_whole
+    lists: list[CandidateList] = []
+    for document in documents:
+        lists += _lists(document, systems, whole)
+    return Choices(tuple(documents), systems, whole, tuple(lists))
+
+
+def _judged_in_all(judged: Sequence[Scored]) -> tuple[str, ...]:
+    """The systems that people judged in every dimension; raises InputError if there are fewer than two."""
     shared = set(judged[0].systems).intersection(*(people.systems for people in judged))
     systems = tuple(name for name in judged[0].systems if name in shared)
     if len(systems) < 2:
-        found = f"people judged {len(systems)} systems in every dimension, expected at least 2"
         raise InputError(
-            found, where="human", fix="Give scores of more systems, or fewer dimensions"
+            f"people judged {len(systems)} systems in every dimension, expected at least 2",
+            where="human",
+            fix="Give scores of more systems, or fewer dimensions",
         )
-    of_documents = [people.name for people in judged if people.segments is None]
-    if choice == "segment" and of_documents:
-        fix = "Choose whole documents: --choice document"
-        raise InputError(
-            "has scores of whole documents only", where=f"human.{of_documents[0]}", fix=fix
-        )
-    whole = (
-        choice == "document" or bool(of_documents) or all(document.whole for document in documents)
-    )
-    lists = tuple(one for document in documents for one in _lists(document, systems, whole))
-    return Choices(tuple(documents), systems, whole, lists)
+    return systems
 
 
 def _lists(
-    document: DocumentOutputs, systems: Sequence[str], whole: bool
+    document: DocumentOutputs,
+    systems: Sequence[str],
+    whole: bool,
 ) -> Iterable[CandidateList]:
     """The candidate lists of a document, with the ids that `discorank decode --from systems` gives them."""
     if document.whole or whole:
-        candidates = [document.units(document.systems[name], True)[0] for name in systems]
+        texts = [document.units(document.systems[name], True)[0] for name in systems]
         source = None if document.source is None else document.units(document.source, True)[0]
-        yield CandidateList(document.id, tuple(map(Candidate, candidates)), source)
+        yield CandidateList(document.id, tuple(map(Candidate, texts)), source)
         return
     for i in range(document.segments):
-        candidates = [document.systems[name][i] for name in systems]
-        source = None if document.source is None else document.source[i]
-        yield CandidateList(
-            f"{document.id}:{i}", tuple(map(Candidate, candidates)), source, document.id, i
-        )
+        candidates = tuple(Candidate(document.systems[name][i]) for name in systems)
+        segment = None if document.source is None else document.source[i]
+        yield CandidateList(f"{document.id}:{i}", candidates, segment, document.id, i)
 
 
 def decider_of(metric: Utility) -> Decider:
@@ -128,7 +140,7 @@ def decider_of(metric: Utility) -> Decider:
 def chosen_by(
     name: str,
     decider: Decider,
-    given: Choices,
+    choices: Choices,
     cache: Cache | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Chosen:
@@ -137,17 +149,16 @@ def chosen_by(
     Args:
         name: of the chooser.
         decider: an MBRDecoder or a Reranker.
-        given: the lists.
+        choices: the lists.
         cache: what models made of texts in earlier runs.
         progress: told how many more lists are decided.
     """
     texts = []
-    for ranking in decide_all(decider, given.lists, LocalEngine(cache)):
+    for ranking in decide_all(decider, choices.lists, LocalEngine(cache)):
         texts.append(ranking.text)
         progress(1)
-    return Chosen(
-        name, tuple(texts), frozenset().union(*(bases(metric) for metric in decider.metrics))
-    )
+    by: frozenset[str] = frozenset().union(*(bases(metric) for metric in decider.metrics))
+    return Chosen(name, tuple(texts), by)
 
 
 def bases(metric: Utility) -> frozenset[str]:
@@ -168,10 +179,11 @@ def _path(kind: type) -> str:
 
 def bases_of(signature: str) -> frozenset[str]:
     """The same from a signature, without loading what it names; errors as `parse`."""
-    return frozenset(base for call in parse(signature) for base in _of_call(call))
+    return frozenset(base for call in parse(signature) for base in _bases_of_call(call))
 
 
-def _of_call(call: Call) -> frozenset[str]:
+def _bases_of_call(call: Call) -> frozenset[str]:
+    """The same of one call in a signature."""
     if call.name not in names():
         return frozenset((call.name,))  # a class or function of the user's, called so in signatures
     try:
@@ -182,24 +194,24 @@ def _of_call(call: Call) -> frozenset[str]:
         return frozenset((call.name,))
 
 
-def chosen_outputs(given: Choices, chosen: Sequence[Chosen]) -> list[DocumentOutputs]:
+def chosen_outputs(choices: Choices, chosen: Sequence[Chosen]) -> list[DocumentOutputs]:
     """The documents with what every chooser chose in the place of the systems."""
-    found, at = [], 0
-    for document in given.documents:
-        n = 1 if given.whole else document.segments
-        texts = {one.name: _flat(one.texts[at : at + n]) for one in chosen}
-        found.append(
-            DocumentOutputs(
-                document.id, document.whole, document.source, texts, document.references, {}
-            )
-        )
-        at += n
-    return found
+    outputs = []
+    start = 0
+    for document in choices.documents:
+        end = start + (1 if choices.whole else document.segments)
+        texts = {chooser.name: _segments(chooser.texts[start:end]) for chooser in chosen}
+        outputs.append(replace(document, systems=texts, human={}))
+        start = end
+    return outputs
 
 
-def _flat(texts: Sequence[Text]) -> tuple[str, ...]:
-    return tuple(
-        sentence
-        for text in texts
-        for sentence in (text.sentences if isinstance(text, Document) else (text,))
-    )
+def _segments(texts: Sequence[Text]) -> tuple[str, ...]:
+    """The segments of texts, those of whole documents one by one."""
+    segments: list[str] = []
+    for text in texts:
+        if isinstance(text, Document):
+            segments += text.sentences
+        else:
+            segments.append(text)
+    return tuple(segments)

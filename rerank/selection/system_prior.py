@@ -17,14 +17,17 @@ from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
 from ..prior import Prior, SystemPrior
 from .document_outputs import DocumentOutputs, check_systems
-from .shrinkage import groups, shrunk
+from .shrinkage import Shrunk, groups, shrunk
 from .system_scores import human_scored
 
 Root = Literal["auto", "yes", "no"]
 
 
 def estimate_prior(
-    documents: Sequence[DocumentOutputs], dimension: str, lower: bool, root: Root = "auto"
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    lower: bool,
+    root: Root = "auto",
 ) -> Prior:
     """The prior of every system of some documents.
 
@@ -44,51 +47,75 @@ def estimate_prior(
     where = f"human.{dimension}"
     judged, scores, owner = _scores(documents, dimension, lower)
     rooted = _rooted(scores, lower, root, where)
+    # a segment says something of systems where two are judged
     together = (~np.isnan(scores)).sum(axis=1) > 1
-    y, document = scores[together], owner[together]
+    y = scores[together]
+    document = owner[together]
     y = np.sqrt(y) if rooted else y if lower else -y
     _check(y, judged, where)
-    found = shrunk(y, document)
+    estimates = shrunk(y, document)
     systems = []
     for name in names:
-        if name not in judged:
-            systems.append((name, SystemPrior(0.0, found.between, None, 0, 0)))
-            continue
-        s = judged.index(name)
-        rows = ~np.isnan(y[:, s])
-        numbers = float(found.means[s]), float(found.errors[s]), float(found.effects[s])
-        systems.append(
-            (name, SystemPrior(*numbers, int(rows.sum()), len(set(document[rows].tolist()))))
-        )
+        if name in judged:
+            prior = _system_prior(estimates, judged.index(name), y, document)
+        else:
+            prior = SystemPrior(
+                mean=0.0,
+                error=estimates.between,
+                effect=None,
+                segments=0,
+                documents=0,
+            )
+        systems.append((name, prior))
     return Prior(
-        tuple(systems),
-        found.sigma,
-        found.between,
-        found.design_effect,
-        dimension,
-        lower,
-        rooted,
-        len(y),
-        len(set(document.tolist())),
-        _digest(documents, dimension),
+        systems=tuple(systems),
+        sigma=estimates.sigma,
+        between=estimates.between,
+        design_effect=estimates.design_effect,
+        human=dimension,
+        lower=lower,
+        rooted=rooted,
+        segments=len(y),
+        documents=_count_distinct(document),
+        inputs=_digest(documents, dimension),
     )
 
 
+def _system_prior(estimates: Shrunk, s: int, y: FloatArray, document: IntArray) -> SystemPrior:
+    """The prior of system s, from the errors [n, S] and the document of every row [n]."""
+    rows = ~np.isnan(y[:, s])
+    return SystemPrior(
+        mean=float(estimates.means[s]),
+        error=float(estimates.errors[s]),
+        effect=float(estimates.effects[s]),
+        segments=int(rows.sum()),
+        documents=_count_distinct(document[rows]),
+    )
+
+
+def _count_distinct(numbers: IntArray) -> int:
+    return len(set(numbers.tolist()))
+
+
 def _scores(
-    documents: Sequence[DocumentOutputs], dimension: str, lower: bool
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    lower: bool,
 ) -> tuple[tuple[str, ...], FloatArray, IntArray]:
     """The judged systems, their scores [n, S] with nan where there is none, and the document of every row [n]."""
-    found = human_scored(dimension, lower, documents)
-    part = found.parts[0]
-    scores = np.where(part.rows[:, :, 1] > 0, part.rows[:, :, 0], np.nan).T
-    return found.systems, scores, part.owner
+    people = human_scored(dimension, lower, documents)
+    part = people.parts[0]
+    is_rated = part.rows[:, :, 1] > 0
+    scores = np.where(is_rated, part.rows[:, :, 0], np.nan).T
+    return people.systems, scores, part.owner
 
 
 def _rooted(scores: FloatArray, lower: bool, root: Root, where: str) -> bool:
+    """Whether errors are the square roots of scores."""
     negative = bool((scores < 0).any())
     if root == "yes" and (negative or not lower):
-        found = "a negative score" if lower else "scores of which higher is better"
-        raise InputError(f"{found}, which has no root", where=where, fix="Leave --root out")
+        cause = "a negative score" if lower else "scores of which higher is better"
+        raise InputError(f"{cause}, which has no root", where=where, fix="Leave --root out")
     return root == "yes" or (root == "auto" and lower and not negative)
 
 
@@ -99,20 +126,27 @@ def _check(y: FloatArray, systems: Sequence[str], where: str) -> None:
         fix = "Have two or more systems judged on the same segments"
         raise InputError("no segment with two judged systems", where=where, fix=fix)
     group = groups(known.astype(float))
-    if apart := np.flatnonzero(group != group[0]).tolist():
-        found = f"{systems[apart[0]]!r:.80} is never judged beside {systems[0]!r:.80}, nor through others"
+    apart = np.flatnonzero(group != group[0]).tolist()
+    if apart:
         raise InputError(
-            found, where=where, fix="Have them judged on the same segments, or leave one out"
+            f"{systems[apart[0]]!r:.80} is never judged beside {systems[0]!r:.80}, nor through others",
+            where=where,
+            fix="Have them judged on the same segments, or leave one out",
         )
-    if known.sum() - len(y) - len(systems) + 1 < 1:
-        found = f"{int(known.sum())} judgements of {len(y)} segments and {len(systems)} systems"
-        raise InputError(found, where=where, fix="Have more segments judged")
+    num_judgements = known.sum()
+    if num_judgements - len(y) - len(systems) + 1 < 1:
+        raise InputError(
+            f"{int(num_judgements)} judgements of {len(y)} segments and {len(systems)} systems",
+            where=where,
+            fix="Have more segments judged",
+        )
 
 
 def _digest(documents: Sequence[DocumentOutputs], dimension: str) -> str:
     """A digest of who was judged how on what."""
     digest = blake2b(digest_size=16)
     for document in documents:
-        given = {name: document.human.get(dimension, {}).get(name) for name in document.systems}
-        digest.update(json.dumps([document.id, given]).encode() + b"\n")
+        scores = document.human.get(dimension, {})
+        by_system = {name: scores.get(name) for name in document.systems}
+        digest.update(json.dumps([document.id, by_system]).encode() + b"\n")
     return digest.hexdigest()

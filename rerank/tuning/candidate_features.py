@@ -8,7 +8,7 @@ of the lists before (as strategy "one-best").
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,136 +29,156 @@ Against = Literal["references", "candidates"]
 
 
 def features(
-    metric: Utility, lists: Sequence[CandidateList], against: Against, cache: Cache | None = None
+    metric: Utility,
+    lists: Sequence[CandidateList],
+    against: Against,
+    cache: Cache | None = None,
 ) -> list[FloatArray]:
     """The utility of every candidate, [N] per list; lists that only lend context have none.
 
     Raises:
         InputError: a list has no references or no document where they are needed, or the documents are not in order.
     """
-    found = [np.zeros(len(record.candidates)) for record in lists if not record.context_only]
+    utilities = [np.zeros(len(record.candidates)) for record in lists if not record.context_only]
     if metric.reads.context:
         _check_documents(lists)
     for weight, part in metric.parts:
-        scored = part.info.needs_references and against == "references"
-        rows = _scores(part, lists, cache) if scored else _expectations(part, lists, cache)
-        for own, row in zip(found, rows, strict=True):
-            own += weight * row
-    return found
+        if part.info.needs_references and against == "references":
+            rows = _scores(part, lists, cache)
+        else:
+            rows = _expectations(part, lists, cache)
+        for total, row in zip(utilities, rows, strict=True):
+            total += weight * row
+    return utilities
 
 
 def _check_documents(lists: Sequence[CandidateList]) -> None:
+    """Raises InputError for a list without a document, or a document whose lists are not adjacent."""
     seen: set[str] = set()
     last = None
     for record in lists:
-        if record.document is None and not all(
-            isinstance(c.text, Document) for c in record.candidates
-        ):
-            fix = "Name the document of every list, or train with context=0"
+        document = record.document
+        if document is None and not all(isinstance(c.text, Document) for c in record.candidates):
             raise InputError(
-                "no document, but a metric reads context", where=f"list {record.id}", fix=fix
+                "no document, but a metric reads context",
+                where=f"list {record.id}",
+                fix="Name the document of every list, or train with context=0",
             )
-        if record.document is not None and record.document != last and record.document in seen:
-            fix = "The lists of one document are adjacent, in order"
+        if document is not None and document != last and document in seen:
             raise InputError(
-                f"{record.document!r} comes back after another", where=f"list {record.id}", fix=fix
+                f"{document!r} comes back after another",
+                where=f"list {record.id}",
+                fix="The lists of one document are adjacent, in order",
             )
-        last = record.document
-        if last is not None:
-            seen.add(last)
+        last = document
+        if document is not None:
+            seen.add(document)
 
 
 def _expectations(
-    part: Metric, lists: Sequence[CandidateList], cache: Cache | None
+    part: Metric,
+    lists: Sequence[CandidateList],
+    cache: Cache | None,
 ) -> Iterator[FloatArray]:
-    """Expected utilities as an MBR decoder finds them."""
-    decoder = MBRDecoder(
-        utility=part, nbest=None, strategy="one-best" if part.reads.context else "auto"
-    )
+    """Expected utilities [N] of every list, as an MBR decoder computes them."""
+    strategy: Literal["one-best", "auto"] = "one-best" if part.reads.context else "auto"
+    decoder = MBRDecoder(utility=part, nbest=None, strategy=strategy)
     for ranking in decoder.decode(lists, LocalEngine(cache)):
-        utility = {
-            place.text: np.nan if place.utility is None else place.utility
-            for place in ranking.ranking
-        }
+        utility: dict[Text, float] = {}
+        for place in ranking.ranking:
+            utility[place.text] = np.nan if place.utility is None else place.utility
         yield np.array([utility[candidate.text] for candidate in ranking.candidates])
 
 
 def _scores(
-    part: Metric, lists: Sequence[CandidateList], cache: Cache | None
+    part: Metric,
+    lists: Sequence[CandidateList],
+    cache: Cache | None,
 ) -> Iterator[FloatArray]:
-    """Scores against the human references, as utilities."""
-    known = [record for record in lists if record.references or not record.context_only]
-    for record in known:
+    """Scores [N] of every list against the human references, as utilities."""
+    scored = [record for record in lists if record.references or not record.context_only]
+    for record in scored:
         if not record.references:
             fix = 'Set against="candidates", or give some'
             raise InputError("no references", where=f"list {record.id}", fix=fix)
-    documents = _stretches(known)
+    documents = _stretches(scored)
     start = 0
-    while start < len(known):
-        stop = min(start + BATCH, len(known))
-        while stop < len(known) and documents[stop] == documents[stop - 1]:
+    while start < len(scored):
+        # whole documents, from BATCH lists on
+        stop = min(start + BATCH, len(scored))
+        while stop < len(scored) and documents[stop] == documents[stop - 1]:
             stop += 1
-        yield from _batch(part, known[start:stop], documents[start:stop], cache)
+        yield from _batch(part, scored[start:stop], documents[start:stop], cache)
         start = stop
 
 
 def _batch(
-    part: Metric, lists: Sequence[CandidateList], documents: Sequence[str], cache: Cache | None
+    part: Metric,
+    lists: Sequence[CandidateList],
+    documents: Sequence[str],
+    cache: Cache | None,
 ) -> Iterator[FloatArray]:
     """Scores of the lists of some documents: the k-th candidates of all lists are scored as one system's texts."""
     if part.reads.context and part.reads.context_from == "hypothesis":
         _check_systems(lists, documents)
     references = [list(record.references) for record in lists]
-    sources = [record.source for record in lists if record.source is not None]
+    known_sources = [record.source for record in lists if record.source is not None]
+    sources = known_sources if len(known_sources) == len(lists) else None
+    max_candidates = max(len(record.candidates) for record in lists)
     segments: list[Comparison] = []
-    places: list[tuple[int, int]] = []
-    for k in range(max(len(record.candidates) for record in lists)):
-        texts: list[Text] = [
-            record.candidates[min(k, len(record.candidates) - 1)].text for record in lists
-        ]
-        own = part.segments(
-            texts, references, sources if len(sources) == len(lists) else None, documents
-        )
+    places: list[tuple[int, int]] = []  # (list, candidate) of every segment
+    for k in range(max_candidates):
+        texts = [_candidate(record, k) for record in lists]
+        comparisons = part.segments(texts, references, sources, documents)
         for i, record in enumerate(lists):
             if k < len(record.candidates) and not record.context_only:
-                segments.append(own[i])
+                segments.append(comparisons[i])
                 places.append((i, k))
-    values = np.zeros((len(lists), max(len(record.candidates) for record in lists)))
-    for place, value in zip(
-        places, evaluate.scores(part, segments, Store(part.scorer, cache)), strict=True
-    ):
-        values[place] = value
+    values = np.zeros((len(lists), max_candidates))
+    scores = evaluate.scores(part, segments, Store(part.scorer, cache))
+    for place, score in zip(places, scores, strict=True):
+        values[place] = score
     for record, row in zip(lists, values, strict=True):
         if not record.context_only:
             yield part.utility_sign * row[: len(record.candidates)]
+
+
+def _candidate(record: CandidateList, k: int) -> Text:
+    """The text of the k-th candidate, or of the last where there are fewer."""
+    last = len(record.candidates) - 1
+    return record.candidates[min(k, last)].text
 
 
 def _stretches(lists: Sequence[CandidateList]) -> list[str]:
     """A name for every list, shared with the one before if it goes on from that."""
     names: list[str] = []
     for i, record in enumerate(lists):
-        before = lists[i - 1] if i else None
-        goes_on = (
-            before is not None
-            and record.document is not None
-            and record.document == before.document
-        )
-        if goes_on and before is not None and None not in (record.position, before.position):
-            goes_on = record.position == (before.position or 0) + 1
-        names.append(names[-1] if goes_on else str(i))
+        if i and _continues(record, lists[i - 1]):
+            names.append(names[-1])
+        else:
+            names.append(str(i))
     return names
+
+
+def _continues(record: CandidateList, before: CandidateList) -> bool:
+    """Whether a list stands right after another in one document; by position where both have one."""
+    if record.document is None or record.document != before.document:
+        return False
+    if record.position is None or before.position is None:
+        return True
+    return record.position == before.position + 1
 
 
 def _check_systems(lists: Sequence[CandidateList], documents: Sequence[str]) -> None:
     """Raises InputError if a document's lists are of different systems, so that no candidate has a text before it."""
     for i in range(1, len(lists)):
-        own, before = (
-            [c.fields.get("system") for c in record.candidates]
-            for record in (lists[i], lists[i - 1])
-        )
-        if documents[i] == documents[i - 1] and own != before:
+        if documents[i] == documents[i - 1] and _systems(lists[i]) != _systems(lists[i - 1]):
             raise InputError(
                 "other systems than the list before, but a metric reads hypotheses in their own context",
                 where=f"list {lists[i].id}",
                 fix='Give the same systems in the same order, or set context_from="reference" in the metric',
             )
+
+
+def _systems(record: CandidateList) -> list[Any]:
+    return [candidate.fields.get("system") for candidate in record.candidates]

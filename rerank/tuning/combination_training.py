@@ -71,7 +71,10 @@ class Preferences:
     teacher: Utility | None = None
 
     def pairs(
-        self, lists: Sequence[CandidateList], margin: float, cache: Cache | None = None
+        self,
+        lists: Sequence[CandidateList],
+        margin: float,
+        cache: Cache | None = None,
     ) -> list[list[tuple[int, int]]]:
         """(better, worse) places of the candidates of every list; lists that only lend context have none.
 
@@ -85,12 +88,15 @@ class Preferences:
             return [_ranked(record, self.rankings.get(record.id, ())) for record in decided]
         if self.teacher is not None:
             values = features(self.teacher, lists, "references", cache)
-            return [by_scores(own.tolist(), margin) for own in values]
+            return [by_scores(scores.tolist(), margin) for scores in values]
         if self.field is None:
             raise InputError(
-                "no preferences", where="human", fix="Give human scores, rankings or a teacher"
+                "no preferences",
+                where="human",
+                fix="Give human scores, rankings or a teacher",
             )
-        return [by_scores(own, margin, self.lower) for own in _scored(decided, self.field)]
+        scored = _scored(decided, self.field)
+        return [by_scores(scores, margin, self.lower) for scores in scored]
 
 
 def _scored(lists: Sequence[CandidateList], name: str) -> list[list[float | None]]:
@@ -100,52 +106,58 @@ def _scored(lists: Sequence[CandidateList], name: str) -> list[list[float | None
     }
     if lists and name not in known:
         raise unknown("score", name, known, where="preferences")
-    return [
-        [
-            _number(candidate.fields.get(name), f"list {record.id}, candidates[{i}].{name}")
-            for i, candidate in places
-        ]
-        for record in lists
-        for places in [list(enumerate(record.candidates))]
-    ]
+    return [_list_scores(record, name) for record in lists]
+
+
+def _list_scores(record: CandidateList, name: str) -> list[float | None]:
+    """The scores of one list."""
+    scores = []
+    for i, candidate in enumerate(record.candidates):
+        where = f"list {record.id}, candidates[{i}].{name}"
+        scores.append(_number(candidate.fields.get(name), where))
+    return scores
 
 
 def _number(value: Any, where: str) -> float | None:
+    """A score as a finite number, None where there is none."""
     if value is None:
         return None
     try:
         return finite(value)
     except ValueError:
-        raise InputError(
-            f"found {excerpt(value)}, expected a number", where=where, fix="Write it as 1.5"
-        ) from None
+        problem = f"found {excerpt(value)}, expected a number"
+        raise InputError(problem, where=where, fix="Write it as 1.5") from None
 
 
 def _check_rankings(rankings: Rankings, lists: Sequence[CandidateList], margin: float) -> None:
+    """Raises InputError for a margin beside rankings, or a ranking of no list."""
     if margin:
         fix = "Leave the margin out: ranks have no distance"
         raise InputError(f"margin {margin:g} beside rankings", where="preferences", fix=fix)
-    if missing := rankings.keys() - {record.id for record in lists}:
-        fix = (
-            f"Expected the id of a list, such as {lists[0].id!r}" if lists else "There are no lists"
-        )
+    missing = rankings.keys() - {record.id for record in lists}
+    if missing:
+        fix = "There are no lists"
+        if lists:
+            fix = f"Expected the id of a list, such as {lists[0].id!r}"
         raise InputError(f"{min(missing)!r} is no list", where="rankings", fix=fix)
 
 
 def _ranked(
     record: CandidateList, rankings: Sequence[Mapping[str, float]]
 ) -> list[tuple[int, int]]:
+    """(better, worse) places of a list's candidates, from rankings of their systems."""
     places = {candidate.fields.get("system"): i for i, candidate in enumerate(record.candidates)}
+    votes: list[tuple[str, str, str]] = []
     for ranks in rankings:
-        if missing := ranks.keys() - places.keys():
-            fix = f"Its systems: {', '.join(map(str, places))}"
+        missing = ranks.keys() - places.keys()
+        if missing:
             raise InputError(
                 f"ranks {min(missing)!r}, which is no system",
                 where=f"rankings of {record.id}",
-                fix=fix,
+                fix=f"Its systems: {', '.join(map(str, places))}",
             )
-    pairs = by_votes(verdict for ranks in rankings for verdict in verdicts(ranks))
-    return [(places[better], places[worse]) for better, worse in pairs]
+        votes += verdicts(ranks)
+    return [(places[better], places[worse]) for better, worse in by_votes(votes)]
 
 
 def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
@@ -154,43 +166,51 @@ def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
     Raises:
         InputError: a line is not of this form.
     """
-    found: dict[str, list[dict[str, float]]] = {}
+    rankings: dict[str, list[dict[str, float]]] = {}
     for where, line in lines:
         try:
             value = json.loads(line)
             ranks = {str(name): finite(rank) for name, rank in value["ranks"].items()}
-            found.setdefault(str(value["id"]), []).append(ranks)
+            rankings.setdefault(str(value["id"]), []).append(ranks)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InputError(
-                f"found {excerpt(line)}", where=where, fix='{"id": "d7:3", "ranks": {"A": 1}}'
+                f"found {excerpt(line)}",
+                where=where,
+                fix='{"id": "d7:3", "ranks": {"A": 1}}',
             ) from None
-    return found
+    return rankings
 
 
 class Data(NamedTuple):
     """Features of all candidates, and the pairs among them."""
 
     values: FloatArray  # [candidates, metrics]
-    better: list[int]
+    better: list[int]  # row of the better candidate of every pair
     worse: list[int]
     groups: list[str]  # document of every pair
 
 
 def gathered(
-    values: Sequence[FloatArray], pairs: Sequence[Sequence[tuple[int, int]]], groups: Sequence[str]
+    values: Sequence[FloatArray],
+    pairs: Sequence[Sequence[tuple[int, int]]],
+    groups: Sequence[str],
 ) -> Data:
     """Training data from the features [N, metrics], the (better, worse) places and the document of every list."""
-    better, worse, documents, start = [], [], [], 0
-    for own, some, group in zip(values, pairs, groups, strict=True):
-        better += [start + a for a, _ in some]
-        worse += [start + b for _, b in some]
-        documents += [group] * len(some)
-        start += len(own)
+    better: list[int] = []
+    worse: list[int] = []
+    documents: list[str] = []
+    start = 0
+    for list_values, list_pairs, document in zip(values, pairs, groups, strict=True):
+        for a, b in list_pairs:
+            better.append(start + a)
+            worse.append(start + b)
+            documents.append(document)
+        start += len(list_values)
     return Data(np.concatenate(values), better, worse, documents)
 
 
 class Learned(NamedTuple):
-    """What training finds."""
+    """The outcome of training."""
 
     scale: Scale
     units: FloatArray  # of the differences, in scaled features, [metrics]
@@ -204,27 +224,29 @@ class Learned(NamedTuple):
         return np.asarray(self.scale.scaled(values) @ self.weights)
 
 
-def learn(data: Data, how: Tuning) -> Learned:
+def learn(data: Data, tuning: Tuning) -> Learned:
     """The weights of some data; errors as `folds`."""
     scale = Scale.of(data.values)
     scaled = scale.scaled(data.values)
     differences = scaled[data.better] - scaled[data.worse]
-    centred = how.toward == "mean"
-    measure = units(differences) if centred else np.ones(differences.shape[1])
-    differences = differences / measure
-    penalty, tried = how.penalty, list[Tried]()
+    centred = tuning.toward == "mean"
+    unit = units(differences) if centred else np.ones(differences.shape[1])
+    differences = differences / unit
+    penalty = tuning.penalty
+    tried: list[Tried] = []
     if penalty is None:
-        penalty, tried = choose_penalty(differences, data.groups, how.positive, centred)
-    fitting = Fitting(penalty, how.positive, centred)
-    weights = np.where(differences.any(axis=0), fit(differences, fitting) / measure, 0)
-    return Learned(scale, measure, differences, fitting, tried, weights)
+        penalty, tried = choose_penalty(differences, data.groups, tuning.positive, centred)
+    fitting = Fitting(penalty, tuning.positive, centred)
+    varies = differences.any(axis=0)
+    weights = np.where(varies, fit(differences, fitting) / unit, 0)
+    return Learned(scale, unit, differences, fitting, tried, weights)
 
 
 def train_combination(
     metrics: Sequence[Utility],
     lists: Iterable[CandidateList],
     preferences: Preferences,
-    how: Tuning | None = None,
+    tuning: Tuning | None = None,
     say: Callable[[str], None] = lambda text: None,
     cache: Cache | None = None,
 ) -> dict[str, Any]:
@@ -233,57 +255,80 @@ def train_combination(
     Raises:
         InputError: no preferences, fewer than two documents, a metric twice, a metric without what it needs.
     """
-    how = how or Tuning()
+    tuning = tuning or Tuning()
     _check_once(metrics)
-    given = list(lists)
-    records = [record for record in given if not record.context_only]
-    pairs = preferences.pairs(given, how.margin, cache)
+    all_lists = list(lists)
+    records = [record for record in all_lists if not record.context_only]
+    pairs = preferences.pairs(all_lists, tuning.margin, cache)
     if not any(pairs):
         raise InputError(
             "no pair of candidates of which one is better",
             where="preferences",
             fix="Lower the margin",
         )
-    columns = [features(metric, given, how.against, cache) for metric in metrics]
-    for metric, column in zip(metrics, columns, strict=True):
-        if not all(np.isfinite(values).all() for values in column):
-            raise InputError(
-                "values that are not finite", where=metric.signature(), fix="Leave it out"
-            )
-    rows = [np.stack(own, axis=1) for own in zip(*columns, strict=True)]
-    data = gathered(rows, pairs, [record.document or record.id for record in records])
+    values = _metric_values(metrics, all_lists, tuning.against, cache)
+    data = gathered(values, pairs, [record.document or record.id for record in records])
     documents = len(set(data.groups))
     say(
         f"{len(records)} lists, {len(data.values)} candidates, {len(data.groups)} pairs, {documents} documents"
     )
-    found = learn(data, how)
-    ends = intervals(found.differences, data.groups, found.fitting, how.draws, how.seed)
-    low, high = (np.where(found.differences.any(axis=0), end / found.units, 0) for end in ends)
-    named = zip(metrics, found.weights, low, high, *found.scale, strict=True)
+    learned = learn(data, tuning)
     return {
         "format": FORMAT,
-        "features": [
-            {
-                "metric": metric.signature(),
-                "weight": float(weight),
-                "low": float(a),
-                "high": float(b),
-                "min": float(least),
-                "max": float(most),
-            }
-            for metric, weight, a, b, least, most in named
-        ],
-        "against": how.against,
-        "margin": how.margin,
-        "penalty": found.fitting.penalty,
-        "toward": how.toward,
-        "positive": how.positive,
-        "penalties_tried": [one._asdict() for one in found.tried],
+        "features": _feature_rows(metrics, learned, data, tuning),
+        "against": tuning.against,
+        "margin": tuning.margin,
+        "penalty": learned.fitting.penalty,
+        "toward": tuning.toward,
+        "positive": tuning.positive,
+        "penalties_tried": [penalty._asdict() for penalty in learned.tried],
         "lists": len(records),
         "pairs": len(data.groups),
         "documents": documents,
-        "held_out": held_out(found.differences, data.groups, found.fitting),
+        "held_out": held_out(learned.differences, data.groups, learned.fitting),
     }
+
+
+def _metric_values(
+    metrics: Sequence[Utility],
+    lists: Sequence[CandidateList],
+    against: Against,
+    cache: Cache | None,
+) -> list[FloatArray]:
+    """The features [N, metrics] of every list; raises InputError for values that are not finite."""
+    columns = [features(metric, lists, against, cache) for metric in metrics]
+    for metric, column in zip(metrics, columns, strict=True):
+        if not all(np.isfinite(values).all() for values in column):
+            raise InputError(
+                "values that are not finite",
+                where=metric.signature(),
+                fix="Leave it out",
+            )
+    return [np.stack(by_metric, axis=1) for by_metric in zip(*columns, strict=True)]
+
+
+def _feature_rows(
+    metrics: Sequence[Utility],
+    learned: Learned,
+    data: Data,
+    tuning: Tuning,
+) -> list[dict[str, Any]]:
+    """The weight of every metric with its interval, and the range of its values, as JSON data."""
+    varies = learned.differences.any(axis=0)
+    ends = intervals(learned.differences, data.groups, learned.fitting, tuning.draws, tuning.seed)
+    low, high = (np.where(varies, end / learned.units, 0) for end in ends)
+    rows = []
+    for i, metric in enumerate(metrics):
+        row = {
+            "metric": metric.signature(),
+            "weight": float(learned.weights[i]),
+            "low": float(low[i]),
+            "high": float(high[i]),
+            "min": float(learned.scale.low[i]),
+            "max": float(learned.scale.high[i]),
+        }
+        rows.append(row)
+    return rows
 
 
 def _check_once(metrics: Sequence[Utility]) -> None:
@@ -294,23 +339,26 @@ def _check_once(metrics: Sequence[Utility]) -> None:
         seen.add(metric.signature())
 
 
-def held_out(differences: FloatArray, groups: Sequence[str], how: Fitting) -> dict[str, float]:
+def held_out(differences: FloatArray, groups: Sequence[str], fitting: Fitting) -> dict[str, float]:
     """Cross-validated share of pairs put right and mean loss; and that share for the single feature that is best on
     the pairs not held out, chosen anew in every fold. A tie is half right.
     """
     fold = folds(groups)
-    right, alone, lost = 0.0, 0.0, 0.0
-    for held in range(int(fold.max()) + 1):
-        rest, own = differences[fold != held], differences[fold == held]
-        weights = fit(rest, how)
+    right = 0.0
+    right_of_single = 0.0
+    total_loss = 0.0
+    for number in range(int(fold.max()) + 1):
+        rest = differences[fold != number]
+        held = differences[fold == number]
+        weights = fit(rest, fitting)
         best = int(_right(rest).mean(axis=0).argmax())
-        right += float(_right(own @ weights).sum())
-        alone += float(_right(own[:, best]).sum())
-        lost += float(loss(weights, own).sum())
+        right += float(_right(held @ weights).sum())
+        right_of_single += float(_right(held[:, best]).sum())
+        total_loss += float(loss(weights, held).sum())
     return {
         "accuracy": right / len(groups),
-        "loss": lost / len(groups),
-        "best_single_accuracy": alone / len(groups),
+        "loss": total_loss / len(groups),
+        "best_single_accuracy": right_of_single / len(groups),
     }
 
 

@@ -16,7 +16,9 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def by_scores(
-    scores: Sequence[float | None], margin: float = 0.0, lower: bool = False
+    scores: Sequence[float | None],
+    margin: float = 0.0,
+    lower: bool = False,
 ) -> list[tuple[int, int]]:
     """(better, worse) places of the candidates of a list; candidates without a score are in no pair.
 
@@ -47,12 +49,13 @@ def by_votes(verdicts: Iterable[tuple[Name, Name, str]]) -> list[tuple[Name, Nam
             votes[better, worse] += 1
             votes[worse, better] -= 1
     seen: set[frozenset[Name]] = set()
-    found = []
-    for (a, b), net in votes.items():
-        if net and frozenset((a, b)) not in seen:
-            seen.add(frozenset((a, b)))
-            found.append((a, b) if net > 0 else (b, a))
-    return found
+    pairs = []
+    for (a, b), majority in votes.items():
+        names = frozenset((a, b))
+        if majority and names not in seen:
+            seen.add(names)
+            pairs.append((a, b) if majority > 0 else (b, a))
+    return pairs
 
 
 def verdicts(ranks: Mapping[Name, float]) -> list[tuple[Name, Name, str]]:
@@ -61,7 +64,13 @@ def verdicts(ranks: Mapping[Name, float]) -> list[tuple[Name, Name, str]]:
     >>> verdicts({"A": 1, "B": 2, "C": 2})
     [('A', 'B', '>'), ('A', 'C', '>'), ('B', 'C', '=')]
     """
-    found = []
-    for (a, of_a), (b, of_b) in combinations(ranks.items(), 2):
-        found.append((a, b, "=" if of_a == of_b else ">" if of_a < of_b else "<"))
-    return found
+    pairs = []
+    for (a, rank_of_a), (b, rank_of_b) in combinations(ranks.items(), 2):
+        if rank_of_a == rank_of_b:
+            verdict = "="
+        elif rank_of_a < rank_of_b:
+            verdict = ">"
+        else:
+            verdict = "<"
+        pairs.append((a, b, verdict))
+    return pairs

@@ -72,9 +72,11 @@ def plain_effects(y: list[list[float | None]]) -> tuple[Any, Any, float]:
     for at, (i, s, _) in enumerate(cells):
         design[at, i] = design[at, n + s] = 1
     design[-1, n:] = 1  # the effects sum to 0
-    found = np.linalg.lstsq(design, np.array([value for *_, value in cells] + [0.0]), rcond=None)[0]
-    rest = {(i, s): value - found[i] - found[n + s] for i, s, value in cells}
-    return found[n:], rest, sum(e * e for e in rest.values()) / (len(cells) - n - systems + 1)
+    solution = np.linalg.lstsq(
+        design, np.array([value for *_, value in cells] + [0.0]), rcond=None
+    )[0]
+    rest = {(i, s): value - solution[i] - solution[n + s] for i, s, value in cells}
+    return solution[n:], rest, sum(e * e for e in rest.values()) / (len(cells) - n - systems + 1)
 
 
 def plain_posterior(effects: list[float], noise: list[float]) -> list[tuple[float, float]]:
@@ -91,7 +93,7 @@ def plain_posterior(effects: list[float], noise: list[float]) -> list[tuple[floa
         return product
 
     whole = float(quad(density, 0, 1, limit=400)[0])
-    found = []
+    estimates = []
     for a, v in zip(effects, noise, strict=True):
 
         def kept(b: float, v: float = v) -> float:
@@ -99,8 +101,8 @@ def plain_posterior(effects: list[float], noise: list[float]) -> list[tuple[floa
 
         mean = quad(lambda b: kept(b) * density(b), 0, 1, limit=400)[0] / whole
         square = quad(lambda b: kept(b) ** 2 * density(b), 0, 1, limit=400)[0] / whole
-        found.append((mean * a, sqrt(mean * v + max(0.0, square - mean**2) * a * a)))
-    return found
+        estimates.append((mean * a, sqrt(mean * v + max(0.0, square - mean**2) * a * a)))
+    return estimates
 
 
 def usable(table: list[list[float | None]]) -> list[list[float | None]]:
@@ -151,24 +153,24 @@ def test_the_estimate_equals_a_plain_reading_of_its_equations(
     design = 1.0
     if count > 1 and variance > 1e-12:
         design = max(1.0, np.trace(clustered) * count / (count - 1) / plain_variance)
-    found = estimate_prior(outputs(table), "mqm", lower=True)
-    assert found.rooted
-    assert (found.segments, found.documents) == (n, count)
-    assert found.sigma == pytest.approx(sqrt(max(variance, 0.0)), abs=1e-6)
-    assert [one.effect for _, one in found.systems] == pytest.approx(effects.tolist(), abs=1e-9)
+    prior = estimate_prior(outputs(table), "mqm", lower=True)
+    assert prior.rooted
+    assert (prior.segments, prior.documents) == (n, count)
+    assert prior.sigma == pytest.approx(sqrt(max(variance, 0.0)), abs=1e-6)
+    assert [one.effect for _, one in prior.systems] == pytest.approx(effects.tolist(), abs=1e-9)
     if variance > 1e-12:
-        assert found.design_effect == pytest.approx(design)
+        assert prior.design_effect == pytest.approx(design)
         noise = [
             design * variance * inverse[s, s] * systems / (systems - 1) for s in range(systems)
         ]
         expected = plain_posterior(effects.tolist(), noise)
-        assert [one.mean for _, one in found.systems] == pytest.approx(
+        assert [one.mean for _, one in prior.systems] == pytest.approx(
             [m for m, _ in expected], rel=1e-3, abs=1e-6
         )
-        assert [one.error for _, one in found.systems] == pytest.approx(
+        assert [one.error for _, one in prior.systems] == pytest.approx(
             [e for _, e in expected], rel=1e-3, abs=1e-6
         )
-    for s, (_, one) in enumerate(found.systems):
+    for s, (_, one) in enumerate(prior.systems):
         judged = [i for i, row in enumerate(rows) if row[s] is not None]
         assert (one.segments, one.documents) == (len(judged), len({document[i] for i in judged}))
 
@@ -178,8 +180,8 @@ def test_the_estimate_equals_a_plain_reading_of_its_equations(
 def test_with_every_judgement_an_effect_is_the_mean_of_root_errors_less_the_segments_mean(
     table: list[list[float | None]],
 ) -> None:
-    found = estimate_prior(outputs(table), "mqm", lower=True)
-    for s, (_, one) in enumerate(found.systems):
+    prior = estimate_prior(outputs(table), "mqm", lower=True)
+    for s, (_, one) in enumerate(prior.systems):
         plainly = [sqrt(row[s] or 0) - sum(sqrt(v or 0) for v in row) / 3 for row in table]
         assert one.effect == pytest.approx(sum(plainly) / len(plainly), abs=1e-9)
         assert one.effect is not None
@@ -213,9 +215,11 @@ def test_posterior_intervals_hold_what_they_say() -> None:
         true = random.normal(size=8) * random.choice([0.1, 0.4])
         shared = random.normal(size=(12, 8)).repeat(8, axis=0)
         y = true + random.normal(size=(96, 1)) + (shared + random.normal(size=(96, 8))) / sqrt(2)
-        found = shrunk(y, np.arange(96) // 8)
-        assert 2 < found.design_effect < 10
-        inside += int((np.abs(found.means - (true - true.mean())) < 1.96 * found.errors).sum())
+        estimates = shrunk(y, np.arange(96) // 8)
+        assert 2 < estimates.design_effect < 10
+        inside += int(
+            (np.abs(estimates.means - (true - true.mean())) < 1.96 * estimates.errors).sum()
+        )
         total += 8
     assert 0.92 < inside / total < 0.98
 
@@ -236,28 +240,28 @@ def test_unjudged_systems_have_the_mean_of_all() -> None:
         [0.0, 1.0, None],
         [1.0, 4.0, None],
     ]
-    found = estimate_prior(outputs(table), "mqm", lower=True)
+    prior = estimate_prior(outputs(table), "mqm", lower=True)
     two = estimate_prior(outputs([row[:2] for row in table]), "mqm", lower=True)
-    systems = dict(found.systems)
-    assert systems["S2"] == SystemPrior(0.0, found.between, None, 0, 0)
-    assert found.between > systems["S0"].error
+    systems = dict(prior.systems)
+    assert systems["S2"] == SystemPrior(0.0, prior.between, None, 0, 0)
+    assert prior.between > systems["S0"].error
     assert (systems["S0"], systems["S1"]) == tuple(one for _, one in two.systems)
-    weights = found.weights(["S0", "S1", "S2"], 6)
+    weights = prior.weights(["S0", "S1", "S2"], 6)
     assert weights[0] == 1 > weights[2] > weights[1] > 0
 
 
 def test_a_missing_score_is_no_score() -> None:
     """Only the worst systems were judged on the segment that is hard for all."""
     table = [*([1.0, 1.0, 1.0] for _ in range(6)), *([None, 100.0, 100.0] for _ in range(6))]
-    found = estimate_prior(outputs(table), "mqm", lower=True)  # type: ignore[arg-type]
-    assert [one.effect for _, one in found.systems] == pytest.approx([0, 0, 0], abs=1e-9)
+    prior = estimate_prior(outputs(table), "mqm", lower=True)  # type: ignore[arg-type]
+    assert [one.effect for _, one in prior.systems] == pytest.approx([0, 0, 0], abs=1e-9)
 
 
 def test_higher_scores_are_turned_and_have_no_root() -> None:
     table: list[list[float | None]] = [[4.0, 1.0], [9.0, 1.0], [4.0, 4.0]]
-    found = estimate_prior(outputs(table), "mqm", lower=False)
-    assert not found.rooted
-    assert [one.effect for _, one in found.systems] == pytest.approx([-11 / 6, 11 / 6])
+    prior = estimate_prior(outputs(table), "mqm", lower=False)
+    assert not prior.rooted
+    assert [one.effect for _, one in prior.systems] == pytest.approx([-11 / 6, 11 / 6])
     negative = estimate_prior(outputs([[-1.0, 2.0], [-1.0, 3.0]]), "mqm", lower=True)
     assert not negative.rooted
     assert [one.effect for _, one in negative.systems] == pytest.approx([-1.75, 1.75])
@@ -316,10 +320,12 @@ def test_prior_weighted_mbr_equals_a_double_loop(
     texts = [row["text"] for row in rows]
     weights = [exp(-strength * mean / 2.0) for mean in means[: len(rows)]]
     for self_pair in (True, False) if len(set(texts)) == len(texts) else (True,):
-        found = decoded(rows, prior=prior, prior_strength=strength, self_pair=self_pair)
-        same_choice(found, texts, plain(texts, texts, weights, utility, not self_pair))
-    found = decoded(rows, {"pseudo_references": rows[::-1]}, prior=prior, prior_strength=strength)
-    same_choice(found, texts, plain(texts, texts, weights, utility))
+        rankings = decoded(rows, prior=prior, prior_strength=strength, self_pair=self_pair)
+        same_choice(rankings, texts, plain(texts, texts, weights, utility, not self_pair))
+    rankings = decoded(
+        rows, {"pseudo_references": rows[::-1]}, prior=prior, prior_strength=strength
+    )
+    same_choice(rankings, texts, plain(texts, texts, weights, utility))
 
 
 @given(rows=labelled, means=st.lists(MEANS, min_size=5, max_size=5))
@@ -475,9 +481,9 @@ def test_from_judgements_to_choices(
     assert 0 not in {row["index"] for row in rows_of(plainly)}
     assert {row["index"] for row in rows_of(weighed)} == {0}
     run = json.loads((tmp_path / "weighed.run.json").read_text(encoding="utf-8"))["settings"]
-    found = load_prior(prior)
-    assert found is not None
-    assert (run["prior"], run["prior_strength"]) == (found.digest, 6.0)
+    estimated = load_prior(prior)
+    assert estimated is not None
+    assert (run["prior"], run["prior_strength"]) == (estimated.digest, 6.0)
     convert = [
         "convert",
         systems,
@@ -491,7 +497,9 @@ def test_from_judgements_to_choices(
     ]
     assert main(convert) == 0
     candidates = rows_of(listed)[0]["candidates"]
-    assert [one["prior_weight"] for one in candidates] == found.weights(["A", "B", "C"], 6).tolist()
+    assert [one["prior_weight"] for one in candidates] == estimated.weights(
+        ["A", "B", "C"], 6
+    ).tolist()
     assert (
         main(
             [
@@ -634,7 +642,7 @@ def test_expected_utility_is_a_feature() -> None:
 
 def test_expected_utility_beside_a_reference_free_metric() -> None:
     decoder = MBRDecoder(utility="chrf")
-    found = next(
+    ranking = next(
         Reranker({"expected": 1.0, "length": -2.0, "lc": 3.0}, nbest=None, decoder=decoder).decode(
             LISTS
         )
@@ -645,7 +653,7 @@ def test_expected_utility_beside_a_reference_free_metric() -> None:
     summed = [
         float(v or 0) - 2 * len(t) + 3 * c for v, t, c in zip(values, texts, cohesion, strict=True)
     ]
-    assert {place.index: place.utility for place in found.ranking} == pytest.approx(
+    assert {place.index: place.utility for place in ranking.ranking} == pytest.approx(
         dict(enumerate(summed))
     )
 
@@ -686,6 +694,6 @@ def test_weights_of_a_list() -> None:
     prior = prior_of({"A": 0.1, "B": 0.4})
     record = read_list({**LISTS[0], "pseudo_references": [{"text": "a", "system": "B"}]})
     written = prior.written(record, 2.0)
-    found = [candidate.fields["prior_weight"] for candidate in written.candidates]
-    assert found == pytest.approx([1, exp(-0.6), exp(-0.6)])
+    weights = [candidate.fields["prior_weight"] for candidate in written.candidates]
+    assert weights == pytest.approx([1, exp(-0.6), exp(-0.6)])
     assert written.pseudo_references[0].fields["prior_weight"] == 1

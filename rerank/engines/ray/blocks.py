@@ -1,4 +1,4 @@
-"""What actors are asked to do, what it is expected to cost, and what comes next.
+"""The steps that actors are sent: what each is expected to cost, and which comes next.
 
 A list that costs a block or more goes first, the longest first, so that it does not hold the rest; the others wait in
 order and go in blocks of about a second.
@@ -11,23 +11,21 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from .worker import Done, Sent
-
-if TYPE_CHECKING:
-    from .groups import Group
+from .worker import SentTask, StepResult
 
 Kind = Literal["model", "compare"]  # which actors may do it
 Amounts = tuple[int, int]  # characters that are represented, and pairs that are compared
 
 GUESS = 1.5e-5  # seconds per character and per pair, before any were measured
 BLOCK_SECONDS = 1.0  # what a block should take
-KEPT = 0.7  # what older measurements count for when a newer one comes
+DECAY = 0.7  # what older measurements count for when a newer one comes
+# the stages whose time is that of characters, and those whose time is that of pairs
 STAGES = (
     ("prepare", "represent", "cache"),
     ("compare", "choose"),
-)  # the time of characters, and of pairs
+)
 
 
 class Rates:
@@ -36,21 +34,25 @@ class Rates:
     def __init__(self) -> None:
         self.seconds = [GUESS, GUESS]
         self.amounts = [1.0, 1.0]
-        self.kept = 0.0  # what was measured counts for when there is more
+        self.decay = 0.0  # what the measurements so far count for when another comes
 
     def of(self, amounts: Amounts) -> float:
-        """Seconds that so many (characters, pairs) are expected to take."""
-        return sum(amount * self.seconds[i] / self.amounts[i] for i, amount in enumerate(amounts))
+        """Seconds that these (characters, pairs) are expected to take."""
+        characters, pairs = amounts
+        for_characters = characters * self.seconds[0] / self.amounts[0]
+        for_pairs = pairs * self.seconds[1] / self.amounts[1]
+        return for_characters + for_pairs
 
-    def learn(self, amounts: Amounts, done: Done) -> None:
-        """Takes what (characters, pairs) took; what is no stage's is shared out among these."""
-        stages = done.work.seconds
-        took = [sum(stages.get(name, 0.0) for name in names) for names in STAGES]
-        for i, (amount, seconds) in enumerate(zip(amounts, took, strict=True)):
+    def learn(self, amounts: Amounts, outcome: StepResult) -> None:
+        """Learns from the time that (characters, pairs) took; time outside all stages is shared out among these."""
+        seconds_of = outcome.work.seconds
+        stage_seconds = [sum(seconds_of.get(name, 0.0) for name in names) for names in STAGES]
+        for i, (amount, seconds) in enumerate(zip(amounts, stage_seconds, strict=True)):
             if amount and seconds:
-                self.seconds[i] = self.kept * self.seconds[i] + done.seconds * seconds / sum(took)
-                self.amounts[i] = self.kept * self.amounts[i] + amount
-        self.kept = KEPT
+                share = outcome.seconds * seconds / sum(stage_seconds)
+                self.seconds[i] = self.decay * self.seconds[i] + share
+                self.amounts[i] = self.decay * self.amounts[i] + amount
+        self.decay = DECAY
 
 
 @dataclass(slots=True, eq=False)
@@ -59,15 +61,15 @@ class Step:
 
     method: str
     arguments: tuple[Any, ...]
-    tasks: list[Sent]  # the lists it is about
+    tasks: list[SentTask]  # the lists it is about
     amounts: Amounts
     kind: Kind = "model"
-    group: Group | None = None  # whose stage it is
-    place: tuple[int, int] = (0, 0)  # metric and number of a chunk or tiles in its group
+    group: int | None = None  # number of the group whose stage it is
+    place: tuple[int, int] = (0, 0)  # metric, and number of a chunk or of a step of tiles
     alone: bool = False  # was at work when a worker died: nothing else is on its next actor
     tries: int = 0  # how often it was alone when a worker died
     copies: int = 0  # how many actors have it
-    done: bool = False  # whatever comes of it now changes nothing
+    done: bool = False  # a result that comes now changes nothing
 
 
 class Queue:
@@ -76,36 +78,39 @@ class Queue:
     def __init__(self, rates: Rates) -> None:
         self.rates = rates
         self.steps: deque[Step] = deque()  # of actors that died, and of stages
-        self.lists: deque[Sent] = deque()
-        self.long: list[tuple[float, int, Sent]] = []  # a heap, the longest first
-        self.number = count()
+        self.short: deque[SentTask] = deque()  # in order
+        self.long: list[tuple[float, int, SentTask]] = []  # a heap, the longest first
+        self.arrival = count()  # orders long lists that cost alike
 
     def __len__(self) -> int:
         """How many lists are not yet in a step."""
-        return len(self.lists) + len(self.long)
+        return len(self.short) + len(self.long)
 
-    def add(self, sent: Sent) -> None:
+    def add(self, task: SentTask) -> None:
         """Takes a list."""
-        seconds = self.rates.of(sent.amounts)
+        seconds = self.rates.of(task.amounts)
         if seconds < BLOCK_SECONDS:
-            self.lists.append(sent)
+            self.short.append(task)
         else:
-            heappush(self.long, (-seconds, next(self.number), sent))
+            heappush(self.long, (-seconds, next(self.arrival), task))
 
-    def back(self, steps: Iterable[Step]) -> None:
+    def put_first(self, steps: Iterable[Step]) -> None:
         """Takes steps that come before all else, in order."""
-        self.steps.extendleft(reversed(list(steps)))
+        in_order = list(steps)
+        self.steps.extendleft(reversed(in_order))
 
-    def forget(self, group: Group) -> None:
+    def forget(self, group: int) -> None:
         """Lets go of a group's steps."""
-        self.steps = deque(step for step in self.steps if step.group is not group)
+        self.steps = deque(step for step in self.steps if step.group != group)
 
-    def keep(self, numbers: Collection[int]) -> None:
-        """Lets go of all lists but some."""
-        self.steps = deque(
-            step for step in self.steps if any(sent.key in numbers for sent in step.tasks)
-        )
-        self.lists = deque(sent for sent in self.lists if sent.key in numbers)
+    def keep_only(self, numbers: Collection[int]) -> None:
+        """Lets go of all lists but those of these numbers."""
+
+        def is_needed(step: Step) -> bool:
+            return any(task.key in numbers for task in step.tasks)
+
+        self.steps = deque(step for step in self.steps if is_needed(step))
+        self.short = deque(task for task in self.short if task.key in numbers)
         self.long = [entry for entry in self.long if entry[2].key in numbers]
         heapify(self.long)
 
@@ -117,14 +122,22 @@ class Queue:
                 return step
         return None
 
-    def block(self, shares: int) -> list[Sent]:
+    def block(self, shares: int) -> list[SentTask]:
         """Lists for the next block: about a second of them, or one, or a fair share of what waits if that is less."""
-        most = -(-len(self) // shares)
-        block: list[Sent] = []
+        max_lists = -(-len(self) // shares)
+        block: list[SentTask] = []
         seconds = 0.0
-        while len(block) < most:
-            seconds += self.rates.of((self.long[0][2] if self.long else self.lists[0]).amounts)
+        while len(block) < max_lists:
+            following = self.long[0][2] if self.long else self.short[0]
+            seconds += self.rates.of(following.amounts)
             if block and seconds > BLOCK_SECONDS:
                 break
-            block.append(heappop(self.long)[2] if self.long else self.lists.popleft())
+            self._remove_first()
+            block.append(following)
         return block
+
+    def _remove_first(self) -> None:
+        if self.long:
+            heappop(self.long)
+        else:
+            self.short.popleft()

@@ -1,4 +1,4 @@
-"""The Ray session that an engine works in: joined or started here, and what it has."""
+"""The Ray session that an engine works in: joined or started here, and the workers it has room for."""
 
 from __future__ import annotations
 
@@ -41,30 +41,35 @@ class Cluster:
         """
         if self.ray.is_initialized():
             return
-        wanted = self.settings
-        os.environ.setdefault(
-            "RAY_IGNORE_UNHANDLED_ERRORS", "1"
-        )  # what nobody waits for any more, of actors that died
-        here: dict[str, Any] = {"address": wanted.address}
-        if wanted.address is None:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            actors = wanted.actors and wanted.actors + wanted.compare_actors
-            cores = actors and max(os.cpu_count() or 1, ceil(actors * wanted.cpus_per_actor))
-            here = {"address": "local", "num_cpus": cores, "include_dashboard": False}
-        main = threading.current_thread() is threading.main_thread()
+        # errors of actors that died, which nobody waits for any more
+        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+        address = self.settings.address
+        options = {"address": address} if address is not None else self._local_options()
+        is_main_thread = threading.current_thread() is threading.main_thread()
         handler = signal.getsignal(signal.SIGTERM)
         try:
-            _reach(wanted.address)
-            self.ray.init(**here, logging_level="ERROR", log_to_driver=False)
+            _reach(address)
+            self.ray.init(**options, logging_level="ERROR", log_to_driver=False)
         except (OSError, RuntimeError, ValueError) as error:
-            found = f"Ray cannot be reached: {error}"
             raise ResourceError(
-                found, where=f"ray.address {wanted.address}", fix="Start it, or mend the address"
+                f"Ray cannot be reached: {error}",
+                where=f"ray.address {address}",
+                fix="Start it, or mend the address",
             ) from error
         finally:
-            if main and callable(handler):
+            if is_main_thread and callable(handler):
                 signal.signal(signal.SIGTERM, handler)  # Ray puts its own in its place
         self.started = True
+
+    def _local_options(self) -> dict[str, Any]:
+        """How Ray is started on this machine: with a core for every actor, even where there are fewer."""
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        settings = self.settings
+        cores = None
+        if settings.actors is not None:
+            actors = settings.actors + settings.compare_actors
+            cores = max(os.cpu_count() or 1, ceil(actors * settings.cpus_per_actor))
+        return {"address": "local", "num_cpus": cores, "include_dashboard": False}
 
     def leave(self) -> None:
         """Stops Ray if it was started here."""
@@ -73,41 +78,43 @@ class Cluster:
         self.started = False
 
     def actors(self) -> int:
-        """How many workers that hold models are wanted."""
+        """How many workers that hold models there are to be."""
         if self.settings.actors is not None:
             return self.settings.actors
-        there = self.ray.cluster_resources()
-        count = there.get("CPU", 0) / self.settings.cpus_per_actor - self.settings.compare_actors
+        resources = self.ray.cluster_resources()
+        count = resources.get("CPU", 0) / self.settings.cpus_per_actor
+        count -= self.settings.compare_actors
         if self.gpus():
-            count = min(count, there.get("GPU", 0) / self.gpus())
+            count = min(count, resources.get("GPU", 0) / self.gpus())
         return max(1, int(count))
 
     def gpus(self) -> float:
         """GPUs of a worker that holds models."""
-        given = self.settings.gpus_per_actor
-        return float(self.ray.cluster_resources().get("GPU", 0) > 0) if given is None else given
+        if self.settings.gpus_per_actor is not None:
+            return self.settings.gpus_per_actor
+        return float(self.ray.cluster_resources().get("GPU", 0) > 0)
 
     def worker(self, compares: bool, cache: tuple[str, int] | None) -> Any:
         """Ray's handle of a new worker; one that only compares has no GPU."""
         cpus = self.settings.cpus_per_actor
-        variables = dict.fromkeys(THREADS, str(max(1, int(cpus))))
+        num_threads = str(max(1, int(cpus)))
         remote = self.ray.remote(
             num_cpus=cpus,
             num_gpus=0 if compares else self.gpus(),
             concurrency_groups={"pulse": 1},
-            runtime_env={"env_vars": variables},
+            runtime_env={"env_vars": dict.fromkeys(THREADS, num_threads)},
         )
         return remote(Worker).remote(cache)
 
     def shortage(self) -> str:
-        """What was wanted and what is there, for people."""
-        wanted = f"{self.actors()} x {self.settings.cpus_per_actor:g} CPUs and {self.gpus():g} GPUs"
+        """The resources that the workers need and those of the cluster, for people."""
+        cpus = self.settings.cpus_per_actor
+        needed = f"{self.actors()} x {cpus:g} CPUs and {self.gpus():g} GPUs"
         if self.settings.compare_actors:
-            wanted += f", {self.settings.compare_actors} x {self.settings.cpus_per_actor:g} CPUs"
-        there = {
-            name: n for name, n in self.ray.cluster_resources().items() if name in ("CPU", "GPU")
-        }
-        return f"wanted {wanted}, the cluster has {there}"
+            needed += f", {self.settings.compare_actors} x {cpus:g} CPUs"
+        resources = self.ray.cluster_resources()
+        present = {name: n for name, n in resources.items() if name in ("CPU", "GPU")}
+        return f"wanted {needed}, the cluster has {present}"
 
 
 def _imported() -> Any:
@@ -125,9 +132,9 @@ def uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers = {
-        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    handlers = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        handlers[number] = signal.signal(number, signal.SIG_IGN)
     try:
         yield
     finally:
@@ -139,10 +146,12 @@ def _reach(address: str | None) -> None:
     """Raises OSError if nothing listens at a host:port; Ray itself would try for minutes."""
     host, _, port = (address or "").rpartition(":")
     if host and port.isdigit() and "/" not in host:
-        socket.create_connection((host, int(port)), 10).close()
+        connection = socket.create_connection((host, int(port)), 10)
+        connection.close()
 
 
 def reason(error: Exception) -> str:
     """The first line of Ray's account of a death that says something."""
     cause = getattr(error, "cause", None) or error
-    return f"{type(cause).__name__}: {' '.join(str(cause).split())[:300]}"
+    account = " ".join(str(cause).split())
+    return f"{type(cause).__name__}: {account[:300]}"

@@ -26,7 +26,7 @@ from .blocks import Kind
 from .cluster import Cluster, reason, uninterrupted
 from .settings import RaySettings
 from .work import DEPTH, Work
-from .worker import Done, Loaded
+from .worker import LoadResult, StepResult
 
 STORE_SHARE = 0.3  # of Ray's object store that lists may fill before another is begun
 LOOK_SECONDS = 1.0  # how often time limits are looked at
@@ -49,11 +49,10 @@ class RayEngine:
         self.ray: Any = self.cluster.ray
         self.work = Work(self.ray, self.settings)
         self.actors: list[Actor] = []
-        self.deaths: Counter[str] = (
-            Counter()
-        )  # in the place of each actor, since something was finished
+        # by name of each actor's place, since something was finished
+        self.deaths: Counter[str] = Counter()
         self.last_alive: dict[Kind, float] = {}  # when there was a loaded actor
-        self.begun = monotonic()  # when the first actor was loaded
+        self.began_at = monotonic()  # when the first actor was loaded
         self.waited_seconds = 0.0  # for actors
 
     def load(self, metrics: Sequence[Utility]) -> None:
@@ -63,23 +62,33 @@ class RayEngine:
             ModelLoadError: a metric cannot be loaded where an actor runs.
             ResourceError: no cluster, or no actor within `start_seconds`.
         """
-        for part in (part for metric in metrics for _, part in metric.parts):
-            if part not in self.work.numbers:
-                self.work.numbers[part] = len(self.work.metrics)
-                self.work.metrics.append(part)
+        for metric in metrics:
+            self._number_parts(metric)
         if not self.actors:
             self.cluster.join()
             self._start()
         for actor in self.actors:
             actor.meter = WorkerMeter(actor.meter.name)
-            if actor.given < len(self.work.metrics):
+            if actor.num_metrics < len(self.work.metrics):
                 actor.load(self.work.metrics)
             elif actor.loaded:
                 actor.meter.loaded()
         self.last_alive = dict.fromkeys(BOTH, monotonic())
-        while not any(actor.loaded and "model" in actor.kinds for actor in self.actors):
+        while not self._has_loaded("model"):
             self._wait()
-        self.begun, self.waited_seconds = monotonic(), 0.0
+        self.began_at = monotonic()
+        self.waited_seconds = 0.0
+
+    def _number_parts(self, metric: Utility) -> None:
+        """Gives a number to those plain metrics of a utility that are new."""
+        for _, part in metric.parts:
+            if part not in self.work.metric_numbers:
+                self.work.metric_numbers[part] = len(self.work.metrics)
+                self.work.metrics.append(part)
+
+    def _has_loaded(self, kind: Kind) -> bool:
+        """Whether an actor is loaded that does steps of this kind."""
+        return any(actor.loaded and kind in actor.kinds for actor in self.actors)
 
     def submit(self, key: int, task: Task) -> None:
         """Takes a list."""
@@ -103,11 +112,13 @@ class RayEngine:
 
     def status(self) -> Status:
         """The work that the actors have done, and how long this process waited for them."""
-        workers = tuple(
-            actor.meter.status(actor.since if actor.calls else None) for actor in self.actors
-        )
+        workers = []
+        for actor in self.actors:
+            at_work_since = actor.began_at if actor.calls else None
+            workers.append(actor.meter.status(at_work_since))
         work = sum((worker.work for worker in workers), Metered())
-        return Status(work, monotonic() - self.begun, self.waited_seconds, workers)
+        seconds = monotonic() - self.began_at
+        return Status(work, seconds, self.waited_seconds, tuple(workers))
 
     def close(self) -> None:
         """Stops the actors, and Ray if it was started here."""
@@ -133,18 +144,22 @@ class RayEngine:
 
     def _start(self) -> None:
         """Starts the actors."""
-        models, comparing = self.cluster.actors(), self.settings.compare_actors
-        kinds = ("model",) if comparing else BOTH
-        self.actors = [self._new(WorkerMeter(f"actor {i}"), kinds) for i in range(1, models + 1)]
-        names = (f"comparing actor {i}" for i in range(1, comparing + 1))
+        num_models = self.cluster.actors()
+        num_comparing = self.settings.compare_actors
+        kinds = ("model",) if num_comparing else BOTH
+        names = [f"actor {i}" for i in range(1, num_models + 1)]
+        self.actors = [self._new(WorkerMeter(name), kinds) for name in names]
+        names = [f"comparing actor {i}" for i in range(1, num_comparing + 1)]
         self.actors += [self._new(WorkerMeter(name), ("compare",)) for name in names]
-        self.work.models, self.work.comparing = models, comparing or models
-        self.work.store_bytes = STORE_SHARE * self.ray.cluster_resources().get(
-            "object_store_memory", 0
-        )
+        self.work.num_representing = num_models
+        self.work.num_comparing = num_comparing or num_models
+        object_store_bytes = self.ray.cluster_resources().get("object_store_memory", 0)
+        self.work.store_bytes = STORE_SHARE * object_store_bytes
 
     def _new(self, meter: WorkerMeter, kinds: tuple[Kind, ...]) -> Actor:
-        actor = Actor(self.cluster.worker("model" not in kinds, self.cache), meter, kinds)
+        """An actor that has begun to load the metrics."""
+        handle = self.cluster.worker("model" not in kinds, self.cache)
+        actor = Actor(handle, meter, kinds)
         actor.load(self.work.metrics)
         return actor
 
@@ -152,26 +167,29 @@ class RayEngine:
         """Gives every loaded actor its steps, one each before any gets a second; who gets none takes over another's."""
         for depth in range(DEPTH):
             for actor in self.actors:
-                if actor.loaded and len(actor.calls) == depth and actor.has_room(self.work.rates):
-                    step = self.work.next(actor.kinds, bool(actor.calls))
-                    if step is not None:
-                        actor.call(step)
+                self._send_step(actor, depth)
         for actor in self.actors:
-            if (
-                actor.loaded
-                and not actor.calls
-                and (call := stolen_by(actor, self.actors)) is not None
-            ):
-                self.ray.cancel(call.outcome)
-                actor.call(call.step)
+            if actor.loaded and not actor.calls:
+                call = stolen_by(actor, self.actors)
+                if call is not None:
+                    self.ray.cancel(call.outcome)
+                    actor.call(call.step)
+
+    def _send_step(self, actor: Actor, depth: int) -> None:
+        """Gives an actor with `depth` steps another, if it may get one."""
+        if actor.loaded and len(actor.calls) == depth and actor.has_room(self.work.rates):
+            step = self.work.next(actor.kinds, busy=bool(actor.calls))
+            if step is not None:
+                actor.call(step)
 
     def _wait(self) -> None:
         """Waits until something is ready, a little while at most, and takes all that is."""
-        names = [name for actor in self.actors for name in actor.awaited()]
+        awaited = [reference for actor in self.actors for reference in actor.awaited()]
         start = monotonic()
-        self.ray.wait(names, num_returns=1, timeout=LOOK_SECONDS)
+        self.ray.wait(awaited, num_returns=1, timeout=LOOK_SECONDS)
         self.waited_seconds += monotonic() - start
-        ready = set(self.ray.wait(names, num_returns=len(names), timeout=0)[0])
+        ready, _ = self.ray.wait(awaited, num_returns=len(awaited), timeout=0)
+        ready = set(ready)
         for i, actor in enumerate(self.actors):
             try:
                 self._take(actor, ready)
@@ -187,25 +205,30 @@ class RayEngine:
             self.ray.get(actor.pulse)
             actor.answers()
         while actor.calls and actor.calls[0].outcome in ready:
-            try:
-                done: Done = self.ray.get(actor.calls[0].outcome)
-            except self.ray.exceptions.TaskCancelledError:  # another actor took it over
-                self.work.back(actor.finished().step)
-            except self.ray.exceptions.RayError as error:
-                if not self._is_lost(error):
-                    raise
-                self.work.lost(actor.finished().step)
-            else:
-                call = actor.finished()
-                actor.meter.add(done.work, done.seconds)
-                self.deaths.clear()
-                self.work.finished(call.step, call.value, done)
+            self._take_step(actor)
 
-    def _loaded(self, loaded: Loaded, actor: Actor) -> None:
-        if loaded.error is not None:
+    def _take_step(self, actor: Actor) -> None:
+        """Takes the outcome of an actor's first step, which is ready."""
+        try:
+            outcome: StepResult = self.ray.get(actor.calls[0].outcome)
+        except self.ray.exceptions.TaskCancelledError:  # another actor took it over
+            self.work.back(actor.finished().step)
+        except self.ray.exceptions.RayError as error:
+            if not self._is_lost(error):
+                raise
+            self.work.lost(actor.finished().step)
+        else:
+            call = actor.finished()
+            actor.meter.add(outcome.work, outcome.seconds)
+            self.deaths.clear()
+            self.work.finished(call.step, call.value, outcome)
+
+    def _loaded(self, outcome: LoadResult, actor: Actor) -> None:
+        """Takes note that an actor has loaded; raises what went wrong if it could not."""
+        if outcome.error is not None:
             self.close()
-            raise loaded.error
-        self.work.pairwise = loaded.pairwise
+            raise outcome.error
+        self.work.pairwise = outcome.pairwise
         actor.loading = None
         actor.meter.loaded()
 
@@ -223,14 +246,7 @@ class RayEngine:
         if actor.loaded:
             self.last_alive |= dict.fromkeys(actor.kinds, monotonic())
         actor.meter.lost()
-        self.deaths[actor.meter.name] += (
-            1  # each actor by itself, as many die at once with their node
-        )
-        if (deaths := self.deaths[actor.meter.name]) > self.settings.restarts:
-            found = (
-                f"{deaths} workers in a row died with nothing finished; the last: {reason(error)}"
-            )
-            raise ResourceError(found, where="engine ray", fix=FIX)
+        self._count_death(actor.meter.name, error)
         first, *others = actor.orphans() or [None]
         for step in reversed(others):
             if step is not None:
@@ -239,18 +255,36 @@ class RayEngine:
             self.deaths.clear()
         return self._new(actor.meter, actor.kinds)
 
+    def _count_death(self, name: str, error: Exception) -> None:
+        """Counts the death of an actor; raises ResourceError if too many died in its place.
+
+        Each actor counts by itself, as many die at once with their node.
+        """
+        self.deaths[name] += 1
+        deaths = self.deaths[name]
+        if deaths > self.settings.restarts:
+            raise ResourceError(
+                f"{deaths} workers in a row died with nothing finished; the last: {reason(error)}",
+                where="engine ray",
+                fix=FIX,
+            )
+
     def _check_time(self) -> None:
         """Kills actors that take too long or are silent; raises ResourceError if there was none for too long."""
-        now, wanted = monotonic(), self.settings
+        now = monotonic()
+        settings = self.settings
         for actor in self.actors:
-            if actor.is_silent(wanted.heartbeat_seconds) or actor.works_longer_than(
-                wanted.block_seconds
-            ):
+            is_silent = actor.is_silent(settings.heartbeat_seconds)
+            if is_silent or actor.works_longer_than(settings.block_seconds):
                 self.ray.kill(actor.handle)
-                actor.since = actor.asked = now
+                actor.began_at = now
+                actor.asked_at = now
         for kind in BOTH:
-            if any(actor.loaded and kind in actor.kinds for actor in self.actors):
+            if self._has_loaded(kind):
                 self.last_alive[kind] = now
-            elif now - self.last_alive[kind] > wanted.start_seconds:
-                found = f"no worker for {wanted.start_seconds:g} s: {self.cluster.shortage()}"
-                raise ResourceError(found, where="engine ray", fix=FIX)
+            elif now - self.last_alive[kind] > settings.start_seconds:
+                raise ResourceError(
+                    f"no worker for {settings.start_seconds:g} s: {self.cluster.shortage()}",
+                    where="engine ray",
+                    fix=FIX,
+                )

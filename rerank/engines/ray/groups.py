@@ -15,23 +15,28 @@ from typing import Any
 from ....metrics.base import Metric
 from .blocks import BLOCK_SECONDS, Amounts, Kind, Rates, Step
 from .stages import Tile
-from .worker import Sent
+from .worker import Layout, SentTask
 
-ROWS = 16  # tiles have a multiple of so many rows
+ROWS = 16  # tiles have a multiple of this number of rows
 MIN_SECONDS = 0.1  # what a step of a stage should take at least
-MOST = 1024  # chunks, and tiles, of a list
+MAX_STEPS = 1024  # chunks of a list's texts, and tiles of its matrix
 
 
 @dataclass(slots=True, eq=False)
-class _Stages:
-    """What there is so far of one metric's share."""
+class _MetricStages:
+    """How far one metric's share of a group is; every result is Ray's reference to it, None until it is there."""
 
-    chunks: list[Any]  # Ray's names of representations; None until they are there
+    chunks: list[Any]  # representations of some texts each
     tiles: list[list[Tile]]  # what each step of comparing does
     linear: bool  # there is a list that is reduced from representations
-    compared: list[Any]  # Ray's names of the values of tiles; None until they are there
-    joined: Any = None  # Ray's name of all representations, if they are needed in the end
+    compared: list[Any]  # the values of the tiles of each step
+    joined: Any = None  # all representations, if the reduction needs them
     represented: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether all is there that the reduction reads."""
+        return self.represented and all(values is not None for values in self.compared)
 
 
 class Group:
@@ -40,11 +45,11 @@ class Group:
     Args:
         number: tells the group from others.
         tasks: the lists; one, or some that are together about a block.
-        texts: Ray's name of the same lists.
+        texts: Ray's reference to the same lists.
         metrics: all of the engine's, by number.
         rates: what texts and pairs cost.
-        models: how many actors represent.
-        comparing: how many actors compare.
+        num_representing: actors that represent.
+        num_comparing: actors that compare.
         pairwise: numbers of metrics that run a model on pairs.
         tries: how often what was there of these lists was lost.
     """
@@ -52,47 +57,53 @@ class Group:
     def __init__(
         self,
         number: int,
-        tasks: Sequence[Sent],
+        tasks: Sequence[SentTask],
         texts: Any,
         metrics: Sequence[Metric],
         rates: Rates,
-        models: int,
-        comparing: int,
+        num_representing: int,
+        num_comparing: int,
         pairwise: Iterable[int],
         tries: int = 0,
     ) -> None:
-        self.number, self.tasks, self.texts, self.rates = number, list(tasks), texts, rates
-        self.pairwise, self.tries = frozenset(pairwise), tries
+        self.number = number
+        self.tasks = list(tasks)
+        self.texts = texts
+        self.rates = rates
+        self.pairwise = frozenset(pairwise)
+        self.tries = tries
         self.nbytes = 0  # in the object store
-        self.over = False  # given up, or done: whatever comes changes nothing
-        self.stages: dict[int, _Stages] = {}
-        self.characters, self.pairs = (sum(sent.amounts[i] for sent in tasks) for i in (0, 1))
-        for metric in dict.fromkeys(n for sent in tasks for _, n in sent.parts):
-            chunks = _count(rates.of((self.characters, 0)), models, len(tasks))
-            tiles, linear = self._tiles(metric, metrics[metric], comparing)
-            self.stages[metric] = _Stages([None] * chunks, tiles, linear, [None] * len(tiles))
+        self.characters = sum(task.amounts[0] for task in tasks)
+        self.pairs = sum(task.amounts[1] for task in tasks)
+        self.stages: dict[int, _MetricStages] = {}  # by number of the metric
+        for metric in dict.fromkeys(part for task in tasks for _, part in task.parts):
+            num_chunks = _num_steps(rates.of((self.characters, 0)), num_representing, len(tasks))
+            tiles, linear = self._tiles(metric, metrics[metric], num_comparing)
+            self.stages[metric] = _MetricStages(
+                chunks=[None] * num_chunks,
+                tiles=tiles,
+                linear=linear,
+                compared=[None] * len(tiles),
+            )
 
     def begin(self) -> list[Step]:
         """The steps of the first stage."""
-        return [
-            self._step(
-                "represent",
-                (metric, chunk, len(stages.chunks)),
-                (self.characters // len(stages.chunks), 0),
-                "model",
-                (metric, chunk),
-            )
-            for metric, stages in self.stages.items()
-            for chunk in range(len(stages.chunks))
-        ]
+        steps = []
+        for metric, stages in self.stages.items():
+            num_chunks = len(stages.chunks)
+            amounts = self.characters // num_chunks, 0
+            for chunk in range(num_chunks):
+                arguments = (metric, chunk, num_chunks)
+                steps.append(self._step("represent", arguments, amounts, "model", (metric, chunk)))
+        return steps
 
     def next(self, step: Step, value: Any, nbytes: int) -> list[Step]:
-        """The steps that can be done now that one is done; `value` is Ray's name of what came of it."""
-        metric, at = step.place
+        """The steps that can be done now that one is done; `value` is Ray's reference to its result."""
+        metric, place = step.place
         stages = self.stages[metric]
         self.nbytes += nbytes
         if step.method == "represent":
-            stages.chunks[at] = value
+            stages.chunks[place] = value
             if any(chunk is None for chunk in stages.chunks):
                 return []
             chunks, stages.chunks = stages.chunks, []
@@ -102,32 +113,33 @@ class Group:
         if step.method == "join":
             self.nbytes -= nbytes  # that of the chunks, which are gone
             return self._compare(metric, stages, value)
-        stages.compared[at] = value
+        stages.compared[place] = value
         return self._reduce()
 
-    def _compare(self, metric: int, stages: _Stages, joined: Any) -> list[Step]:
+    def _compare(self, metric: int, stages: _MetricStages, joined: Any) -> list[Step]:
         """The steps that read the representations of all texts."""
         if stages.linear:
             stages.joined = joined
         stages.represented = True
         kind: Kind = "model" if metric in self.pairwise else "compare"
         amounts = 0, self.pairs // max(1, len(stages.tiles))
-        return [
-            self._step("compare", (metric, tiles, joined), amounts, kind, (metric, i))
-            for i, tiles in enumerate(stages.tiles)
-        ] or self._reduce()
+        steps = []
+        for i, tiles in enumerate(stages.tiles):
+            arguments = (metric, tiles, joined)
+            steps.append(self._step("compare", arguments, amounts, kind, (metric, i)))
+        return steps or self._reduce()
 
     def _reduce(self) -> list[Step]:
         """If all else is done, one step with all that was compared, and the representations that need no tiles."""
-        every = self.stages.values()
-        if not all(
-            one.represented and all(tile is not None for tile in one.compared) for one in every
-        ):
+        if not all(stages.complete for stages in self.stages.values()):
             return []
-        layout = [
-            (metric, stages.linear, len(stages.compared)) for metric, stages in self.stages.items()
-        ]
-        values = [value for one in every for value in [one.joined] * one.linear + one.compared]
+        layout = []
+        values = []
+        for metric, stages in self.stages.items():
+            layout.append(Layout(metric, stages.linear, len(stages.compared)))
+            if stages.linear:
+                values.append(stages.joined)
+            values += stages.compared
         self.stages = {}
         return [self._step("reduce", (layout, *values), (0, 0), "compare", (0, 0))]
 
@@ -139,59 +151,72 @@ class Group:
         kind: Kind,
         place: tuple[int, int],
     ) -> Step:
+        """A step of this group; every method takes the group's number and texts before its own arguments."""
         return Step(
-            method, (self.number, self.texts, *arguments), self.tasks, amounts, kind, self, place
+            method,
+            (self.number, self.texts, *arguments),
+            self.tasks,
+            amounts,
+            kind,
+            self.number,
+            place,
         )
 
-    def _tiles(self, number: int, metric: Metric, comparing: int) -> tuple[list[list[Tile]], bool]:
+    def _tiles(
+        self, number: int, metric: Metric, num_comparing: int
+    ) -> tuple[list[list[Tile]], bool]:
         """Tiles of every list that is not linear, put together for each step, and whether any list is."""
-        linear, lists = False, []
-        for sent in self.tasks:
-            for (_, part), comparison in zip(sent.parts, sent.comparisons, strict=True):
+        comparisons = []
+        linear = []
+        for task in self.tasks:
+            for (_, part), comparison in zip(task.parts, task.comparisons, strict=True):
                 if part == number:
-                    linear |= metric.info.linear and not sent.keep_matrix
-                    lists.append((comparison, metric.info.linear and not sent.keep_matrix))
-        alone = len(self.tasks) == 1
-        count = _count(self.rates.of((0, self.pairs)), comparing, len(self.tasks))
-        tiles: list[list[Tile]] = []
-        for place, (comparison, is_linear) in enumerate(lists):
-            high, wide = (
-                len(comparison.hypotheses),
-                len(comparison.references) if metric.info.needs_references else 1,
-            )
-            if is_linear or not high or not wide:
+                    comparisons.append(comparison)
+                    linear.append(metric.info.linear and not task.keep_matrix)
+        count = _num_steps(self.rates.of((0, self.pairs)), num_comparing, len(self.tasks))
+        steps: list[list[Tile]] = []
+        for place, (comparison, is_linear) in enumerate(zip(comparisons, linear, strict=True)):
+            num_rows = len(comparison.hypotheses)
+            num_columns = len(comparison.references) if metric.info.needs_references else 1
+            if is_linear or not num_rows or not num_columns:
                 continue
-            square = comparison.references is comparison.hypotheses and not metric.reads.everywhere
-            tiles += list((triangle if square else row_tiles)(place, high, wide, count))
-        return (
-            tiles if alone else [[tile for step in tiles for tile in step]] if tiles else []
-        ), linear
+            is_square = comparison.references is comparison.hypotheses
+            cut = triangle if is_square and not metric.reads.everywhere else row_tiles
+            steps += cut(place, num_rows, num_columns, count)
+        if steps and len(self.tasks) > 1:
+            steps = [[tile for tiles in steps for tile in tiles]]
+        return steps, any(linear)
 
 
-def row_tiles(place: int, high: int, wide: int, count: int) -> Iterator[list[Tile]]:
+def row_tiles(place: int, num_rows: int, num_columns: int, count: int) -> Iterator[list[Tile]]:
     """Some rows at a time."""
-    for top, bottom in _cut(high, count):
-        yield [Tile(place, top, bottom, 0, wide)]
+    for top, bottom in _row_ranges(num_rows, count):
+        yield [Tile(place, top, bottom, 0, num_columns)]
 
 
-def triangle(place: int, high: int, wide: int, count: int) -> Iterator[list[Tile]]:
+def triangle(place: int, num_rows: int, num_columns: int, count: int) -> Iterator[list[Tile]]:
     """A square matrix cut both ways, a tile beside the diagonal with the same one turned: they share some work."""
-    parts = list(_cut(high, ceil((sqrt(8 * count + 1) - 1) / 2)))
-    for i, rows in enumerate(parts):
-        for columns in parts[i + 1 :]:
+    # n ranges give n (n + 1) / 2 steps; the smallest n with `count` of them or more
+    num_ranges = ceil((sqrt(8 * count + 1) - 1) / 2)
+    ranges = list(_row_ranges(num_rows, num_ranges))
+    for i, rows in enumerate(ranges):
+        for columns in ranges[i + 1 :]:
             yield [Tile(place, *rows, *columns), Tile(place, *columns, *rows)]
-    for rows in parts:
+    for rows in ranges:
         yield [Tile(place, *rows, *rows)]
 
 
-def _cut(high: int, count: int) -> Iterator[tuple[int, int]]:
-    step = ceil(high / count / ROWS) * ROWS
-    return ((top, min(top + step, high)) for top in range(0, high, step))
+def _row_ranges(num_rows: int, count: int) -> Iterator[tuple[int, int]]:
+    """At most `count` ranges (top, bottom) of multiples of `ROWS` that cover all rows."""
+    size = ceil(num_rows / count / ROWS) * ROWS
+    for top in range(0, num_rows, size):
+        yield top, min(top + size, num_rows)
 
 
-def _count(seconds: float, actors: int, lists: int) -> int:
+def _num_steps(seconds: float, actors: int, lists: int) -> int:
     """Of how many steps a stage is: of a block each at most, and as many for every actor; one for a group of lists."""
     if lists > 1:
         return 1
     even = actors * ceil(seconds / BLOCK_SECONDS / actors)
-    return max(1, min(MOST, even, ceil(seconds / MIN_SECONDS)))
+    most = ceil(seconds / MIN_SECONDS)
+    return max(1, min(MAX_STEPS, even, most))

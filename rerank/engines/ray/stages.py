@@ -34,8 +34,8 @@ class Tile(NamedTuple):
     right: int
 
 
-class Compared(NamedTuple):
-    """Values of a tile, and the most that was left out of its texts."""
+class TileValues(NamedTuple):
+    """Values of a tile [rows, columns], and the most that was left out of its texts."""
 
     tile: Tile
     values: FloatArray
@@ -52,128 +52,143 @@ class Share:
     """
 
     def __init__(self, metric: Metric, tasks: Sequence[Task], meter: Meter) -> None:
-        self.metric, self.meter = metric, meter
+        self.metric = metric
+        self.meter = meter
         self.places = places_of(tasks)[metric]
         self.lists = [(tasks[i], tasks[i].comparisons[p]) for i, p in self.places]
-        wanted = metric.info.needs_references
-        self.columns = [
-            []
-            if not c.hypotheses or (wanted and not c.references)
-            else [lift(metric, c)]
-            if is_linear(metric, task)
-            else columns_of(metric, c)
-            for task, c in self.lists
-        ]
+        self.columns = [self._columns(task, comparison) for task, comparison in self.lists]
         units = [unit for columns in self.columns for column in columns for unit in column]
         items = dict.fromkeys(chain.from_iterable(map(_items, units)))
         self.items = sorted(items, key=_length)  # so that texts of one chunk fill batches
         self.row = {item: i for i, item in enumerate(self.items)}
 
+    def _columns(self, task: Task, comparison: Comparison) -> Sequence[Sequence[Comparison]]:
+        """The comparisons that a list's values are made of, by column; none where it has no values."""
+        lacks_references = self.metric.info.needs_references and not comparison.references
+        if not comparison.hypotheses or lacks_references:
+            return []
+        if is_linear(self.metric, task):
+            return [lift(self.metric, comparison)]
+        return columns_of(self.metric, comparison)
+
     def represent(self, chunk: int, chunks: int, cache: Cache | None) -> Fresh | None:
-        """The representations of one of so many chunks of about equally many characters; None if it is empty."""
-        ends = np.cumsum([_length(item) for item in self.items])
-        start, stop = (round(len(ends) and ends[-1] * k / chunks) for k in (chunk, chunk + 1))
-        items = self.items[
-            np.searchsorted(ends, start, "right") : np.searchsorted(ends, stop, "right")
-        ]
-        return Store(self.metric.scorer, cache, self.meter).fresh(items) if items else None
+        """The representations of one of `chunks` chunks of about equally many characters; None if it is empty."""
+        if not self.items:
+            return None
+        ends = np.cumsum([_length(item) for item in self.items])  # [items], characters so far
+        total = ends[-1]
+        start = np.searchsorted(ends, round(total * chunk / chunks), "right")
+        stop = np.searchsorted(ends, round(total * (chunk + 1) / chunks), "right")
+        items = self.items[start:stop]
+        if not items:
+            return None
+        return Store(self.metric.scorer, cache, self.meter).fresh(items)
 
     def store(self, fresh: Fresh) -> Store:
         """All chunks one after the other, as a store."""
         return Store.holding(self.metric.scorer, self.row, fresh, self.meter)
 
-    def compare(self, fresh: Fresh, tiles: Sequence[Tile]) -> list[Compared]:
+    def compare(self, fresh: Fresh, tiles: Sequence[Tile]) -> list[TileValues]:
         """The values of some tiles; a tile and the same one turned should follow one another."""
         store = self.store(fresh)
-        columns = [_part_of(self.columns[tile.place], tile) for tile in tiles]
-        found = of_columns(self.metric.scorer, columns, store)
-        truncations = [_truncation_of(store, some) for some in columns]
-        return [Compared(*each) for each in zip(tiles, found, truncations, strict=True)]
+        parts = [_part_of(self.columns[tile.place], tile) for tile in tiles]
+        values = of_columns(self.metric.scorer, parts, store)
+        truncations = [_truncation(store, columns) for columns in parts]
+        return [TileValues(*row) for row in zip(tiles, values, truncations, strict=True)]
 
     def linear(self, fresh: Fresh, place: int) -> tuple[FloatArray, Truncation]:
         """Expectations [H] of a list without its matrix, and the most that was left out of its texts."""
         store = self.store(fresh)
         task, comparison = self.lists[place]
-        truncation = _truncation_of(store, self.columns[place])
+        truncation = _truncation(store, self.columns[place])
         return linear_form(self.metric, store, comparison, task), truncation
 
     def reduce(
-        self, fresh: Fresh | None, pieces: Sequence[Compared]
+        self,
+        fresh: Fresh | None,
+        pieces: Sequence[TileValues],
     ) -> dict[tuple[int, int], Reduced]:
         """Values and truncation of every (task, part): from all its tiles, or from representations if it is linear."""
-        found: dict[tuple[int, int], Reduced] = {}
-        for place, ((task, comparison), where) in enumerate(
-            zip(self.lists, self.places, strict=True)
+        reduced_lists: dict[tuple[int, int], Reduced] = {}
+        for place, (task_and_part, (task, _)) in enumerate(
+            zip(self.places, self.lists, strict=True)
         ):
             if fresh is not None and self.columns[place] and is_linear(self.metric, task):
                 values, truncation = self.linear(fresh, place)
-                found[where] = Reduced(values, None, truncation)
-                continue
-            wide = len(comparison.references) if self.metric.info.needs_references else 1
-            u = np.zeros((len(comparison.hypotheses), wide))
-            truncation = Truncation.NONE
-            for tile, values, lost in pieces:
-                if tile.place == place:
-                    u[tile.top : tile.bottom, tile.left : tile.right] = values
-                    truncation = max(truncation, lost)
-            found[where] = Reduced(*reduced(self.metric, task, u, self.meter), truncation)
-        return found
+                reduced_lists[task_and_part] = Reduced(values, None, truncation)
+            else:
+                u, truncation = self._matrix(place, pieces)
+                values, matrix = reduced(self.metric, task, u, self.meter)
+                reduced_lists[task_and_part] = Reduced(values, matrix, truncation)
+        return reduced_lists
+
+    def _matrix(self, place: int, pieces: Sequence[TileValues]) -> tuple[FloatArray, Truncation]:
+        """The matrix [H, R] of a list put together from tiles, and the most that was left out of its texts."""
+        _, comparison = self.lists[place]
+        num_columns = len(comparison.references) if self.metric.info.needs_references else 1
+        u = np.zeros((len(comparison.hypotheses), num_columns))
+        truncation = Truncation.NONE
+        for tile, values, tile_truncation in pieces:
+            if tile.place == place:
+                u[tile.top : tile.bottom, tile.left : tile.right] = values
+                truncation = max(truncation, tile_truncation)
+        return u, truncation
 
 
 class Reduced(NamedTuple):
     """What a part of a list is worth."""
 
-    values: FloatArray
-    matrix: FloatArray | None
+    values: FloatArray  # [H]
+    matrix: FloatArray | None  # [H, R], where the task keeps it
     truncation: Truncation
 
 
-def results(tasks: Sequence[Task], found: Mapping[tuple[int, int], Reduced]) -> list[Result]:
-    """The results of lists from those of their parts."""
-    parts = [[found[i, p] for p in range(len(task.comparisons))] for i, task in enumerate(tasks)]
-    return [
-        result_of(
-            task,
-            [Expectation(part.values, part.matrix) for part in some],
-            max(part.truncation for part in some),
-        )
-        for task, some in zip(tasks, parts, strict=True)
-    ]
+def results(
+    tasks: Sequence[Task], reduced_parts: Mapping[tuple[int, int], Reduced]
+) -> list[Result]:
+    """The results of lists from those of their parts, by (task, part)."""
+    list_results = []
+    for i, task in enumerate(tasks):
+        parts = [reduced_parts[i, p] for p in range(len(task.comparisons))]
+        expectations = [Expectation(part.values, part.matrix) for part in parts]
+        truncation = max(part.truncation for part in parts)
+        list_results.append(result_of(task, expectations, truncation))
+    return list_results
 
 
-def _truncation_of(store: Store, columns: Sequence[Sequence[Comparison]]) -> Truncation:
-    """The most that was left out of any text of a list."""
+def _truncation(store: Store, columns: Sequence[Sequence[Comparison]]) -> Truncation:
+    """The most that was left out of a text."""
     return max((store.truncation_of(column) for column in columns), default=Truncation.NONE)
 
 
 def _part_of(columns: Sequence[Sequence[Comparison]], tile: Tile) -> list[list[Comparison]]:
     """A tile of every comparison that the list's matrix is made of."""
     if len(columns) > 1:  # one for every reference
-        return [
-            [_tile(unit, tile, slice(None)) for unit in column]
-            for column in columns[tile.left : tile.right]
-        ]
-    return [
-        [_tile(unit, tile, slice(tile.left, tile.right)) for unit in column] for column in columns
-    ]
+        columns = columns[tile.left : tile.right]
+        references = slice(None)
+    else:
+        references = slice(tile.left, tile.right)
+    return [[_tile(unit, tile, references) for unit in column] for column in columns]
 
 
-def _tile(unit: Comparison, tile: Tile, columns: slice) -> Comparison:
+def _tile(unit: Comparison, tile: Tile, references: slice) -> Comparison:
+    """The tile's rows against some references; square where it stands on the diagonal of a square comparison."""
     rows = unit.hypotheses[tile.top : tile.bottom]
-    if unit.references is unit.hypotheses and (tile.top, tile.bottom) == (tile.left, tile.right):
+    is_square = unit.references is unit.hypotheses
+    if is_square and (tile.top, tile.bottom) == (tile.left, tile.right):
         return Comparison(rows, rows, unit.source)
-    return Comparison(rows, unit.references[columns], unit.source)
+    return Comparison(rows, unit.references[references], unit.source)
 
 
 def _items(unit: Comparison) -> Sequence[Item]:
+    """The items of a comparison, those on both sides once."""
     source = () if unit.source is None else (unit.source,)
-    return (
-        (*unit.hypotheses, *source)
-        if unit.references is unit.hypotheses
-        else (*unit.hypotheses, *unit.references, *source)
-    )
+    if unit.references is unit.hypotheses:
+        return (*unit.hypotheses, *source)
+    return (*unit.hypotheses, *unit.references, *source)
 
 
 def _length(item: Item) -> int:
     """Characters of an item with its context."""
-    return 1 + len(str(item.text)) + sum(map(len, item.context))
+    context = sum(len(sentence) for sentence in item.context)
+    return 1 + len(str(item.text)) + context

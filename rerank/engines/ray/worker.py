@@ -22,16 +22,22 @@ from ....metrics.scorer import Scorer
 from ....metrics.text.texts import Comparison
 from ..interface import Result, Task
 from ..local import LocalEngine, problem_of
-from .stages import Compared, Reduced, Share, Tile, results
+from .stages import Reduced, Share, Tile, TileValues, results
 
-SHARES = 4  # of groups that are kept for further steps
-Layout = tuple[
-    int, bool, int
-]  # a metric, whether its representations are given, and how many steps of tiles
+Keyed = tuple[int, Result | DiscorankError]  # the result of the list of this key
+MAX_SHARES = 4  # shares of groups that are kept for further steps
 T = TypeVar("T")
 
 
-class Sent(NamedTuple):
+class Layout(NamedTuple):
+    """Which of the values that a reduction reads are a metric's: representations first, then those of its tiles."""
+
+    metric: int
+    has_representations: bool
+    num_tile_steps: int
+
+
+class SentTask(NamedTuple):
     """A task on its way to a worker."""
 
     key: int
@@ -39,12 +45,12 @@ class Sent(NamedTuple):
     parts: tuple[tuple[float, int], ...]  # (weight, number of the metric) of its utility
     id: str
     comparisons: tuple[Comparison, ...]
-    weights: FloatArray
-    own: FloatArray | None
+    weights: FloatArray  # [R]
+    own: FloatArray | None  # [H]
     keep_matrix: bool
 
     @classmethod
-    def of(cls, key: int, task: Task, numbers: dict[Metric, int]) -> Sent:
+    def of(cls, key: int, task: Task, numbers: dict[Metric, int]) -> SentTask:
         """The task with its metrics named by number."""
         parts = tuple((weight, numbers[part]) for weight, part in task.metric.parts)
         return cls(key, _amounts(task), parts, task.id, *task[2:])
@@ -55,18 +61,18 @@ class Sent(NamedTuple):
         return Task(self.id, mix, self.comparisons, self.weights, self.own, self.keep_matrix)
 
 
-class Done(NamedTuple):
-    """What came of a step."""
+class StepResult(NamedTuple):
+    """The outcome of a step."""
 
     seconds: float
     work: Metered
-    results: list[tuple[int, Result | DiscorankError]]  # of lists that are finished
+    results: list[Keyed]  # of lists that are finished
     nbytes: int = 0  # of what stays in the object store
     error: DiscorankError | None = None  # why the step failed
 
 
-class Loaded(NamedTuple):
-    """What came of loading metrics."""
+class LoadResult(NamedTuple):
+    """The outcome of loading metrics."""
 
     error: DiscorankError | None
     pairwise: frozenset[int] = frozenset()  # numbers of metrics that run a model on pairs
@@ -83,42 +89,44 @@ class Worker:
         self.cache = cache
         self.engine = LocalEngine()
         self.metrics: list[Metric] = []
-        self.shares: dict[tuple[int, int], Share] = {}
+        self.shares: dict[tuple[int, int], Share] = {}  # by number of the group and of the metric
 
-    def load(self, metrics: Sequence[Metric]) -> Loaded:
+    def load(self, metrics: Sequence[Metric]) -> LoadResult:
         """Loads those of the metrics that are new here."""
         new = metrics[len(self.metrics) :]
         try:
             if self.cache and self.engine.cache is None:  # opened in the thread that uses it
                 self.engine.cache = Cache(*self.cache)
-            warnings.filterwarnings(
-                "ignore", "The given NumPy array is not writable"
-            )  # none in the object store is
+            # no array in the object store is writable
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             self.engine.load(new)
         except DiscorankError as error:
-            return Loaded(error)
+            return LoadResult(error)
         self.metrics += new
-        on_pairs = [
-            type(metric.scorer).pair_cost is not Scorer.pair_cost for metric in self.metrics
-        ]
-        return Loaded(None, frozenset(n for n, runs in enumerate(on_pairs) if runs))
+        pairwise = [number for number, metric in enumerate(self.metrics) if _is_pairwise(metric)]
+        return LoadResult(None, frozenset(pairwise))
 
     def pulse(self) -> None:
         """Answers, as long as the process lives."""
 
-    def value(self, block: Sequence[Sent]) -> Done:
+    def value(self, block: Sequence[SentTask]) -> StepResult:
         """The results of a block."""
         start = perf_counter()
-        results: list[tuple[int, Result | DiscorankError]] = []
-        for sent in block:
-            self.engine.submit(sent.key, sent.task(self.metrics))
+        results: list[Keyed] = []
+        for task in block:
+            self.engine.submit(task.key, task.task(self.metrics))
         while len(results) < len(block):
             results += self.engine.collect()
-        return Done(perf_counter() - start, self.engine.meter.take(), results)
+        return StepResult(perf_counter() - start, self.engine.meter.take(), results)
 
     def represent(
-        self, group: int, block: Sequence[Sent], metric: int, chunk: int, chunks: int
-    ) -> tuple[Fresh | None, Done]:
+        self,
+        group: int,
+        block: Sequence[SentTask],
+        metric: int,
+        chunk: int,
+        chunks: int,
+    ) -> tuple[Fresh | None, StepResult]:
         """The representations of a chunk of a group's texts; None where it has none."""
 
         def run() -> Fresh | None:
@@ -127,8 +135,11 @@ class Worker:
         return self._stage(block, run, lambda fresh: fresh.nbytes if fresh else 0)
 
     def join(
-        self, group: int, block: Sequence[Sent], *chunks: Fresh | None
-    ) -> tuple[Fresh | None, Done]:
+        self,
+        group: int,
+        block: Sequence[SentTask],
+        *chunks: Fresh | None,
+    ) -> tuple[Fresh | None, StepResult]:
         """Chunks as one, in order."""
 
         def run() -> Fresh:
@@ -137,64 +148,86 @@ class Worker:
         return self._stage(block, run, lambda fresh: fresh.nbytes)
 
     def compare(
-        self, group: int, block: Sequence[Sent], metric: int, tiles: Sequence[Tile], fresh: Fresh
-    ) -> tuple[list[Compared] | None, Done]:
+        self,
+        group: int,
+        block: Sequence[SentTask],
+        metric: int,
+        tiles: Sequence[Tile],
+        fresh: Fresh,
+    ) -> tuple[list[TileValues] | None, StepResult]:
         """The values of some tiles of a group's matrices."""
 
-        def run() -> list[Compared]:
+        def run() -> list[TileValues]:
             return self._share(group, block, metric).compare(fresh, tiles)
 
-        return self._stage(block, run, lambda found: sum(piece.values.nbytes for piece in found))
+        return self._stage(block, run, lambda pieces: sum(piece.values.nbytes for piece in pieces))
 
     def reduce(
-        self, group: int, block: Sequence[Sent], layout: Sequence[Layout], *values: Any
-    ) -> tuple[None, Done]:
+        self,
+        group: int,
+        block: Sequence[SentTask],
+        layout: Sequence[Layout],
+        *values: Any,
+    ) -> tuple[None, StepResult]:
         """The results of a group from all that was compared."""
 
-        def run() -> list[tuple[int, Result | DiscorankError]]:
-            found: dict[tuple[int, int], Reduced] = {}
+        def run() -> list[Keyed]:
+            reduced_parts: dict[tuple[int, int], Reduced] = {}
             rest = iter(values)
-            for metric, linear, steps in layout:
-                fresh = next(rest) if linear else None
-                pieces = [piece for some in islice(rest, steps) for piece in some]
-                found |= self._share(group, block, metric).reduce(fresh, pieces)
-            tasks = [sent.task(self.metrics) for sent in block]
-            return [
-                (sent.key, result)
-                for sent, result in zip(block, results(tasks, found), strict=True)
-            ]
+            for metric, has_representations, num_tile_steps in layout:
+                fresh = next(rest) if has_representations else None
+                pieces: list[TileValues] = []
+                for tile_values in islice(rest, num_tile_steps):
+                    pieces += tile_values
+                share = self._share(group, block, metric)
+                reduced_parts |= share.reduce(fresh, pieces)
+            keys = [task.key for task in block]
+            tasks = [task.task(self.metrics) for task in block]
+            return list(zip(keys, results(tasks, reduced_parts), strict=True))
 
-        keyed, done = self._stage(block, run, lambda _: 0)
-        return None, done._replace(results=keyed or [])
+        keyed, outcome = self._stage(block, run, lambda _: 0)
+        return None, outcome._replace(results=keyed or [])
 
-    def _share(self, group: int, block: Sequence[Sent], metric: int) -> Share:
+    def _share(self, group: int, block: Sequence[SentTask], metric: int) -> Share:
         """A metric's part in a group; several steps of a group are often done by one worker."""
         if (group, metric) not in self.shares:
-            while len(self.shares) >= SHARES:
-                del self.shares[next(iter(self.shares))]
-            tasks = [sent.task(self.metrics) for sent in block]
+            while len(self.shares) >= MAX_SHARES:
+                oldest = next(iter(self.shares))
+                del self.shares[oldest]
+            tasks = [task.task(self.metrics) for task in block]
             self.shares[group, metric] = Share(self.metrics[metric], tasks, self.engine.meter)
         return self.shares[group, metric]
 
     def _stage(
-        self, block: Sequence[Sent], run: Callable[[], T], size: Callable[[T], int]
-    ) -> tuple[T | None, Done]:
+        self,
+        block: Sequence[SentTask],
+        run: Callable[[], T],
+        size: Callable[[T], int],
+    ) -> tuple[T | None, StepResult]:
         """What `run` returns, or why it failed, as the local engine would say it."""
         start = perf_counter()
         try:
-            found = run()
+            value = run()
         except Exception as error:
             problem = problem_of(block[0].task(self.metrics), error)
-            return None, Done(perf_counter() - start, self.engine.meter.take(), [], error=problem)
-        return found, Done(perf_counter() - start, self.engine.meter.take(), [], size(found))
+            seconds, work = perf_counter() - start, self.engine.meter.take()
+            return None, StepResult(seconds, work, [], error=problem)
+        seconds, work = perf_counter() - start, self.engine.meter.take()
+        return value, StepResult(seconds, work, [], size(value))
+
+
+def _is_pairwise(metric: Metric) -> bool:
+    """Whether a metric runs a model on pairs."""
+    return type(metric.scorer).pair_cost is not Scorer.pair_cost
 
 
 def _amounts(task: Task) -> tuple[int, int]:
     """Characters and pairs of a task."""
     characters = pairs = 0
     for comparison in task.comparisons:
-        square = comparison.references is comparison.hypotheses
-        items = comparison.hypotheses if square else comparison.hypotheses + comparison.references
+        items = comparison.hypotheses
+        if comparison.references is not comparison.hypotheses:
+            items = items + comparison.references
         characters += 1 + sum(len(str(item.text)) for item in items)
         pairs += len(comparison.hypotheses) * max(1, len(comparison.references))
     return characters, pairs

@@ -101,7 +101,7 @@ def cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_work, "SPLIT_BLOCKS", 0)
     monkeypatch.setattr(ray_groups, "BLOCK_SECONDS", 0.001)
     monkeypatch.setattr(ray_groups, "MIN_SECONDS", 0.0001)
-    monkeypatch.setattr(ray_groups, "MOST", 6)
+    monkeypatch.setattr(ray_groups, "MAX_STEPS", 6)
 
 
 def rows_of(deciders: Sequence[tuple[MBRDecoder | Reranker, Any]], engine: Engine) -> list[bytes]:
@@ -238,11 +238,13 @@ def test_a_list_begins_anew_when_what_was_computed_is_lost(
         for i in range(2)
     ]
     follow = Group.next
-    lost: list[Group] = []
+    lost: list[int] = []  # number of the group that lost what was computed of it
+    tries: set[int] = set()  # of all groups
 
     def follow_and_lose(group: Group, step: Step, value: Any, nbytes: int) -> list[Step]:
+        tries.add(group.tries)
         if step.method == "join" and not lost:
-            lost.append(group)
+            lost.append(group.number)
             owner = ray.remote(num_cpus=0)(faulty.Squatter).remote()
             (value,) = ray.get(owner.__ray_call__.remote(lambda _: [ray.put(bytes(1 << 20))]))
             ray.kill(owner)
@@ -252,10 +254,11 @@ def test_a_list_begins_anew_when_what_was_computed_is_lost(
 
     monkeypatch.setattr(Group, "next", follow_and_lose)
     with RayEngine(RaySettings(actors=2)) as engine:
-        found = [ranking.ranking for ranking in decoder.decode(lists, engine)]
+        rankings = [ranking.ranking for ranking in decoder.decode(lists, engine)]
         assert [worker.died for worker in engine.status().workers] == [0, 0]
-    assert lost[0].over
-    assert found == [ranking.ranking for ranking in decoder.decode(lists)]
+    assert len(lost) == 1
+    assert tries == {0, 1}
+    assert rankings == [ranking.ranking for ranking in decoder.decode(lists)]
 
 
 def test_a_text_that_kills_is_the_error_of_its_split_list(on_ray: None, split: None) -> None:
@@ -289,10 +292,10 @@ def test_a_stage_that_fails_is_the_error_of_its_list(
     local = [outcome for _, outcome in decoder.outcomes(tagged, LocalEngine())]
     with RayEngine(RaySettings(actors=2, compare_actors=comparing)) as engine:
         engine.load(decoder.metrics)
-        found = [outcome for _, outcome in decoder.outcomes(tagged, engine)]
-    assert isinstance(found[1], MetricError)
-    assert str(found[1]) == str(local[1])
-    assert [getattr(outcome, "text", None) for outcome in found] == ["x", None, "y"]
+        outcomes = [outcome for _, outcome in decoder.outcomes(tagged, engine)]
+    assert isinstance(outcomes[1], MetricError)
+    assert str(outcomes[1]) == str(local[1])
+    assert [getattr(outcome, "text", None) for outcome in outcomes] == ["x", None, "y"]
 
 
 def test_nothing_stays_in_the_object_store(
@@ -360,17 +363,17 @@ def test_an_actor_that_hangs_is_replaced(at_work: bool, on_ray: None) -> None:
         processes = pids(engine)
         stopped = list(processes)[1]
         rankings = decoder.decode(lists, engine)
-        found = [next(rankings)] if at_work else []
+        chosen = [next(rankings)] if at_work else []
         os.kill(processes[stopped], signal.SIGSTOP)
         try:
-            found += rankings
+            chosen += rankings
             while not at_work and stopped in engine.actors:
-                found = list(decoder.decode(lists, engine))
+                chosen = list(decoder.decode(lists, engine))
             assert stopped not in engine.actors
         finally:
             with suppress(ProcessLookupError):
                 os.kill(processes[stopped], signal.SIGKILL)
-    assert [ranking.ranking for ranking in found] == [
+    assert [ranking.ranking for ranking in chosen] == [
         ranking.ranking for ranking in decoder.decode(lists)
     ]
 
@@ -392,19 +395,19 @@ def test_what_waits_behind_a_long_list_is_taken_over(
         engine.load(decoder.metrics)
         result = engine.work._result
 
-        def noted(number: int, found: Any) -> None:
+        def noted(number: int, outcome: Any) -> None:
             order.append(number)
-            result(number, found)
+            result(number, outcome)
 
         monkeypatch.setattr(engine.work, "_result", noted)
-        found = [
+        rankings = [
             *decoder.decode(lists, engine),
             *decoder.decode(more, engine),
             *decoder.decode(lists, engine),
         ]
     assert order[:3] in ([1, 2, 0], [2, 1, 0])
     expected = [*decoder.decode(lists), *decoder.decode(more), *decoder.decode(lists)]
-    assert [ranking.ranking for ranking in found] == [ranking.ranking for ranking in expected]
+    assert [ranking.ranking for ranking in rankings] == [ranking.ranking for ranking in expected]
 
 
 def test_a_local_run_goes_on_under_ray(on_ray: None, tmp_path: Path) -> None:
@@ -433,16 +436,16 @@ def test_a_killed_actor_costs_nothing(point: int, on_ray: None) -> None:
     with RayEngine(RaySettings(actors=2)) as engine:
         engine.load(decoder.metrics)
         processes = pids(engine)
-        found = {}
+        outcomes = {}
         for tag, outcome in decoder.outcomes(tagged, engine):
             if tag == point:
                 busy = max(processes, key=lambda actor: len(actor.calls))
                 assert busy.calls
                 os.kill(processes[busy], signal.SIGKILL)
-            found[tag] = outcome.ranking  # type: ignore[union-attr]
+            outcomes[tag] = outcome.ranking  # type: ignore[union-attr]
         assert busy not in engine.actors
         assert sum(worker.died for worker in engine.status().workers) == 1
-    assert list(found.items()) == expected
+    assert list(outcomes.items()) == expected
 
 
 @pytest.mark.parametrize(
@@ -471,12 +474,12 @@ def test_actors_that_die_at_once_are_one_loss_each(on_ray: None) -> None:
     decoder, lists = MBRDecoder(utility=faulty.overlap), list(made_lists(80))
     with RayEngine(RaySettings(actors=3, restarts=1)) as engine:
         rankings = decoder.decode(lists, engine)
-        found = [next(rankings)]
+        chosen = [next(rankings)]
         for process in pids(engine).values():
             os.kill(process, signal.SIGKILL)
-        found += rankings
+        chosen += rankings
         assert [worker.died for worker in engine.status().workers] == [1, 1, 1]
-    assert [ranking.text for ranking in found] == [
+    assert [ranking.text for ranking in chosen] == [
         ranking.text for ranking in decoder.decode(lists)
     ]
 
@@ -500,8 +503,8 @@ def test_one_engine_for_many_decoders(on_ray: None) -> None:
             next(begun)
             begun.close()  # type: ignore[attr-defined]
             assert not engine.work.keys
-            found = [ranking.text for ranking in decoder.decode(lists, engine)]
-            assert found == [ranking.text for ranking in decoder.decode(lists)]
+            texts = [ranking.text for ranking in decoder.decode(lists, engine)]
+            assert texts == [ranking.text for ranking in decoder.decode(lists)]
             assert engine.status().work.pairs > 0
         begun = deciders[0].decode(lists, engine)
         next(begun)
@@ -574,13 +577,13 @@ def test_a_failing_utility_is_an_error_record(on_ray: None) -> None:
     ]
     with RayEngine(RaySettings(actors=1)) as engine:
         engine.load(decoder.metrics)
-        found = [
+        outcomes = [
             outcome
             for _, outcome in decoder.outcomes([(0, read_list(row)) for row in rows], engine)
         ]
-    assert isinstance(found[1], MetricError)
-    assert "ZeroDivisionError" in str(found[1])
-    assert [getattr(outcome, "text", None) for outcome in found] == ["x", None, "y"]
+    assert isinstance(outcomes[1], MetricError)
+    assert "ZeroDivisionError" in str(outcomes[1])
+    assert [getattr(outcome, "text", None) for outcome in outcomes] == ["x", None, "y"]
 
 
 @pytest.mark.parametrize(
@@ -685,9 +688,9 @@ def _descendants(process: int) -> set[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    found = {process}
+    processes = {process}
     while more := {
-        child for child, parent in parents.items() if parent in found and child not in found
+        child for child, parent in parents.items() if parent in processes and child not in processes
     }:
-        found |= more
-    return found - {process}
+        processes |= more
+    return processes - {process}

@@ -135,13 +135,13 @@ def descendants(process: int, *names: str) -> list[int]:
                 commands[int(folder.name)] = (
                     (folder / "cmdline").read_bytes().split(b"\0")[0].decode()
                 )
-    found = {process}
+    processes = {process}
     while more := {
-        child for child, parent in parents.items() if parent in found and child not in found
+        child for child, parent in parents.items() if parent in processes and child not in processes
     }:
-        found |= more
+        processes |= more
     return sorted(
-        pid for pid in found - {process} if commands[pid].rpartition("/")[2].startswith(names)
+        pid for pid in processes - {process} if commands[pid].rpartition("/")[2].startswith(names)
     )
 
 
@@ -431,9 +431,9 @@ def test_lists_that_kill_their_worker_are_found(
         begun(command(source, out, utility, "--max-errors", "3", *on(nodes, actors=2, retries=0))),
         3,
     )
-    found = [json.loads(line) for line in Path(f"{out}.errors.jsonl").read_text().splitlines()]
-    assert [row["id"] for row in found] == [lists[i]["id"] for i in poison]
-    assert all("its worker died 1 times" in row["reason"] for row in found)
+    rows = [json.loads(line) for line in Path(f"{out}.errors.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == [lists[i]["id"] for i in poison]
+    assert all("its worker died 1 times" in row["reason"] for row in rows)
     good = [row for i, row in enumerate(lists) if i not in poison]
     assert (
         main(command(write_lists(tmp_path / "good.jsonl", good), rest, utility, "--quiet")[3:]) == 0
@@ -455,10 +455,10 @@ def test_where_memory_runs_out_batches_are_halved_there_alone(
     metric = faulty.SmallMemory(folder=str(shared))
     try:
         with RayEngine(RaySettings(address=nodes.cluster.address, actors=2)) as engine:
-            found = [json_row(row) for row in MBRDecoder(utility=metric).decode(lists, engine)]
+            rows = [json_row(row) for row in MBRDecoder(utility=metric).decode(lists, engine)]
     finally:
         ray.shutdown()
-    assert found == expected
+    assert rows == expected
     (small,), (large,) = (
         [sizes(path) for path in shared.glob(f"{kind}-*")] for kind in ("small", "large")
     )

@@ -20,6 +20,7 @@ from discorank.metrics.text.line_source import LineSource
 from discorank.rerank.selection.averages import mean_choices
 from discorank.rerank.selection.choosers import BASELINES, ChooserComparison, compare_choosers
 from discorank.rerank.selection.document_outputs import DocumentOutputs
+from discorank.rerank.selection.significance import Correction, SignificanceSettings
 from discorank.rerank.selection.system_choices import Chosen, bases, bases_of, choices, decider_of
 
 from ...support.contextual import Echo
@@ -54,20 +55,25 @@ def fixed(name: str, *texts: Any) -> Chosen:
 
 
 HUMAN = [("mqm", True)]
+FEW_DRAWS = SignificanceSettings(draws=50)
 
 
 def compared(
-    chosen: list[Chosen], documents: Any = None, choice: Any = "auto", **more: Any
+    chosen: list[Chosen],
+    documents: Any = None,
+    choice: Any = "auto",
+    correction: Correction = "none",
 ) -> ChooserComparison:
-    lists = choices(documents or two(), more.get("human", HUMAN), choice)
-    return compare_choosers({}, lists, HUMAN, decided=chosen, draws=200, **more)
+    lists = choices(documents or two(), HUMAN, choice)
+    tests = SignificanceSettings(draws=200, correction=correction)
+    return compare_choosers({}, lists, HUMAN, decided=chosen, settings=tests)
 
 
 def test_means_gains_and_regret_by_hand() -> None:
     one = fixed("one", "the same", "b1", "c2", "z", "a4")  # 3, 0, 1, 2; the last does not count
     other = fixed("other", "c0", "c1", "b2", "x", "b4")  # 0, 6, 1, 3
-    (found,) = compared([one, other]).judged
-    assert (found.counted, found.total, found.best) == (4, 5, "B")
+    (judged,) = compared([one, other]).judged
+    assert (judged.counted, judged.total, judged.best) == (4, 5, "B")
     a, b = [3, 1, 5, 3], [3, 0, 1, 1]
     c = [0, 6, 1, 2]
     means = [
@@ -77,43 +83,47 @@ def test_means_gains_and_regret_by_hand() -> None:
         np.mean([a, b, c]),
         np.mean([0, 0, 1, 1]),
     ]
-    assert found.verdicts.scores == pytest.approx(means)
-    assert [gain.gain for gain in found.gains("best single system")] == pytest.approx(
+    assert judged.verdicts.scores == pytest.approx(means)
+    assert [gain.gain for gain in judged.gains("best single system")] == pytest.approx(
         [means[2] - m for m in means[:2]]
     )
-    assert [gain.gain for gain in found.gains("random system")] == pytest.approx(
+    assert [gain.gain for gain in judged.gains("random system")] == pytest.approx(
         [means[3] - m for m in means[:2]]
     )
-    assert [regret.gain for regret in found.regrets()] == pytest.approx(
+    assert [regret.gain for regret in judged.regrets()] == pytest.approx(
         [m - means[4] for m in means[:2]]
     )
-    assert found.reached.tolist() == [2 / 4, 2 / 4]  # b1, c2; c0, b2
-    assert found.unscored.tolist() == [0, 0]
+    assert judged.reached.tolist() == [2 / 4, 2 / 4]  # b1, c2; c0, b2
+    assert judged.unscored.tolist() == [0, 0]
     assert all(
-        gain.low <= gain.gain <= gain.high for name in BASELINES for gain in found.gains(name)
+        gain.low <= gain.gain <= gain.high for name in BASELINES for gain in judged.gains(name)
     )
-    assert found.verdicts.units == 2
+    assert judged.verdicts.units == 2
 
 
 def test_higher_scores_may_be_better() -> None:
     lists = choices(two(), [("mqm", False)])
     chosen = [fixed("one", "c0", "c1", "a2", "x", "a4")]
-    (found,) = compare_choosers({}, lists, [("mqm", False)], decided=chosen, draws=50).judged
-    assert found.best == "A"  # 3 + 1 + 5 + 3
-    assert found.gains("best single system")[0].gain == pytest.approx((0 + 6 + 5 + 3 - 12) / 4)
-    assert found.regrets()[0].gain == pytest.approx(3 / 4)
+    (judged,) = compare_choosers(
+        {}, lists, [("mqm", False)], decided=chosen, settings=FEW_DRAWS
+    ).judged
+    assert judged.best == "A"  # 3 + 1 + 5 + 3
+    assert judged.gains("best single system")[0].gain == pytest.approx((0 + 6 + 5 + 3 - 12) / 4)
+    assert judged.regrets()[0].gain == pytest.approx(3 / 4)
 
 
 def test_whole_documents_are_chosen_with_their_segments() -> None:
     chosen = [fixed("one", Document(("c0", "c1", "c2")), Document(("y", "b4")))]
-    (found,) = compared(chosen, choice="document").judged
-    assert (found.counted, found.total) == (2, 2)
-    assert found.verdicts.scores == pytest.approx(
+    (judged,) = compared(chosen, choice="document").judged
+    assert (judged.counted, judged.total) == (2, 2)
+    assert judged.verdicts.scores == pytest.approx(
         [(0 + 6 + 1 + 1) / 4, (4 + 0 + 1 + 1) / 4, 26 / 12, (5 + 1) / 4]
     )
-    assert found.reached.tolist() == [0.5]
+    assert judged.reached.tolist() == [0.5]
     lists, metric = choices(two(), HUMAN, "document"), load_metric("chrf")
-    (scored,) = compare_choosers({}, lists, HUMAN, [metric], decided=chosen, draws=20).scored
+    (scored,) = compare_choosers(
+        {}, lists, HUMAN, [metric], decided=chosen, settings=FEW_DRAWS
+    ).scored
     assert scored.system_scores() == pytest.approx(
         metric.corpus(["c0", "c1", "c2", "y", "b4"], ["the cat sat"] * 5)
     )
@@ -126,10 +136,10 @@ def test_scores_of_whole_documents_choose_documents() -> None:
     lists = choices(documents, HUMAN)
     assert lists.whole
     assert isinstance(lists.lists[0].candidates[0].text, Document)
-    (found,) = compared(
+    (judged,) = compared(
         [fixed("one", *(one.candidates[1].text for one in lists.lists))], documents
     ).judged
-    assert found.verdicts.scores.tolist() == [1, 1, (1.5 + 1) / 2, (0 + 1 + 1 + 1) / 4]
+    assert judged.verdicts.scores.tolist() == [1, 1, (1.5 + 1) / 2, (0 + 1 + 1 + 1) / 4]
     with pytest.raises(InputError, match=r"human\.mqm: has scores of whole documents only"):
         choices(documents, HUMAN, "segment")
 
@@ -139,9 +149,9 @@ def test_a_text_of_no_system_counts_for_nobody() -> None:
         fixed("one", "the same", "b1", "new", "z", "a4"),
         fixed("other", "c0", "c1", "b2", "x", "b4"),
     )
-    (found,) = compared([one, other]).judged
-    assert (found.counted, found.unscored.tolist()) == (3, [1, 0])
-    assert found.verdicts.scores[:2] == pytest.approx([5 / 3, 9 / 3])
+    (judged,) = compared([one, other]).judged
+    assert (judged.counted, judged.unscored.tolist()) == (3, [1, 0])
+    assert judged.verdicts.scores[:2] == pytest.approx([5 / 3, 9 / 3])
     with pytest.raises(
         InputError, match="of 4 judged segments, 'none' chose a text that no system has in 4"
     ):
@@ -185,7 +195,9 @@ def test_scores_are_those_of_a_plain_loop(data: st.DataObject) -> None:
     picks = [
         data.draw(st.sampled_from([c.text for c in record.candidates])) for record in lists.lists
     ]
-    (found,) = compare_choosers({}, lists, HUMAN, decided=[fixed("one", *picks)], draws=20).judged
+    (judged,) = compare_choosers(
+        {}, lists, HUMAN, decided=[fixed("one", *picks)], settings=FEW_DRAWS
+    ).judged
 
     of_choice, of_systems, best = [], [], []
     at = 0
@@ -210,9 +222,9 @@ def test_scores_are_those_of_a_plain_loop(data: st.DataObject) -> None:
         np.mean(of_systems),
         np.mean(best),
     ]
-    assert found.verdicts.scores == pytest.approx(means)
-    assert found.reached == pytest.approx([np.mean(np.isclose(of_choice, best))])
-    assert found.counted == len(best)
+    assert judged.verdicts.scores == pytest.approx(means)
+    assert judged.reached == pytest.approx([np.mean(np.isclose(of_choice, best))])
+    assert judged.counted == len(best)
 
 
 def test_deciders_choose_and_metrics_know_what_was_optimised() -> None:
@@ -221,11 +233,13 @@ def test_deciders_choose_and_metrics_know_what_was_optimised() -> None:
     assert isinstance(deciders["chrf + bleu"], MBRDecoder)
     assert isinstance(deciders["lc"], Reranker)
     metrics = [load_metric("chrf++"), load_metric("ter")]
-    found = compare_choosers(deciders, choices(documents, HUMAN), HUMAN, metrics, draws=50)
-    assert found.optimised == ((True, True, False), (False, False, False))
-    picks = [r.text for r in MBRDecoder(utility="chrf").decode(found.choices.lists)]
+    comparison = compare_choosers(
+        deciders, choices(documents, HUMAN), HUMAN, metrics, settings=FEW_DRAWS
+    )
+    assert comparison.optimised == ((True, True, False), (False, False, False))
+    picks = [r.text for r in MBRDecoder(utility="chrf").decode(comparison.choices.lists)]
     references = ["the cat sat"] * 5
-    assert found.scored[0].system_scores()[0] == pytest.approx(
+    assert comparison.scored[0].system_scores()[0] == pytest.approx(
         metrics[0].corpus([str(p) for p in picks], references)
     )
     assert bases_of("doc-bertscore") == bases(load_metric("bertscore"))
@@ -247,10 +261,14 @@ def test_a_combination_chooses_by_its_parts(tmp_path: Path) -> None:
 
 def test_a_chooser_with_context_reads_what_it_chose_before() -> None:
     lists = choices(two(), HUMAN)
-    found = compare_choosers({"echo": decider_of(Echo(context=1))}, lists, HUMAN, draws=20)
+    comparison = compare_choosers(
+        {"echo": decider_of(Echo(context=1))}, lists, HUMAN, settings=FEW_DRAWS
+    )
     picks = [r.text for r in MBRDecoder(utility=Echo(context=1)).decode(lists.lists)]
-    (alone,) = compare_choosers({}, lists, HUMAN, decided=[fixed("echo", *picks)], draws=20).judged
-    assert found.judged[0].verdicts.scores == pytest.approx(alone.verdicts.scores)
+    (alone,) = compare_choosers(
+        {}, lists, HUMAN, decided=[fixed("echo", *picks)], settings=FEW_DRAWS
+    ).judged
+    assert comparison.judged[0].verdicts.scores == pytest.approx(alone.verdicts.scores)
 
 
 def test_a_better_chooser_is_found_and_an_equal_one_is_not() -> None:
@@ -271,13 +289,13 @@ def test_a_better_chooser_is_found_and_an_equal_one_is_not() -> None:
             fixed(name, *(r.candidates[p].text for r, p in zip(lists, places, strict=True)))
         )
     chosen.append(fixed("good", *(r.candidates[p].text for r, p in zip(lists, best, strict=True))))
-    (found,) = compared(chosen, documents, correction="holm").judged
-    assert found.between.clusters.tolist() == [2, 2, 1]
-    assert [pair.p_corrected for pair in found.between.pairs][1:] == pytest.approx([3 / 201] * 2)
-    assert found.reached[2] == 1
-    assert found.regrets()[2].gain == 0
-    assert found.gains("random system")[2].p_corrected == pytest.approx(1 / 201)
-    assert found.gains("random system", "holm")[2].p_corrected == pytest.approx(3 / 201)
+    (judged,) = compared(chosen, documents, correction="holm").judged
+    assert judged.between.clusters.tolist() == [2, 2, 1]
+    assert [pair.p_corrected for pair in judged.between.pairs][1:] == pytest.approx([3 / 201] * 2)
+    assert judged.reached[2] == 1
+    assert judged.regrets()[2].gain == 0
+    assert judged.gains("random system")[2].p_corrected == pytest.approx(1 / 201)
+    assert judged.gains("random system", "holm")[2].p_corrected == pytest.approx(3 / 201)
 
 
 # files and the command line
@@ -306,8 +324,8 @@ REST = [{"id": "d2:0", "text": "x"}, {"id": "d1:2", "text": "b2"}]
 
 def test_choices_are_read_by_id_text_or_system(tmp_path: Path) -> None:
     path = write(tmp_path / "chosen.jsonl", [*CHOSEN, *REST])
-    found = read_chosen(LineSource(path), choices(two(), HUMAN), "mine")
-    assert found == fixed("mine", "c0", "c1", "b2", "x", "b4")
+    chosen = read_chosen(LineSource(path), choices(two(), HUMAN), "mine")
+    assert chosen == fixed("mine", "c0", "c1", "b2", "x", "b4")
     documents = write(
         tmp_path / "d.jsonl",
         [{"id": "d1", "text": ["c0", "c1", "c2"]}, {"id": "d2", "system": "A"}],
@@ -370,8 +388,8 @@ def test_the_command_compares_choosers_and_runs(
     assert "4 of 5 segments count under mqm" in printed.err
     assert "warning: chrf(word_order=2) chose by chrf, which therefore says little" in printed.err
     assert "warning: by-ter chose by ter" in printed.err
-    found = json.loads(printed.out)["choosers"]
-    rows = found["by_dimension"]["mqm"]
+    choosers = json.loads(printed.out)["choosers"]
+    rows = choosers["by_dimension"]["mqm"]
     assert list(rows["choosers"]) == ["chrf(word_order=2)", "lc", "by-ter"]
     assert list(rows["baselines"]) == list(BASELINES)
     one = rows["choosers"]["by-ter"]
@@ -379,9 +397,9 @@ def test_the_command_compares_choosers_and_runs(
     assert one["gain_over_best"] == pytest.approx(
         rows["baselines"]["best single system"]["score"] - one["score"]
     )
-    assert (found["pairs"][0]["a"], found["pairs"][0]["b"]) == ("chrf(word_order=2)", "lc")
-    assert found["metrics"]["by-ter"]["ter"]["optimised"] is True
-    assert found["metrics"]["by-ter"]["chrf"]["optimised"] is False
+    assert (choosers["pairs"][0]["a"], choosers["pairs"][0]["b"]) == ("chrf(word_order=2)", "lc")
+    assert choosers["metrics"]["by-ter"]["ter"]["optimised"] is True
+    assert choosers["metrics"]["by-ter"]["chrf"]["optimised"] is False
 
 
 @pytest.mark.parametrize("format", ["table", "markdown", "latex", "csv"])
@@ -445,8 +463,8 @@ def test_a_broken_run_file_is_named(
 def test_means_over_sets_count_each_set_once() -> None:
     one = compared([fixed("one", "the same", "b1", "c2", "z", "a4")])
     other = compared([fixed("one", "c0", "c1", "b2", "x", "b4")])
-    (found,) = mean_choices([one, other])
+    (mean,) = mean_choices([one, other])
     regrets = [comparison.judged[0].regrets()[0].gain for comparison in (one, other)]
-    assert found.sets == 2
-    assert found.regret == pytest.approx(np.mean(regrets))
-    assert found.oracle_reached == pytest.approx(0.5)
+    assert mean.sets == 2
+    assert mean.regret == pytest.approx(np.mean(regrets))
+    assert mean.oracle_reached == pytest.approx(0.5)

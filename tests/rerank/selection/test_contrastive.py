@@ -106,10 +106,10 @@ ITEMS = [
 ]
 
 
-def counts(found: contrastive.ContrastiveAccuracy) -> dict[Any, tuple[int, int, int]]:
+def counts(accuracy: contrastive.ContrastiveAccuracy) -> dict[Any, tuple[int, int, int]]:
     """(n, correct, ties) of the whole and of every group."""
-    groups: dict[Any, Accuracy] = {"all": found.overall, **found.phenomenon}
-    groups |= {f"distance {k}": v for k, v in found.distance.items()}
+    groups: dict[Any, Accuracy] = {"all": accuracy.overall, **accuracy.phenomenon}
+    groups |= {f"distance {k}": v for k, v in accuracy.distance.items()}
     return {name: (one.n, one.correct, one.ties) for name, one in groups.items()}
 
 
@@ -158,9 +158,9 @@ EXPECTED: list[tuple[int, dict[Any, tuple[int, int, int]]]] = [
 
 @pytest.mark.parametrize(("context", "expected"), EXPECTED)
 def test_by_hand(context: int, expected: dict[Any, tuple[int, int, int]]) -> None:
-    found = counts(contrastive_accuracy(Known(context=context), ITEMS))
-    assert found == expected
-    assert list(found) == list(expected)  # groups in order, what is not known last
+    accuracy = counts(contrastive_accuracy(Known(context=context), ITEMS))
+    assert accuracy == expected
+    assert list(accuracy) == list(expected)  # groups in order, what is not known last
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,8 @@ def test_by_hand(context: int, expected: dict[Any, tuple[int, int, int]]) -> Non
     ],
 )
 def test_verdicts(utilities: list[float], rank: int, ties: int, first: bool, shares: bool) -> None:
-    found = Verdict.of(np.array(utilities, float))
-    assert (found.rank, found.ties, found.is_first, found.shares_first) == (
+    verdict = Verdict.of(np.array(utilities, float))
+    assert (verdict.rank, verdict.ties, verdict.is_first, verdict.shares_first) == (
         rank,
         ties,
         first,
@@ -197,10 +197,10 @@ def test_verdicts(utilities: list[float], rank: int, ties: int, first: bool, sha
 
 
 def test_the_text_of_the_correct_one_is_a_tie() -> None:
-    found = contrastive_accuracy(
+    accuracy = contrastive_accuracy(
         "chrf", [row("a", "the cat", ["a dog", "the cat"], reference="the cat")]
     )
-    assert counts(found)["all"] == (1, 0, 1)
+    assert counts(accuracy)["all"] == (1, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -213,11 +213,11 @@ def test_the_text_of_the_correct_one_is_a_tie() -> None:
     ],
 )
 def test_wilson_interval(n: int, correct: int, low: float, high: float) -> None:
-    found = Accuracy(n, correct, 0)
-    assert found.interval_percent() == pytest.approx((low, high), abs=5e-4)
-    assert found.interval_percent(0.5)[0] >= found.interval_percent(0.95)[0]
+    accuracy = Accuracy(n, correct, 0)
+    assert accuracy.interval_percent() == pytest.approx((low, high), abs=5e-4)
+    assert accuracy.interval_percent(0.5)[0] >= accuracy.interval_percent(0.95)[0]
     z = 1.959963984540054  # both ends solve (p - share)^2 = z^2 p (1 - p) / n
-    for end in found.interval_percent():
+    for end in accuracy.interval_percent():
         p, share = end / 100, correct / n
         assert (p - share) ** 2 == pytest.approx(z * z * p * (1 - p) / n, abs=1e-12)
 
@@ -250,9 +250,9 @@ def test_verdicts_are_those_of_pairwise(rows: list[dict[str, Any]], chunk: int) 
     """Whatever the other items, metrics and chunks: distances are turned, mixes summed, contexts cut to size."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contrastive, "CHUNK_ITEMS", chunk)
-        found = list(verdicts(METRICS, map(read_item, rows)))
-    assert [item for item, _ in found] == [read_item(one) for one in rows]
-    for one, (_, several) in zip(rows, found, strict=True):
+        item_verdicts = list(verdicts(METRICS, map(read_item, rows)))
+    assert [item for item, _ in item_verdicts] == [read_item(one) for one in rows]
+    for one, (_, several) in zip(rows, item_verdicts, strict=True):
         context = Context(one["context_source"], one["context_target"])
         hypotheses = [one["correct"], *one["contrastive"]]
         for metric, verdict in zip(METRICS, several, strict=True):
@@ -293,10 +293,10 @@ def test_each_text_is_represented_once() -> None:
 
 def test_long_items_come_in_smaller_chunks() -> None:
     long = ["x" * (contrastive.CHUNK_CHARACTERS // 2)]
-    found = contrastive._chunks(
+    chunks = contrastive._chunks(
         read_item(row(str(i), "s", ["t"], context_source=long)) for i in range(5)
     )
-    assert [len(chunk) for chunk in found] == [2, 2, 1]
+    assert [len(chunk) for chunk in chunks] == [2, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -395,20 +395,20 @@ def test_hostile_lines(line: Any, message: str, tmp_path: Path) -> None:
     path.write_text(
         f"{json.dumps(row('first', 's', ['t']))}\n{text}\n{json.dumps(row('last', 's', ['t']))}\n"
     )
-    found = read_contrastive(path)
-    assert next(found).id == "first"
+    items = read_contrastive(path)
+    assert next(items).id == "first"
     with pytest.raises(InputError, match=f"^{re.escape(str(path))}:2: .*{message}"):
-        next(found)
+        next(items)
 
 
 def test_reading(tmp_path: Path) -> None:
     path = write_lists(tmp_path / "in.jsonl", [*ITEMS, row("ref", "é", ["e"], reference="r")])
     packed = tmp_path / "in.jsonl.gz"
     packed.write_bytes(gzip.compress(path.read_bytes() + b"\n\n"))
-    found = list(read_contrastive(path))
-    assert found == list(read_contrastive(packed))
-    assert found[1] == ContrastiveItem("b", "la s", ("le s",), "s", (), ("la", "x"), "it", 2)
-    assert (found[4].phenomenon, found[4].distance, found[5].reference) == (None, None, "r")
+    items = list(read_contrastive(path))
+    assert items == list(read_contrastive(packed))
+    assert items[1] == ContrastiveItem("b", "la s", ("le s",), "s", (), ("la", "x"), "it", 2)
+    assert (items[4].phenomenon, items[4].distance, items[5].reference) == (None, None, "r")
     with pytest.raises(InputError, match=r"none.jsonl: cannot be opened"):
         read_contrastive(tmp_path / "none.jsonl")
     (tmp_path / "bad.gz").write_bytes(packed.read_bytes()[:60])
@@ -449,15 +449,15 @@ def test_json(tmp_path: Path, capsys: Captured) -> None:
     assert command(tmp_path, rows, "-m", *names, "--format", "json", "-o", str(out), "--quiet") == 0
     shown = capsys.readouterr()
     assert shown.err == ""
-    found = [json.loads(line) for line in shown.out.splitlines()]
-    assert [one["metric"] for one in found] == [name for name in names for _ in range(8)]
-    assert [(one["by"], one["value"]) for one in found[:8]] == [
+    printed = [json.loads(line) for line in shown.out.splitlines()]
+    assert [one["metric"] for one in printed] == [name for name in names for _ in range(8)]
+    assert [(one["by"], one["value"]) for one in printed[:8]] == [
         ("all", None),
         *(("phenomenon", value) for value in ("it", "word", None)),
         *(("distance", value) for value in (0, 1, 2, None)),
     ]
     whole = contrastive_accuracy(names[0], rows).overall
-    assert found[0] == {
+    assert printed[0] == {
         "metric": "chrf",
         "by": "all",
         "value": None,
@@ -476,7 +476,7 @@ def test_json(tmp_path: Path, capsys: Captured) -> None:
     assert items[2]["ranks"]["chrf"]["utilities"] == pytest.approx(
         load_metric("chrf").pairwise(["s t", "x t", "t s"], ["s t"])[:, 0].tolist()
     )
-    assert sum(one["ranks"][names[1]]["rank"] == 1 for one in items) == found[8]["correct"]
+    assert sum(one["ranks"][names[1]]["rank"] == 1 for one in items) == printed[8]["correct"]
 
 
 def unsure(hypothesis: Any, reference: Any) -> float:
@@ -504,8 +504,8 @@ def test_what_is_odd_is_counted(tmp_path: Path, capsys: Captured) -> None:
     shown = capsys.readouterr()
     assert "3 items, 2 with a utility that is not a number\n" in shown.err
     assert json.loads(shown.out.splitlines()[0])["correct"] == 1
-    found = [json.loads(line)["ranks"] for line in (tmp_path / "out").read_text().splitlines()]
-    assert [ranks[f"{__name__}:unsure"]["utilities"] for ranks in found] == [
+    item_ranks = [json.loads(line)["ranks"] for line in (tmp_path / "out").read_text().splitlines()]
+    assert [ranks[f"{__name__}:unsure"]["utilities"] for ranks in item_ranks] == [
         [1, None],
         [None, 1],
         [1, 1],

@@ -76,7 +76,7 @@ def corpus(
 ) -> Any:
     """Documents whose systems spoil the reference at a rate each."""
     random = np.random.default_rng(seed)
-    found = []
+    outputs = []
     for d in range(documents):
         reference = tuple(text(random) for _ in range(segments))
         systems = {
@@ -84,10 +84,10 @@ def corpus(
             for i, rate in enumerate(rates)
         }
         second = tuple(noisy(random, one, 0.2) for one in reference)
-        found.append(
+        outputs.append(
             DocumentOutputs(f"d{d}", False, reference, systems, {"A": reference, "B": second}, {})
         )
-    return found
+    return outputs
 
 
 def plain(metric: Utility, documents: Any, chosen: list[str], copies: list[int]) -> float:
@@ -107,8 +107,8 @@ METRICS = ["chrf", "chrf++", "bleu", "ter", "rouge-l", "meteor", "chrf + 0.5*ter
 @pytest.mark.parametrize("name", METRICS)
 def test_system_scores_are_corpus_scores(name: str) -> None:
     documents, metric = corpus(6), load_metric(name)
-    found = score_systems(metric, documents).system_scores()
-    assert found == pytest.approx(
+    scores = score_systems(metric, documents).system_scores()
+    assert scores == pytest.approx(
         [plain(metric, documents, [s] * 6, [1] * 6) for s in ("S0", "S1")], abs=1e-9
     )
 
@@ -120,8 +120,8 @@ def test_resamples_and_swaps_are_those_of_the_texts(name: str, data: st.DataObje
     documents, metric = corpus(4, rates=(0.2, 0.6, 0.9)), load_metric(name)
     scored = score_systems(metric, documents)
     copies = data.draw(st.lists(st.integers(0, 3), min_size=4, max_size=4).filter(any))
-    found = scored.resampled(np.array([copies]))[:, 0]
-    assert found == pytest.approx(
+    scores = scored.resampled(np.array([copies]))[:, 0]
+    assert scores == pytest.approx(
         [plain(metric, documents, [s] * 4, copies) for s in scored.systems], abs=1e-9
     )
     mask = data.draw(st.lists(st.integers(0, 1), min_size=4, max_size=4))
@@ -145,8 +145,8 @@ def test_scores_that_sums_do_not_tell_are_made_from_rows() -> None:
     assert scored.resampled(np.array([[1, 1], [1, 0], [0, 3]])).tolist() == [[2, 3, 2], [4, 2, 9]]
     x, y = next(scored.swaps(np.array([[0, 1]]))).pair(0, 1)
     assert (x.tolist(), y.tolist()) == ([5.0], [2.0])
-    found = judge(scored, draws=8)  # swapping the second document: |5 - 2| >= |2 - 4|
-    assert (found.exact, found.pairs[0].p) == (True, 1.0)
+    verdicts = judge(scored, draws=8)  # swapping the second document: |5 - 2| >= |2 - 4|
+    assert (verdicts.exact, verdicts.pairs[0].p) == (True, 1.0)
 
 
 @pytest.mark.parametrize("cells", [1, 60, 100])
@@ -157,23 +157,26 @@ def test_draws_that_come_in_pieces_are_the_same_draws(
     whole = judge(scored, 50)
     monkeypatch.setattr(scores, "CELLS", cells)
     assert len(list(scored.swaps(np.zeros((50, 12), np.int64)))) > 10
-    found = judge(scored, 50)
-    assert found.pairs == whole.pairs
-    assert (found.low.tolist(), found.high.tolist()) == (whole.low.tolist(), whole.high.tolist())
+    verdicts = judge(scored, 50)
+    assert verdicts.pairs == whole.pairs
+    assert (verdicts.low.tolist(), verdicts.high.tolist()) == (
+        whole.low.tolist(),
+        whole.high.tolist(),
+    )
 
 
 def test_a_metric_of_documents_reads_segments_as_sentences() -> None:
     documents = corpus(5, segments=3)
-    found = score_systems(load_metric("lc"), documents)
-    assert found.segments is None
-    assert found.document_scores().shape == (2, 5)
-    assert found.system_scores() == pytest.approx(found.document_scores().mean(axis=1))
+    scored = score_systems(load_metric("lc"), documents)
+    assert scored.segments is None
+    assert scored.document_scores().shape == (2, 5)
+    assert scored.system_scores() == pytest.approx(scored.document_scores().mean(axis=1))
 
 
 @pytest.mark.parametrize("name", ["chrf", "bleu"])
 def test_randomisation_is_brute_force_where_that_is_possible(name: str) -> None:
     documents = corpus(7, segments=1, seed=3)
-    found = judge(score_systems(load_metric(name), with_references(documents, ["A"])), draws=128)
+    verdicts = judge(score_systems(load_metric(name), with_references(documents, ["A"])), draws=128)
     peer: Any = {"chrf": CHRF(), "bleu": BLEU()}[name]
     references = [[document.references["A"][0] for document in documents]]
 
@@ -187,8 +190,8 @@ def test_randomisation_is_brute_force_where_that_is_possible(name: str) -> None:
 
     observed = gap((0,) * 7)
     large = sum(gap(mask) >= observed - 1e-7 for mask in product((0, 1), repeat=7))
-    assert found.exact
-    assert found.pairs[0].p == large / 128
+    assert verdicts.exact
+    assert verdicts.pairs[0].p == large / 128
 
 
 @pytest.mark.parametrize(("name", "peer"), [("chrf", CHRF()), ("bleu", BLEU())])
@@ -197,12 +200,12 @@ def test_p_values_agree_with_sacrebleu(name: str, peer: Any) -> None:
         with_references(corpus(60, segments=1, rates=(0.3, 0.34), seed=5), ["A"]),
         10_000,
     )
-    found = judge(score_systems(load_metric(name), documents), draws=draws).pairs[0]
+    pair = judge(score_systems(load_metric(name), documents), draws=draws).pairs[0]
     systems: Any = [
         (name, [document.systems[name][0] for document in documents]) for name in ("S0", "S1")
     ]
     references = [[document.references["A"][0] for document in documents]]
-    for kind, own in (("ar", found.p), ("bs", found.p_bootstrap)):
+    for kind, own in (("ar", pair.p), ("bs", pair.p_bootstrap)):
         _, scores = PairedTest(systems, {"x": peer}, references, kind, draws)()
         ((_, results),) = [(key, value) for key, value in scores.items() if key != "System"]
         theirs = float(results[1].p_value)  # type: ignore[union-attr,arg-type]
@@ -235,14 +238,16 @@ def test_false_positives_are_five_percent() -> None:
 
 
 def test_a_clear_difference_is_found_and_intervals_hold_the_scores() -> None:
-    found = judge(score_systems(load_metric("ter"), corpus(40, rates=(0.5, 0.1, 0.51))), draws=500)
-    assert found.clusters.tolist() == [2, 1, 2]
-    assert (found.low < found.scores).all()
-    assert (found.scores < found.high).all()
-    assert found.pairs[0].p == pytest.approx(1 / 501)
-    assert found.pairs[0].low > 0  # TER of S0 is larger
+    verdicts = judge(
+        score_systems(load_metric("ter"), corpus(40, rates=(0.5, 0.1, 0.51))), draws=500
+    )
+    assert verdicts.clusters.tolist() == [2, 1, 2]
+    assert (verdicts.low < verdicts.scores).all()
+    assert (verdicts.scores < verdicts.high).all()
+    assert verdicts.pairs[0].p == pytest.approx(1 / 501)
+    assert verdicts.pairs[0].low > 0  # TER of S0 is larger
     again = judge(score_systems(load_metric("ter"), corpus(40, rates=(0.5, 0.1, 0.51))), draws=500)
-    assert again.pairs == found.pairs
+    assert again.pairs == verdicts.pairs
 
 
 def test_equal_systems_do_not_differ() -> None:
@@ -300,18 +305,18 @@ def _sliced(texts: Any, i: int) -> dict[str, tuple[str, ...]]:
 def test_context_is_that_of_whole_documents_whatever_the_unit() -> None:
     documents = corpus(3, segments=4)
     scored = score_systems(Echo(context=2), documents)
-    found = in_units(scored, [4] * 3, 1)
-    assert (found.unit, found.n_documents) == ("segment", 12)
-    assert found.system_scores().tolist() == scored.system_scores().tolist()
-    assert judge(found, 50).scores.tolist() == judge(scored, 50).scores.tolist()
+    by_segment = in_units(scored, [4] * 3, 1)
+    assert (by_segment.unit, by_segment.n_documents) == ("segment", 12)
+    assert by_segment.system_scores().tolist() == scored.system_scores().tolist()
+    assert judge(by_segment, 50).scores.tolist() == judge(scored, 50).scores.tolist()
 
 
 def test_metrics_of_documents_are_drawn_by_document() -> None:
     documents = corpus(6, segments=3)
-    found = compare_systems(
+    comparison = compare_systems(
         [load_metric("lc"), load_metric("chrf")], documents, draws=20, unit="segment"
     )
-    assert [(v.unit, v.units) for v in found.verdicts] == [("document", 6), ("segment", 18)]
+    assert [(v.unit, v.units) for v in comparison.verdicts] == [("document", 6), ("segment", 18)]
 
 
 @pytest.mark.parametrize("given", ["sentence", "0", 0, -1, True, "1.5", ""])
@@ -348,8 +353,8 @@ def test_corrections_reject_what_the_procedures_reject(given: list[float]) -> No
             (rank for rank, i in enumerate(order) if p[i] <= level * (rank + 1) / m), default=-1
         )
         close = np.isclose(corrected(p, "fdr"), level)
-        found = {int(i) for i in np.flatnonzero((corrected(p, "fdr") <= level) & ~close)}
-        assert found == {int(i) for i in order[: last + 1]} - {
+        rejected = {int(i) for i in np.flatnonzero((corrected(p, "fdr") <= level) & ~close)}
+        assert rejected == {int(i) for i in order[: last + 1]} - {
             int(i) for i in np.flatnonzero(close)
         }
 
@@ -378,15 +383,15 @@ def test_human_scores_are_means_of_what_is_rated() -> None:
         )
         for human in scores
     ]
-    found = human_scored("m", True, documents)
-    assert found.systems == ("X", "Y")
-    assert found.system_scores().tolist() == [3.0, 4.0]
-    assert found.segments is not None
-    assert np.isnan(found.segments).tolist() == [
+    scored = human_scored("m", True, documents)
+    assert scored.systems == ("X", "Y")
+    assert scored.system_scores().tolist() == [3.0, 4.0]
+    assert scored.segments is not None
+    assert np.isnan(scored.segments).tolist() == [
         [False, True, True, False],
         [False, False, True, True],
     ]
-    assert not found.higher_is_better
+    assert not scored.higher_is_better
     with pytest.raises(InputError, match=r"human\.other: no system has a score"):
         human_scored("other", False, documents)
 
@@ -423,11 +428,11 @@ def test_system_agreement_is_that_of_scipy_in_either_direction() -> None:
 
 def test_what_only_rounding_tells_apart_is_tied() -> None:
     values = np.array([[0.1 + 0.2, np.nan, 5.0], [0.3, -1.0, 5.0 + 1e-9]])
-    found = with_ties(values)
-    assert found[0, 0] == found[1, 0]
-    assert found[0, 2] < found[1, 2]
-    assert np.isnan(found[0, 1])
-    assert found == pytest.approx(values, nan_ok=True)
+    tied = with_ties(values)
+    assert tied[0, 0] == tied[1, 0]
+    assert tied[0, 2] < tied[1, 2]
+    assert np.isnan(tied[0, 1])
+    assert tied == pytest.approx(values, nan_ok=True)
     noisy = np.array([[0.1 + 0.2], [0.3], [0.5]])
     clean = np.array([[1.0], [1.0], [2.0]])
     assert system_agreement(
@@ -448,10 +453,10 @@ def test_soft_pairwise_accuracy_of_brute_force() -> None:
     gaps = [
         abs(at_least(metric, a, b) - at_least(human, a, b)) for a, b in ((0, 1), (0, 2), (1, 2))
     ]
-    found = system_agreement(
+    agreement = system_agreement(
         judge(scored_of(metric), 32), judge(scored_of(human), 32)
     ).soft_pairwise_accuracy
-    assert found == pytest.approx(
+    assert agreement == pytest.approx(
         1 - np.mean(gaps), abs=1 / 32
     )  # ties of the statistic are halved otherwise
 
@@ -467,15 +472,15 @@ def test_segment_agreement_by_pairs(systems: int, segments: int, data: st.DataOb
         return np.array(data.draw(cells)).reshape(systems, segments)
 
     metric, human = drawn(), drawn()
-    found = segment_agreement(metric, human)
+    agreement = segment_agreement(metric, human)
     taus, judged = [], []
     for m, h in zip(metric.T, human.T, strict=True):
         known = ~np.isnan(m) & ~np.isnan(h)
         judged.append(int(known.sum()) > 1)
         if len(set(m[known])) > 1 and len(set(h[known])) > 1:
             taus.append(stats.kendalltau(m[known], h[known]).statistic)
-    assert found.segments == sum(judged)
-    assert found.kendall_b == (pytest.approx(np.mean(taus)) if taus else None)
+    assert agreement.segments == sum(judged)
+    assert agreement.kendall_b == (pytest.approx(np.mean(taus)) if taus else None)
     tried = [(accuracy_at(metric, human, epsilon), -epsilon) for epsilon in (0, 0.5, 1, 1.5, 2)]
     if any(judged):
         best = max((round(accuracy or 0, 9), epsilon) for accuracy, epsilon in tried)
@@ -487,10 +492,10 @@ def test_segment_agreement_by_pairs(systems: int, segments: int, data: st.DataOb
 def test_segment_agreement_by_hand() -> None:
     metric = np.array([[1.0, 5.0], [2.0, 5.1], [3.0, 7.0]])
     human = np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
-    found = segment_agreement(metric, human)  # first: 01< 02< 12=; second: 01= 02> 12>
-    assert (found.kendall_wmt12, found.kendall_wmt14, found.segments) == (0, 0, 2)
-    assert found.accuracy == pytest.approx((2 / 3 + 1 / 3) / 2)
-    assert found.epsilon == pytest.approx(0.1)
+    agreement = segment_agreement(metric, human)  # first: 01< 02< 12=; second: 01= 02> 12>
+    assert (agreement.kendall_wmt12, agreement.kendall_wmt14, agreement.segments) == (0, 0, 2)
+    assert agreement.accuracy == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert agreement.epsilon == pytest.approx(0.1)
     assert accuracy_at(metric, human, 0) == pytest.approx((2 / 3 + 0) / 2)
     assert accuracy_at(metric, human, 1) == pytest.approx((2 / 3 + 1 / 3) / 2)
     assert accuracy_at(metric, human, 2) == pytest.approx((1 / 3 + 1 / 3) / 2)
@@ -566,8 +571,8 @@ def test_perm_both_of_segments_ties_what_only_rounding_tells_apart() -> None:
     human = np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 1.0], [2.0, 1.0, 0.0]])
     y = x[:, [1, 0, 2]]
     for scale in (0.1, 0.3, 0.7, 1 / 3):
-        found = perm_both_segments(x, scale * y + 0.1, human, draws=512)
-        assert found == perm_both_segments(x, y, human, draws=512)
+        p = perm_both_segments(x, scale * y + 0.1, human, draws=512)
+        assert p == perm_both_segments(x, y, human, draws=512)
 
 
 def test_perm_both_of_segments_is_brute_force_where_that_is_possible() -> None:

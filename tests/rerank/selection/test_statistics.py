@@ -38,8 +38,8 @@ def test_golden_kendall(case: Any) -> None:
     names = ("concordant", "discordant", "metric_ties", "human_ties")
     assert counts == Agreement(*(case[name] for name in names))
     for variant in VARIANTS:
-        found = kendall(counts, variant)  # type: ignore[arg-type]
-        assert found == (None if case[variant] is None else pytest.approx(case[variant], abs=1e-15))
+        tau = kendall(counts, variant)  # type: ignore[arg-type]
+        assert tau == (None if case[variant] is None else pytest.approx(case[variant], abs=1e-15))
 
 
 def test_ties_are_relative() -> None:
@@ -82,11 +82,11 @@ def sides() -> tuple[list[Agreement], list[Agreement]]:
 @pytest.mark.parametrize("variant", ["wmt12", "wmt14"])
 def test_golden_randomisation(variant: Any) -> None:
     golden = GOLDEN["randomisation"]["results"][variant]
-    found = randomisation(*sides(), variant)
-    assert (found.first, found.second) == pytest.approx(
+    result = randomisation(*sides(), variant)
+    assert (result.first, result.second) == pytest.approx(
         (golden["tau_A"], golden["tau_B"]), abs=1e-15
     )
-    assert found.p == golden["exact_p_two_sided"]
+    assert result.p == golden["exact_p_two_sided"]
 
 
 counts = st.builds(Agreement, st.integers(0, 3), st.integers(0, 3), st.integers(0, 2))

@@ -32,22 +32,22 @@ class Following(Echo):
 def test_scores_with_context_are_those_of_whole_documents() -> None:
     """Read after the sentences before in the reference; lists are given in batches of whole documents."""
     all_lists = records()
-    found = features(Echo(), all_lists, "references")
+    with_context = features(Echo(), all_lists, "references")
     for k in range(4):
         texts = [record.candidates[k].text for record in all_lists]
         references = [record.references[0] for record in all_lists]
         expected = Echo().score(
             texts, references, documents=[record.document or "" for record in all_lists]
         )
-        assert [values[k] for values in found] == pytest.approx(expected.tolist(), abs=1e-12)
+        assert [values[k] for values in with_context] == pytest.approx(expected.tolist(), abs=1e-12)
     assert not np.allclose(
-        np.stack(found), np.stack(features(Echo(context=0), all_lists, "references"))
+        np.stack(with_context), np.stack(features(Echo(context=0), all_lists, "references"))
     )
 
 
 def test_expectations_with_context_are_read_after_the_first_candidates() -> None:
     all_lists = records()
-    found = features(Echo(), all_lists, "candidates")
+    values = features(Echo(), all_lists, "candidates")
     for i, record in enumerate(all_lists):
         before = [
             other.candidates[0].text
@@ -60,7 +60,7 @@ def test_expectations_with_context_are_read_after_the_first_candidates() -> None
             .pairwise(texts, texts, context=Context(target=tuple(map(str, before))))
             .mean(axis=1)
         )
-        assert found[i] == pytest.approx(expected, abs=1e-12)
+        assert values[i] == pytest.approx(expected, abs=1e-12)
 
 
 def test_lists_that_lend_context_are_no_training_data() -> None:
@@ -88,9 +88,9 @@ def test_a_jump_cuts_the_context() -> None:
     for row, position in zip(rows, (0, 1, 5), strict=True):
         row["position"] = position
     for against in ("references", "candidates"):
-        found = features(Echo(), [read_list(row) for row in rows], against)
-        assert found[2].tolist() == features(Echo(), [read_list(rows[2])], against)[0].tolist()
-        assert found[1].tolist() != features(Echo(), [read_list(rows[1])], against)[0].tolist()
+        values = features(Echo(), [read_list(row) for row in rows], against)
+        assert values[2].tolist() == features(Echo(), [read_list(rows[2])], against)[0].tolist()
+        assert values[1].tolist() != features(Echo(), [read_list(rows[1])], against)[0].tolist()
 
 
 def test_training_with_context_says_what_is_missing() -> None:

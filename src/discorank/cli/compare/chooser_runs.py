@@ -13,6 +13,7 @@ from ...metrics.spec.checked_settings import settings
 from ...metrics.text.line_source import LineSource
 from ...rerank.selection.choosers import ChooserComparison, compare_choosers
 from ...rerank.selection.document_outputs import DocumentOutputs
+from ...rerank.selection.significance import SignificanceSettings
 from ...rerank.selection.system_choices import Choices, Chosen, bases_of, choices, decider_of
 from ..cite import signatures_in
 from ..console import Counted, say
@@ -75,6 +76,9 @@ def compared_choosers(
     """What became of the choosers; says what its reader must know."""
     given, quiet = work.given, values["quiet"]
     to_decide, to_draw = len(given.lists) * len(choosers), values["draws"] * 2 * len(human)
+    tests = SignificanceSettings(
+        values["draws"], values["seed"], values["level"], values["unit"], values["correction"]
+    )
     with (
         Counted("lists", to_decide, quiet) as deciding,
         Counted("draws", to_draw, quiet) as drawing,
@@ -85,14 +89,10 @@ def compared_choosers(
             human,
             metrics,
             decided=work.decided,
-            draws=values["draws"],
-            seed=values["seed"],
-            level=values["level"],
-            unit=values["unit"],
-            correction=values["correction"],
+            settings=tests,
             cache=cache_in(values),
-            deciding=deciding.more,
-            drawing=drawing.more,
+            on_list=deciding.more,
+            on_draw=drawing.more,
         )
     _tell(found, values["level"], lambda text: say(text, quiet))
     return found
