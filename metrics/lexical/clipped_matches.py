@@ -6,7 +6,7 @@ Texts meet in two ways:
       sum_g min(c_h(g), c_r(g)) = sum_{g,k} [c_h(g) > k] [c_r(g) > k].
 
 Each position of a text is packed into one integer:
-    bits 12 and up    slot of the text: its list and its place there, see `Lists`
+    bits 12 and up    slot of the text: its list and its place there, see `ListGroup`
     bits 6 to 11      symbols left in the text from here on, at most 63
     bits 0 to 5       symbols that it has in common with the position sorted before it, at most 63
 """
@@ -34,8 +34,8 @@ PAIRS = 1 << 18  # pairs of texts that are counted at once
 SLOT_BITS = 32  # of a slot where an n-gram's number stands above it
 
 
-class Lists(NamedTuple):
-    """Lists of similar shape side by side.
+class ListGroup(NamedTuple):
+    """ListGroup of similar shape side by side.
 
     A list has `places_per_list` places: hypotheses from the first on, references up to the last. In a square list a
     text has one place as both. A text's slot packs its list and its place:
@@ -94,7 +94,7 @@ def begins(positions: Array, n: int) -> BoolArray:
     return common < n
 
 
-def clipped_matches(positions: Array, n: int, lists: Lists) -> FloatArray:
+def clipped_matches(positions: Array, n: int, lists: ListGroup) -> FloatArray:
     """Matches [lists, max_hypotheses, max_references] of the n-grams that start at some positions.
 
     A text with itself is left out.
@@ -113,7 +113,7 @@ def clipped_matches(positions: Array, n: int, lists: Lists) -> FloatArray:
     return total
 
 
-def _add_frequent(total: FloatArray, positions: Array, n: int, lists: Lists) -> None:
+def _add_frequent(total: FloatArray, positions: Array, n: int, lists: ListGroup) -> None:
     """Adds the matches of the n-grams at sorted `positions` to `total`, by matrix products."""
     places = lists.places_per_list
 
@@ -200,7 +200,7 @@ def _tiled(counts: IntArray, first: IntArray, places: int) -> _Tiles:
     return _Tiles(width, list_of_tile, gram, occurrence)
 
 
-def _add_products(total: FloatArray, counts: IntArray, first: IntArray, lists: Lists) -> None:
+def _add_products(total: FloatArray, counts: IntArray, first: IntArray, lists: ListGroup) -> None:
     """Adds the products A'A of some n-grams to `total`; `counts` and `first` are as in `_tiled`."""
     places = lists.places_per_list
     tiles = _tiled(counts, first, places)
@@ -232,7 +232,7 @@ def _add_tiles(total: FloatArray, product: Floats, list_of_tile: IntArray) -> No
         total[list_of_tile[which]] += product.take(which, axis=0)
 
 
-def _add_rare(total: FloatArray, positions: Array, n: int, lists: Lists) -> Array:
+def _add_rare(total: FloatArray, positions: Array, n: int, lists: ListGroup) -> Array:
     """Adds the matches of n-grams that few texts have, each once; returns the positions of the other n-grams."""
     # Find the n-grams with few positions.
     starts = np.flatnonzero(begins(positions, n))
@@ -256,7 +256,7 @@ def _add_rare(total: FloatArray, positions: Array, n: int, lists: Lists) -> Arra
     return positions[np.repeat(~rare, sizes)]
 
 
-def _add_pairs(total: FloatArray, slots: IntArray, sizes: IntArray, lists: Lists) -> None:
+def _add_pairs(total: FloatArray, slots: IntArray, sizes: IntArray, lists: ListGroup) -> None:
     """Adds one to the cells of all pairs of texts that share a rare n-gram.
 
     Args:

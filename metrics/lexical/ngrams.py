@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..representations import Array, Block, FloatArray, IntArray, Ragged
-from .clipped_matches import COUNT_BITS, MAX_COUNT, BoolArray, Lists, begins, clipped_matches
+from .clipped_matches import COUNT_BITS, MAX_COUNT, BoolArray, ListGroup, begins, clipped_matches
 from .ranges import ranges
 
 KEY_BITS = 63
@@ -26,7 +26,7 @@ class _Line(NamedTuple):
     """All texts of some lists in one line, each closed by the symbol 0.
 
     A position knows its text by
-        bits 6 and up    slot of the text, see `Lists`
+        bits 6 and up    slot of the text, see `ListGroup`
         bits 0 to 5      symbols left in the text from here on, at most 63
     which is a packed position of `clipped_matches` without its lowest bits.
     """
@@ -72,8 +72,8 @@ def _padded_shape(block: Block) -> int:
     return h_bits << 8 | r_bits
 
 
-def _lists(blocks: Sequence[Block]) -> Lists:
-    """Lists that are all square or all not."""
+def _lists(blocks: Sequence[Block]) -> ListGroup:
+    """ListGroup that are all square or all not."""
     square = blocks[0].square
     num_hypotheses = np.fromiter((len(b.hypotheses) for b in blocks), np.int64, len(blocks))
     num_references = np.fromiter((len(b.references) for b in blocks), np.int64, len(blocks))
@@ -90,7 +90,7 @@ def _lists(blocks: Sequence[Block]) -> Lists:
         parts = [rows for block in blocks for rows in (block.hypotheses, block.references)]
         sizes = np.stack((num_hypotheses, num_references), 1).ravel()
         first_slots = np.stack((first_slots, first_slots + max_hypotheses), 1).ravel()
-    return Lists(
+    return ListGroup(
         np.concatenate(parts),
         ranges(first_slots, sizes),
         num_hypotheses,
@@ -102,7 +102,7 @@ def _lists(blocks: Sequence[Block]) -> Lists:
     )
 
 
-def _matches(symbols: Ragged, lists: Lists, order: int) -> Iterator[FloatArray]:
+def _matches(symbols: Ragged, lists: ListGroup, order: int) -> Iterator[FloatArray]:
     """`matches` of lists of similar shape."""
     line = _line(symbols, lists, order)
     existing = lists.existing
@@ -133,7 +133,7 @@ def _matches(symbols: Ragged, lists: Lists, order: int) -> Iterator[FloatArray]:
             prefix = begins(sorted_positions[kept], depth).cumsum()
 
 
-def _own_lengths(symbols: Ragged, lists: Lists) -> IntArray | None:
+def _own_lengths(symbols: Ragged, lists: ListGroup) -> IntArray | None:
     """Length of every text [lists, max_hypotheses], which decides its matches with itself; None unless square."""
     if not lists.square:
         return None
@@ -144,7 +144,7 @@ def _own_lengths(symbols: Ragged, lists: Lists) -> IntArray | None:
     return lengths
 
 
-def _line(symbols: Ragged, lists: Lists, order: int) -> _Line:
+def _line(symbols: Ragged, lists: ListGroup, order: int) -> _Line:
     """The line of the lists' texts, with room for n-grams of `order` symbols at every position."""
     lengths = symbols.lengths[lists.rows] + 1  # with the closing symbol
     ends = lengths.cumsum()

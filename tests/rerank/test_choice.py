@@ -12,10 +12,11 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Candidate, CandidateList, InputError
-from discorank.rerank.choice import TIE, choose, in_order
+from discorank.rerank.choice import choose, in_order
 from discorank.rerank.distinct import Distinct
 from discorank.rerank.expectation import expected_utility
 from discorank.rerank.pseudo_references import candidate_weights
+from discorank.rerank.ties import TIE
 
 BOUNDED = bounded(max_examples=80, deadline=None, database=None, print_blob=True)
 

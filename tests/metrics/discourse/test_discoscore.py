@@ -131,9 +131,9 @@ def test_words_with_a_glued_mark_and_inflected_nouns_are_no_foci_of_the_referenc
     sentences = ["the players play .", "a boat, a player plays ."]
     foci = [[("player", 4, 11)], [("boat", 2, 6), ("player", 10, 16)]]
     other = Document(sentences, foci=foci)
-    foci = described(metric, other, Document(["the player ."], foci=[[("player", 4, 10)]]))
-    assert list(foci["shared"]) == ["player"]
-    assert (foci["missed"], foci["added"]) == ({}, {})
+    shown = described(metric, other, Document(["the player ."], foci=[[("player", 4, 10)]]))
+    assert list(shown["shared"]) == ["player"]
+    assert (shown["missed"], shown["added"]) == ({}, {})
     ours = described(load_metric("ds-focus", model=TINY), other, other)
     assert sorted(ours["shared"]) == ["boat", "player"]
 
