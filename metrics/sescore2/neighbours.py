@@ -161,8 +161,7 @@ def _faiss_index(vectors: Floats) -> Any | None:
     """A flat index of inner products; None where faiss is not installed."""
     if find_spec("faiss") is None:
         return None
-    import faiss
-
+    import faiss  # pyright: ignore[reportMissingImports]
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
     return index

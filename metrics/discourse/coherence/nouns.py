@@ -125,9 +125,8 @@ def _hanta(language: str) -> Finder:
 def _spacy(model: str) -> Finder:
     """A pipeline of spaCy."""
     try:
-        import spacy
-        from spacy.tokens import Doc
-
+        import spacy  # pyright: ignore[reportMissingImports]
+        from spacy.tokens import Doc  # pyright: ignore[reportMissingImports]
         pipeline = spacy.load(model)
     except (ImportError, OSError) as error:
         problem = str(error).splitlines()[0]
