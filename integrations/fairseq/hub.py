@@ -37,6 +37,7 @@ def load(
         options: of ``TransformerModel.from_pretrained``, such as ``data_name_or_path``, ``bpe``, ``tokenizer``.
     """
     from fairseq.models.transformer import TransformerModel  # pyright: ignore[reportMissingImports]
+
     allow_arguments()
     options = {"data_name_or_path": str(Path(folder).absolute()), **options}
     return TransformerModel.from_pretrained(str(folder), checkpoint, **options)

@@ -43,6 +43,7 @@ def register() -> type:
     """Makes the task known to fairseq, and returns it."""
     from fairseq.tasks import TASK_REGISTRY, register_task  # pyright: ignore[reportMissingImports]
     from fairseq.tasks.translation import TranslationConfig, TranslationTask  # pyright: ignore[reportMissingImports]
+
     allow_arguments()
     if TASK in TASK_REGISTRY:
         return TASK_REGISTRY[TASK]  # type: ignore[no-any-return]

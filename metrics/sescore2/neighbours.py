@@ -162,6 +162,7 @@ def _faiss_index(vectors: Floats) -> Any | None:
     if find_spec("faiss") is None:
         return None
     import faiss  # pyright: ignore[reportMissingImports]
+
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
     return index

@@ -127,6 +127,7 @@ def _spacy(model: str) -> Finder:
     try:
         import spacy  # pyright: ignore[reportMissingImports]
         from spacy.tokens import Doc  # pyright: ignore[reportMissingImports]
+
         pipeline = spacy.load(model)
     except (ImportError, OSError) as error:
         problem = str(error).splitlines()[0]
