@@ -1,4 +1,4 @@
-"""Where the labels of points stand so that they overlap neither each other nor the points, as far as there is room."""
+"""Places for the labels of points that overlap neither each other nor the points, as far as there is room."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Box(NamedTuple):
 
     def distance(self, x: float, y: float) -> float:
         """How far a point is from it; 0 inside."""
-        return hypot(
-            max(self.left - x, 0.0, x - self.right), max(self.bottom - y, 0.0, y - self.top)
-        )
+        across = max(self.left - x, 0.0, x - self.right)
+        upright = max(self.bottom - y, 0.0, y - self.top)
+        return hypot(across, upright)
 
     @property
     def middle(self) -> tuple[float, float]:
@@ -59,17 +59,19 @@ def placed(
         frame: where labels should stay inside.
     """
     marks = [Box(x - 3, y - 3, x + 3, y + 3) for x, y in points]
-    near = [sum(hypot(x - a, y - b) < 40 for a, b in points) for x, y in points]
-    found: dict[int, Box] = {}
-    for i in sorted(range(len(points)), key=lambda i: -near[i]):
+    num_near = [sum(hypot(x - a, y - b) < 40 for a, b in points) for x, y in points]
+    most_crowded_first = sorted(range(len(points)), key=lambda i: -num_near[i])
+    boxes: dict[int, Box] = {}
+    for i in most_crowded_first:
+        places = product(DISTANCES, range(DIRECTIONS))
         choices = [
-            _beside(points[i], sizes[i], *at) for at in product(DISTANCES, range(DIRECTIONS))
+            _beside(points[i], sizes[i], distance, direction) for distance, direction in places
         ]
-        taken = [*marks, *found.values()]
+        taken = [*marks, *boxes.values()]
         others = [point for j, point in enumerate(points) if j != i]
         costs = [_cost(box, points[i], others, taken, frame) for box in choices]
-        found[i] = choices[costs.index(min(costs))]
-    return [found[i] for i in range(len(points))]
+        boxes[i] = choices[costs.index(min(costs))]
+    return [boxes[i] for i in range(len(points))]
 
 
 def _beside(
@@ -77,9 +79,10 @@ def _beside(
 ) -> Box:
     """A label whose nearest edge stands `distance` away."""
     angle = 2 * pi * direction / DIRECTIONS
-    x = point[0] + distance * cos(angle) + cos(angle) * size[0] / 2
-    y = point[1] + distance * sin(angle) + sin(angle) * size[1] / 2
-    return Box(x - size[0] / 2, y - size[1] / 2, x + size[0] / 2, y + size[1] / 2)
+    width, height = size
+    x = point[0] + distance * cos(angle) + cos(angle) * width / 2
+    y = point[1] + distance * sin(angle) + sin(angle) * height / 2
+    return Box(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
 
 
 def _cost(
@@ -92,7 +95,12 @@ def _cost(
     """How bad a place is: what it covers, how far it is, and for how many other points it might be taken."""
     outside = (box.right - box.left) * (box.top - box.bottom) - box.overlap(frame)
     covered = sum(box.overlap(other) for other in taken)
-    own = box.distance(*point)
-    mistaken = sum(box.distance(x, y) < 1.3 * own for x, y in others)
-    x = box.middle[0]
-    return 10 * (covered + 2 * outside) + 25 * mistaken + 2 * own + (0.0 if x > point[0] else 2.0)
+    distance = box.distance(*point)
+    num_mistakable = sum(box.distance(x, y) < 1.3 * distance for x, y in others)
+    to_the_right = box.middle[0] > point[0]
+    return (
+        10 * (covered + 2 * outside)
+        + 25 * num_mistakable
+        + 2 * distance
+        + (0.0 if to_the_right else 2.0)
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..metrics.representations import IntArray
 from ..rerank.selection.comparison_folder import KeptComparison, KeptHuman, KeptScores
 from .labels import FAR, Box, placed, size_of
 from .svg import COLOURS, drawing, inline, label
@@ -16,34 +17,30 @@ WIDTH_INCHES = 4.4
 ROW_INCHES = 0.19
 MAX_SIGNS = 40  # systems; of more, a heat map shows colours alone
 MAX_NAMES = 60  # systems; of more, points have no names
+DASHED = (0, (3, 2))
 LEVELS = (0.001, 0.01)  # and the level of the comparison
+# the cells of a heat map are indices here: NEUTRAL + grade, or OWN on the diagonal
+CELL_COLOURS = ("worse3", "worse2", "worse1", "neutral", "better1", "better2", "better3", "own")
+NEUTRAL, OWN = CELL_COLOURS.index("neutral"), CELL_COLOURS.index("own")
 
 
 def bars(one: KeptScores, level: float, name: str) -> str:
     """Every system's score with its interval, best on top."""
-    order, n = one.order, len(one.systems)
+    order = one.order
     with drawing(name) as package:
         figure, axes = _rows(package, [one.systems[s] for s in order])
         for row, s in enumerate(order):
             score, low, high = one.scores[s], one.low[s], one.high[s]
             if low is not None and high is not None:
-                axes.plot(
-                    [low, high],
-                    [row, row],
-                    color=COLOURS["span"],
-                    linewidth=3.2,
-                    solid_capstyle="butt",
-                )
+                span = {"color": COLOURS["span"], "linewidth": 3.2, "solid_capstyle": "butt"}
+                axes.plot([low, high], [row, row], **span)
             if score is not None:
                 axes.plot([score], [row], "o", color=COLOURS["mark"], markersize=4)
             if row and one.clusters[s] != one.clusters[order[row - 1]]:
-                axes.axhline(
-                    row - 0.5, color=COLOURS["muted"], linewidth=0.6, linestyle=(0, (3, 2))
-                )
-        axes.set_xlabel(_axis(one))
-        about = (
-            f"{one.name}: scores of {n} systems with {100 * (1 - level):g} % intervals, best first"
-        )
+                axes.axhline(row - 0.5, color=COLOURS["muted"], linewidth=0.6, linestyle=DASHED)
+        axes.set_xlabel(_axis_label(one))
+        percent = f"{100 * (1 - level):g} %"
+        about = f"{one.name}: scores of {len(order)} systems with {percent} intervals, best first"
         return inline(figure, about)
 
 
@@ -56,107 +53,107 @@ def distributions(one: KeptScores, values: Sequence[Sequence[float]], unit: str,
             if not len(values[s]):
                 continue
             low, first, median, third, high = np.percentile(values[s], [5, 25, 50, 75, 95])
-            axes.plot(
-                [low, high], [row, row], color=COLOURS["span"], linewidth=1.2, solid_capstyle="butt"
-            )
+            span = {"color": COLOURS["span"], "linewidth": 1.2, "solid_capstyle": "butt"}
+            axes.plot([low, high], [row, row], **span)
             axes.barh(row, third - first, left=first, height=0.56, color=COLOURS["soft"])
-            axes.plot(
-                [median, median], [row - 0.28, row + 0.28], color=COLOURS["mark"], linewidth=1.6
-            )
-        axes.set_xlabel(f"{_axis(one)}, by {unit}")
+            across = [row - 0.28, row + 0.28]
+            axes.plot([median, median], across, color=COLOURS["mark"], linewidth=1.6)
+        axes.set_xlabel(f"{_axis_label(one)}, by {unit}")
         return inline(figure, f"{one.name}: distribution of the scores of {unit}s, by system")
 
 
 def heat_map(one: KeptScores, level: float, name: str) -> str:
     """Which system is better than which, by p: the row against the column, best first."""
-    order, n = one.order, len(one.systems)
-    grades = sorted({*(step for step in LEVELS if step < level), level})[-3:]
-    colours = [
-        *(f"worse{k}" for k in (3, 2, 1)),
-        "neutral",
-        *(f"better{k}" for k in (1, 2, 3)),
-        "own",
-    ]
-    cells = np.full((n, n), 7)
-    for i, a in enumerate(order):
-        for j, b in enumerate(order):
-            if a != b:
-                cells[i, j] = 3 + _grade(one, a, b, grades)
+    systems = [one.systems[s] for s in one.order]
+    n = len(systems)
+    cells = _heat_map_cells(one, level)
     with drawing(name) as package:
-        figure, axes = _rows(package, [one.systems[s] for s in order], square=True)
+        figure, axes = _rows(package, systems, square=True)
         for i, row in enumerate(cells):
-            starts = [0, *(np.flatnonzero(np.diff(row)) + 1)]  # of runs of one colour
-            runs = [(start - 0.5, end - start) for start, end in pairwise([*starts, n])]
-            axes.broken_barh(
-                runs,
-                (i - 0.5, 1),
-                facecolors=[COLOURS[colours[row[j]]] for j in starts],
-                edgecolor="face",
-            )
-        for i, j in zip(*np.nonzero((cells != 3) & (cells != 7) & (n <= MAX_SIGNS)), strict=True):
-            sign = "+" if cells[i, j] > 3 else "−"
-            axes.text(
-                j, i, sign, ha="center", va="center_baseline", fontsize=7, color=COLOURS["ink"]
-            )
+            _draw_row(axes, i, row)
+        if n <= MAX_SIGNS:
+            for i, j in zip(*np.nonzero((cells != NEUTRAL) & (cells != OWN)), strict=True):
+                sign = "+" if cells[i, j] > NEUTRAL else "−"
+                centred = {"ha": "center", "va": "center_baseline"}
+                axes.text(j, i, sign, fontsize=7, color=COLOURS["ink"], **centred)
         axes.set_xlim(-0.5, n - 0.5)
         axes.set_ylim(n - 0.5, -0.5)
-        axes.set_xticks(range(n), [label(one.systems[s]) for s in order], rotation=90)
+        axes.set_xticks(range(n), [label(system) for system in systems], rotation=90)
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
-        return inline(
-            figure, f"{one.name}: significance of every pair of systems, the row against the column"
-        )
+        about = f"{one.name}: significance of every pair of systems, the row against the column"
+        return inline(figure, about)
+
+
+def _heat_map_cells(one: KeptScores, level: float) -> IntArray:
+    """The colour of every pair, best first, as an index into `CELL_COLOURS`, [n, n]."""
+    n = len(one.systems)
+    grades = sorted({*(grade for grade in LEVELS if grade < level), level})[-3:]
+    cells = np.full((n, n), OWN)
+    for i, a in enumerate(one.order):
+        for j, b in enumerate(one.order):
+            if a != b:
+                cells[i, j] = NEUTRAL + _grade(one, a, b, grades)
+    return cells
+
+
+def _draw_row(axes: Any, i: int, cells: IntArray) -> None:
+    """Row `i` of a heat map, one bar for every run of cells of one colour."""
+    starts = [0, *(np.flatnonzero(np.diff(cells)) + 1)]
+    runs = [(start - 0.5, end - start) for start, end in pairwise([*starts, len(cells)])]
+    colours = [COLOURS[CELL_COLOURS[cells[start]]] for start in starts]
+    axes.broken_barh(runs, (i - 0.5, 1), facecolors=colours, edgecolor="face")
 
 
 def _grade(one: KeptScores, a: int, b: int, grades: Sequence[float]) -> int:
     """0 where two systems are not told apart, else 1 to 3, negative where a is worse."""
-    p, x, y = one.p(a, b), one.scores[a], one.scores[b]
+    p, score_a, score_b = one.p(a, b), one.scores[a], one.scores[b]
     steps = sum(p < grade for grade in grades)
-    if not steps or x is None or y is None or x == y:
+    if not steps or score_a is None or score_b is None or score_a == score_b:
         return 0
-    return steps if (x > y) == one.higher_is_better else -steps
+    return steps if (score_a > score_b) == one.higher_is_better else -steps
 
 
 def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
     """A metric's scores of systems against people's, every point with its system's name; better is right and up."""
     judged = human.scores
-    at = {system: s for s, system in enumerate(metric.systems)}
-    both = [(s, at[system]) for s, system in enumerate(judged.systems)]
-    kept = [
-        (h, m) for h, m in both if judged.scores[h] is not None and metric.scores[m] is not None
-    ]
+    points = _shared_systems(metric, judged)
     with drawing(name) as package:
         figure = package.figure.Figure((WIDTH_INCHES, 3.5), layout="constrained")
         axes = figure.add_subplot()
         axes.grid(True)
-        for h, m in kept:
-            axes.plot(
-                [metric.low[m], metric.high[m]],
-                [judged.scores[h]] * 2,
-                color=COLOURS["soft"],
-                linewidth=0.8,
-            )
-            axes.plot(
-                [metric.scores[m]] * 2,
-                [judged.low[h], judged.high[h]],
-                color=COLOURS["soft"],
-                linewidth=0.8,
-            )
-        xy = [(float(metric.scores[m] or 0), float(judged.scores[h] or 0)) for h, m in kept]
-        axes.plot([x for x, _ in xy], [y for _, y in xy], "o", color=COLOURS["mark"], markersize=4)
-        axes.set_xlim(*_around([x for x, _ in xy]))  # long intervals may run out of the frame
-        axes.set_ylim(*_around([y for _, y in xy]))
-        axes.set_xlabel(_axis(metric))
-        axes.set_ylabel(f"{_axis(judged)}, people")
+        thin = {"color": COLOURS["soft"], "linewidth": 0.8}
+        for h, m in points:
+            axes.plot([metric.low[m], metric.high[m]], [judged.scores[h]] * 2, **thin)
+            axes.plot([metric.scores[m]] * 2, [judged.low[h], judged.high[h]], **thin)
+        xs = [float(metric.scores[m] or 0) for _, m in points]
+        ys = [float(judged.scores[h] or 0) for h, _ in points]
+        axes.plot(xs, ys, "o", color=COLOURS["mark"], markersize=4)
+        # long intervals may run out of the frame
+        axes.set_xlim(*_around(xs))
+        axes.set_ylim(*_around(ys))
+        axes.set_xlabel(_axis_label(metric))
+        axes.set_ylabel(f"{_axis_label(judged)}, people")
         if not metric.higher_is_better:
             axes.invert_xaxis()
         if not judged.higher_is_better:
             axes.invert_yaxis()
-        if len(kept) <= MAX_NAMES:
-            _name_points(figure, axes, xy, [label(judged.systems[h], 20) for h, _ in kept])
-        return inline(
-            figure, f"{metric.name} against {judged.name}: {len(kept)} systems, a point each"
-        )
+        if len(points) <= MAX_NAMES:
+            names = [label(judged.systems[h], 20) for h, _ in points]
+            _name_points(figure, axes, list(zip(xs, ys, strict=True)), names)
+        about = f"{metric.name} against {judged.name}: {len(points)} systems, a point each"
+        return inline(figure, about)
+
+
+def _shared_systems(metric: KeptScores, judged: KeptScores) -> list[tuple[int, int]]:
+    """(place among the judged, place in the metric) of every system with both scores."""
+    place_in_metric = {system: m for m, system in enumerate(metric.systems)}
+    places = []
+    for h, system in enumerate(judged.systems):
+        m = place_in_metric[system]
+        if judged.scores[h] is not None and metric.scores[m] is not None:
+            places.append((h, m))
+    return places
 
 
 def _around(values: Sequence[float]) -> tuple[float, float]:
@@ -176,40 +173,47 @@ def _name_points(
     to_points = 72 / figure.dpi
     points = [(float(x), float(y)) for x, y in axes.transData.transform(np.array(xy)) * to_points]
     frame = Box(*(float(edge) * to_points for edge in axes.get_window_extent().extents))
-    size = 7.0
-    for point, name, box in zip(
-        points, names, placed(points, [size_of(n, size) for n in names], frame), strict=True
-    ):
+    font_size = 7.0
+    sizes = [size_of(name, font_size) for name in names]
+    to_data = axes.transData.inverted().transform
+    for point, name, box in zip(points, names, placed(points, sizes, frame), strict=True):
         offset = (box.middle[0] - point[0], box.middle[1] - point[1])
-        edge = max(
-            abs(offset[0]) - (box.right - box.left) / 2, abs(offset[1]) - (box.top - box.bottom) / 2
-        )
-        line = (
-            {"arrowstyle": "-", "color": COLOURS["muted"], "linewidth": 0.5} if edge > FAR else None
-        )
         axes.annotate(
             name,
-            axes.transData.inverted().transform((point[0] / to_points, point[1] / to_points)),
+            to_data((point[0] / to_points, point[1] / to_points)),
             offset,
             textcoords="offset points",
             ha="center",
             va="center",
-            fontsize=size,
-            arrowprops=line,
+            fontsize=font_size,
+            arrowprops=_leader(box, offset),
             annotation_clip=False,
         )
 
 
+def _leader(box: Box, offset: tuple[float, float]) -> dict[str, Any] | None:
+    """The line from a point to its label, where the label's nearest edge is far."""
+    gap_across = abs(offset[0]) - (box.right - box.left) / 2
+    gap_upright = abs(offset[1]) - (box.top - box.bottom) / 2
+    if max(gap_across, gap_upright) <= FAR:
+        return None
+    return {"arrowstyle": "-", "color": COLOURS["muted"], "linewidth": 0.5}
+
+
 def agreement(human: KeptHuman, name: str) -> str:
     """The share of pairs of systems that each metric orders as people do, best on top."""
-    found = [(a.metric, a.systems.get("pairwise_accuracy")) for a in human.agreement]
-    known = sorted([(m, 100 * x) for m, x in found if x is not None], key=lambda pair: -pair[1])
+    percents = []
+    for metric in human.agreement:
+        accuracy = metric.systems.get("pairwise_accuracy")
+        if accuracy is not None:
+            percents.append((metric.metric, 100 * accuracy))
+    percents.sort(key=lambda pair: -pair[1])
     with drawing(name) as package:
-        figure, axes = _rows(package, [metric for metric, _ in known])
-        for row, (_, percent) in enumerate(known):
+        figure, axes = _rows(package, [metric for metric, _ in percents])
+        for row, (_, percent) in enumerate(percents):
             axes.barh(row, percent, height=0.6, color=COLOURS["soft"])
             axes.text(percent, row, f" {percent:.0f} %", va="center_baseline", fontsize=7)
-        axes.axvline(50, color=COLOURS["muted"], linewidth=0.8, linestyle=(0, (3, 2)))
+        axes.axvline(50, color=COLOURS["muted"], linewidth=0.8, linestyle=DASHED)
         axes.set_xlim(0, 112)
         axes.set_xticks([0, 25, 50, 75, 100])
         axes.set_xlabel("pairs of systems ordered as people do, %; dashed: by chance")
@@ -231,15 +235,15 @@ def histogram(values: Sequence[float], about: str, name: str, whole: bool = Fals
         return inline(figure, f"Histogram: {about}")
 
 
-def unit_values(found: KeptComparison, metric: KeptScores) -> tuple[str, list[list[float]]]:
+def unit_values(comparison: KeptComparison, metric: KeptScores) -> tuple[str, list[list[float]]]:
     """What a distribution shows: "segment" or "document", and every system's scores of these that there are."""
     name = metric.name
-    by_segment = all(name in document.segments for document in found.documents)
+    by_segment = all(name in document.segments for document in comparison.documents)
     values: list[list[float]] = [[] for _ in metric.systems]
-    for document in found.documents:
-        for s, mine in enumerate(values):
+    for document in comparison.documents:
+        for s, of_system in enumerate(values):
             row = document.segments[name][s] if by_segment else (document.scores[name][s],)
-            mine += [x for x in row if x is not None]
+            of_system += [value for value in row if value is not None]
     return ("segment" if by_segment else "document"), values
 
 
@@ -265,5 +269,5 @@ def _rows(package: Any, names: Sequence[str], square: bool = False) -> tuple[Any
     return figure, axes
 
 
-def _axis(one: KeptScores) -> str:
+def _axis_label(one: KeptScores) -> str:
     return label(one.name, 48) + ("" if one.higher_is_better else " (lower is better)")
