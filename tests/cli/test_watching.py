@@ -14,7 +14,7 @@ import pytest
 from discorank.cli import console, watching
 from discorank.cli.console import Progress
 from discorank.cli.main import main
-from discorank.cli.watching import Row, Watch, amounts_line, rates, rows_of, starving, time_table
+from discorank.cli.watching import TimeRow, Watch, amounts_line, rates, rows_of, starving, time_table
 from discorank.metrics.execution.meter import Metered
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.status import Status, WorkerStatus
@@ -77,7 +77,7 @@ def test_of_many_workers_the_idlest_are_shown() -> None:
     assert len(rows) == 2 + watching.WORKERS_SHOWN
     assert [row.name for row in rows if row.busy == 0.01] == ["actor 31"]
     assert rows[-1].name == "40 actors"
-    assert rows[1] == Row.of(workers[0])
+    assert rows[1] == TimeRow.of(workers[0])
 
 
 @pytest.mark.parametrize(

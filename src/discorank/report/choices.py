@@ -244,9 +244,8 @@ def cautions(run: ChosenRun) -> list[str]:
 
 def _is_changed(shown: Mapping[str, Any]) -> bool:
     """Whether a list computed again has another winner than in the run."""
-    if shown["chosen"] is None:
-        return False
-    return int(shown["places"][0]["index"]) != shown["chosen"]
+    in_run: int | None = shown["chosen"]
+    return in_run is not None and int(shown["places"][0]["index"]) != in_run
 
 
 def counted(run: ChosenRun) -> Sequence[tuple[str, int]]:
