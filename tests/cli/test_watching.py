@@ -14,7 +14,15 @@ import pytest
 from discorank.cli import console, watching
 from discorank.cli.console import Progress
 from discorank.cli.main import main
-from discorank.cli.watching import TimeRow, Watch, amounts_line, rates, rows_of, starving, time_table
+from discorank.cli.watching import (
+    TimeRow,
+    Watch,
+    amounts_line,
+    rates,
+    rows_of,
+    starving,
+    time_table,
+)
 from discorank.metrics.execution.meter import Metered
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.status import Status, WorkerStatus
