@@ -155,11 +155,11 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
                 strategy=saved["strategy"],
             )
         names = ("weights", "temperature", "self_pair", "strategy", "oracle")
-        settings: dict[str, Any] = {name: saved[name] for name in names}
+        decoder_settings: dict[str, Any] = {name: saved[name] for name in names}
         if saved["shortlist"]:
-            settings["shortlist"] = next(metrics)
-            settings["top_k"] = int(saved["shortlist"].rpartition("top ")[2])
-        return MBRDecoder(next(metrics), nbest=None, keep_matrix=True, **settings)
+            decoder_settings["shortlist"] = next(metrics)
+            decoder_settings["top_k"] = int(saved["shortlist"].rpartition("top ")[2])
+        return MBRDecoder(next(metrics), nbest=None, keep_matrix=True, **decoder_settings)
     except (KeyError, TypeError, StopIteration, AttributeError) as error:
         raise _unreadable(run, error) from None
 

@@ -46,7 +46,7 @@ def server_generator(values: Mapping[str, Any], logprobs: bool) -> ServerGenerat
     top_p = _top_p(values, "sampling", "cutoff")
     reference_top_p = _top_p(values, "reference_sampling", "reference_cutoff")
     own_default = ("max_new_tokens",) if values["max_new_tokens"] is None else ()
-    settings = build(
+    server_settings = build(
         ServerSettings,
         {name: value for name, value in values.items() if name not in own_default},
         model=needed(values, "generator", "--generator"),
@@ -55,7 +55,7 @@ def server_generator(values: Mapping[str, Any], logprobs: bool) -> ServerGenerat
         logprobs=logprobs,
     )
     needed(values, "base_url", "--base-url")
-    return ServerGenerator(settings, build(Connection, values))
+    return ServerGenerator(server_settings, build(Connection, values))
 
 
 def _top_p(values: Mapping[str, Any], sampling: str, cutoff: str) -> float | None:

@@ -178,11 +178,12 @@ def _folders(values: Mapping[str, Any], names: Sequence[str]) -> list[Path]:
 
 def _save(folders: Sequence[Path], sets: Sequence[ComparedSet], values: Mapping[str, Any]) -> None:
     """Writes every set into its folder."""
-    settings = {name: values[name] for name in ("level", "draws", "seed", "unit", "correction")}
+    names = ("level", "draws", "seed", "unit", "correction")
+    test_settings = {name: values[name] for name in names}
     for folder, compared, path in zip(folders, sets, values["input"], strict=False):
         if compared.systems is not None:
             tables = _kept_tables(compared, values)
-            save(kept(compared.systems, {"input": path, **settings}, tables), folder)
+            save(kept(compared.systems, {"input": path, **test_settings}, tables), folder)
 
 
 def _kept_tables(compared: ComparedSet, values: Mapping[str, Any]) -> list[KeptTable]:
