@@ -197,7 +197,8 @@ def _text(explained: Mapping[str, Any], decoder: MBRDecoder) -> str:
 def _place_lines(rank: int, place: Mapping[str, Any]) -> Iterator[str]:
     """A place of the ranking, the texts that agree with it, and its reasons."""
     times = f" (x{place['count']})" if place["count"] > 1 else ""
-    yield f"  {rank:>4}.    {_number(place['utility'])}  [{place['index']}] {place['text']}{times}"
+    utility, index = _number(place["utility"]), place["index"]
+    yield f"  {rank:>4}.    {utility}  [{index}] {place['text']}{times}"
     for other in place["agreeing"]:
         yield f"             {_number(other['utility'])}  with {other['text']}"
     for reason in place["why"].values():

@@ -97,7 +97,8 @@ def closing_line(
     if num_errors:
         place = f"in {out}.errors.jsonl" if out else "on stderr"
         errors = f"; {num_errors} error records {place}"
-    return f"{name}: {num_rows} lists {done}, {num_candidates} candidates ({duplicates}){notes}{errors}"
+    lists = f"{num_rows} lists {done}, {num_candidates} candidates ({duplicates})"
+    return f"{name}: {lists}{notes}{errors}"
 
 
 def _umask() -> int:

@@ -95,15 +95,16 @@ def amounts_line(status: Status) -> str:
     """How much was represented and compared, and how fast."""
     work, seconds = status.work, max(1e-9, status.seconds)
     cached = f" and {work.cached_texts:,} from the cache" if work.cached_texts else ""
-    line = (
-        f"{work.texts:,} texts represented{cached}, {work.tokens:,} tokens ({work.tokens / seconds:,.0f}/s), "
-        f"{work.pairs:,} pairs ({work.pairs / seconds:,.0f}/s) in {seconds:.1f} s"
-    )
+    texts = f"{work.texts:,} texts represented{cached}"
+    tokens = f"{work.tokens:,} tokens ({work.tokens / seconds:,.0f}/s)"
+    pairs = f"{work.pairs:,} pairs ({work.pairs / seconds:,.0f}/s)"
+    line = f"{texts}, {tokens}, {pairs} in {seconds:.1f} s"
     if not status.workers:
         return line
     alive = sum(worker.alive for worker in status.workers)
     died = sum(worker.died for worker in status.workers)
-    return f"{line}; {alive} of {len(status.workers)} actors alive, {died} died, {status.together.busy:.0%} busy"
+    actors = f"{alive} of {len(status.workers)} actors alive, {died} died"
+    return f"{line}; {actors}, {status.together.busy:.0%} busy"
 
 
 class TimeRow(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,94 +23,125 @@ CELL_COLOURS = ("worse3", "worse2", "worse1", "neutral", "better1", "better2", "
 NEUTRAL, OWN = CELL_COLOURS.index("neutral"), CELL_COLOURS.index("own")
 
 
-def bars(one: KeptScores, level: float, name: str) -> str:
+def bars(scores: KeptScores, level: float, name: str) -> str:
     """Every system's score with its interval, best on top."""
-    order = one.order
+    order = scores.order
     with drawing(name) as package:
-        figure, axes = _rows(package, [one.systems[s] for s in order])
+        figure, axes = _rows(package, [scores.systems[s] for s in order])
         for row, s in enumerate(order):
-            score, low, high = one.scores[s], one.low[s], one.high[s]
+            score, low, high = scores.scores[s], scores.low[s], scores.high[s]
             if low is not None and high is not None:
-                span = {"color": COLOURS["span"], "linewidth": 3.2, "solid_capstyle": "butt"}
-                axes.plot([low, high], [row, row], **span)
+                _draw_span(axes, row, low, high, linewidth=3.2)
             if score is not None:
                 axes.plot([score], [row], "o", color=COLOURS["mark"], markersize=4)
-            if row and one.clusters[s] != one.clusters[order[row - 1]]:
-                axes.axhline(row - 0.5, color=COLOURS["muted"], linewidth=0.6, linestyle=DASHED)
-        axes.set_xlabel(_axis_label(one))
+            if row and scores.clusters[s] != scores.clusters[order[row - 1]]:
+                between = row - 0.5
+                axes.axhline(between, color=COLOURS["muted"], linewidth=0.6, linestyle=DASHED)
+        axes.set_xlabel(_axis_label(scores))
         percent = f"{100 * (1 - level):g} %"
-        about = f"{one.name}: scores of {len(order)} systems with {percent} intervals, best first"
+        about = (
+            f"{scores.name}: scores of {len(order)} systems with {percent} intervals, best first"
+        )
         return inline(figure, about)
 
 
-def distributions(one: KeptScores, values: Sequence[Sequence[float]], unit: str, name: str) -> str:
+def _draw_span(axes: Any, row: int, low: float, high: float, linewidth: float) -> None:
+    """A horizontal line from `low` to `high`."""
+    axes.plot(
+        [low, high],
+        [row, row],
+        color=COLOURS["span"],
+        linewidth=linewidth,
+        solid_capstyle="butt",
+    )
+
+
+def distributions(
+    scores: KeptScores,
+    values: Sequence[Sequence[float]],  # [systems][units]
+    unit: str,
+    name: str,
+) -> str:
     """How every system's scores of single units spread: middle half, median, and the range of 90 %."""
-    order = one.order
+    order = scores.order
     with drawing(name) as package:
-        figure, axes = _rows(package, [one.systems[s] for s in order])
+        figure, axes = _rows(package, [scores.systems[s] for s in order])
         for row, s in enumerate(order):
             if not len(values[s]):
                 continue
             low, first, median, third, high = np.percentile(values[s], [5, 25, 50, 75, 95])
-            span = {"color": COLOURS["span"], "linewidth": 1.2, "solid_capstyle": "butt"}
-            axes.plot([low, high], [row, row], **span)
+            _draw_span(axes, row, low, high, linewidth=1.2)
             axes.barh(row, third - first, left=first, height=0.56, color=COLOURS["soft"])
-            across = [row - 0.28, row + 0.28]
-            axes.plot([median, median], across, color=COLOURS["mark"], linewidth=1.6)
-        axes.set_xlabel(f"{_axis_label(one)}, by {unit}")
-        return inline(figure, f"{one.name}: distribution of the scores of {unit}s, by system")
+            upright = [row - 0.28, row + 0.28]
+            axes.plot([median, median], upright, color=COLOURS["mark"], linewidth=1.6)
+        axes.set_xlabel(f"{_axis_label(scores)}, by {unit}")
+        return inline(figure, f"{scores.name}: distribution of the scores of {unit}s, by system")
 
 
-def heat_map(one: KeptScores, level: float, name: str) -> str:
+def heat_map(scores: KeptScores, level: float, name: str) -> str:
     """Which system is better than which, by p: the row against the column, best first."""
-    systems = [one.systems[s] for s in one.order]
+    systems = [scores.systems[s] for s in scores.order]
     n = len(systems)
-    cells = _heat_map_cells(one, level)
+    cells = _heat_map_cells(scores, level)
     with drawing(name) as package:
         figure, axes = _rows(package, systems, square=True)
         for i, row in enumerate(cells):
             _draw_row(axes, i, row)
         if n <= MAX_SIGNS:
-            for i, j in zip(*np.nonzero((cells != NEUTRAL) & (cells != OWN)), strict=True):
-                sign = "+" if cells[i, j] > NEUTRAL else "−"
-                centred = {"ha": "center", "va": "center_baseline"}
-                axes.text(j, i, sign, fontsize=7, color=COLOURS["ink"], **centred)
+            _draw_signs(axes, cells)
         axes.set_xlim(-0.5, n - 0.5)
         axes.set_ylim(n - 0.5, -0.5)
         axes.set_xticks(range(n), [label(system) for system in systems], rotation=90)
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
-        about = f"{one.name}: significance of every pair of systems, the row against the column"
+        about = f"{scores.name}: significance of every pair of systems, the row against the column"
         return inline(figure, about)
 
 
-def _heat_map_cells(one: KeptScores, level: float) -> IntArray:
+def _heat_map_cells(scores: KeptScores, level: float) -> IntArray:
     """The colour of every pair, best first, as an index into `CELL_COLOURS`, [n, n]."""
-    n = len(one.systems)
-    grades = sorted({*(grade for grade in LEVELS if grade < level), level})[-3:]
+    n = len(scores.systems)
+    stricter = [grade for grade in LEVELS if grade < level]
+    grades = sorted({*stricter, level})[-3:]
     cells = np.full((n, n), OWN)
-    for i, a in enumerate(one.order):
-        for j, b in enumerate(one.order):
+    for i, a in enumerate(scores.order):
+        for j, b in enumerate(scores.order):
             if a != b:
-                cells[i, j] = NEUTRAL + _grade(one, a, b, grades)
+                cells[i, j] = NEUTRAL + _grade(scores, a, b, grades)
     return cells
 
 
 def _draw_row(axes: Any, i: int, cells: IntArray) -> None:
     """Row `i` of a heat map, one bar for every run of cells of one colour."""
     starts = [0, *(np.flatnonzero(np.diff(cells)) + 1)]
-    runs = [(start - 0.5, end - start) for start, end in pairwise([*starts, len(cells)])]
+    ends = [*starts[1:], len(cells)]
+    runs = [(start - 0.5, end - start) for start, end in zip(starts, ends, strict=True)]
     colours = [COLOURS[CELL_COLOURS[cells[start]]] for start in starts]
     axes.broken_barh(runs, (i - 0.5, 1), facecolors=colours, edgecolor="face")
 
 
-def _grade(one: KeptScores, a: int, b: int, grades: Sequence[float]) -> int:
+def _draw_signs(axes: Any, cells: IntArray) -> None:
+    """+ and − in the cells of systems that are told apart."""
+    rows, columns = np.nonzero((cells != NEUTRAL) & (cells != OWN))
+    for i, j in zip(rows, columns, strict=True):
+        axes.text(
+            j,
+            i,
+            "+" if cells[i, j] > NEUTRAL else "−",
+            ha="center",
+            va="center_baseline",
+            fontsize=7,
+            color=COLOURS["ink"],
+        )
+
+
+def _grade(scores: KeptScores, a: int, b: int, grades: Sequence[float]) -> int:
     """0 where two systems are not told apart, else 1 to 3, negative where a is worse."""
-    p, score_a, score_b = one.p(a, b), one.scores[a], one.scores[b]
+    p, score_a, score_b = scores.p(a, b), scores.scores[a], scores.scores[b]
     steps = sum(p < grade for grade in grades)
     if not steps or score_a is None or score_b is None or score_a == score_b:
         return 0
-    return steps if (score_a > score_b) == one.higher_is_better else -steps
+    return steps if (score_a > score_b) == scores.higher_is_better else -steps
 
 
 def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
@@ -124,8 +154,9 @@ def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
         axes.grid(True)
         thin = {"color": COLOURS["soft"], "linewidth": 0.8}
         for h, m in points:
-            axes.plot([metric.low[m], metric.high[m]], [judged.scores[h]] * 2, **thin)
-            axes.plot([metric.scores[m]] * 2, [judged.low[h], judged.high[h]], **thin)
+            x, y = metric.scores[m], judged.scores[h]
+            axes.plot([metric.low[m], metric.high[m]], [y, y], **thin)
+            axes.plot([x, x], [judged.low[h], judged.high[h]], **thin)
         xs = [float(metric.scores[m] or 0) for _, m in points]
         ys = [float(judged.scores[h] or 0) for h, _ in points]
         axes.plot(xs, ys, "o", color=COLOURS["mark"], markersize=4)
@@ -171,16 +202,18 @@ def _name_points(
         return
     figure.draw_without_rendering()
     to_points = 72 / figure.dpi
-    points = [(float(x), float(y)) for x, y in axes.transData.transform(np.array(xy)) * to_points]
+    in_points = axes.transData.transform(np.array(xy)) * to_points
+    points = [(float(x), float(y)) for x, y in in_points]
     frame = Box(*(float(edge) * to_points for edge in axes.get_window_extent().extents))
     font_size = 7.0
     sizes = [size_of(name, font_size) for name in names]
     to_data = axes.transData.inverted().transform
     for point, name, box in zip(points, names, placed(points, sizes, frame), strict=True):
-        offset = (box.middle[0] - point[0], box.middle[1] - point[1])
+        (x, y), (middle_x, middle_y) = point, box.middle
+        offset = (middle_x - x, middle_y - y)
         axes.annotate(
             name,
-            to_data((point[0] / to_points, point[1] / to_points)),
+            to_data((x / to_points, y / to_points)),
             offset,
             textcoords="offset points",
             ha="center",
@@ -222,13 +255,23 @@ def agreement(human: KeptHuman, name: str) -> str:
 
 def histogram(values: Sequence[float], about: str, name: str, whole: bool = False) -> str:
     """How often values of at least 0 occur; a bar for every number where they are `whole` and few."""
-    few = whole and max(values) < 40
-    bins: Any = np.arange(max(values) + 2) - 0.5 if few else min(40, max(5, len(set(values))))
+    largest = max(values)
+    bins: Any = min(40, max(5, len(set(values))))
+    if whole and largest < 40:
+        # edges half-way between the numbers
+        bins = np.arange(largest + 2) - 0.5
     with drawing(name) as package:
         figure = package.figure.Figure((WIDTH_INCHES, 2.0), layout="constrained")
         axes = figure.add_subplot()
-        axes.hist(values, bins=bins, range=(0, max(values) or 1), color=COLOURS["soft"], rwidth=0.9)
-        for axis in (axes.yaxis, *([axes.xaxis] if whole else [])):
+        axes.hist(
+            values,
+            bins=bins,
+            range=(0, largest or 1),
+            color=COLOURS["soft"],
+            rwidth=0.9,
+        )
+        axes_of_integers = [axes.yaxis, axes.xaxis] if whole else [axes.yaxis]
+        for axis in axes_of_integers:
             axis.set_major_locator(package.ticker.MaxNLocator(integer=True))
         axes.set_xlabel(about)
         axes.set_ylabel("lists")
@@ -250,7 +293,8 @@ def unit_values(comparison: KeptComparison, metric: KeptScores) -> tuple[str, li
 def _rows(package: Any, names: Sequence[str], square: bool = False) -> tuple[Any, Any]:
     """A figure with a row per name, the first on top."""
     n = max(1, len(names))
-    longest = max((size_of(label(name), 8)[0] for name in names), default=0) / 72
+    widths = [size_of(label(name), 8)[0] for name in names]
+    longest = max(widths, default=0) / 72  # in inches
     height = n * ROW_INCHES + 0.55
     width = WIDTH_INCHES
     if square:
@@ -269,5 +313,5 @@ def _rows(package: Any, names: Sequence[str], square: bool = False) -> tuple[Any
     return figure, axes
 
 
-def _axis_label(one: KeptScores) -> str:
-    return label(one.name, 48) + ("" if one.higher_is_better else " (lower is better)")
+def _axis_label(scores: KeptScores) -> str:
+    return label(scores.name, 48) + ("" if scores.higher_is_better else " (lower is better)")

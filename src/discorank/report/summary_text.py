@@ -108,14 +108,17 @@ def _certainty(judge: KeptScores, comparison: KeptComparison) -> Iterator[str]:
         return
     best, second = judge.order[:2]
     percent = f"{100 * (1 - comparison.level):g} %"
+    winner, runner_up = judge.systems[best], judge.systems[second]
+    interval = f"{percent} interval {number(judge.low[best])} to {number(judge.high[best])}"
+    p = f"{judge.p(best, second):.2g}"
     yield (
-        f"{judge.systems[best]} scores {number(judge.scores[best])} ({percent} interval {number(judge.low[best])} to "
-        f"{number(judge.high[best])}), the runner-up {judge.systems[second]} {number(judge.scores[second])}; "
-        f"p = {judge.p(best, second):.2g} for the pair, where below {comparison.level:g} counts as a difference."
+        f"{winner} scores {number(judge.scores[best])} ({interval}), "
+        f"the runner-up {runner_up} {number(judge.scores[second])}; "
+        f"p = {p} for the pair, where below {comparison.level:g} counts as a difference."
     )
     if comparison.human:
         return
-    metrics, winner = comparison.metrics, judge.systems[best]
+    metrics = comparison.metrics
     if len(metrics) > 1:
         num_agreeing = sum(metric.systems[metric.order[0]] == winner for metric in metrics)
         yield f"{num_agreeing} of {len(metrics)} metrics put {winner} first."
@@ -290,5 +293,9 @@ def names_of(names: Sequence[str]) -> str:
     >>> names_of(["a"]), names_of(["a", "b", "c"]), names_of(list("abcdefg"))
     ('a', 'a, b and c', 'a, b, c, d and 3 more')
     """
-    shown = list(names) if len(names) <= 5 else [*names[:4], f"{len(names) - 4} more"]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    shown = list(names)
+    if len(names) > 5:
+        shown = [*names[:4], f"{len(names) - 4} more"]
+    if len(shown) == 1:
+        return shown[0]
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -28,19 +28,19 @@ def systems_json(comparison: SystemComparison, level: float) -> dict[str, Any]:
     pairs = []
     for name, of_metric in zip(names, verdicts, strict=True):
         pairs += [_pair_json(pair, comparison.systems, name) for pair in of_metric.pairs]
-    meta = {one.human.name: _meta_json(one, names) for one in comparison.meta}
+    by_dimension = {meta.human.name: _meta_json(meta, names) for meta in comparison.meta}
     metric_pairs = []
-    for one in comparison.meta:
-        metric_pairs += [_test_json(one.human.name, test, names) for test in one.tests]
+    for meta in comparison.meta:
+        metric_pairs += [_test_json(meta.human.name, test, names) for test in meta.tests]
     return {
         "systems": _by_system(comparison, [v.scores for v in verdicts]),
-        "meta": next(iter(meta.values()), {}),
+        "meta": next(iter(by_dimension.values()), {}),
         "pairs": pairs,
         "low": _by_system(comparison, [v.low for v in verdicts]),
         "high": _by_system(comparison, [v.high for v in verdicts]),
         "clusters": _by_system(comparison, [v.clusters for v in verdicts]),
-        "human": {one.human.name: _human_json(one) for one in comparison.meta},
-        "meta_by_dimension": meta,
+        "human": {meta.human.name: _human_json(meta) for meta in comparison.meta},
+        "meta_by_dimension": by_dimension,
         "metric_pairs": metric_pairs,
         "level": level,
         "units": {
@@ -204,7 +204,8 @@ def _pair_cell(
         return ""
     if p[a, b] >= level:
         return f"{p[a, b]:.4f}"
-    return f"{'+' if gains[a] > gains[b] else '-'} {p[a, b]:.4f}"
+    sign = "+" if gains[a] > gains[b] else "-"
+    return f"{sign} {p[a, b]:.4f}"
 
 
 def _agreement_table(meta: MetaEvaluation, metrics: Sequence[Scored]) -> Table:
@@ -262,6 +263,8 @@ def _tests_table(meta: MetaEvaluation, metrics: Sequence[Scored]) -> Table:
     ]
     rows = []
     for test in meta.tests:
-        rows.append([metrics[test.a].name, metrics[test.b].name, *map(number, test[2:])])
+        names = [metrics[test.a].name, metrics[test.b].name]
+        p_values = (test.p_pearson, test.p_accuracy, test.p_williams, test.p_segments)
+        rows.append([*names, *map(number, p_values)])
     title = f"Do two metrics agree equally well with {meta.human.name}? PERM-BOTH and Williams"
     return Table(title, head, rows)
