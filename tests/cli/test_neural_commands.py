@@ -108,13 +108,13 @@ def test_a_run_goes_on_with_a_model_that_has_moved(tmp_path: Path, capsys: Captu
 
 
 def test_a_cache_changes_nothing(tmp_path: Path) -> None:
-    found = []
+    outputs = []
     for name in ("plain", "cold", "warm"):
         out = tmp_path / f"{name}.jsonl"
         cache = [] if name == "plain" else ["--cache", str(tmp_path / "cache")]
         assert run("decode", DEMO, "-u", "doc-comet", *COMET, "-o", str(out), *cache) == 0
-        found.append(out.read_bytes())
-    assert found[0] == found[1] == found[2]
+        outputs.append(out.read_bytes())
+    assert outputs[0] == outputs[1] == outputs[2]
 
 
 def test_idf_is_fitted_on_the_references(tmp_path: Path, capsys: Captured) -> None:

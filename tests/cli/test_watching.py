@@ -1,4 +1,4 @@
-"""What is told of a run while it works and when it ends."""
+"""What a run says of itself while it works and when it ends."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_of_many_workers_the_idlest_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "own", "found"),
+    ("status", "own", "reason"),
     [
         (Status(WORK, 100.0), {}, None),  # no workers
         (on_ray(80.0, 90.0), {}, None),  # busy
@@ -103,9 +103,9 @@ def test_of_many_workers_the_idlest_are_shown() -> None:
         (on_ray(30.0, 20.0), {"read": 7.0}, "the driver was at work 80 of 100 s"),
     ],
 )
-def test_starving(status: Status, own: dict[str, float], found: str | None) -> None:
-    told = starving(status, Metered(seconds=own))
-    assert (told is None) if found is None else (told is not None and found in told)
+def test_starving(status: Status, own: dict[str, float], reason: str | None) -> None:
+    warning = starving(status, Metered(seconds=own))
+    assert (warning is None) if reason is None else (warning is not None and reason in warning)
 
 
 class Idle(LocalEngine):
@@ -161,9 +161,9 @@ def test_progress_on_a_terminal_and_in_a_log(
         for done in range(1, 21):
             progress(done, errors=done // 10)
             sleep(0.01)
-    found = screen.getvalue()
-    lines = [line.strip() for line in found.replace("\r", "\n").split("\n") if line.strip()]
-    assert ("\r" in found) == terminal
+    shown = screen.getvalue()
+    lines = [line.strip() for line in shown.replace("\r", "\n").split("\n") if line.strip()]
+    assert ("\r" in shown) == terminal
     assert any("/80" in line for line in lines[:-1])  # 40 read of half the input
     assert all("[00:2" in line for line in lines)
     assert all("7 pairs/s" in line for line in lines)
@@ -203,8 +203,8 @@ def test_a_longer_run_says_where_the_time_went(
 
 
 def timings(out: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(f"{out}.run.json").read_text())["timings"]
-    return found
+    timings: dict[str, Any] = json.loads(Path(f"{out}.run.json").read_text())["timings"]
+    return timings
 
 
 def decode(source: Path, out: Path, *more: str) -> int:

@@ -20,7 +20,7 @@ from ..metrics.spec.checked_settings import settings
 from ..report.choices import ChosenRun, explained, read_run
 from ..report.extra import plot_package, template_package
 from ..report.page import rendered
-from ..report.summary_text import several
+from ..report.summary_text import with_noun
 from ..rerank.engines.local import LocalEngine
 from ..rerank.features import PLAIN
 from ..rerank.lists import CandidateList
@@ -108,8 +108,8 @@ def _files_read(
 
 def _title(comparison: KeptComparison | None, chosen: ChosenRun | None) -> str:
     if comparison is not None:
-        systems = several(len(comparison.systems), "system", "systems")
-        documents = several(len(comparison.documents), "document", "documents")
+        systems = with_noun(len(comparison.systems), "system", "systems")
+        documents = with_noun(len(comparison.documents), "document", "documents")
         return f"Comparison of {systems} on {documents}"
     return f"What was chosen: {Path(chosen.path).name}" if chosen else "Report"
 

@@ -19,7 +19,7 @@ from ..rerank.lists import CandidateList
 from ..rerank.selection.comparison_folder import checked
 from ..tables import number
 from .island import rounded
-from .summary_text import several
+from .summary_text import with_noun
 
 MAX_ERRORS = 200  # shown; all are counted
 _FIX = "Give the output of decode or rerank"
@@ -190,21 +190,21 @@ def story(run: ChosenRun) -> list[str]:
     """The run in sentences."""
     counts, num_lists = run.counts, len(run.rows)
     metrics = " and ".join(run.signatures) or "features"
-    sentences = [f"{several(num_lists, 'list was', 'lists were')} decided by {metrics}."]
+    sentences = [f"{with_noun(num_lists, 'list was', 'lists were')} decided by {metrics}."]
     gaps = finite_gaps(run)
     if gaps:
         winner = "The winner is" if len(gaps) == 1 else "In the middle list the winner is"
         sentences.append(f"{winner} ahead of the runner-up by {number(median(gaps))}.")
     num_ties = sum(gap == 0 for gap in gaps)
     if num_ties:
-        sentences.append(f"{several(num_ties, 'list is a tie', 'lists are ties')}.")
+        sentences.append(f"{with_noun(num_ties, 'list is a tie', 'lists are ties')}.")
     if num_lists:
         num_others = sum(row.index != 0 for row in run.rows.values())
-        lists = several(num_lists, "list", "lists")
+        lists = with_noun(num_lists, "list", "lists")
         sentences.append(f"In {num_others} of {lists} another candidate than the first was chosen.")
     if counts.get("candidates"):
         percent = 100 * counts.get("duplicates", 0) / counts["candidates"]
-        candidates = several(counts["candidates"], "candidate", "candidates")
+        candidates = with_noun(counts["candidates"], "candidate", "candidates")
         sentences.append(f"{percent:.0f} % of {candidates} are duplicates.")
     return sentences
 
@@ -221,7 +221,7 @@ def cautions(run: ChosenRun) -> list[str]:
     if not run.head.complete:
         sentences.append("The run is not complete: run the same command again to go on.")
     if counts.get("errors"):
-        failed = several(
+        failed = with_noun(
             counts["errors"],
             "list could not be decided and has",
             "lists could not be decided and have",
@@ -229,13 +229,13 @@ def cautions(run: ChosenRun) -> list[str]:
         sentences.append(f"{failed} no row; see the errors.")
     for name, num_lists in sorted(counts.items()):
         if name.startswith("truncated"):
-            lists = several(num_lists, "list", "lists")
+            lists = with_noun(num_lists, "list", "lists")
             sentences.append(
                 f"In {lists} something was too long for a model and not read whole ({name})."
             )
     changed = [shown["id"] for shown in run.lists if _is_changed(shown)]
     if changed:
-        lists = several(len(changed), "list comes", "lists come")
+        lists = with_noun(len(changed), "list comes", "lists come")
         sentences.append(
             f"Computed again, {lists} out otherwise, such as {changed[0]}: other versions or another device."
         )

@@ -19,7 +19,7 @@ from . import plots
 from .choices import ChosenRun, as_data, cautions, counted, finite_gaps, story
 from .extra import template_package
 from .island import as_island, documents
-from .summary_text import believed, lead, plain, several, summary
+from .summary_text import believed, lead, plain, summary, with_noun
 
 SCRIPTS = ("words.js", "showing.js", "documents.js", "lists.js")
 MAX_PAIRS = 40  # systems of whose pairs a table is shown; the heat map shows all
@@ -99,7 +99,7 @@ def _template_environment() -> tuple[Any, Any]:
         lstrip_blocks=True,
     )
     environment.filters["plain"] = plain
-    environment.globals |= {"of_words": tables.of_words, "several": several}
+    environment.globals |= {"of_words": tables.of_words, "with_noun": with_noun}
     return environment, package.utils.markupsafe.Markup
 
 

@@ -189,7 +189,7 @@ def _warnings(comparison: KeptComparison, optimised: Sequence[str]) -> Iterator[
     if unit != "document":
         yield f"Tests draw by {unit}, but segments of one document are not independent: p is too small."
     if num_documents < FEW_DOCUMENTS and num_systems > 1:
-        documents = several(num_documents, "document", "documents")
+        documents = with_noun(num_documents, "document", "documents")
         bound = f"; p cannot fall below {min_p:.2g}" if min_p > 0.001 else ""
         yield f"Only {documents}: differences must be large to be seen{bound}."
     for human in comparison.human:
@@ -215,7 +215,7 @@ def _about_metric(metric: KeptScores, optimised: Sequence[str]) -> Iterator[str]
                 "system. Decide by another metric, or by people."
             )
     if metric.cuts:
-        yield f"{metric.name} did not read all of {several(metric.cuts, 'text', 'texts')}: too long for its model."
+        yield f"{metric.name} did not read all of {with_noun(metric.cuts, 'text', 'texts')}: too long for its model."
 
 
 def base(signature: str) -> set[str]:
@@ -242,7 +242,7 @@ def _about_judging(human: KeptHuman, comparison: KeptComparison) -> Iterator[str
     """Few judged systems, missing scores, and metrics that contradict people."""
     name, num_systems = human.scores.name, len(human.scores.systems)
     if 1 < num_systems < FEW_SYSTEMS:
-        pairs = several(num_systems * (num_systems - 1) // 2, "pair", "pairs")
+        pairs = with_noun(num_systems * (num_systems - 1) // 2, "pair", "pairs")
         yield f"Only {num_systems} systems have {name}: what agrees with people on {pairs} may do so by luck."
     scores: list[float | None] = []
     for document in comparison.documents:
@@ -263,10 +263,10 @@ def _as_tuple(value: tuple[float | None, ...] | float | None) -> tuple[float | N
     return value if isinstance(value, tuple) else (value,)
 
 
-def several(n: int, singular: str, plural: str) -> str:
+def with_noun(n: int, singular: str, plural: str) -> str:
     """A number with its noun.
 
-    >>> several(1, "list", "lists"), several(0, "list", "lists")
+    >>> with_noun(1, "list", "lists"), with_noun(0, "list", "lists")
     ('1 list', '0 lists')
     """
     return f"{n} {singular if n == 1 else plural}"
