@@ -50,18 +50,25 @@ def number(value: float | None) -> str:
 
 def text(tables: Iterable[Table]) -> str:
     """Aligned columns under titles."""
-    return "\n".join(f"{one.title}\n{aligned([one.head, *one.rows])}\n" for one in tables)
+    parts = []
+    for table in tables:
+        rows = aligned([table.head, *table.rows])
+        parts.append(f"{table.title}\n{rows}\n")
+    return "\n".join(parts)
 
 
 def markdown(tables: Iterable[Table]) -> str:
     """GitHub tables under headings."""
-    return "\n".join(f"### {_plain(one.title)}\n\n{_markdown(one)}\n" for one in tables)
+    parts = [f"### {_plain(table.title)}\n\n{_markdown(table)}\n" for table in tables]
+    return "\n".join(parts)
 
 
-def _markdown(one: Table) -> str:
-    rule = ["---", *("---:" for _ in one.head[1:])]
-    rows = [[_plain(cell) for cell in row] for row in (one.head, *one.rows)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], rule, *rows[1:]))
+def _markdown(table: Table) -> str:
+    """The head, a rule that sets all columns but the first on the right, the rows."""
+    head, *rows = ([_plain(cell) for cell in row] for row in (table.head, *table.rows))
+    rule = ["---"] + ["---:"] * (len(head) - 1)
+    lines = ["| " + " | ".join(row) + " |" for row in (head, rule, *rows)]
+    return "\n".join(lines)
 
 
 def _plain(cell: str) -> str:
@@ -72,22 +79,22 @@ def _plain(cell: str) -> str:
 
 def latex(tables: Iterable[Table]) -> str:
     """Tables for the package booktabs."""
-    return "\n".join(_latex(one) for one in tables)
+    return "\n".join(map(_latex, tables))
 
 
-def _latex(one: Table) -> str:
-    rows = [" & ".join(map(escaped, row)) + r" \\" for row in (one.head, *one.rows)]
-    columns = "l" + "r" * (len(one.head) - 1)
+def _latex(table: Table) -> str:
+    head, *rows = (" & ".join(map(escaped, cells)) + r" \\" for cells in (table.head, *table.rows))
+    columns = "l" + "r" * (len(table.head) - 1)
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{escaped(one.title)}}}",
+            rf"\caption{{{escaped(table.title)}}}",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
-            rows[0],
+            head,
             r"\midrule",
-            *rows[1:],
+            *rows,
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",
@@ -111,5 +118,7 @@ def comma_separated(head: Sequence[str], rows: Iterable[Sequence[object]]) -> st
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)
-    writer.writerows(["" if cell is None or cell != cell else cell for cell in row] for row in rows)
+    for row in rows:
+        # nothing where there is no number; NaN alone differs from itself
+        writer.writerow(["" if cell is None or cell != cell else cell for cell in row])
     return out.getvalue()

@@ -24,14 +24,14 @@ DEMO = str(Path(__file__).parents[2] / "examples" / "demo.jsonl")
 
 def printed_config(arguments: list[str], capsys: Captured) -> dict[str, object]:
     assert main([*arguments, "--print-config"]) == 0
-    found: dict[str, object] = yaml.safe_load(capsys.readouterr().out)
-    return found
+    config: dict[str, object] = yaml.safe_load(capsys.readouterr().out)
+    return config
 
 
 def test_later_wins(tmp_path: Path, capsys: Captured) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("utility: bleu\nnbest: 2\nself-pair: false\ninput: a.jsonl\nfrom: moses\n")
-    found = printed_config(
+    values = printed_config(
         [
             "decode",
             "b.jsonl",
@@ -46,18 +46,18 @@ def test_later_wins(tmp_path: Path, capsys: Captured) -> None:
         ],
         capsys,
     )
-    assert found["utility"] == "chrf"
-    assert found["nbest"] == 4
-    assert found["self_pair"] is False
-    assert found["input"] == "b.jsonl"
-    assert found["from"] == "moses"
-    assert found["weights"] == "uniform"
+    assert values["utility"] == "chrf"
+    assert values["nbest"] == 4
+    assert values["self_pair"] is False
+    assert values["input"] == "b.jsonl"
+    assert values["from"] == "moses"
+    assert values["weights"] == "uniform"
 
 
 def test_printed_config_is_a_config(tmp_path: Path, capsys: Captured) -> None:
-    found = printed_config(["decode", DEMO, "-u", "chrf", "--temperature", "2"], capsys)
-    (tmp_path / "again.yaml").write_text(yaml.safe_dump(found))
-    assert printed_config(["decode", "--config", str(tmp_path / "again.yaml")], capsys) == found
+    config = printed_config(["decode", DEMO, "-u", "chrf", "--temperature", "2"], capsys)
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(config))
+    assert printed_config(["decode", "--config", str(tmp_path / "again.yaml")], capsys) == config
 
 
 def test_presets(tmp_path: Path, capsys: Captured) -> None:
@@ -201,13 +201,13 @@ def test_explain(capsys: Captured) -> None:
     assert (
         main(["explain", DEMO, "-u", "chrf", "--id", "ferry:1", "--format", "json", "--quiet"]) == 0
     )
-    found = json.loads(capsys.readouterr().out)
-    assert found["id"] == "ferry:1"
-    assert found["ranking"][0]["count"] == 2
-    assert found["gap"] == pytest.approx(
-        found["ranking"][0]["utility"] - found["ranking"][1]["utility"]
+    explained = json.loads(capsys.readouterr().out)
+    assert explained["id"] == "ferry:1"
+    assert explained["ranking"][0]["count"] == 2
+    assert explained["gap"] == pytest.approx(
+        explained["ranking"][0]["utility"] - explained["ranking"][1]["utility"]
     )
-    agreeing = found["ranking"][0]["agreeing"]
+    agreeing = explained["ranking"][0]["agreeing"]
     assert [other["utility"] for other in agreeing] == sorted(
         (other["utility"] for other in agreeing), reverse=True
     )
@@ -258,8 +258,8 @@ def test_convert_and_back(tmp_path: Path, capsys: Captured) -> None:
     flat.write_text("".join(f"text {i}\n" for i in range(6)))
     out = tmp_path / "lists.jsonl"
     assert main(["convert", str(flat), "--from", "flat", "-n", "3", "-o", str(out), "--quiet"]) == 0
-    found = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [row["candidates"] for row in found] == [
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["candidates"] for row in rows] == [
         ["text 0", "text 1", "text 2"],
         ["text 3", "text 4", "text 5"],
     ]
@@ -316,11 +316,13 @@ def test_score_files(tmp_path: Path, capsys: Captured) -> None:
         f"{tmp_path}/r",
     ]
     assert main(["score", *arguments, "--format", "json", "-o", f"{tmp_path}/segments"]) == 0
-    found = {row["metric"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert found["chrf"]["corpus"] == pytest.approx(
+    by_metric = {
+        row["metric"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())
+    }
+    assert by_metric["chrf"]["corpus"] == pytest.approx(
         sacrebleu.corpus_chrf(hypotheses, [references]).score, abs=1e-9
     )
-    assert found["bleu"]["corpus"] == pytest.approx(
+    assert by_metric["bleu"]["corpus"] == pytest.approx(
         sacrebleu.corpus_bleu(hypotheses, [references]).score, abs=1e-9
     )
     segments = [json.loads(line) for line in (tmp_path / "segments").read_text().splitlines()]
@@ -339,9 +341,11 @@ def test_score_jsonl(tmp_path: Path, capsys: Captured) -> None:
     ]
     source = write_lists(tmp_path / "in.jsonl", rows)
     assert main(["score", str(source), "-m", "chrf", "--format", "json"]) == 0
-    found = {row["system"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert found["A"]["mean"] == 100
-    assert found["B"]["segments"] == 2
+    by_system = {
+        row["system"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())
+    }
+    assert by_system["A"]["mean"] == 100
+    assert by_system["B"]["segments"] == 2
     source = write_lists(tmp_path / "in.jsonl", [rows[0], {"hypothesis": "x", "references": []}])
     assert main(["score", str(source), "-m", "chrf"]) == 2
     assert "the first line has A, B" in capsys.readouterr().err

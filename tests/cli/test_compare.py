@@ -85,29 +85,27 @@ def test_json_has_the_form_of_the_contract(
         "json",
         *COMMON,
     )
-    found = json.loads(out)
-    assert found["systems"]["A"] == pytest.approx({"chrf": 100, "ter": 0})
-    assert found["systems"]["B"]["chrf"] < 100
-    meta = found["meta"]["ter"]
+    data = json.loads(out)
+    assert data["systems"]["A"] == pytest.approx({"chrf": 100, "ter": 0})
+    assert data["systems"]["B"]["chrf"] < 100
+    meta = data["meta"]["ter"]
     assert {"pearson", "spearman", "kendall", "pairwise_accuracy"} <= set(meta)
     assert (meta["kendall"], meta["pairwise_accuracy"], meta["systems"]) == (pytest.approx(1), 1, 3)
-    assert [(p["a"], p["b"], p["metric"]) for p in found["pairs"]][:3] == [
+    assert [(p["a"], p["b"], p["metric"]) for p in data["pairs"]][:3] == [
         ("A", "B", "chrf"),
         ("A", "C_x", "chrf"),
         ("B", "C_x", "chrf"),
     ]
-    assert found["pairs"][1]["p"] == pytest.approx(1 / 301)
-    assert (
-        found["pairs"][0]["high"] > found["pairs"][0]["difference"] > found["pairs"][0]["low"] > 0
-    )
-    assert found["clusters"] == {
+    assert data["pairs"][1]["p"] == pytest.approx(1 / 301)
+    assert data["pairs"][0]["high"] > data["pairs"][0]["difference"] > data["pairs"][0]["low"] > 0
+    assert data["clusters"] == {
         "A": {"chrf": 1, "ter": 1},
         "B": {"chrf": 2, "ter": 2},
         "C_x": {"chrf": 3, "ter": 3},
     }
-    assert found["human"]["mqm"]["B"] == pytest.approx((6 * 2 + 6 * 1) / 18)
-    assert (found["documents"], found["segments"]) == (12, 24)
-    assert {(t["a"], t["b"], t["human"]) for t in found["metric_pairs"]} == {("chrf", "ter", "mqm")}
+    assert data["human"]["mqm"]["B"] == pytest.approx((6 * 2 + 6 * 1) / 18)
+    assert (data["documents"], data["segments"]) == (12, 24)
+    assert {(t["a"], t["b"], t["human"]) for t in data["metric_pairs"]} == {("chrf", "ter", "mqm")}
 
 
 def test_scores_are_those_of_the_metric_with_all_or_some_references(
@@ -168,10 +166,17 @@ def test_segment_and_document_scores(
     assert rows[10]["system"] == "B"
     assert (rows[10]["document"], rows[10]["segment"], rows[10]["human:mqm"]) == ("d1", "1", "")
     assert float(rows[0]["chrf"]) == pytest.approx(100)
-    found = [json.loads(line) for line in documents.read_text(encoding="utf-8").splitlines()]
-    assert len(found) == 12 * 3
-    assert found[4] == {**found[4], "document": "d1", "system": "B", "human": {"mqm": 2.0}}
-    assert set(found[4]["scores"]) == {"chrf", "lc"}
+    document_rows = [
+        json.loads(line) for line in documents.read_text(encoding="utf-8").splitlines()
+    ]
+    assert len(document_rows) == 12 * 3
+    assert document_rows[4] == {
+        **document_rows[4],
+        "document": "d1",
+        "system": "B",
+        "human": {"mqm": 2.0},
+    }
+    assert set(document_rows[4]["scores"]) == {"chrf", "lc"}
 
 
 def test_references_as_systems_and_further_systems(
@@ -189,10 +194,10 @@ def test_references_as_systems_and_further_systems(
         "--format",
         "json",
     ]
-    found = json.loads(ran(capsys, "compare", path, "-m", "chrf", *options, *COMMON))
-    assert list(found["systems"]) == ["A", "B", "C_x", "D", "refA"]
-    assert list(found["human"]["mqm"]) == ["A", "B", "C_x", "refA"]
-    assert found["meta"]["chrf"]["systems"] == 4
+    data = json.loads(ran(capsys, "compare", path, "-m", "chrf", *options, *COMMON))
+    assert list(data["systems"]) == ["A", "B", "C_x", "D", "refA"]
+    assert list(data["human"]["mqm"]) == ["A", "B", "C_x", "refA"]
+    assert data["meta"]["chrf"]["systems"] == 4
 
 
 def test_whole_texts_with_several_dimensions(
@@ -216,18 +221,18 @@ def test_whole_texts_with_several_dimensions(
         "json",
         *COMMON,
     ]
-    found = json.loads(ran(capsys, *command))
-    assert list(found["meta_by_dimension"]) == ["coherence", "fluency"]
-    assert found["meta"] == found["meta_by_dimension"]["coherence"]
-    assert found["meta"]["lc"]["segment_level"]["segments"] == 5
+    data = json.loads(ran(capsys, *command))
+    assert list(data["meta_by_dimension"]) == ["coherence", "fluency"]
+    assert data["meta"] == data["meta_by_dimension"]["coherence"]
+    assert data["meta"]["lc"]["segment_level"]["segments"] == 5
 
 
 def test_a_metric_that_learns_and_a_mix(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(
+    data = json.loads(
         ran(capsys, "compare", systems, "-m", "nist", "chrf + bleu", "--format", "json", *COMMON)
     )
-    assert len(found["systems"]["A"]) == 2
-    assert found["systems"]["A"]["chrf + bleu"] == pytest.approx(200)
+    assert len(data["systems"]["A"]) == 2
+    assert data["systems"]["A"]["chrf + bleu"] == pytest.approx(200)
 
 
 def test_the_context_is_that_of_each_document(
@@ -235,14 +240,14 @@ def test_the_context_is_that_of_each_document(
 ) -> None:
     rows = [json.loads(line) for line in Path(systems).read_text(encoding="utf-8").splitlines()]
     metric = Echo(context=1)
-    found = metric.corpus(
+    score = metric.corpus(
         [text for row in rows for text in row["systems"]["C_x"]],
         [text for row in rows for text in row["references"]["refB"]],
         documents=[row["id"] for row in rows for _ in row["source"]],
     )
     documents = list(read_documents(LineSource(systems)))
     scored = score_systems(metric, with_references(documents, ["refB"]))
-    assert scored.system_scores()[2] == pytest.approx(found)
+    assert scored.system_scores()[2] == pytest.approx(score)
 
 
 def test_the_preset_is_one_of_compare(capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,13 +263,13 @@ def test_the_preset_runs_from_start_to_end(
 ) -> None:
     pytest.importorskip("HanTa")
     preset = ["--config", "system-selection", "--human", "mqm:lower", *COMMON]
-    found = json.loads(ran(capsys, "compare", systems, *preset, "--format", "json"))
-    metrics = list(found["systems"]["A"])
-    assert len(metrics) == len(found["meta"]) == 5
-    assert all(found["clusters"]["A"][name] == 1 for name in metrics)
-    assert found["systems"]["A"]["chrf"] == pytest.approx(100)
-    assert len(found["metric_pairs"]) == 10
-    assert all(agreed["systems"] == 3 for agreed in found["meta"].values())
+    data = json.loads(ran(capsys, "compare", systems, *preset, "--format", "json"))
+    metrics = list(data["systems"]["A"])
+    assert len(metrics) == len(data["meta"]) == 5
+    assert all(data["clusters"]["A"][name] == 1 for name in metrics)
+    assert data["systems"]["A"]["chrf"] == pytest.approx(100)
+    assert len(data["metric_pairs"]) == 10
+    assert all(agreed["systems"] == 3 for agreed in data["meta"].values())
 
 
 def other_systems(path: Path) -> str:
@@ -293,23 +298,23 @@ def test_several_sets_and_their_means(
         "chrf",
         *COMMON,
     ]
-    found = json.loads(ran(capsys, *command, "--format", "json"))
+    data = json.loads(ran(capsys, *command, "--format", "json"))
     alone = ["compare", other, *command[3:], "--format", "json"]
-    assert found["sets"]["other"] == json.loads(ran(capsys, *alone))
-    means = {(m["metric"], m["human"]): m for m in found["means"]["meta"]}
+    assert data["sets"]["other"] == json.loads(ran(capsys, *alone))
+    means = {(m["metric"], m["human"]): m for m in data["means"]["meta"]}
     assert means["ter", "mqm"]["sets"] == 2
     assert means["ter", "mqm"]["systems"] == {
         **means["ter", "mqm"]["systems"],
         "pairwise_accuracy": pytest.approx(0.5),
         "systems": 5,
     }
-    assert found["sets"]["systems"]["meta"]["ter"]["pairwise_accuracy"] == 1
-    assert found["sets"]["other"]["meta"]["ter"]["pairwise_accuracy"] == 0
+    assert data["sets"]["systems"]["meta"]["ter"]["pairwise_accuracy"] == 1
+    assert data["sets"]["other"]["meta"]["ter"]["pairwise_accuracy"] == 0
     gains = [
-        found["sets"][name]["choosers"]["by_dimension"]["mqm"]["choosers"]["chrf"]
-        for name in found["sets"]
+        data["sets"][name]["choosers"]["by_dimension"]["mqm"]["choosers"]["chrf"]
+        for name in data["sets"]
     ]
-    (mean,) = found["means"]["choosers"]
+    (mean,) = data["means"]["choosers"]
     assert mean["gain_over_best"] == pytest.approx(
         sum(gain["gain_over_best"] for gain in gains) / 2
     )
@@ -362,10 +367,10 @@ def test_errors_name_the_set(
     assert "is given twice" in refused(capsys, "compare", systems, systems, "-m", "chrf")
     (tmp_path / "more").mkdir()
     namesake = other_systems(tmp_path / "more" / "systems.jsonl")
-    found = json.loads(
+    data = json.loads(
         ran(capsys, "compare", systems, namesake, "-m", "chrf", "--format", "json", *COMMON)
     )
-    assert list(found["sets"]) == [systems, namesake]
+    assert list(data["sets"]) == [systems, namesake]
     assert "--decoded: belongs to one systems file" in refused(
         capsys, "compare", systems, namesake, "--decoded", "x", "--human", "mqm"
     )
@@ -380,12 +385,12 @@ def test_units_and_corrections(systems: str, capsys: pytest.CaptureFixture[str])
     assert "intervals by segment or document; one rank where no line" in printed.out
     assert "p corrected (Holm)" in printed.out
     for unit, number in (("document", 12), ("segment", 24), ("2", 12), ("1", 24)):
-        found = json.loads(ran(capsys, *command, "--unit", unit, "--format", "json", "--quiet"))
-        assert found["units"]["chrf"]["number"] == number
-        assert found["units"]["lc"]["number"] == 12
-    found = json.loads(ran(capsys, *command, "--correction", "fdr", "--format", "json", "--quiet"))
-    assert found["correction"] == "fdr"
-    assert all(pair["p_corrected"] >= pair["p"] for pair in found["pairs"])
+        data = json.loads(ran(capsys, *command, "--unit", unit, "--format", "json", "--quiet"))
+        assert data["units"]["chrf"]["number"] == number
+        assert data["units"]["lc"]["number"] == 12
+    data = json.loads(ran(capsys, *command, "--correction", "fdr", "--format", "json", "--quiet"))
+    assert data["correction"] == "fdr"
+    assert all(pair["p_corrected"] >= pair["p"] for pair in data["pairs"])
     for wrong in (["--unit", "word"], ["--unit", "0"], ["--correction", "bonferroni"]):
         assert wrong[0].removeprefix("--") in refused(capsys, *command, *wrong)
 
@@ -464,11 +469,14 @@ def test_too_few_units_for_any_significance_are_told(
     systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     few = write(tmp_path / "few.jsonl", *(document(n) for n in range(3)))
-    told = "with 3 units (by document) no p is below 0.25, and none is significant"
+    warning = "with 3 units (by document) no p is below 0.25, and none is significant"
     command = ["-m", "chrf", "lc", "--draws", "300", "--human", "mqm:lower"]
     assert main(["compare", few, *command, "--choosers", "bleu"]) == 0
     said = capsys.readouterr().err
-    assert (said.count(f"warning: {told}"), said.count(f"choosers by mqm: warning: {told}")) == (
+    assert (
+        said.count(f"warning: {warning}"),
+        said.count(f"choosers by mqm: warning: {warning}"),
+    ) == (
         2,
         1,
     )
@@ -486,7 +494,7 @@ def test_an_interrupted_comparison_does_not_promise_to_go_on(
     def stopped(*given: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("discorank.cli.compare.command.compare_systems", stopped)
+    monkeypatch.setattr("discorank.cli.compare.set_runs.compare_systems", stopped)
     assert main(["compare", systems, "-m", "chrf"]) == 130
     assert "interrupted; nothing was written" in capsys.readouterr().err
 

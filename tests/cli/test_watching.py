@@ -1,4 +1,4 @@
-"""What is told of a run while it works and when it ends."""
+"""What a run says of itself while it works and when it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ import pytest
 from discorank.cli import console, watching
 from discorank.cli.console import Progress
 from discorank.cli.main import main
-from discorank.cli.watching import Row, Watch, amounts_line, rates, rows_of, starving, time_table
+from discorank.cli.watching import (
+    TimeRow,
+    Watch,
+    amounts_line,
+    rates,
+    rows_of,
+    starving,
+    time_table,
+)
 from discorank.metrics.execution.meter import Metered
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.status import Status, WorkerStatus
@@ -77,11 +85,11 @@ def test_of_many_workers_the_idlest_are_shown() -> None:
     assert len(rows) == 2 + watching.WORKERS_SHOWN
     assert [row.name for row in rows if row.busy == 0.01] == ["actor 31"]
     assert rows[-1].name == "40 actors"
-    assert rows[1] == Row.of(workers[0])
+    assert rows[1] == TimeRow.of(workers[0])
 
 
 @pytest.mark.parametrize(
-    ("status", "own", "found"),
+    ("status", "own", "reason"),
     [
         (Status(WORK, 100.0), {}, None),  # no workers
         (on_ray(80.0, 90.0), {}, None),  # busy
@@ -95,9 +103,9 @@ def test_of_many_workers_the_idlest_are_shown() -> None:
         (on_ray(30.0, 20.0), {"read": 7.0}, "the driver was at work 80 of 100 s"),
     ],
 )
-def test_starving(status: Status, own: dict[str, float], found: str | None) -> None:
-    told = starving(status, Metered(seconds=own))
-    assert (told is None) if found is None else (told is not None and found in told)
+def test_starving(status: Status, own: dict[str, float], reason: str | None) -> None:
+    warning = starving(status, Metered(seconds=own))
+    assert (warning is None) if reason is None else (warning is not None and reason in warning)
 
 
 class Idle(LocalEngine):
@@ -153,9 +161,9 @@ def test_progress_on_a_terminal_and_in_a_log(
         for done in range(1, 21):
             progress(done, errors=done // 10)
             sleep(0.01)
-    found = screen.getvalue()
-    lines = [line.strip() for line in found.replace("\r", "\n").split("\n") if line.strip()]
-    assert ("\r" in found) == terminal
+    shown = screen.getvalue()
+    lines = [line.strip() for line in shown.replace("\r", "\n").split("\n") if line.strip()]
+    assert ("\r" in shown) == terminal
     assert any("/80" in line for line in lines[:-1])  # 40 read of half the input
     assert all("[00:2" in line for line in lines)
     assert all("7 pairs/s" in line for line in lines)
@@ -195,8 +203,8 @@ def test_a_longer_run_says_where_the_time_went(
 
 
 def timings(out: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(f"{out}.run.json").read_text())["timings"]
-    return found
+    timings: dict[str, Any] = json.loads(Path(f"{out}.run.json").read_text())["timings"]
+    return timings
 
 
 def decode(source: Path, out: Path, *more: str) -> int:

@@ -244,13 +244,13 @@ def test_a_system_that_people_did_not_judge_is_named(small: KeptComparison) -> N
         clusters=judged.clusters[1:],
         pairs=(replace(judged.pairs[2], a=0, b=1),),
     )
-    found = replace(small, human=(replace(small.human[0], scores=some),))
-    said = " ".join(summary(found).sentences)
+    changed = replace(small, human=(replace(small.human[0], scores=some),))
+    said = " ".join(summary(changed).sentences)
     assert (
         "puts A first, which people did not judge; of the judged systems people prefer B." in said
     )
     assert "People gave no mqm to A." in said
-    assert Parsed(rendered(found, None, "t")).named("table")
+    assert Parsed(rendered(changed, None, "t")).named("table")
     one = replace(
         some, systems=("B",), scores=(1.0,), low=(None,), high=(None,), clusters=(1,), pairs=()
     )
@@ -275,23 +275,23 @@ def test_figures_do_not_heed_the_user_s_settings(
 
 
 def test_the_page_is_complete_in_itself(page: str) -> None:
-    found = Parsed(page)
+    parsed = Parsed(page)
     (policy,) = [
         m["content"] or ""
-        for m in found.named("meta")
+        for m in parsed.named("meta")
         if m.get("http-equiv") == "Content-Security-Policy"
     ]
     (code,) = [
         text
-        for text, at in zip(found.texts["script"], found.named("script"), strict=True)
+        for text, at in zip(parsed.texts["script"], parsed.named("script"), strict=True)
         if not at
     ]
-    (style,) = found.texts["style"]
+    (style,) = parsed.texts["style"]
     for text in (code, style):
         assert f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" in policy
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    for tag, attributes in found.elements:
+    for tag, attributes in parsed.elements:
         assert tag not in ("link", "img", "iframe", "object", "base", "image", "a:href")
         assert not [
             name
@@ -300,7 +300,7 @@ def test_the_page_is_complete_in_itself(page: str) -> None:
         ]
         assert (attributes.get("href") or "#").startswith("#")
     assert not re.search(r"https?://(?!www\.w3\.org/)", page.partition('id="documents-data"')[0])
-    assert found.texts["title"] == ["A title"]
+    assert parsed.texts["title"] == ["A title"]
 
 
 def test_figures_follow_the_colours_of_the_page(page: str) -> None:
@@ -334,10 +334,10 @@ def test_nothing_from_outside_becomes_markup() -> None:
     )
     human = replace(evil.human[0], scores=replace(evil.human[0].scores, name=EVIL))
     documents = tuple(replace(one, human={EVIL: one.human["mqm"]}) for one in documents)
-    found = replace(evil, metrics=(metric, evil.metrics[1]), documents=documents, human=(human,))
+    changed = replace(evil, metrics=(metric, evil.metrics[1]), documents=documents, human=(human,))
     plain, hostile = (
         Parsed(rendered(comparison(documents=3), None, "t")),
-        Parsed(rendered(found, None, EVIL, [EVIL])),
+        Parsed(rendered(changed, None, EVIL, [EVIL])),
     )
     kinds = {tag for tag, _ in plain.elements}
     assert {tag for tag, _ in hostile.elements} <= kinds
@@ -354,8 +354,8 @@ def test_nothing_from_outside_becomes_markup() -> None:
 def test_a_large_page_is_small() -> None:
     page = rendered(large(15, 100, 10, 4), None, "t").encode()
     assert len(page) < 6 * MEGABYTE
-    found = Parsed(page.decode())
-    assert len(found.island("documents-data")["documents"]) == 100
+    parsed = Parsed(page.decode())
+    assert len(parsed.island("documents-data")["documents"]) == 100
     assert len(re.findall(b"<svg", page)) == 4 * 4 + 2
 
 
@@ -388,9 +388,9 @@ def test_a_value_that_is_none_is_no_trouble(small: KeptComparison) -> None:
     )
     assert none.order == [2, 1, 0]
     documents = tuple(replace(one, segments={}) for one in small.documents)
-    found = replace(small, metrics=(none, small.metrics[1]), documents=documents)
-    assert plots.unit_values(found, none)[0] == "document"
-    assert Parsed(rendered(found, None, "t")).island("documents-data")["documents"][0][
+    changed = replace(small, metrics=(none, small.metrics[1]), documents=documents)
+    assert plots.unit_values(changed, none)[0] == "document"
+    assert Parsed(rendered(changed, None, "t")).island("documents-data")["documents"][0][
         "segments"
     ] == [None, None]
 
@@ -447,11 +447,11 @@ def test_several_sets_are_saved_apart(tmp_path: Path, capsys: pytest.CaptureFixt
         ValueError, match=r"run: holds 2 comparisons: news, talks\. Name one of its folders"
     ):
         load(tmp_path / "run")
-    found = load(tmp_path / "run" / "talks")
-    assert (found.settings["input"], found.settings["correction"]) == (paths[1], "holm")
-    warned = summary(found).warnings
+    saved = load(tmp_path / "run" / "talks")
+    assert (saved.settings["input"], saved.settings["correction"]) == (paths[1], "holm")
+    warned = summary(saved).warnings
     assert any(w.startswith("Tests draw by segment") for w in warned)
-    assert "holm" in rendered(found, None, "t")
+    assert "holm" in rendered(saved, None, "t")
     assert (
         main(["compare", paths[0], "--choosers", "chrf", "--human", "mqm:lower", *common[2:]]) == 2
     )
@@ -482,19 +482,19 @@ def test_choosers_are_saved_and_shown(tmp_path: Path, capsys: pytest.CaptureFixt
         if line.startswith("choosers,mqm,chrf")
     ]
     score = next(float(row[-1]) for row in printed if row[4] == "score")
-    found = load(tmp_path / "run")
-    assert [table.head[0] for table in found.choosers] == ["chooser", "chooser"]
-    assert next(row for row in found.choosers[0].rows if row[0] == "chrf")[1] == number(score)
-    page = rendered(found, None, "t")
+    saved = load(tmp_path / "run")
+    assert [table.head[0] for table in saved.choosers] == ["chooser", "chooser"]
+    assert next(row for row in saved.choosers[0].rows if row[0] == "chrf")[1] == number(score)
+    page = rendered(saved, None, "t")
     assert '<a href="#choosers">' in page
-    for cell in found.choosers[0].rows[0]:
+    for cell in saved.choosers[0].rows[0]:
         assert f">{cell}</t" in page
-    assert "#choosers" not in rendered(replace(found, choosers=()), None, "t")
+    assert "#choosers" not in rendered(replace(saved, choosers=()), None, "t")
 
 
 def test_choices_with_reasons(tmp_path: Path) -> None:
-    found = reported(str(run_of(tmp_path, LISTS, "-u", "chrf", "--no-self-pair")))
-    lists = found.island("lists-data")["lists"]
+    page = reported(str(run_of(tmp_path, LISTS, "-u", "chrf", "--no-self-pair")))
+    lists = page.island("lists-data")["lists"]
     assert [one["id"] for one in lists] == ["one", "two", "three"]
     first = lists[0]
     assert first["chosen"] == first["places"][0]["index"]
@@ -510,8 +510,8 @@ def test_choices_with_reasons(tmp_path: Path) -> None:
 def test_choices_tell_role_bins(tmp_path: Path) -> None:
     roles = [[0, 1], [0, 1], [1, 1]]
     candidates = [{"text": ["One.", f"Two {i}."], "roles": given} for i, given in enumerate(roles)]
-    found = reported(str(run_of(tmp_path, [{"id": "x", "candidates": candidates}], "-u", "pdd")))
-    (one,) = found.island("lists-data")["lists"]
+    page = reported(str(run_of(tmp_path, [{"id": "x", "candidates": candidates}], "-u", "pdd")))
+    (one,) = page.island("lists-data")["lists"]
     worst = one["places"][-1]["why"]["pdd"]
     assert worst["role bins that differ"][0]["bin"] == 1
 
@@ -536,8 +536,8 @@ def test_a_reranked_run(tmp_path: Path) -> None:
     run = run_of(
         tmp_path, lists, "rerank", "-m", "field:score", "length*0.1", "--normalize", "minmax"
     )
-    found = reported(str(run))
-    island = found.island("lists-data")
+    page = reported(str(run))
+    island = page.island("lists-data")
     assert island["isRerank"]
     assert [(place["index"], place["utility"]) for place in island["lists"][0]["places"]] == [
         (1, 1.1),
@@ -558,17 +558,17 @@ def test_errors_and_both_kinds_together(tmp_path: Path, small: KeptComparison) -
     assert "&lt;i&gt;bad&lt;/i&gt;" in text
     assert "1 list could not be decided and has no row" in text
     assert "chrf was also what a decoder or system was optimised for (chrf)" in text
-    found = Parsed(text)
-    assert len(found.island("lists-data")["lists"]) == 1
-    assert found.island("lists-data")["lists"][0]["flags"] == ["shortlisted"]
-    assert len(found.island("documents-data")["documents"]) == 8
+    page = Parsed(text)
+    assert len(page.island("lists-data")["lists"]) == 1
+    assert page.island("lists-data")["lists"][0]["flags"] == ["shortlisted"]
+    assert len(page.island("documents-data")["documents"]) == 8
 
 
 def test_context_comes_from_the_whole_document(tmp_path: Path) -> None:
     lists = [{**one, "document": "d", "position": i} for i, one in enumerate(LISTS)]
     run = run_of(tmp_path, lists, "-u", "tests.support.contextual:Echo(context=1)")
-    found = reported(str(run)).island("lists-data")["lists"]
-    assert [one["chosen"] for one in found] == [one["places"][0]["index"] for one in found]
+    lists = reported(str(run)).island("lists-data")["lists"]
+    assert [one["chosen"] for one in lists] == [one["places"][0]["index"] for one in lists]
 
 
 def test_an_input_that_moved_or_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -655,13 +655,13 @@ def test_a_choice_that_comes_out_otherwise_is_told(tmp_path: Path) -> None:
     rows[0]["index"] = 1
     run.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     assert read_run(run).rows["one"].index == 1
-    found = reported(str(run))
-    assert found.island("lists-data")["lists"][0]["chosen"] == 1
+    page = reported(str(run))
+    assert page.island("lists-data")["lists"][0]["chosen"] == 1
     assert "1 list comes out otherwise" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("part", "found"),
+    ("part", "problem"),
     [
         ({"counts": {"rows": 3, "errors": None}}, "counts.errors: Input should be a valid integer"),
         ({"counts": {"rows": "many"}}, "counts.rows: Input should be a valid integer"),
@@ -673,15 +673,15 @@ def test_a_choice_that_comes_out_otherwise_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_run_file_is_refused(
-    part: dict[str, Any], found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    part: dict[str, Any], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_of(tmp_path, LISTS, "-u", "chrf")
     changed(Path(f"{run}.run.json"), **part)
-    assert f"chosen.jsonl.run.json: {found}" in refused(capsys, str(run))
+    assert f"chosen.jsonl.run.json: {problem}" in refused(capsys, str(run))
 
 
 @pytest.mark.parametrize(
-    ("part", "found"),
+    ("part", "problem"),
     [
         ({"gap": "wide"}, "gap: Input should be a valid number"),
         ({"gap": [1]}, "gap: Input should be a valid number"),
@@ -690,14 +690,14 @@ def test_a_damaged_run_file_is_refused(
     ],
 )
 def test_a_damaged_row_is_refused(
-    part: dict[str, Any], found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    part: dict[str, Any], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_of(tmp_path, LISTS, "-u", "chrf")
     first, *rest = run.read_text(encoding="utf-8").splitlines()
     run.write_text(
         "\n".join([json.dumps({**json.loads(first), **part}), *rest]) + "\n", encoding="utf-8"
     )
-    assert f"chosen.jsonl:1: {found}" in refused(capsys, str(run))
+    assert f"chosen.jsonl:1: {problem}" in refused(capsys, str(run))
 
 
 def test_gaps_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:

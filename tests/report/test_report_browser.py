@@ -33,8 +33,8 @@ CHANGE = """(() => {
   menu.value = %s;
   menu.dispatchEvent(new Event('change'));
 })()"""
-VISIBLE = """[...document.querySelectorAll('%s')].map((found) => {
-  const box = found.getBoundingClientRect();
+VISIBLE = """[...document.querySelectorAll('%s')].map((element) => {
+  const box = element.getBoundingClientRect();
   return [box.left, box.right, box.width, box.height];
 })"""
 
@@ -169,9 +169,9 @@ def test_markup_from_outside_does_not_run(browser: Browser, tmp_path: Path) -> N
         replace(one, systems={**one.systems, EVIL: (EVIL, "<b id=bold>x</b>")})
         for one in made.documents
     )
-    found = replace(made, documents=documents)
+    changed = replace(made, documents=documents)
     out = tmp_path / "page.html"
-    out.write_text(rendered(found, None, EVIL), encoding="utf-8")
+    out.write_text(rendered(changed, None, EVIL), encoding="utf-8")
     with browser.page(out) as page:
         assert page.complaints() == []
         assert page.requests() == [out.as_uri()]

@@ -41,11 +41,11 @@ OPTIONS = Options(
 )
 
 
-class Tally:
-    """What has been seen; counts only, so that it does not grow with the file."""
+class InputCounts:
+    """Counts of an input read so far; they do not grow with the file."""
 
     def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
+        self.totals: Counter[str] = Counter()
         self.sizes: Counter[int] = Counter()  # candidates per list
         self.lengths: Counter[int] = Counter()  # code points per candidate
         self.document: str | None = None
@@ -57,7 +57,7 @@ class Tally:
         references = len({candidate.text for candidate in record.pseudo_references}) or distinct
         self.sizes[len(texts)] += 1
         self.lengths.update(len(str(text)) for text in texts)
-        self.counts.update(
+        self.totals.update(
             lists=1,
             candidates=len(texts),
             distinct=distinct,
@@ -79,76 +79,75 @@ class Tally:
     def report(self) -> dict[str, Any]:
         """Everything as JSON data."""
         return {
-            **{name: int(n) for name, n in self.counts.items()},
+            **{name: int(n) for name, n in self.totals.items()},
             "candidates_per_list": _spread(self.sizes or Counter([0])),
             "characters_per_candidate": _spread(self.lengths or Counter([0])),
-            "duplicate_share": 1 - self.counts["distinct"] / max(1, self.counts["candidates"]),
+            "duplicate_share": 1 - self.totals["distinct"] / max(1, self.totals["candidates"]),
         }
 
 
 def run(arguments: Sequence[str]) -> int:
     """Checks; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    tally, shown = Tally(), 0
+    counts, num_shown = InputCounts(), 0
     with (
         open_input(values) as lists,
         Progress("lists", lists.fraction, values["quiet"]) as progress,
     ):
         for entry in lists:
             if entry.record is not None:
-                tally.add(entry.record)
-                progress(tally.counts["lists"])
+                counts.add(entry.record)
+                progress(counts.totals["lists"])
                 continue
-            tally.counts["errors"] += 1
-            if shown < SHOWN_ERRORS:
+            counts.totals["errors"] += 1
+            if num_shown < SHOWN_ERRORS:
                 say(f"{entry.error}")
-                shown += 1
-    if (rest := tally.counts["errors"] - shown) > 0:
-        say(f"and {rest} more errors")
-    report = {"input": lists.name, **tally.report()}
+                num_shown += 1
+    num_hidden = counts.totals["errors"] - num_shown
+    if num_hidden > 0:
+        say(f"and {num_hidden} more errors")
+    report = {"input": lists.name, **counts.report()}
     if values["utility"]:
         report["utility"] = _needs(values, report)
     if values["format"] == "json":
         sys.stdout.write(json.dumps(report, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write(aligned([[name, _shown(value)] for name, value in report.items()]) + "\n")
-    return 3 if tally.counts["errors"] else 0
+        rows = [[name, _shown(value)] for name, value in report.items()]
+        sys.stdout.write(aligned(rows) + "\n")
+    return 3 if counts.totals["errors"] else 0
 
 
 def _needs(values: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:
-    """What a utility asks of the input, and how much work it would be."""
+    """What a utility needs of the input, and how much work it would be."""
     metric = metric_in(values, values["utility"])
-    lists, problems = report.get("lists", 0), []
-    distinct, pairs = (
-        report.get("distinct", 0) + report.get("pseudo_references", 0),
-        report.get("pairs", 0),
-    )
-    texts = 0
+    num_lists, num_pairs = report.get("lists", 0), report.get("pairs", 0)
+    num_distinct = report.get("distinct", 0) + report.get("pseudo_references", 0)
+    num_texts, problems = 0, []
     for _, part in metric.parts:
         in_every_context = part.reads.everywhere and report.get("with_documents", 0)
-        texts += pairs if in_every_context else distinct
+        num_texts += num_pairs if in_every_context else num_distinct
         if in_every_context:
             problems.append(
                 f"{part.name} reads every hypothesis in the context of every reference of its document"
             )
-        if part.info.needs_source and report.get("with_source", 0) < lists:
+        if part.info.needs_source and report.get("with_source", 0) < num_lists:
             problems.append(f"{part.name} needs a source in every list")
-        if part.reads.context and report.get("in_documents", 0) < lists:
+        if part.reads.context and report.get("in_documents", 0) < num_lists:
             problems.append(f"{part.name} reads context: every list needs its document")
     return {
         "signature": metric.signature(),
-        "texts_to_represent": texts,
-        "pairs_to_compare": pairs * len(metric.parts),
+        "texts_to_represent": num_texts,
+        "pairs_to_compare": num_pairs * len(metric.parts),
         "problems": problems,
     }
 
 
 def _spread(counts: Counter[int]) -> dict[str, int]:
     """Least, (lower) median and largest of counted numbers."""
-    middle, seen = (counts.total() + 1) // 2, 0
+    middle, num_passed = (counts.total() + 1) // 2, 0
     for value in sorted(counts):
-        seen += counts[value]
-        if seen >= middle:
+        num_passed += counts[value]
+        if num_passed >= middle:
             break
     return {"min": min(counts), "median": value, "max": max(counts)}
 

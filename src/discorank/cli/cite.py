@@ -43,22 +43,25 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Cites; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    given = [signature for name in values["metrics"] for signature in signatures_in(name)]
-    if not given:
+    signatures = [signature for name in values["metrics"] for signature in signatures_in(name)]
+    if not signatures:
         raise InputError(
             "no metrics", where="METRICS", fix="Give metrics by name or signature, or a .run.json"
         )
     cited: dict[str, tuple[Paper, ...]] = {}
-    for call in (call for signature in given for call in _calls(signature, values["quiet"])):
-        papers = papers_of(call.name, call.settings)
-        if papers is None:
-            say(f"{call.name}: not one of discorank's metrics; look up its paper", values["quiet"])
-        cited[call.name] = tuple(dict.fromkeys((*cited.get(call.name, ()), *(papers or ()))))
+    for signature in signatures:
+        for call in _calls(signature, values["quiet"]):
+            papers = papers_of(call.name, call.settings)
+            if papers is None:
+                about = f"{call.name}: not one of discorank's metrics; look up its paper"
+                say(about, values["quiet"])
+            known = cited.get(call.name, ())
+            cited[call.name] = tuple(dict.fromkeys((*known, *(papers or ()))))
     tests = OF_TESTS if values["tests"] else ()
-    sys.stdout.write(
-        f"{_sentence(given, cited, tests)}\n\n{bibtex([paper for papers in cited.values() for paper in papers])}"
-    )
-    sys.stdout.write("\n" + bibtex(tests) if tests else "")
+    all_papers = [paper for papers in cited.values() for paper in papers]
+    sys.stdout.write(f"{_sentence(signatures, cited, tests)}\n\n{bibtex(all_papers)}")
+    if tests:
+        sys.stdout.write("\n" + bibtex(tests))
     return 0
 
 
@@ -66,14 +69,15 @@ def _calls(signature: str, quiet: bool) -> Iterator[Call]:
     """The terms of a signature, a combination followed by the metrics it is made of."""
     for call in parse(signature):
         yield call
-        if call.name == Combination.name:
-            try:
-                parts = load_metric({"name": call.name, **call.settings}).parts
-            except DiscorankError as error:
-                say(f"combination: its metrics are not cited ({error}); name them too", quiet)
-            else:
-                for _, part in parts:
-                    yield from parse(part.signature())
+        if call.name != Combination.name:
+            continue
+        try:
+            parts = load_metric({"name": call.name, **call.settings}).parts
+        except DiscorankError as error:
+            say(f"combination: its metrics are not cited ({error}); name them too", quiet)
+            continue
+        for _, part in parts:
+            yield from parse(part.signature())
 
 
 def _sentence(
@@ -81,15 +85,19 @@ def _sentence(
 ) -> str:
     from .. import __version__
 
-    metrics = _listed([f"{escaped(name)}{_citation(papers)}" for name, papers in cited.items()])
-    exact = "; ".join(rf"\texttt{{{escaped(portable(one))}}}" for one in dict.fromkeys(signatures))
+    metrics = [f"{escaped(name)}{_citation(papers)}" for name, papers in cited.items()]
+    exact = [escaped(portable(signature)) for signature in dict.fromkeys(signatures)]
+    typeset = "; ".join(rf"\texttt{{{signature}}}" for signature in exact)
     rest = ""
     if tests:
         rest = (
             f" Systems were compared by paired approximate randomisation{_citation(tests[:1])} and bootstrap resampling"
             f"{_citation(tests[1:])} over documents."
         )
-    return f"We computed {metrics} with discorank {__version__} (signatures: {exact}).{rest}"
+    return (
+        f"We computed {_listed(metrics)} with discorank {__version__} "
+        f"(signatures: {typeset}).{rest}"
+    )
 
 
 def _citation(papers: Sequence[Paper]) -> str:
@@ -99,11 +107,13 @@ def _citation(papers: Sequence[Paper]) -> str:
 
 def _listed(words: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    if len(words) <= 1:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def signatures_in(name: str) -> list[str]:
-    """What was given, or the signatures in the file of a run.
+    """The name itself as a signature, or the signatures in the file of a run.
 
     Raises:
         InputError: it is a JSON file, but not that of a run.
@@ -118,8 +128,10 @@ def signatures_in(name: str) -> list[str]:
         ) from None
     except (ValueError, RecursionError):
         raise InputError("no JSON", where=name, fix="Give the .run.json of a run") from None
-    found = data.get("signature") if isinstance(data, Mapping) else None
-    several = [found] if isinstance(found, str) else found
-    if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
+    entry = data.get("signature") if isinstance(data, Mapping) else None
+    signatures = [entry] if isinstance(entry, str) else entry
+    if not isinstance(signatures, list) or not all(
+        isinstance(signature, str) for signature in signatures
+    ):
         raise InputError("no signature in it", where=name, fix="Give the .run.json of a run")
-    return several
+    return signatures

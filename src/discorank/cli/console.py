@@ -28,13 +28,13 @@ class Watched(Protocol):
 class Progress:
     """A progress bar with rate and time left; its total is estimated from the share of the input that is read.
 
-    Where stderr is no terminal, plain lines every ten seconds stand in its place.
+    Where stderr is no terminal, it prints a plain line every ten seconds instead.
 
     Args:
         unit: what is counted.
         fraction: the share of the input consumed so far, None where it is not known.
         quiet: show nothing.
-        watched: what works, where there is more to tell of it.
+        watched: what works, where it has notes to show.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class Progress:
     def __call__(self, done: int, errors: int = 0) -> None:
         """Shows that `done` are done, of which some are errors."""
         if not self.bar.n:
-            self.bar.initial = self.bar.n = (
-                done - 1
-            )  # what an earlier run did is not this run's speed
+            # what an earlier run did is not this run's speed
+            self.bar.initial = self.bar.n = done - 1
             if self.watched:
                 self.bar.start_t = time() - self.watched.seconds
         share = self.fraction()
         if share:
-            self.bar.total = max(done, round((self.watched.read if self.watched else done) / share))
+            num_read = self.watched.read if self.watched else done
+            self.bar.total = max(done, round(num_read / share))
         self.errors = errors
         if not self.bar.disable and time() - self.bar.last_print_t >= self.seconds:
             self._note()

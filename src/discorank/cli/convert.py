@@ -50,12 +50,11 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Converts; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    done = errors = 0
-    check_not_input(
-        values["output"], [values[name] for name in ("input", "sources", "documents", "prior")]
-    )
+    inputs = [values[name] for name in ("input", "sources", "documents", "prior")]
+    check_not_input(values["output"], inputs)
     prior = load_prior(values["prior"])
     check_strength(prior, values["prior_strength"])
+    num_done = num_errors = 0
     with (
         open_input(values) as lists,
         Progress("lists", lists.fraction, values["quiet"]) as progress,
@@ -64,16 +63,17 @@ def run(arguments: Sequence[str]) -> int:
         for entry in lists:
             row = _row(entry, prior, values["prior_strength"])
             if isinstance(row, InputError):
-                errors += 1
+                num_errors += 1
                 sys.stderr.write(error_row(row, lists.name, entry.line, entry.id).decode())
-                if errors > values["max_errors"]:
+                if num_errors > values["max_errors"]:
                     raise stopped(row, entry, lists.name)
             else:
                 file.write(row)
-                done += 1
-                progress(done)
-    say(f"{lists.name}: {done} lists written, {errors} error records left out", values["quiet"])
-    return 3 if errors else 0
+                num_done += 1
+                progress(num_done)
+    counts = f"{num_done} lists written, {num_errors} error records left out"
+    say(f"{lists.name}: {counts}", values["quiet"])
+    return 3 if num_errors else 0
 
 
 def _row(entry: ListEntry, prior: Prior | None, strength: float) -> bytes | InputError:
@@ -81,9 +81,8 @@ def _row(entry: ListEntry, prior: Prior | None, strength: float) -> bytes | Inpu
     if entry.record is None:
         return entry.error or InputError("nothing was read")
     try:
-        return as_line(
-            write_list(entry.record if prior is None else prior.written(entry.record, strength))
-        )
+        record = entry.record if prior is None else prior.written(entry.record, strength)
+        return as_line(write_list(record))
     except InputError as error:
         return error
 

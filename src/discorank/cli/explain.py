@@ -13,6 +13,7 @@ from pydantic import Field
 from ..integrations.formats.open_lists import Lists
 from ..metrics.base import Metric
 from ..metrics.errors import InputError
+from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Text
 from ..rerank.choice import Ranking
@@ -61,13 +62,14 @@ def run(arguments: Sequence[str]) -> int:
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
     check_model(values, [utility, shortlist] if shortlist else [utility])
     decoder = build(MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=True)
+    ids = frozenset(values["id"])
+    # with lists of context, lists before the explained ones are decided too
+    ids_to_read = frozenset[str]() if decoder.width else ids
     with open_input(values) as lists:
-        ids = frozenset(values["id"])
-        records = {
-            r.id: r
-            for r in islice(_wanted(lists, frozenset() if decoder.width else ids), values["limit"])
-        }
-    if missing := sorted(ids - records.keys()):
+        first = islice(_records(lists, ids_to_read), values["limit"])
+        records = {record.id: record for record in first}
+    missing = sorted(ids - records.keys())
+    if missing:
         raise InputError(
             f"no list {', '.join(missing)}",
             where=lists.name,
@@ -76,15 +78,17 @@ def run(arguments: Sequence[str]) -> int:
     for ranking in decoder.decode(records.values(), LocalEngine(cache_in(values))):
         if ids and ranking.id not in ids:
             continue
-        found = explanation(ranking, records[ranking.id], [metric for _, metric in utility.parts])
+        metrics = [metric for _, metric in utility.parts]
+        data = explanation(ranking, records[ranking.id], metrics)
         if values["format"] == "json":
-            sys.stdout.write(as_line(found).decode())
+            sys.stdout.write(as_line(data).decode())
         else:
-            sys.stdout.write(_text(found, decoder))
+            sys.stdout.write(_text(data, decoder))
     return 0
 
 
-def _wanted(lists: Lists, ids: frozenset[str]) -> Iterator[CandidateList]:
+def _records(lists: Lists, ids: frozenset[str]) -> Iterator[CandidateList]:
+    """The lists of these ids, all if there are none; raises the first error record."""
     for entry in lists:
         if entry.error is not None:
             raise entry.error
@@ -104,49 +108,57 @@ def explanation(
     """
     distinct = Distinct(record.candidates)
     pool = Distinct(record.pseudo_references) if record.pseudo_references else distinct
+    matrix = ranking.matrix  # [distinct candidates, distinct pseudo-references]
+    if matrix is not None and matrix.shape != (len(distinct), len(pool)):
+        matrix = None
     places = []
     for rank, place in enumerate(ranking.ranking):
-        told = metrics if reasons is None or rank < reasons else ()
-        row = int(distinct.of[place.index])
-        agreeing, nearest = [], []
-        if ranking.matrix is not None and ranking.matrix.shape == (len(distinct), len(pool)):
-            u = ranking.matrix[row]
-            order = [int(i) for i in np.argsort(-u, kind="stable") if pool.texts[i] != place.text]
-            nearest = [pool.texts[i] for i in order[:NEAREST]]
-            agreeing = [
-                {"text": str(pool.texts[i]), "utility": float(u[i])} for i in order[:NEAREST]
-            ]
+        speaking = metrics if reasons is None or rank < reasons else ()
+        agreeing: list[tuple[Text, float]] = []
+        if matrix is not None:
+            utilities = matrix[int(distinct.of[place.index])]
+            agreeing = _agreeing(utilities, pool.texts, place.text)
+        nearest = [text for text, _ in agreeing[:1]]
         places.append(
             {
                 "index": place.index,
                 "count": place.count,
                 "utility": place.utility,
                 "text": str(place.text),
+                "agreeing": [{"text": str(text), "utility": utility} for text, utility in agreeing],
+                "why": _why(speaking, place.text, nearest, record.source),
             }
-            | {"agreeing": agreeing, "why": _why(told, place.text, nearest[:1], record.source)}
         )
-    source = None if record.source is None else str(record.source)
     return {
         "id": ranking.id,
-        "source": source,
+        "source": None if record.source is None else str(record.source),
         "candidates": len(record.candidates),
         "distinct": len(distinct),
-    } | {
         "gap": ranking.gap,
         "flags": list(ranking.flags),
         "ranking": places,
     }
 
 
+def _agreeing(
+    utilities: FloatArray,  # [texts]
+    texts: Sequence[Text],
+    chosen: Text,
+) -> list[tuple[Text, float]]:
+    """The `NEAREST` texts other than the chosen one, with their utilities, the highest first."""
+    order = [int(i) for i in np.argsort(-utilities, kind="stable") if texts[i] != chosen]
+    return [(texts[i], float(utilities[i])) for i in order[:NEAREST]]
+
+
 def _why(
     metrics: Sequence[Metric], text: Text, nearest: Sequence[Text], source: Text | None
 ) -> dict[str, Any]:
     """What each metric says of a text against the one that agrees most with it, by its signature."""
-    told = {}
+    reasons = {}
     for metric in metrics:
         if metric.reads.context == 0 and (nearest or not metric.info.needs_references):
-            told[metric.signature()] = metric.explain(text, nearest, source)[0]
-    return {name: about for name, about in told.items() if about}
+            reasons[metric.signature()] = metric.explain(text, nearest, source)[0]
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def _brief(value: Any) -> str:
@@ -156,42 +168,42 @@ def _brief(value: Any) -> str:
     if isinstance(value, Mapping):
         parts = [f"{name} {_brief(inner) or '-'}" for name, inner in value.items()]
     elif isinstance(value, list):
-        parts = [
-            f"({_brief(inner)})" if isinstance(inner, list | Mapping) else str(inner)
-            for inner in value
-        ]
+        parts = []
+        for inner in value:
+            is_nested = isinstance(inner, list | Mapping)
+            parts.append(f"({_brief(inner)})" if is_nested else str(inner))
     else:
         return str(value)
-    return ", ".join(parts[:MAX_SHOWN]) + (
-        f", and {len(parts) - MAX_SHOWN} more" if len(parts) > MAX_SHOWN else ""
-    )
+    line = ", ".join(parts[:MAX_SHOWN])
+    return line if len(parts) <= MAX_SHOWN else f"{line}, and {len(parts) - MAX_SHOWN} more"
 
 
-def _text(found: Mapping[str, Any], decoder: MBRDecoder) -> str:
-    chosen = found["ranking"][0]
-    lines = [f"{found['id']}: {found['candidates']} candidates, {found['distinct']} distinct"]
-    if found["source"]:
-        lines.append(f"  source   {found['source']}")
-    lines.append(f"  chosen   {chosen['text']}")
-    gap = "the only text" if found["gap"] is None else f"{found['gap']:.3g} ahead of the runner-up"
-    lines.append(
-        f"  why      expected {decoder.metrics[-1].signature()} {_number(chosen['utility'])}, {gap}"
-    )
-    for rank, place in enumerate(found["ranking"], 1):
-        times = f" (x{place['count']})" if place["count"] > 1 else ""
-        lines.append(
-            f"  {rank:>4}.    {_number(place['utility'])}  [{place['index']}] {place['text']}{times}"
-        )
-        lines += [
-            f"             {_number(other['utility'])}  with {other['text']}"
-            for other in place["agreeing"]
-        ]
-        lines += [
-            f"             {part}: {_brief(v) or '-'}"
-            for why in place["why"].values()
-            for part, v in why.items()
-        ]
+def _text(explained: Mapping[str, Any], decoder: MBRDecoder) -> str:
+    """An explanation for people."""
+    winner, gap = explained["ranking"][0], explained["gap"]
+    counts = f"{explained['candidates']} candidates, {explained['distinct']} distinct"
+    utility = f"{decoder.metrics[-1].signature()} {_number(winner['utility'])}"
+    lead = "the only text" if gap is None else f"{gap:.3g} ahead of the runner-up"
+    lines = [f"{explained['id']}: {counts}"]
+    if explained["source"]:
+        lines.append(f"  source   {explained['source']}")
+    lines.append(f"  chosen   {winner['text']}")
+    lines.append(f"  why      expected {utility}, {lead}")
+    for rank, place in enumerate(explained["ranking"], 1):
+        lines += _place_lines(rank, place)
     return "\n".join(lines) + "\n\n"
+
+
+def _place_lines(rank: int, place: Mapping[str, Any]) -> Iterator[str]:
+    """A place of the ranking, the texts that agree with it, and its reasons."""
+    times = f" (x{place['count']})" if place["count"] > 1 else ""
+    utility, index = _number(place["utility"]), place["index"]
+    yield f"  {rank:>4}.    {utility}  [{index}] {place['text']}{times}"
+    for other in place["agreeing"]:
+        yield f"             {_number(other['utility'])}  with {other['text']}"
+    for reason in place["why"].values():
+        for part, value in reason.items():
+            yield f"             {part}: {_brief(value) or '-'}"
 
 
 def _number(value: float | None) -> str:

@@ -86,16 +86,14 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     path = needed(values, "input", "INPUT")
     out = check_output(values["output"], [values["input"]])
-    template = Template(values["prompt"])
-    first = (
-        None if values["first_prompt"] is None else Template(values["first_prompt"], "first_prompt")
-    )
+    template, first_template = Template(values["prompt"]), None
+    if values["first_prompt"] is not None:
+        first_template = Template(values["first_prompt"], "first_prompt")
     _check_used(values)
     decider = _decider(values)
     generator = BACKENDS[values["backend"]](values)
-    turns = Turns(
-        generator, template, first, values["context"], decider, LocalEngine(cache_in(values))
-    )
+    engine = LocalEngine(cache_in(values))
+    turns = Turns(generator, template, first_template, values["context"], decider, engine)
     with (
         closing(LineSource(path)) as source,
         Progress("lists", source.fraction, values["quiet"]) as progress,
@@ -110,6 +108,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _decider(values: Mapping[str, Any]) -> MBRDecoder | None:
+    """What chooses among the candidates of a sentence, None without a utility."""
     if values["utility"] is None:
         if values["model"] or values["encoder_path"]:
             flag = "--model" if values["model"] else "--encoder-path"
@@ -142,21 +141,20 @@ def _server(values: Mapping[str, Any]) -> Generator:
 
 
 def _needs_logprobs(values: Mapping[str, Any]) -> bool:
-    return bool(
-        values["logprobs"] or (values["utility"] is not None and values["weights"] == "logprob")
-    )
+    weighs_by_logprob = values["utility"] is not None and values["weights"] == "logprob"
+    return bool(values["logprobs"] or weighs_by_logprob)
 
 
 def _check_used(values: Mapping[str, Any]) -> None:
     """Raises InputError for an option that has no effect beside the others."""
-    unused = dict.fromkeys(
-        FOREIGN[values["backend"]], f"is no option of the backend {values['backend']}"
-    )
+    backend = values["backend"]
+    problems = dict.fromkeys(FOREIGN[backend], f"is no option of the backend {backend}")
     if values["utility"] is None:
-        unused |= dict.fromkeys(("weights", "self_pair"), "has no effect where no utility chooses")
-    for name, found in unused.items():
+        for name in ("weights", "self_pair"):
+            problems[name] = "has no effect where no utility chooses"
+    for name, problem in problems.items():
         if values[name] != OPTIONS.defaults[name]:
-            raise InputError(found, where=f"--{name.replace('_', '-')}", fix="Leave it out")
+            raise InputError(problem, where=f"--{name.replace('_', '-')}", fix="Leave it out")
 
 
 FOREIGN = {  # what only the other backend takes

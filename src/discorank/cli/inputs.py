@@ -62,10 +62,12 @@ def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
 
 def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
     """The metric with the language, device and model that are set."""
-    given = {name: values[name] for name in MODEL_OPTIONS if values[name] is not None}
-    trained = isinstance(metric, Combination)  # in a language, which stays
-    metric = metric.with_defaults(**given)
-    return metric.for_language(values["lang"]) if values["lang"] and not trained else metric
+    named = {name: values[name] for name in MODEL_OPTIONS if values[name] is not None}
+    keeps_language = isinstance(metric, Combination)  # that of its training
+    metric = metric.with_defaults(**named)
+    if values["lang"] and not keeps_language:
+        return metric.for_language(values["lang"])
+    return metric
 
 
 def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
@@ -74,10 +76,13 @@ def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
     for name in ("model", "encoder_path"):
         takers = {part.name for part in parts if hasattr(part, name)}
         if values[name] and len(takers) != 1:
-            found = f"is meant for {', '.join(sorted(takers))}" if takers else "no metric takes it"
-            flag = f"--{name.replace('_', '-')}"
+            problem = "no metric takes it"
+            if takers:
+                problem = f"is meant for {', '.join(sorted(takers))}"
             raise InputError(
-                found, where=flag, fix=f"Name it in each metric: {name}=..., or leave it out"
+                problem,
+                where=f"--{name.replace('_', '-')}",
+                fix=f"Name it in each metric: {name}=..., or leave it out",
             )
 
 
@@ -88,13 +93,14 @@ def cache_in(values: Mapping[str, Any]) -> Cache | None:
 
 def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
     """The options that make other lists of the same bytes."""
-    names = ("input_format", "num_candidates", "human", "as_systems", "include")
-    saved = {"utilities": _digest(values["utilities"])} if values.get("utilities") else {}
-    return saved | {
-        name: list(v) if isinstance(v, tuple) else v
-        for name in names
-        if (v := values[name]) not in (None, ())
-    }
+    reading: dict[str, Any] = {}
+    if values.get("utilities"):
+        reading["utilities"] = _digest(values["utilities"])
+    for name in ("input_format", "num_candidates", "human", "as_systems", "include"):
+        value = values[name]
+        if value not in (None, ()):
+            reading[name] = list(value) if isinstance(value, tuple) else value
+    return reading
 
 
 def _digest(path: str) -> str:

@@ -45,9 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     signal.signal(signal.SIGTERM, _terminate)
-    sys.path.append(
-        ""
-    )  # the working directory, behind all else: -u module:Class finds the user's own module there
+    # the working directory, behind all else: -u module:Class imports the user's own module from there
+    sys.path.append("")
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -55,9 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     except (KeyboardInterrupt, TerminatedError) as stop:
-        goes_on = any(tuple(arguments[: len(words)]) == words for words in RESUMABLE)
-        after = "the same command goes on from here" if goes_on else "nothing was written"
-        print(f"discorank: interrupted; {after}", file=sys.stderr)
+        is_resumable = any(tuple(arguments[: len(words)]) == words for words in RESUMABLE)
+        advice = "the same command goes on from here" if is_resumable else "nothing was written"
+        print(f"discorank: interrupted; {advice}", file=sys.stderr)
         return 143 if isinstance(stop, TerminatedError) else 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -67,13 +66,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    """Runs the subcommand's module, or answers what stands without one."""
     if arguments and arguments[0] in SUBCOMMANDS:
         module: Any = import_module(f".{arguments[0]}", __package__)
         return int(module.run(arguments[1:]))
+    subcommands = "\n".join(f"  {name:<8}  {about}" for name, about in SUBCOMMANDS.items())
     parser = argparse.ArgumentParser(
         "discorank",
-        description="Choose the best of many candidate texts.\n\nsubcommands:\n"
-        + "\n".join(f"  {name:<8}  {about}" for name, about in SUBCOMMANDS.items()),
+        description=f"Choose the best of many candidate texts.\n\nsubcommands:\n{subcommands}",
         epilog="discorank SUBCOMMAND --help tells more; --debug shows tracebacks.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -93,6 +93,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _failed(error: Exception, debug: bool) -> int:
+    """Prints what went wrong; returns the exit code."""
     from ..metrics.errors import DiscorankError
 
     if debug:

@@ -34,35 +34,41 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Lists the metrics; returns the exit code."""
     name = OPTIONS.parse(arguments)["metric_name"]
-    sys.stdout.write((_one(name) if name else _all()) + "\n")
+    sys.stdout.write((_metric(name) if name else _all_metrics()) + "\n")
     return 0
 
 
-def _all() -> str:
+def _all_metrics() -> str:
+    """A row per metric."""
     rows = [["name", "unit", "range", "better", "needs", "what it is"]]
     for name in sorted(names()):
         info = metric_class(name).info
         low, high = info.bounds
-        needs = [
-            word
-            for word, wanted in (
-                ("reference", info.needs_references),
-                ("source", info.needs_source),
-            )
-            if wanted
-        ]
-        better = "higher" if info.higher_is_better else "lower"
+        needs = []
+        if info.needs_references:
+            needs.append("reference")
+        if info.needs_source:
+            needs.append("source")
         rows.append(
-            [name, info.unit, f"{low:g}..{high:g}", better, "+".join(needs) or "-", info.summary]
+            [
+                name,
+                info.unit,
+                f"{low:g}..{high:g}",
+                "higher" if info.higher_is_better else "lower",
+                "+".join(needs) or "-",
+                info.summary,
+            ]
         )
     return aligned(rows)
 
 
-def _one(name: str) -> str:
+def _metric(name: str) -> str:
     """The module's docstring (equation, range, direction), then the settings."""
     cls: Any = metric_class(name)
     fixed = names()[name].settings if name in names() else {}
-    helps = {key: text for base in reversed(cls.__mro__) for key, text in field_helps(base).items()}
+    helps: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        helps |= field_helps(base)
     rows = [["setting", "default", "what it does"]]
     for field in fields(cls):
         if field.default is MISSING:  # not a setting
@@ -71,6 +77,5 @@ def _one(name: str) -> str:
         rows.append([field.name, json.dumps(value), helps.get(field.name, str(field.type))])
     doc = inspect.getdoc(inspect.getmodule(cls)) or ""
     about = (inspect.getdoc(cls) or "").partition("Args:")[0].strip()
-    return "\n\n".join(
-        part for part in (name, doc, about, aligned(rows) if len(rows) > 1 else "") if part
-    )
+    table = aligned(rows) if len(rows) > 1 else ""
+    return "\n\n".join(filter(None, (name, doc, about, table)))

@@ -101,21 +101,9 @@ class Options:
             f"discorank {name}", description=about, allow_abbrev=False
         )
         for component in self.components:
-            helps = field_helps(component)
-            hints = get_type_hints(component, include_extras=True)
-            for field in fields(component):
-                if (
-                    field.name not in hidden and field.name not in self.types
-                ):  # a shared field is one option
-                    self.types[field.name] = hints[field.name]
-                    own = None if field.default is MISSING else field.default
-                    self.defaults[field.name] = (defaults or {}).get(field.name, own)
-                    self._add(field.name, helps.get(field.name, ""), (short or {}).get(field.name))
+            self._declare(component, hidden, defaults or {}, short or {})
         for group, component in self.groups.items():
-            hints = get_type_hints(component, include_extras=True)
-            for field in fields(component):
-                self.types[f"{group}.{field.name}"] = hints[field.name]
-                self.defaults[f"{group}.{field.name}"] = field.default
+            self._declare_group(group, component)
         self.parser.add_argument(
             "--config", metavar="FILE", help="YAML file, or the name of a preset, with any option"
         )
@@ -126,14 +114,40 @@ class Options:
             "--print-config", action="store_true", help="print all options as YAML and stop"
         )
 
+    def _declare(
+        self,
+        component: type,
+        hidden: Sequence[str],
+        defaults: Mapping[str, Any],
+        short: Mapping[str, str],
+    ) -> None:
+        """Makes options of a component's fields; a field that several components share is one option."""
+        helps = field_helps(component)
+        hints = get_type_hints(component, include_extras=True)
+        for field in fields(component):
+            name = field.name
+            if name in hidden or name in self.types:
+                continue
+            default = None if field.default is MISSING else field.default
+            self.types[name] = hints[name]
+            self.defaults[name] = defaults.get(name, default)
+            self._add(name, helps.get(name, ""), short.get(name))
+
+    def _declare_group(self, group: str, component: type) -> None:
+        """Makes options without flags of a component's fields."""
+        hints = get_type_hints(component, include_extras=True)
+        for field in fields(component):
+            name = f"{group}.{field.name}"
+            self.types[name] = hints[field.name]
+            self.defaults[name] = field.default
+
     def _add(self, name: str, about: str, short: str | None) -> None:
+        """Adds an option to the parser, as its type demands."""
         kind = self.types[name]
         default = self.defaults[name]
         shown = "" if default in (None, False, ()) else f" (default {default})"
-        extra: dict[str, Any] = {
-            "default": argparse.SUPPRESS,
-            "help": (about + shown).replace("%", "%%"),
-        }
+        help_text = (about + shown).replace("%", "%%")
+        extra: dict[str, Any] = {"default": argparse.SUPPRESS, "help": help_text}
         if name in self.positional:
             self.parser.add_argument(
                 name, nargs=self.positional[name], metavar=name.upper(), **extra
@@ -142,9 +156,10 @@ class Options:
         flags = [f"-{short}"] if short else []
         flags.append("--" + FLAG_NAMES.get(name, name).replace("_", "-"))
         extra["dest"] = name
-        if _plain(kind) is bool:
+        plain = _plain(kind)
+        if plain is bool:
             self.parser.add_argument(*flags, action=argparse.BooleanOptionalAction, **extra)
-        elif get_origin(_plain(kind)) is tuple:
+        elif get_origin(plain) is tuple:
             self.parser.add_argument(
                 *flags, nargs="+", action="extend", metavar=name.upper(), **extra
             )
@@ -158,37 +173,41 @@ class Options:
             InputError: an unknown key, a value that is not YAML, a config file that cannot be read.
             SystemExit: usage errors, ``--help`` and ``--print-config``.
         """
-        given = vars(self.parser.parse_args(list(arguments)))
-        config, pairs, shown = given.pop("config"), given.pop("set"), given.pop("print_config")
+        flags = vars(self.parser.parse_args(list(arguments)))
+        config, assignments = flags.pop("config"), flags.pop("set")
+        print_config = flags.pop("print_config")
         values = dict(self.defaults)
         if config:
             values |= self._known(read_yaml(_preset(config)), config)
-        values |= {
-            name: self._typed(name, value)
-            for name, value in given.items()
-            if value not in (None, [])
-        }
-        for pair in pairs:
-            name, mark, text = pair.partition("=")
-            if not mark:
-                raise InputError(f"found {pair!r}", where="--set", fix="Write key=value")
-            values |= self._known(
-                {name.strip(): self._typed(FIELD_NAMES.get(name.strip(), name.strip()), text)},
-                "--set",
-            )
-        values = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
-        if shown:
+        for name, value in flags.items():
+            if value not in (None, []):
+                values[name] = self._typed(name, value)
+        for assignment in assignments:
+            values |= self._assigned(assignment)
+        for name, value in values.items():
+            if isinstance(value, list):
+                values[name] = tuple(value)
+        if print_config:
             self._print(values)
         self._check(values)
         return values
 
+    def _assigned(self, assignment: str) -> dict[str, Any]:
+        """The option that one --set KEY=VALUE sets."""
+        key, mark, text = assignment.partition("=")
+        if not mark:
+            raise InputError(f"found {assignment!r}", where="--set", fix="Write key=value")
+        key = key.strip()
+        name = FIELD_NAMES.get(key, key)
+        return self._known({name: self._typed(name, text)}, "--set")
+
     def _print(self, values: Mapping[str, Any]) -> NoReturn:
         import yaml
 
-        plain = {
-            FLAG_NAMES.get(name, name): list(v) if isinstance(v, tuple) else v
-            for name, v in values.items()
-        }
+        plain = {}
+        for name, value in values.items():
+            key = FLAG_NAMES.get(name, name)
+            plain[key] = list(value) if isinstance(value, tuple) else value
         sys.stdout.write(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
         raise SystemExit(0)
 
@@ -211,28 +230,24 @@ class Options:
             )
 
     def _known(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
-        values = self._flat(values)
-        named = {
-            FIELD_NAMES.get(name, name.replace("-", "_")): value for name, value in values.items()
-        }
+        """Values by the names of their fields and with their types; raises InputError for a key that is no option."""
+        named = {}
+        for key, value in self._flat(values).items():
+            named[FIELD_NAMES.get(key, key.replace("-", "_"))] = value
         for name in named:
             if name not in self.types:
-                raise unknown(
-                    "option",
-                    name,
-                    (FLAG_NAMES.get(known, known) for known in self.types),
-                    where=where,
-                )
+                keys = [FLAG_NAMES.get(field, field) for field in self.types]
+                raise unknown("option", name, keys, where=where)
         return {name: self._typed(name, value) for name, value in named.items()}
 
     def _flat(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values with those of a group, written as a mapping, by their prefixed names."""
         flat: dict[str, Any] = {}
         for name, value in values.items():
-            inner = value if name in self.groups and isinstance(value, dict) else None
-            flat |= (
-                {name: value} if inner is None else {f"{name}.{key}": v for key, v in inner.items()}
-            )
+            if name in self.groups and isinstance(value, dict):
+                flat |= {f"{name}.{key}": inner for key, inner in value.items()}
+            else:
+                flat[name] = value
         return flat
 
     def _typed(self, name: str, value: Any) -> Any:
@@ -262,20 +277,20 @@ def build(component: type[T], values: Mapping[str, Any], **replaced: Any) -> T:
     Raises:
         InputError: as its constructor.
     """
-    known = {field.name for field in fields(component)}  # type: ignore[arg-type]
-    return component(
-        **{**{name: value for name, value in values.items() if name in known}, **replaced}
-    )
+    names = {field.name for field in fields(component)}  # type: ignore[arg-type]
+    own = {name: value for name, value in values.items() if name in names}
+    return component(**{**own, **replaced})
 
 
 def build_group(component: type[T], group: str, values: Mapping[str, Any]) -> T:
     """A component from the options with its group's prefix; errors as its constructor."""
-    given = {
-        name.removeprefix(f"{group}."): v
-        for name, v in values.items()
-        if name.startswith(f"{group}.")
+    prefix = f"{group}."
+    own = {
+        name.removeprefix(prefix): value
+        for name, value in values.items()
+        if name.startswith(prefix)
     }
-    return component(**given)
+    return component(**own)
 
 
 def needed(values: Mapping[str, Any], name: str, flag: str) -> Any:
@@ -323,14 +338,12 @@ def _alternatives(kind: Any) -> set[Any]:
     if get_origin(kind) is Annotated:
         return _alternatives(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
-        return {found for inner in get_args(kind) for found in _alternatives(inner)}
+        return set().union(*map(_alternatives, get_args(kind)))
     return {kind}
 
 
 def _metavar(kind: Any, name: str) -> str:
     plain = _plain(kind)
-    return (
-        "{" + ",".join(map(str, get_args(plain))) + "}"
-        if get_origin(plain) is Literal
-        else name.upper()
-    )
+    if get_origin(plain) is not Literal:
+        return name.upper()
+    return "{" + ",".join(map(str, get_args(plain))) + "}"

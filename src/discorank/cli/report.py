@@ -20,7 +20,7 @@ from ..metrics.spec.checked_settings import settings
 from ..report.choices import ChosenRun, explained, read_run
 from ..report.extra import plot_package, template_package
 from ..report.page import rendered
-from ..report.summary_text import several
+from ..report.summary_text import with_noun
 from ..rerank.engines.local import LocalEngine
 from ..rerank.features import PLAIN
 from ..rerank.lists import CandidateList
@@ -69,19 +69,17 @@ def run(arguments: Sequence[str]) -> int:
     """Writes the page; returns the exit code."""
     values = OPTIONS.parse(arguments)
     paths = needed(values, "run", "RUN")
-    template_package(), plot_package()  # before any work
+    # what is missing is said before any work
+    template_package()
+    plot_package()
     compared = [path for path in paths if Path(path).is_dir()]
     decided = [path for path in paths if path not in compared]
     if max(len(compared), len(decided)) > 1:
-        found = f"{len(compared)} comparisons and {len(decided)} runs of decode or rerank"
-        raise InputError(found, where="RUN", fix="Give one, or one of each")
+        problem = f"{len(compared)} comparisons and {len(decided)} runs of decode or rerank"
+        raise InputError(problem, where="RUN", fix="Give one, or one of each")
     output = values["output"]
     if output != "-":
-        beside = [f"{path}{end}" for path in decided for end in ("", ".run.json", ".errors.jsonl")]
-        check_not_input(
-            output,
-            [*beside, *(f"{path}/{name}" for path in compared for name in FILES), values["input"]],
-        )
+        check_not_input(output, _files_read(compared, decided, values["input"]))
         check_writable(output, "Name a file, or - for stdout")
     comparison = load(compared[0]) if compared else None
     chosen = with_reasons(read_run(decided[0]), values) if decided else None
@@ -96,10 +94,23 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _files_read(
+    compared: Sequence[str], decided: Sequence[str], input: str | None
+) -> list[str | None]:
+    """All files that the page may be made from."""
+    files: list[str | None] = []
+    for path in decided:
+        files += [path, f"{path}.run.json", f"{path}.errors.jsonl"]
+    for folder in compared:
+        files += [f"{folder}/{name}" for name in FILES]
+    return [*files, input]
+
+
 def _title(comparison: KeptComparison | None, chosen: ChosenRun | None) -> str:
     if comparison is not None:
-        systems = several(len(comparison.systems), "system", "systems")
-        return f"Comparison of {systems} on {several(len(comparison.documents), 'document', 'documents')}"
+        systems = with_noun(len(comparison.systems), "system", "systems")
+        documents = with_noun(len(comparison.documents), "document", "documents")
+        return f"Comparison of {systems} on {documents}"
     return f"What was chosen: {Path(chosen.path).name}" if chosen else "Report"
 
 
@@ -112,18 +123,19 @@ def with_reasons(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
     if not values["limit"]:
         return run
     decider = decider_of(run, values)
-    with open_input(_reading(run, values)) as lists:
+    with open_input(_input_values(run, values)) as lists:
         records = {record.id: record for record in _same(run, lists, values["limit"])}
-    metrics = [part for metric in decider.metrics[-1:] for _, part in metric.parts]
-    if isinstance(decider, Reranker):
-        metrics = [part for metric in decider.metrics for _, part in metric.parts]
-    found: list[dict[str, Any]] = []
-    with Progress("lists", lambda: len(found) / max(1, len(records)), values["quiet"]) as progress:
+    # a reranker's features, but the utility alone of a decoder with a shortlist
+    deciding = decider.metrics if isinstance(decider, Reranker) else decider.metrics[-1:]
+    metrics = [part for metric in deciding for _, part in metric.parts]
+    shown: list[dict[str, Any]] = []
+    with Progress("lists", lambda: len(shown) / max(1, len(records)), values["quiet"]) as progress:
         for ranking in decider.decode(records.values(), LocalEngine(cache_in(values))):
-            why = explanation(ranking, records[ranking.id], metrics, REASONS)
-            found.append(explained(run, ranking, records[ranking.id], why))
-            progress(len(found))
-    return replace(run, lists=tuple(found))
+            record = records[ranking.id]
+            why = explanation(ranking, record, metrics, REASONS)
+            shown.append(explained(run, ranking, record, why))
+            progress(len(shown))
+    return replace(run, lists=tuple(shown))
 
 
 def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Reranker:
@@ -132,24 +144,22 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
     Raises:
         InputError: the run file's settings are not those of a decoder.
     """
-    made = run.settings
-    signatures = iter([adapted(load_metric(signature), values) for signature in run.signatures])
+    saved = run.settings
+    metrics = iter([adapted(load_metric(signature), values) for signature in run.signatures])
     try:
-        if made["decoder"] == "rerank":
-            features = {
-                _feature(name, signatures): weight for name, weight in made["features"].items()
-            }
+        if saved["decoder"] == "rerank":
             return Reranker(
-                features, normalize=made["normalize"], nbest=None, strategy=made["strategy"]
+                {_feature(name, metrics): weight for name, weight in saved["features"].items()},
+                normalize=saved["normalize"],
+                nbest=None,
+                strategy=saved["strategy"],
             )
         names = ("weights", "temperature", "self_pair", "strategy", "oracle")
-        more: dict[str, Any] = {name: made[name] for name in names}
-        if made["shortlist"]:
-            more |= {
-                "shortlist": next(signatures),
-                "top_k": int(made["shortlist"].rpartition("top ")[2]),
-            }
-        return MBRDecoder(next(signatures), nbest=None, keep_matrix=True, **more)
+        decoder_settings: dict[str, Any] = {name: saved[name] for name in names}
+        if saved["shortlist"]:
+            decoder_settings["shortlist"] = next(metrics)
+            decoder_settings["top_k"] = int(saved["shortlist"].rpartition("top ")[2])
+        return MBRDecoder(next(metrics), nbest=None, keep_matrix=True, **decoder_settings)
     except (KeyError, TypeError, StopIteration, AttributeError) as error:
         raise _unreadable(run, error) from None
 
@@ -166,45 +176,49 @@ def _feature(name: str, metrics: Iterator[Any]) -> Any:
     return name if name in PLAIN or name.startswith("field:") else next(metrics)
 
 
-def _reading(run: ChosenRun, values: Mapping[str, Any]) -> dict[str, Any]:
-    """How the run read its input."""
-    made = run.settings
-    found = {
-        "input_format": made.get("input_format", "jsonl"),
-        "num_candidates": made.get("num_candidates"),
+def _input_values(run: ChosenRun, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the command with those by which the run read its input."""
+    saved = run.settings
+    reading = {
+        "input_format": saved.get("input_format", "jsonl"),
+        "num_candidates": saved.get("num_candidates"),
     }
     try:
-        found |= {name: tuple(made.get(name, ())) for name in ("human", "as_systems", "include")}
+        for name in ("human", "as_systems", "include"):
+            reading[name] = tuple(saved.get(name, ()))
     except TypeError as error:
         raise _unreadable(run, error) from None
-    place = values["input"] or run.head.name
-    if place in ("-", "stdin"):
+    path = values["input"] or run.head.name
+    if path in ("-", "stdin"):
         raise InputError(
             "the run read its lists from stdin",
             where=run.path,
             fix="Give them in a file: --input FILE",
         )
-    if not os.path.exists(place):
+    if not os.path.exists(path):
         fix = "Give the file that the run read, where it is now: --input FILE"
-        raise InputError("is not there", where=place, fix=fix)
-    return {**values, **found, "input": place}
+        raise InputError("is not there", where=path, fix=fix)
+    return {**values, **reading, "input": path}
 
 
 def _same(run: ChosenRun, lists: Lists, limit: int) -> Iterator[CandidateList]:
     """The first records of the input that the run decided; raises InputError if the input has changed since."""
-    digest, n = blake2b(digest_size=16), run.head.input.entries
-    shown, count = 0, 0
-    for entry in islice(lists, n):
+    digest = blake2b(digest_size=16)
+    num_entries, num_lists = 0, 0
+    for entry in islice(lists, run.head.input.entries):
         digest.update(entry.raw + b"\n")
-        count += 1
+        num_entries += 1
         record = entry.record
-        if record is not None and shown < limit and (record.id in run.rows or record.context_only):
-            shown += not record.context_only
+        if record is None or num_lists >= limit:
+            continue
+        # context stands beside the lists and does not count as one
+        if record.id in run.rows or record.context_only:
+            num_lists += not record.context_only
             yield record
-    if count != n or digest.hexdigest() != run.head.input.digest:
-        found = f"is not the input that {run.path} was made from"
+    read = (num_entries, digest.hexdigest())
+    if read != (run.head.input.entries, run.head.input.digest):
         raise InputError(
-            found,
+            f"is not the input that {run.path} was made from",
             where=lists.name,
             fix="Give that one with --input, and what else the run was given",
         )

@@ -52,9 +52,9 @@ def run(arguments: Sequence[str]) -> int:
         return run_decider(values, reranker, engine)
 
 
-def _decoder(values: Mapping[str, Any], wanted: bool) -> MBRDecoder | None:
-    """What the feature "expected" is of, if it is wanted."""
-    if not wanted:
+def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
+    """The decoder of the feature "expected", None where it is no feature."""
+    if not is_feature:
         for name in ("utility", "weights", "temperature", "self_pair", "prior", "prior_strength"):
             if values[name] != OPTIONS.defaults[name]:
                 where = f"--{name.replace('_', '-')}"
@@ -68,15 +68,15 @@ def _decoder(values: Mapping[str, Any], wanted: bool) -> MBRDecoder | None:
 
 def features(values: Mapping[str, Any]) -> dict[Any, float]:
     """Weight of every feature named with -m, metrics with the language, device and model that are set."""
-    found: dict[Any, float] = {}
+    weights: dict[Any, float] = {}
     for text in needed(values, "metric", "--metric"):
         name, weight = split_weight(text)
         feature = feature_of(name)
         feature = feature if isinstance(feature, str) else adapted(feature, values)
-        if feature in found:
+        if feature in weights:
             raise InputError("is given twice", where=f"feature {name!r}", fix="Add the weights")
-        found[feature] = weight
-    return found
+        weights[feature] = weight
+    return weights
 
 
 def split_weight(text: str) -> tuple[str, float]:
@@ -86,7 +86,9 @@ def split_weight(text: str) -> tuple[str, float]:
     (('logprob', 0.2), ('length', 1.0))
     """
     name, mark, weight = text.rpartition("*")
+    if not mark:
+        return text, 1.0
     try:
-        return (name, float(weight)) if mark else (text, 1.0)
+        return name, float(weight)
     except ValueError:
         return text, 1.0

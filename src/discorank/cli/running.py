@@ -44,13 +44,16 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
             open_input(values) as lists,
             Progress("lists", lists.fraction, quiet, watch) as progress,
         ):
-            run, entries, reading = (
-                build(RunSettings, values),
-                watch.reading(lists),
-                reading_in(values),
-            )
             counts = run_lists(
-                decider, entries, lists.name, path, engine, run, progress, reading, watch.meter
+                decider,
+                watch.reading(lists),
+                lists.name,
+                path,
+                engine,
+                build(RunSettings, values),
+                progress,
+                reading_in(values),
+                watch.meter,
             )
     except BrokenPipeError:  # whoever reads stdout has enough
         raise
@@ -70,32 +73,33 @@ def check_output(output: str | None, inputs: Sequence[str | None]) -> Path | Non
         raise InputError(
             "rows are written plain, so that a run can go on", where="--output", fix="Leave .gz off"
         )
-    for side in ("", ".run.json", ".run.json.tmp", ".errors.jsonl", ".lock") if path else ():
-        check_not_input(f"{path}{side}", inputs)
+    if path is not None:
+        for suffix in ("", ".run.json", ".run.json.tmp", ".errors.jsonl", ".lock"):
+            check_not_input(f"{path}{suffix}", inputs)
     return path
 
 
 def closing_line(
     counts: Mapping[str, int], name: str, out: Path | None, unit: str, done: str
 ) -> str:
-    """What a run came to; `unit` is what the input holds, `done` what was done to make lists of it."""
-    rows, candidates = counts.get("rows", 0), counts.get("candidates", 0)
-    if not (rows or counts.get("errors") or counts.get("context_only")):
+    """The counts of a run; `unit` is what the input holds, `done` what was done to make lists of it."""
+    num_rows, num_candidates = counts.get("rows", 0), counts.get("candidates", 0)
+    num_errors = counts.get("errors", 0)
+    if not (num_rows or num_errors or counts.get("context_only")):
         return f"{name}: there are no {unit} in it"
-    share = (
-        f"{100 * counts.get('duplicates', 0) / candidates:.1f}% duplicates"
-        if candidates
-        else "none"
-    )
-    rest = {
-        key: n
-        for key, n in counts.items()
-        if key not in ("rows", "candidates", "duplicates", "errors") and n
-    }
+    duplicates = "none"
+    if num_candidates:
+        percent = 100 * counts.get("duplicates", 0) / num_candidates
+        duplicates = f"{percent:.1f}% duplicates"
+    shown_before = ("rows", "candidates", "duplicates", "errors")
+    rest = {key: n for key, n in counts.items() if key not in shown_before and n}
     notes = "".join(f", {n} {key}" for key, n in sorted(rest.items()))
-    place = f"in {out}.errors.jsonl" if out else "on stderr"
-    errors = f"; {counts['errors']} error records {place}" if counts.get("errors") else ""
-    return f"{name}: {rows} lists {done}, {candidates} candidates ({share}){notes}{errors}"
+    errors = ""
+    if num_errors:
+        place = f"in {out}.errors.jsonl" if out else "on stderr"
+        errors = f"; {num_errors} error records {place}"
+    lists = f"{num_rows} lists {done}, {num_candidates} candidates ({duplicates})"
+    return f"{name}: {lists}{notes}{errors}"
 
 
 def _umask() -> int:
@@ -107,14 +111,10 @@ def _umask() -> int:
 
 def check_not_input(output: str | Path | None, inputs: Iterable[str | None]) -> None:
     """Raises InputError if an output is one of the inputs, under whatever name."""
+    if not output or not os.path.exists(output):
+        return
     for name in inputs:
-        if (
-            output
-            and name
-            and os.path.exists(output)
-            and os.path.exists(name)
-            and os.path.samefile(output, name)
-        ):
+        if name and os.path.exists(name) and os.path.samefile(output, name):
             raise InputError(
                 "is an input and an output", where=str(output), fix="Choose another output"
             )

@@ -90,29 +90,26 @@ def run(arguments: Sequence[str]) -> int:
         return run_contrastive(values)
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
     check_model(values, metrics)
-    files = [
-        values["input"],
-        values["sources"],
-        values["documents"],
-        *values["hypotheses"],
-        *values["references"],
-    ]
-    check_not_input(values["output"], files)
+    single = [values[name] for name in ("input", "sources", "documents")]
+    check_not_input(values["output"], [*single, *values["hypotheses"], *values["references"]])
     metrics = [_fitted(metric, values) for metric in metrics]
-    stores: dict[Metric, Store] = {}  # of one batch, shared by all systems
     cache, cuts = cache_in(values), Counter[str]()
-    segments = _segments(values)
-    scored: dict[str, list[_Scores]] = {}
+    stores: dict[Metric, Store] = {}  # of one batch, shared by all systems
+    by_system: dict[str, list[_SystemScores]] = {}
     with _segment_file(values["output"]) as file:
-        for batch in _batches(segments):
+        for batch in _batches(_segments(values)):
             stores.clear()
-            for system in _systems(batch, scored):
-                found = scored.setdefault(
-                    system, [_Scores(metric, stores, cache, cuts) for metric in metrics]
-                )
-                new = [scores.add(batch, system) for scores in found]
-                _write_segments(file, batch, system, found, new)
-    if not scored:
+            for system in _systems(batch, by_system):
+                if system not in by_system:
+                    by_system[system] = [
+                        _SystemScores(metric, stores, cache, cuts) for metric in metrics
+                    ]
+                by_metric = by_system[system]
+                batch_scores = [scores.add(batch, system) for scores in by_metric]
+                if file is not None:
+                    names = [scores.name for scores in by_metric]
+                    file.writelines(_segment_lines(batch, system, names, batch_scores))
+    if not by_system:
         raise InputError(
             "no segments", where=values["input"] or "--hypotheses", fix="Give at least one line"
         )
@@ -121,7 +118,7 @@ def run(arguments: Sequence[str]) -> int:
             f"{name}: {n} segments were too long, and not all of their text or context was read",
             values["quiet"],
         )
-    rows = [scores.row(system) for system, found in scored.items() for scores in found]
+    rows = [scores.row(system) for system, by_metric in by_system.items() for scores in by_metric]
     sys.stdout.write(_table(rows) if values["format"] == "text" else "".join(map(_json, rows)))
     return 0
 
@@ -146,20 +143,15 @@ def _batches(segments: Iterator[Segment]) -> Iterator[list[Segment]]:
     batch: list[Segment] = []
     seen, last = SeenKeys(), None
     for segment in segments:
-        if (
-            segment.document is not None
-            and segment.document != last
-            and not seen.add(segment.document)
-        ):
+        document = segment.document
+        if document is not None and document != last and not seen.add(document):
             raise InputError(
-                f"{segment.document!r} comes back after another document",
+                f"{document!r} comes back after another document",
                 where=f"{segment.where}: document",
                 fix="The segments of one document are adjacent",
             )
-        last = segment.document
-        if len(batch) >= BATCH and (
-            segment.document is None or segment.document != batch[-1].document
-        ):
+        last = document
+        if len(batch) >= BATCH and (document is None or document != batch[-1].document):
             yield batch
             batch = []
         batch.append(segment)
@@ -167,21 +159,16 @@ def _batches(segments: Iterator[Segment]) -> Iterator[list[Segment]]:
         yield batch
 
 
-class _Scores:
+class _SystemScores:
     """One metric on one system: a score per segment, their mean, and the metric's own corpus score."""
 
     def __init__(
         self, metric: Utility, stores: dict[Metric, Store], cache: Cache | None, cuts: Counter[str]
     ) -> None:
-        self.metric, self.name, self.stores, self.cache, self.cuts = (
-            metric,
-            metric.signature(),
-            stores,
-            cache,
-            cuts,
-        )
-        self.total, self.segments = 0.0, 0
-        self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]
+        self.metric, self.name = metric, metric.signature()
+        self.stores, self.cache, self.cuts = stores, cache, cuts
+        self.total, self.num_segments = 0.0, 0
+        self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]  # by part and batch
 
     def add(self, batch: Sequence[Segment], system: str) -> FloatArray:
         """Scores a batch, [n]."""
@@ -190,50 +177,53 @@ class _Scores:
         sources = _column([segment.source for segment in batch])
         documents = _column([segment.document for segment in batch])
         values = np.zeros(len(batch))
-        for (weight, part), rows in zip(self.metric.parts, self.statistics, strict=True):
+        for (weight, part), part_statistics in zip(self.metric.parts, self.statistics, strict=True):
             try:
                 segments = part.segments(hypotheses, references, sources, documents)
                 store = self.stores.setdefault(part, Store(part.scorer, self.cache))
-                own, new = evaluate.scores_and_statistics(part, segments, store)
-                self.cuts[part.name] += sum(
-                    store.truncation_of(lift(part, one, strict=True)) > 0 for one in segments
-                )
-                rows.append(new)
+                scores, statistics = evaluate.scores_and_statistics(part, segments, store)
+                lifted = (lift(part, segment, strict=True) for segment in segments)
+                self.cuts[part.name] += sum(store.truncation_of(segment) > 0 for segment in lifted)
+                part_statistics.append(statistics)
             except InputError as error:
                 raise _placed(error, batch) from None
-            values += own if not isinstance(self.metric, Mix) else weight * part.utility_sign * own
+            values += _weighted(self.metric, weight, part, scores)
         self.total += float(values.sum())
-        self.segments += len(batch)
+        self.num_segments += len(batch)
         return values
 
     def row(self, system: str) -> dict[str, Any]:
         """The system's line of the table."""
         corpora = [
-            part.scorer.aggregate(np.concatenate(rows))
-            for (_, part), rows in zip(self.metric.parts, self.statistics, strict=True)
+            part.scorer.aggregate(np.concatenate(statistics))
+            for (_, part), statistics in zip(self.metric.parts, self.statistics, strict=True)
         ]
         corpus = corpora[0]
         if isinstance(self.metric, Mix):
             terms = zip(self.metric.parts, corpora, strict=True)
             corpus = sum(weight * part.utility_sign * value for (weight, part), value in terms)
-        mean = self.total / self.segments
         return {
             "system": system,
             "metric": self.name,
             "corpus": corpus,
-            "mean": mean,
-            "segments": self.segments,
+            "mean": self.total / self.num_segments,
+            "segments": self.num_segments,
         }
+
+
+def _weighted(metric: Utility, weight: float, part: Metric, scores: FloatArray) -> FloatArray:
+    """The scores of a part, as a term of the sum where the metric is a mix."""
+    return weight * part.utility_sign * scores if isinstance(metric, Mix) else scores
 
 
 def _placed(error: InputError, batch: Sequence[Segment]) -> InputError:
     """The error at its line of the input instead of its place in the batch."""
-    found = re.fullmatch(r"(\w+)\[(\d+)\](.*)", error.where)
-    if not found:
+    match = re.fullmatch(r"(\w+)\[(\d+)\](.*)", error.where)
+    if match is None:
         return error
-    return InputError(
-        error.problem, where=f"{batch[int(found[2])].where}: {found[1]}{found[3]}", fix=error.fix
-    )
+    column, i, rest = match.groups()
+    where = f"{batch[int(i)].where}: {column}{rest}"
+    return InputError(error.problem, where=where, fix=error.fix)
 
 
 def _column(values: Sequence[Any]) -> Sequence[Any] | None:
@@ -246,30 +236,33 @@ def _systems(segments: Sequence[Segment], known: Mapping[str, Any]) -> list[str]
     systems = list(known or segments[0].hypotheses)
     for segment in segments:
         if set(segment.hypotheses) != set(systems):
-            found = ", ".join(sorted(segment.hypotheses))
+            names = ", ".join(sorted(segment.hypotheses))
             raise InputError(
-                f"found systems {found}; the first line has {', '.join(systems)}",
+                f"found systems {names}; the first line has {', '.join(systems)}",
                 where=segment.where,
             )
     return systems
 
 
 def _from_files(values: Mapping[str, Any]) -> Iterator[Segment]:
+    """Segments from files that are aligned by line."""
     names = needed(values, "hypotheses", "--hypotheses")
-    single = [name for name in (values["sources"], values["documents"]) if name]
-    files = [*names, *values["references"], *single]
     if len(set(names)) < len(names):
         raise InputError("a file is given twice", where="--hypotheses", fix="Give each system once")
+    num_systems, num_references = len(names), len(values["references"])
+    single = [name for name in (values["sources"], values["documents"]) if name]
+    files = [*names, *values["references"], *single]
     columns = [(line.decode() for _, line in LineSource(name)) for name in files]
     for number, lines in enumerate(_together(columns, files), 1):
-        rest = list(lines[len(names) + len(values["references"]) :])
+        hypotheses = lines[:num_systems]
+        references = lines[num_systems : num_systems + num_references]
+        rest = list(lines[num_systems + num_references :])
         source = rest.pop(0) if values["sources"] else None
         document = rest.pop(0) if values["documents"] else None
-        references = tuple(lines[len(names) : len(names) + len(values["references"])])
         yield Segment(
             f"line {number}",
             number,
-            dict(zip(names, lines, strict=False)),
+            dict(zip(names, hypotheses, strict=True)),
             references,
             source,
             document,
@@ -283,15 +276,10 @@ def _together(columns: Sequence[Iterator[str]], names: Sequence[str]) -> Iterato
         if all(line is None for line in lines):
             return
         if None in lines:
-            longer = (
-                number
-                + 1
-                + sum(
-                    1 for _ in columns[next(i for i, line in enumerate(lines) if line is not None)]
-                )
-            )
+            first_longer = next(i for i, line in enumerate(lines) if line is not None)
+            num_lines = number + 1 + sum(1 for _ in columns[first_longer])
             raise InputError(
-                f"{number} lines, another file has {longer}",
+                f"{number} lines, another file has {num_lines}",
                 where=names[lines.index(None)],
                 fix="Align the files",
             )
@@ -308,32 +296,34 @@ def _from_jsonl(path: str) -> Iterator[Segment]:
 
 
 def _segment(row: Any, where: str, number: int) -> Segment:
+    """A line of the input."""
     if not isinstance(row, Mapping) or "hypothesis" not in row:
         raise InputError("no hypothesis", fix='Write {"hypothesis": ..., "references": [...]}')
-    given = row["hypothesis"]
-    named = isinstance(given, Mapping) and "text" not in given
-    systems = given if named else {str(row.get("system", "hypothesis")): given}
+    hypothesis = row["hypothesis"]
+    is_by_system = isinstance(hypothesis, Mapping) and "text" not in hypothesis
+    systems = hypothesis if is_by_system else {str(row.get("system", "hypothesis")): hypothesis}
     hypotheses = {
         name: read_candidate(text, f"hypothesis.{name}").text for name, text in systems.items()
     }
-    several = row.get("references", [])
-    several = [several] if isinstance(several, str) else several
-    if not isinstance(several, list):
-        raise InputError(f"found {excerpt(several)}, expected an array", where="references")
-    references = tuple(
-        read_candidate(text, f"references[{i}]").text for i, text in enumerate(several)
-    )
-    source = row.get("source")
-    document = row.get("document")
+    source, document = row.get("source"), row.get("document")
+    references = _references(row.get("references", []))
     if document is not None and not isinstance(document, str):
         raise InputError(f"found {excerpt(document)}, expected a string", where="document")
-    text = None if source is None else read_candidate(source, "source").text
-    return Segment(where, number, hypotheses, references, text, document)
+    source_text = None if source is None else read_candidate(source, "source").text
+    return Segment(where, number, hypotheses, references, source_text, document)
+
+
+def _references(texts: Any) -> tuple[Text, ...]:
+    """The references of a segment: a text or an array of them."""
+    texts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(texts, list):
+        raise InputError(f"found {excerpt(texts)}, expected an array", where="references")
+    return tuple(read_candidate(text, f"references[{i}]").text for i, text in enumerate(texts))
 
 
 @contextmanager
 def _segment_file(path: str | None) -> Iterator[BinaryIO | None]:
-    """A file for rows per segment that takes its name when it is complete; None if not asked for."""
+    """A file for rows per segment that takes its name when it is complete; None without a path."""
     if path is None:
         yield None
         return
@@ -341,39 +331,31 @@ def _segment_file(path: str | None) -> Iterator[BinaryIO | None]:
         yield file
 
 
-def _write_segments(
-    file: BinaryIO | None,
+def _segment_lines(
     batch: Sequence[Segment],
     system: str,
-    found: Sequence[_Scores],
-    new: Sequence[FloatArray],
-) -> None:
-    if file is None:
-        return
+    names: Sequence[str],  # of the metrics
+    scores: Sequence[FloatArray],  # [metrics][segments]
+) -> Iterator[bytes]:
+    """A row for every segment of a system."""
     for i, segment in enumerate(batch):
-        scores = {one.name: float(values[i]) for one, values in zip(found, new, strict=True)}
         row = {
             "segment": segment.number,
             "document": segment.document,
             "system": system,
-            "scores": scores,
+            "scores": {name: float(values[i]) for name, values in zip(names, scores, strict=True)},
+            "hypothesis": plain(segment.hypotheses[system]),
         }
-        file.write(as_line({**row, "hypothesis": plain(segment.hypotheses[system])}))
+        yield as_line(row)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     head = ["system", "metric", "corpus", "mean", "segments"]
-    shown = [
-        [
-            str(r["system"]),
-            r["metric"],
-            f"{r['corpus']:.4f}",
-            f"{r['mean']:.4f}",
-            str(r["segments"]),
-        ]
-        for r in rows
-    ]
-    return aligned([head, *shown]) + "\n"
+    cells = [head]
+    for row in rows:
+        numbers = [f"{row['corpus']:.4f}", f"{row['mean']:.4f}", str(row["segments"])]
+        cells.append([str(row["system"]), row["metric"], *numbers])
+    return aligned(cells) + "\n"
 
 
 def _json(row: Mapping[str, Any]) -> str:

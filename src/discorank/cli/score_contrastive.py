@@ -48,96 +48,99 @@ def run_contrastive(values: Mapping[str, Any]) -> int:
         complete_or_absent(out) if out else nullcontext() as file,
         Progress("items", source.fraction, values["quiet"]) as progress,
     ):
-        for item, found in verdicts(
-            metrics, read_contrastive(source), LocalEngine(cache_in(values))
-        ):
-            for tally, verdict in zip(tallies, found, strict=True):
+        engine = LocalEngine(cache_in(values))
+        for item, by_metric in verdicts(metrics, read_contrastive(source), engine):
+            for tally, verdict in zip(tallies, by_metric, strict=True):
                 tally.add(item, verdict)
-            notes.update(_notes(item, found))
+            notes.update(_notes(item, by_metric))
             if file:
-                file.write(as_line(_row(item, signatures, found)))
+                file.write(as_line(_row(item, signatures, by_metric)))
             progress(notes["items"])
         if not notes:
             raise InputError("no items", where=source.name, fix="Give at least one line")
-    accuracies = {
-        signature: tally.accuracy() for signature, tally in zip(signatures, tallies, strict=True)
-    }
-    say(
-        f"{source.name}: " + ", ".join(f"{n} {name}" for name, n in notes.items() if n),
-        values["quiet"],
-    )
-    sys.stdout.write(_json(accuracies) if values["format"] == "json" else _text(accuracies))
+    counts = ", ".join(f"{n} {name}" for name, n in notes.items() if n)
+    say(f"{source.name}: {counts}", values["quiet"])
+    accuracies = [tally.accuracy() for tally in tallies]
+    by_signature = dict(zip(signatures, accuracies, strict=True))
+    sys.stdout.write(_json(by_signature) if values["format"] == "json" else _text(by_signature))
     return 0
 
 
-def _notes(item: ContrastiveItem, found: Sequence[Verdict]) -> dict[str, int]:
+def _notes(item: ContrastiveItem, by_metric: Sequence[Verdict]) -> dict[str, int]:
     """What the reader of the accuracies should know of an item."""
+    flags = sorted({flag for verdict in by_metric for flag in verdict.flags})
+    is_repeated = item.correct in item.contrastive
+    has_nan = any(np.isnan(verdict.utilities).any() for verdict in by_metric)
     return {
         "items": 1,
-        **{
-            f"with {flag}": 1
-            for flag in sorted({flag for verdict in found for flag in verdict.flags})
-        },
-        "with the correct text among the contrastive": int(item.correct in item.contrastive),
-        "with a utility that is not a number": int(
-            any(np.isnan(verdict.utilities).any() for verdict in found)
-        ),
+        **{f"with {flag}": 1 for flag in flags},
+        "with the correct text among the contrastive": int(is_repeated),
+        "with a utility that is not a number": int(has_nan),
     }
 
 
 def _row(
-    item: ContrastiveItem, signatures: Sequence[str], found: Sequence[Verdict]
+    item: ContrastiveItem, signatures: Sequence[str], by_metric: Sequence[Verdict]
 ) -> dict[str, Any]:
     """The item's line of the output."""
-    ranks = {
-        signature: {
+    ranks: dict[str, dict[str, Any]] = {}
+    for signature, verdict in zip(signatures, by_metric, strict=True):
+        ranks[signature] = {
             "rank": verdict.rank,
             "ties": verdict.ties,
             "utilities": verdict.utilities.tolist(),
         }
-        | ({"flags": list(verdict.flags)} if verdict.flags else {})
-        for signature, verdict in zip(signatures, found, strict=True)
-    }
+        if verdict.flags:
+            ranks[signature]["flags"] = list(verdict.flags)
     return {"id": item.id, "phenomenon": item.phenomenon, "distance": item.distance, "ranks": ranks}
 
 
-def _groups(found: ContrastiveAccuracy) -> Iterator[tuple[str, Any, Accuracy]]:
+def _groups(accuracy: ContrastiveAccuracy) -> Iterator[tuple[str, Any, Accuracy]]:
     """(by, value, accuracy) of the whole and of every group."""
-    yield "all", None, found.overall
+    yield "all", None, accuracy.overall
     for by in ("phenomenon", "distance"):
-        for value, accuracy in getattr(found, by).items():
-            yield by, value, accuracy
+        for value, of_group in getattr(accuracy, by).items():
+            yield by, value, of_group
 
 
-def _json(accuracies: Mapping[str, ContrastiveAccuracy]) -> str:
-    rows = [
-        {
-            "metric": signature,
-            "by": by,
-            "value": value,
-            "n": accuracy.n,
-            "correct": accuracy.correct,
-            "accuracy_percent": accuracy.percent,
-            "ties": accuracy.ties,
-            "interval_percent": list(accuracy.interval_percent()),
-        }
-        for signature, found in accuracies.items()
-        for by, value, accuracy in _groups(found)
-    ]
-    return "".join(as_line(row).decode() for row in rows)
+def _json(by_signature: Mapping[str, ContrastiveAccuracy]) -> str:
+    """A line per metric and group."""
+    lines = []
+    for signature, overall in by_signature.items():
+        for by, value, accuracy in _groups(overall):
+            row = {
+                "metric": signature,
+                "by": by,
+                "value": value,
+                "n": accuracy.n,
+                "correct": accuracy.correct,
+                "accuracy_percent": accuracy.percent,
+                "ties": accuracy.ties,
+                "interval_percent": list(accuracy.interval_percent()),
+            }
+            lines.append(as_line(row).decode())
+    return "".join(lines)
 
 
-def _text(accuracies: Mapping[str, ContrastiveAccuracy]) -> str:
+def _text(by_signature: Mapping[str, ContrastiveAccuracy]) -> str:
     """A table per metric, under its signature."""
     head = ["items", "n", "correct", "accuracy %", "ties", "95 % interval"]
     parts = []
-    for signature, found in accuracies.items():
-        rows = []
-        for by, value, one in _groups(found):
-            low, high = one.interval_percent()
-            counts = [str(one.n), str(one.correct), f"{one.percent:.1f}", str(one.ties)]
-            rows.append([_label(by, value), *counts, f"{low:.1f} to {high:.1f}"])
-        parts.append(f"{signature}\n{aligned([head, *rows])}\n")
+    for signature, overall in by_signature.items():
+        rows = [head]
+        for by, value, accuracy in _groups(overall):
+            low, high = accuracy.interval_percent()
+            rows.append(
+                [
+                    _label(by, value),
+                    str(accuracy.n),
+                    str(accuracy.correct),
+                    f"{accuracy.percent:.1f}",
+                    str(accuracy.ties),
+                    f"{low:.1f} to {high:.1f}",
+                ]
+            )
+        parts.append(f"{signature}\n{aligned(rows)}\n")
     return "\n".join(parts)
 
 

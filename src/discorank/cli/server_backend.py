@@ -11,13 +11,8 @@ from ..metrics.spec.checked_settings import settings
 from .options import build, needed
 
 NUCLEUS = 0.9
-_FOREIGN = (
-    "revision",
-    "max_input_tokens",
-    "source_lang",
-    "target_lang",
-)  # options that servers have no word for
-_DRAWN = {"sampling": "cutoff", "reference_sampling": "reference_cutoff"}
+# options that servers have no word for
+_FOREIGN = ("revision", "max_input_tokens", "source_lang", "target_lang")
 
 
 @settings
@@ -48,32 +43,30 @@ def server_generator(values: Mapping[str, Any], logprobs: bool) -> ServerGenerat
             raise InputError(
                 "is no option of servers", where=f"--{name.replace('_', '-')}", fix="Leave it out"
             )
-    top_p, reference_top_p = (_top_p(values, name, cutoff) for name, cutoff in _DRAWN.items())
-    longest = (
-        {} if values["max_new_tokens"] is None else {"max_new_tokens": values["max_new_tokens"]}
-    )
-    chosen = build(
+    top_p = _top_p(values, "sampling", "cutoff")
+    reference_top_p = _top_p(values, "reference_sampling", "reference_cutoff")
+    own_default = ("max_new_tokens",) if values["max_new_tokens"] is None else ()
+    server_settings = build(
         ServerSettings,
-        {name: value for name, value in values.items() if name not in ("model", "max_new_tokens")},
+        {name: value for name, value in values.items() if name not in own_default},
         model=needed(values, "generator", "--generator"),
         top_p=top_p or 1.0,
         reference_top_p=reference_top_p,
         logprobs=logprobs,
-        **longest,
     )
     needed(values, "base_url", "--base-url")
-    return ServerGenerator(chosen, build(Connection, values))
+    return ServerGenerator(server_settings, build(Connection, values))
 
 
 def _top_p(values: Mapping[str, Any], sampling: str, cutoff: str) -> float | None:
     """The nucleus that a way of sampling stands for: 1 is ancestral sampling, None where the option is not given."""
-    method, given = values[sampling], values[cutoff]
+    method, value = values[sampling], values[cutoff]
     if method == "nucleus":
-        return NUCLEUS if given is None else float(given)
+        return NUCLEUS if value is None else float(value)
     if method not in ("ancestral", None):
         fix = f"Give --{sampling.replace('_', '-')} ancestral or nucleus; more with --request"
         raise InputError(f"servers do not know {method} sampling", where=sampling, fix=fix)
-    if given is not None:
+    if value is not None:
         raise InputError(
             f"{method or 'no'} sampling has no cutoff", where=cutoff, fix="Leave it out"
         )

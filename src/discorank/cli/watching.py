@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 class Watch:
-    """What is told of an engine while and after it works.
+    """Reports on an engine while and after it works.
 
     Args:
-        engine: told of since it was loaded.
+        engine: reported on since it was loaded.
         quiet: say nothing.
     """
 
@@ -57,19 +57,18 @@ class Watch:
         """Says where the time went."""
         status, own = self.engine.status(), self.meter.now
         if status.workers or monotonic() - self.begun >= TABLE_SECONDS:
-            say(
-                "\n".join((amounts_line(status), aligned(time_table(rows_of(status, own))))),
-                self.quiet,
-            )
+            table = aligned(time_table(rows_of(status, own)))
+            say(f"{amounts_line(status)}\n{table}", self.quiet)
         self._warn(status)
 
     def _warn(self, status: Status) -> None:
-        found = None if self.warned else starving(status, self.meter.now)
-        if found and not self.quiet:
+        reason = None if self.warned else starving(status, self.meter.now)
+        if reason and not self.quiet:
             from tqdm import tqdm
 
             self.warned = True
-            tqdm.write(f"warning: {found}", file=sys.stderr)  # above the bar, where there is one
+            # above the bar, where there is one
+            tqdm.write(f"warning: {reason}", file=sys.stderr)
 
 
 def rates(status: Status) -> str:
@@ -80,36 +79,36 @@ def rates(status: Status) -> str:
     """
     from tqdm import tqdm
 
-    seconds, found = max(1e-9, status.seconds), []
+    seconds = max(1e-9, status.seconds)
+    notes = []
     if status.work.pairs:
-        found.append(f"{tqdm.format_sizeof(status.work.pairs / seconds)} pairs/s")
+        notes.append(f"{tqdm.format_sizeof(status.work.pairs / seconds)} pairs/s")
     if status.work.tokens:
-        found.append(f"{tqdm.format_sizeof(status.work.tokens / seconds)} tokens/s")
+        notes.append(f"{tqdm.format_sizeof(status.work.tokens / seconds)} tokens/s")
     if status.workers:
         alive = sum(worker.alive for worker in status.workers)
-        found.append(f"{alive}/{len(status.workers)} actors {status.together.busy:.0%} busy")
-    return ", ".join(found)
+        notes.append(f"{alive}/{len(status.workers)} actors {status.together.busy:.0%} busy")
+    return ", ".join(notes)
 
 
 def amounts_line(status: Status) -> str:
-    """What was worked off."""
+    """How much was represented and compared, and how fast."""
     work, seconds = status.work, max(1e-9, status.seconds)
     cached = f" and {work.cached_texts:,} from the cache" if work.cached_texts else ""
-    line = (
-        f"{work.texts:,} texts represented{cached}, {work.tokens:,} tokens ({work.tokens / seconds:,.0f}/s), "
-        f"{work.pairs:,} pairs ({work.pairs / seconds:,.0f}/s) in {seconds:.1f} s"
-    )
+    texts = f"{work.texts:,} texts represented{cached}"
+    tokens = f"{work.tokens:,} tokens ({work.tokens / seconds:,.0f}/s)"
+    pairs = f"{work.pairs:,} pairs ({work.pairs / seconds:,.0f}/s)"
+    line = f"{texts}, {tokens}, {pairs} in {seconds:.1f} s"
     if not status.workers:
         return line
-    alive, died = (
-        sum(worker.alive for worker in status.workers),
-        sum(worker.died for worker in status.workers),
-    )
-    return f"{line}; {alive} of {len(status.workers)} actors alive, {died} died, {status.together.busy:.0%} busy"
+    alive = sum(worker.alive for worker in status.workers)
+    died = sum(worker.died for worker in status.workers)
+    actors = f"{alive} of {len(status.workers)} actors alive, {died} died"
+    return f"{line}; {actors}, {status.together.busy:.0%} busy"
 
 
-class Row(NamedTuple):
-    """Whose seconds by stage, of how many, and the share that is work."""
+class TimeRow(NamedTuple):
+    """The seconds of a process by stage, all of them, and the share of work."""
 
     name: str
     stages: Mapping[str, float]
@@ -117,15 +116,14 @@ class Row(NamedTuple):
     busy: float | None = None
 
     @classmethod
-    def of(cls, worker: WorkerStatus) -> Row:
+    def of(cls, worker: WorkerStatus) -> TimeRow:
         """The row of a worker; what is of no stage is sending and reading lists."""
         rest = max(0.0, worker.busy_seconds - worker.work.all_seconds)
-        return cls(
-            worker.name, {**worker.work.seconds, "rest": rest}, worker.busy_seconds, worker.busy
-        )
+        stages = {**worker.work.seconds, "rest": rest}
+        return cls(worker.name, stages, worker.busy_seconds, worker.busy)
 
 
-def rows_of(status: Status, own: Metered) -> list[Row]:
+def rows_of(status: Status, own: Metered) -> list[TimeRow]:
     """This process and each worker; of many workers those least at work, and all together.
 
     Args:
@@ -135,30 +133,33 @@ def rows_of(status: Status, own: Metered) -> list[Row]:
     if not status.workers:
         work = own + status.work
         rest = max(0.0, status.seconds - work.all_seconds)
-        return [Row("this process", {**work.seconds, "rest": rest}, status.seconds)]
+        return [TimeRow("this process", {**work.seconds, "rest": rest}, status.seconds)]
     at_work = max(0.0, status.seconds - status.waited_seconds)
     rest = max(0.0, at_work - own.all_seconds)
     stages = {**own.seconds, "wait": status.waited_seconds, "rest": rest}
-    rows = [Row("driver", stages, status.seconds, at_work / max(1e-9, status.seconds))]
+    rows = [TimeRow("driver", stages, status.seconds, at_work / max(1e-9, status.seconds))]
     least = sorted(status.workers, key=lambda worker: worker.busy)[:WORKERS_SHOWN]
-    rows += [Row.of(worker) for worker in status.workers if worker in least]
+    rows += [TimeRow.of(worker) for worker in status.workers if worker in least]
     if len(status.workers) > 1:
-        rows.append(Row.of(status.together))
+        rows.append(TimeRow.of(status.together))
     return rows
 
 
-def time_table(rows: Sequence[Row]) -> list[list[str]]:
+def time_table(rows: Sequence[TimeRow]) -> list[list[str]]:
     """The rows as cells, with a column for every stage that took any time."""
-    stages = [
-        stage for stage in (*STAGES, "wait", "rest") if any(row.stages.get(stage) for row in rows)
-    ]
-    shares = any(row.busy is not None for row in rows)
-    found = [["seconds", *stages, "all", *(["busy"] * shares)]]
+    all_stages = (*STAGES, "wait", "rest")
+    stages = [stage for stage in all_stages if any(row.stages.get(stage) for row in rows)]
+    has_shares = any(row.busy is not None for row in rows)
+    table = [["seconds", *stages, "all"]]
+    if has_shares:
+        table[0].append("busy")
     for row in rows:
         cells = [f"{row.stages[stage]:.1f}" if stage in row.stages else "" for stage in stages]
-        share = [f"{row.busy:.0%}" if row.busy is not None else ""] * shares
-        found.append([row.name, *cells, f"{row.seconds:.1f}", *share])
-    return found
+        cells.append(f"{row.seconds:.1f}")
+        if has_shares:
+            cells.append("" if row.busy is None else f"{row.busy:.0%}")
+        table.append([row.name, *cells])
+    return table
 
 
 def starving(status: Status, own: Metered) -> str | None:

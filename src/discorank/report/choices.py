@@ -19,7 +19,7 @@ from ..rerank.lists import CandidateList
 from ..rerank.selection.comparison_folder import checked
 from ..tables import number
 from .island import rounded
-from .summary_text import several
+from .summary_text import with_noun
 
 MAX_ERRORS = 200  # shown; all are counted
 _FIX = "Give the output of decode or rerank"
@@ -44,7 +44,7 @@ class ReadInput:
 
 @dataclass(frozen=True)
 class RunHead:
-    """The run file: what the results depend on, and what came of it."""
+    """The run file: what the results depend on, and counts of them."""
 
     name: str
     signature: str | list[str]
@@ -81,8 +81,8 @@ class ChosenRun:
     @property
     def signatures(self) -> list[str]:
         """Of its metrics: a shortlist's before the utility's, or those of a reranker's features."""
-        given = self.head.signature
-        return [given] if isinstance(given, str) else given
+        signature = self.head.signature
+        return [signature] if isinstance(signature, str) else signature
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -97,21 +97,22 @@ def read_run(path: str | Path) -> ChosenRun:
         InputError: no run file beside it, rows that are no JSON rows, or files that do not fit together.
     """
     head = _head(Path(f"{path}.run.json"))
-    if head.settings.get("format") != "jsonl" or head.settings.get("decoder") not in (
-        "mbr",
-        "rerank",
-    ):
+    format, decoder = head.settings.get("format"), head.settings.get("decoder")
+    if format != "jsonl" or decoder not in ("mbr", "rerank"):
         fix = "Run decode or rerank with --format jsonl"
         raise InputError("is no run with a row per list", where=str(path), fix=fix)
-    found = [checked(ChosenRow, line, f"{path}:{n}", _FIX) for n, line in LineSource(path)]
-    if len(found) != head.counts.get("rows", 0):
-        reason = f"{len(found)} rows, its run file says {head.counts.get('rows', 0)}"
-        raise InputError(reason, where=str(path), fix="Run the same command again to complete it")
-    errors: list[Mapping[str, Any]] = []
-    if head.counts.get("errors"):
-        lines = islice(LineSource(beside := f"{path}.errors.jsonl"), MAX_ERRORS)
-        errors = [checked(dict[str, Any], line, f"{beside}:{n}", _FIX) for n, line in lines]
-    return ChosenRun(str(path), head, {row.id: row for row in found}, tuple(errors))
+    rows = [checked(ChosenRow, line, f"{path}:{n}", _FIX) for n, line in LineSource(path)]
+    num_rows = head.counts.get("rows", 0)
+    if len(rows) != num_rows:
+        problem = f"{len(rows)} rows, its run file says {num_rows}"
+        raise InputError(problem, where=str(path), fix="Run the same command again to complete it")
+    errors = _first_errors(f"{path}.errors.jsonl") if head.counts.get("errors") else []
+    return ChosenRun(str(path), head, {row.id: row for row in rows}, tuple(errors))
+
+
+def _first_errors(path: str) -> list[Mapping[str, Any]]:
+    lines = islice(LineSource(path), MAX_ERRORS)
+    return [checked(dict[str, Any], line, f"{path}:{n}", _FIX) for n, line in lines]
 
 
 def _head(path: Path) -> RunHead:
@@ -133,26 +134,8 @@ def explained(
         record: the list.
         why: what ``discorank explain`` says of it.
     """
-    texts: dict[str, int] = {}
-    places = []
-    for place in why["ranking"]:
-        candidate = record.candidates[place["index"]]
-        agreeing = [
-            (texts.setdefault(a["text"], len(texts)), rounded(a["utility"]))
-            for a in place["agreeing"]
-        ]
-        beside = {} if candidate.logprob is None else {"logprob": candidate.logprob}
-        places.append(
-            {
-                "index": place["index"],
-                "count": place["count"],
-                "utility": rounded(place["utility"]),
-                "text": texts.setdefault(place["text"], len(texts)),
-                "beside": {**beside, **candidate.fields},
-                "agreeing": agreeing,
-                "why": place["why"],
-            }
-        )
+    texts: dict[str, int] = {}  # the place of every text in the list of texts
+    places = [_place(place, record, texts) for place in why["ranking"]]
     row = run.rows.get(record.id)
     shown = {
         "id": record.id,
@@ -165,15 +148,36 @@ def explained(
         "places": places,
         "texts": list(texts),
     }
-    return dict(_told(shown))
+    return dict(_writable(shown))
 
 
-def _told(value: Any) -> Any:
+def _place(
+    place: Mapping[str, Any], record: CandidateList, texts: dict[str, int]
+) -> dict[str, Any]:
+    """One place of a ranking, its texts replaced by their numbers in `texts`, which grows by new ones."""
+    agreeing = []
+    for other in place["agreeing"]:
+        number_of_text = texts.setdefault(other["text"], len(texts))
+        agreeing.append((number_of_text, rounded(other["utility"])))
+    candidate = record.candidates[place["index"]]
+    logprob = {} if candidate.logprob is None else {"logprob": candidate.logprob}
+    return {
+        "index": place["index"],
+        "count": place["count"],
+        "utility": rounded(place["utility"]),
+        "text": texts.setdefault(place["text"], len(texts)),
+        "beside": {**logprob, **candidate.fields},
+        "agreeing": agreeing,
+        "why": place["why"],
+    }
+
+
+def _writable(value: Any) -> Any:
     """JSON data with words for the numbers that JSON cannot write."""
     if isinstance(value, Mapping):
-        return {name: _told(inner) for name, inner in value.items()}
+        return {name: _writable(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_told(inner) for inner in value]
+        return [_writable(inner) for inner in value]
     return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
@@ -184,31 +188,25 @@ def as_data(run: ChosenRun) -> dict[str, Any]:
 
 def story(run: ChosenRun) -> list[str]:
     """The run in sentences."""
-    n, counts = len(run.rows), run.counts
-    said = [
-        f"{several(n, 'list was', 'lists were')} decided by {' and '.join(run.signatures) or 'features'}."
-    ]
+    counts, num_lists = run.counts, len(run.rows)
+    metrics = " and ".join(run.signatures) or "features"
+    sentences = [f"{with_noun(num_lists, 'list was', 'lists were')} decided by {metrics}."]
     gaps = finite_gaps(run)
     if gaps:
-        ahead = f"ahead of the runner-up by {number(median(gaps))}"
-        said.append(
-            f"The winner is {ahead}."
-            if len(gaps) == 1
-            else f"In the middle list the winner is {ahead}."
-        )
-    if even := sum(gap == 0 for gap in gaps):
-        said.append(f"{several(even, 'list is a tie', 'lists are ties')}.")
-    first = sum(row.index == 0 for row in run.rows.values())
-    if n:
-        said.append(
-            f"In {n - first} of {several(n, 'list', 'lists')} another candidate than the first was chosen."
-        )
+        winner = "The winner is" if len(gaps) == 1 else "In the middle list the winner is"
+        sentences.append(f"{winner} ahead of the runner-up by {number(median(gaps))}.")
+    num_ties = sum(gap == 0 for gap in gaps)
+    if num_ties:
+        sentences.append(f"{with_noun(num_ties, 'list is a tie', 'lists are ties')}.")
+    if num_lists:
+        num_others = sum(row.index != 0 for row in run.rows.values())
+        lists = with_noun(num_lists, "list", "lists")
+        sentences.append(f"In {num_others} of {lists} another candidate than the first was chosen.")
     if counts.get("candidates"):
-        share = 100 * counts.get("duplicates", 0) / counts["candidates"]
-        said.append(
-            f"{share:.0f} % of {several(counts['candidates'], 'candidate', 'candidates')} are duplicates."
-        )
-    return said
+        percent = 100 * counts.get("duplicates", 0) / counts["candidates"]
+        candidates = with_noun(counts["candidates"], "candidate", "candidates")
+        sentences.append(f"{percent:.0f} % of {candidates} are duplicates.")
+    return sentences
 
 
 def finite_gaps(run: ChosenRun) -> list[float]:
@@ -218,34 +216,36 @@ def finite_gaps(run: ChosenRun) -> list[float]:
 
 def cautions(run: ChosenRun) -> list[str]:
     """What a reader of the run should know."""
-    counts, said = run.counts, []
+    counts = run.counts
+    sentences = []
     if not run.head.complete:
-        said.append("The run is not complete: run the same command again to go on.")
+        sentences.append("The run is not complete: run the same command again to go on.")
     if counts.get("errors"):
-        failed = several(
+        failed = with_noun(
             counts["errors"],
             "list could not be decided and has",
             "lists could not be decided and have",
         )
-        said.append(f"{failed} no row; see the errors.")
-    for name, n in sorted(counts.items()):
+        sentences.append(f"{failed} no row; see the errors.")
+    for name, num_lists in sorted(counts.items()):
         if name.startswith("truncated"):
-            said.append(
-                f"In {several(n, 'list', 'lists')} something was too long for a model and not read whole ({name})."
+            lists = with_noun(num_lists, "list", "lists")
+            sentences.append(
+                f"In {lists} something was too long for a model and not read whole ({name})."
             )
-    other = [
-        one["id"] for one in run.lists if one["chosen"] is not None and _first(one) != one["chosen"]
-    ]
-    if other:
-        said.append(
-            f"Computed again, {several(len(other), 'list comes', 'lists come')} out otherwise, such as {other[0]}: "
-            "other versions or another device."
+    changed = [shown["id"] for shown in run.lists if _is_changed(shown)]
+    if changed:
+        lists = with_noun(len(changed), "list comes", "lists come")
+        sentences.append(
+            f"Computed again, {lists} out otherwise, such as {changed[0]}: other versions or another device."
         )
-    return said
+    return sentences
 
 
-def _first(one: Mapping[str, Any]) -> int:
-    return int(one["places"][0]["index"])
+def _is_changed(shown: Mapping[str, Any]) -> bool:
+    """Whether a list computed again has another winner than in the run."""
+    in_run: int | None = shown["chosen"]
+    return in_run is not None and int(shown["places"][0]["index"]) != in_run
 
 
 def counted(run: ChosenRun) -> Sequence[tuple[str, int]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ..rerank.selection.comparison_folder import KeptComparison, KeptDocument
+from ..rerank.selection.comparison_folder import KeptComparison, KeptDocument, KeptScores
 
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
@@ -26,49 +26,59 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
-def documents(found: KeptComparison, shown: Sequence[str], score: str) -> dict[str, Any]:
+def documents(comparison: KeptComparison, shown: Sequence[str], score: str) -> dict[str, Any]:
     """What the document browser needs, every text once.
 
     Args:
-        found: the comparison.
+        comparison: the comparison.
         shown: the systems shown at first.
         score: the metric shown at first.
     """
-    human = [
-        {"name": one.scores.name, "higher": one.scores.higher_is_better} for one in found.human
-    ]
+    judged = [human.scores for human in comparison.human]
+    references = dict.fromkeys(
+        name for document in comparison.documents for name in document.references
+    )
     return {
-        "systems": found.systems,
-        "metrics": [{"name": one.name, "higher": one.higher_is_better} for one in found.metrics],
-        "human": human,
-        "references": list(
-            dict.fromkeys(name for document in found.documents for name in document.references)
-        ),
+        "systems": comparison.systems,
+        "metrics": [_name_and_direction(scores) for scores in comparison.metrics],
+        "human": [_name_and_direction(scores) for scores in judged],
+        "references": list(references),
         "shown": list(shown),
         "score": score,
-        "documents": [_document(document, found) for document in found.documents],
+        "documents": [_document(document, comparison) for document in comparison.documents],
     }
 
 
-def _document(document: KeptDocument, found: KeptComparison) -> dict[str, Any]:
-    names = [one.name for one in found.metrics]
-    segments = [document.segments.get(name) for name in names]
+def _name_and_direction(scores: KeptScores) -> dict[str, Any]:
+    return {"name": scores.name, "higher": scores.higher_is_better}
+
+
+def _document(document: KeptDocument, comparison: KeptComparison) -> dict[str, Any]:
+    """The texts of a document, and their scores in the order of the metrics and of the systems."""
+    metrics = [metric.name for metric in comparison.metrics]
+    dimensions = [human.scores.name for human in comparison.human]
     return {
         "id": document.id,
         "source": document.source,
         "references": document.references,
-        "systems": [document.systems[name] for name in found.systems],
-        "scores": [[rounded(x) for x in document.scores[name]] for name in names],
-        "segments": [
-            None if one is None else [[rounded(x) for x in row] for row in one] for one in segments
-        ],
-        "human": [
-            _human(document.human.get(one.scores.name, {}), found.systems) for one in found.human
-        ],
+        "systems": [document.systems[name] for name in comparison.systems],
+        "scores": [_all_rounded(document.scores[name]) for name in metrics],
+        "segments": [_segment_scores(document, name) for name in metrics],
+        "human": [_human_scores(document, name, comparison.systems) for name in dimensions],
     }
 
 
-def _human(
-    given: Mapping[str, tuple[float | None, ...] | float], systems: Sequence[str]
-) -> list[Any]:
-    return [given.get(system) for system in systems]
+def _segment_scores(document: KeptDocument, metric: str) -> list[list[float | None]] | None:
+    """The scores of every system's segments, None for a metric of whole documents."""
+    rows = document.segments.get(metric)
+    return None if rows is None else [_all_rounded(row) for row in rows]
+
+
+def _all_rounded(values: Sequence[float | None]) -> list[float | None]:
+    return [rounded(value) for value in values]
+
+
+def _human_scores(document: KeptDocument, dimension: str, systems: Sequence[str]) -> list[Any]:
+    """People's scores of every system, None where there are none."""
+    by_system = document.human.get(dimension, {})
+    return [by_system.get(system) for system in systems]

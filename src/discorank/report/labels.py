@@ -1,4 +1,4 @@
-"""Where the labels of points stand so that they overlap neither each other nor the points, as far as there is room."""
+"""Places for the labels of points that overlap neither each other nor the points, as far as there is room."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from math import cos, hypot, pi, sin
 from typing import NamedTuple
 from unicodedata import east_asian_width
 
+Point = tuple[float, float]
+MARK_RADIUS = 3
+NEAR = 40  # points that crowd one another
 DIRECTIONS = 16
 DISTANCES = (6.0, 11.0, 18.0, 27.0, 38.0)
 FAR = 14.0  # from here on a line leads from the point to its label
@@ -28,9 +31,9 @@ class Box(NamedTuple):
 
     def distance(self, x: float, y: float) -> float:
         """How far a point is from it; 0 inside."""
-        return hypot(
-            max(self.left - x, 0.0, x - self.right), max(self.bottom - y, 0.0, y - self.top)
-        )
+        across = max(self.left - x, 0.0, x - self.right)
+        upright = max(self.bottom - y, 0.0, y - self.top)
+        return hypot(across, upright)
 
     @property
     def middle(self) -> tuple[float, float]:
@@ -48,9 +51,7 @@ def size_of(text: str, points: float) -> tuple[float, float]:
     return units * points, 1.15 * points
 
 
-def placed(
-    points: list[tuple[float, float]], sizes: list[tuple[float, float]], frame: Box
-) -> list[Box]:
+def placed(points: list[Point], sizes: list[tuple[float, float]], frame: Box) -> list[Box]:
     """A rectangle for the label of every point, chosen one after the other, the most crowded points first.
 
     Args:
@@ -58,41 +59,66 @@ def placed(
         sizes: width and height of the labels.
         frame: where labels should stay inside.
     """
-    marks = [Box(x - 3, y - 3, x + 3, y + 3) for x, y in points]
-    near = [sum(hypot(x - a, y - b) < 40 for a, b in points) for x, y in points]
-    found: dict[int, Box] = {}
-    for i in sorted(range(len(points)), key=lambda i: -near[i]):
+    marks = [_mark(point) for point in points]
+    num_near = [_num_near(point, points) for point in points]
+    most_crowded_first = sorted(range(len(points)), key=lambda i: -num_near[i])
+    boxes: dict[int, Box] = {}
+    for i in most_crowded_first:
+        places = product(DISTANCES, range(DIRECTIONS))
         choices = [
-            _beside(points[i], sizes[i], *at) for at in product(DISTANCES, range(DIRECTIONS))
+            _beside(points[i], sizes[i], distance, direction) for distance, direction in places
         ]
-        taken = [*marks, *found.values()]
+        taken = [*marks, *boxes.values()]
         others = [point for j, point in enumerate(points) if j != i]
         costs = [_cost(box, points[i], others, taken, frame) for box in choices]
-        found[i] = choices[costs.index(min(costs))]
-    return [found[i] for i in range(len(points))]
+        boxes[i] = choices[costs.index(min(costs))]
+    return [boxes[i] for i in range(len(points))]
 
 
-def _beside(
-    point: tuple[float, float], size: tuple[float, float], distance: float, direction: int
-) -> Box:
+def _mark(point: Point) -> Box:
+    """What the mark of a point covers."""
+    x, y = point
+    return Box(x - MARK_RADIUS, y - MARK_RADIUS, x + MARK_RADIUS, y + MARK_RADIUS)
+
+
+def _num_near(point: Point, points: list[Point]) -> int:
+    """How many points are near a point, itself among them."""
+    x, y = point
+    return sum(hypot(x - other_x, y - other_y) < NEAR for other_x, other_y in points)
+
+
+def _beside(point: Point, size: tuple[float, float], distance: float, direction: int) -> Box:
     """A label whose nearest edge stands `distance` away."""
     angle = 2 * pi * direction / DIRECTIONS
-    x = point[0] + distance * cos(angle) + cos(angle) * size[0] / 2
-    y = point[1] + distance * sin(angle) + sin(angle) * size[1] / 2
-    return Box(x - size[0] / 2, y - size[1] / 2, x + size[0] / 2, y + size[1] / 2)
+    x, y = point
+    half_width, half_height = size[0] / 2, size[1] / 2
+    middle_x = x + distance * cos(angle) + cos(angle) * half_width
+    middle_y = y + distance * sin(angle) + sin(angle) * half_height
+    return Box(
+        middle_x - half_width,
+        middle_y - half_height,
+        middle_x + half_width,
+        middle_y + half_height,
+    )
 
 
 def _cost(
     box: Box,
-    point: tuple[float, float],
-    others: list[tuple[float, float]],
+    point: Point,
+    others: list[Point],
     taken: list[Box],
     frame: Box,
 ) -> float:
     """How bad a place is: what it covers, how far it is, and for how many other points it might be taken."""
-    outside = (box.right - box.left) * (box.top - box.bottom) - box.overlap(frame)
+    area = (box.right - box.left) * (box.top - box.bottom)
+    outside = area - box.overlap(frame)
     covered = sum(box.overlap(other) for other in taken)
-    own = box.distance(*point)
-    mistaken = sum(box.distance(x, y) < 1.3 * own for x, y in others)
-    x = box.middle[0]
-    return 10 * (covered + 2 * outside) + 25 * mistaken + 2 * own + (0.0 if x > point[0] else 2.0)
+    distance = box.distance(*point)
+    num_mistakable = sum(box.distance(x, y) < 1.3 * distance for x, y in others)
+    to_the_right = box.middle[0] > point[0]
+    return (
+        10 * (covered + 2 * outside)
+        + 25 * num_mistakable
+        + 2 * distance
+        + (0.0 if to_the_right else 2.0)
+    )

@@ -19,7 +19,7 @@ from . import plots
 from .choices import ChosenRun, as_data, cautions, counted, finite_gaps, story
 from .extra import template_package
 from .island import as_island, documents
-from .summary_text import Summary, believed, lead, plain, several, summary
+from .summary_text import believed, lead, plain, summary, with_noun
 
 SCRIPTS = ("words.js", "showing.js", "documents.js", "lists.js")
 MAX_PAIRS = 40  # systems of whose pairs a table is shown; the heat map shows all
@@ -66,6 +66,30 @@ def rendered(
     Raises:
         ModelLoadError: jinja2 or matplotlib is missing.
     """
+    environment, as_markup = _template_environment()
+    style, script = _asset("page.css"), "\n".join(map(_asset, SCRIPTS))
+    values: dict[str, Any] = {
+        "title": title,
+        "version": version("discorank"),
+        "comparison": None,
+        "chosen": None,
+    }
+    if comparison is not None:
+        all_optimised = [*optimised, *(chosen.signatures if chosen else ())]
+        values["comparison"] = _comparison_values(comparison, all_optimised, as_markup)
+    if chosen is not None:
+        values["chosen"] = _chosen_values(chosen, as_markup)
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    template = environment.get_template("page.html")
+    page = template.render(values, policy=policy, style=as_markup(style), script=as_markup(script))
+    return str(page)
+
+
+def _template_environment() -> tuple[Any, Any]:
+    """jinja2's environment, which escapes every value, and what marks a text as markup of ours."""
     package = template_package()
     environment = package.Environment(
         loader=package.PackageLoader("discorank.report", "templates"),
@@ -75,26 +99,8 @@ def rendered(
         lstrip_blocks=True,
     )
     environment.filters["plain"] = plain
-    environment.globals |= {"of_words": tables.of_words, "several": several}
-    mark = package.utils.markupsafe.Markup
-    style, script = _asset("page.css"), "\n".join(map(_asset, SCRIPTS))
-    values: dict[str, Any] = {
-        "title": title,
-        "version": version("discorank"),
-        "comparison": None,
-        "chosen": None,
-    }
-    if comparison is not None:
-        flattered = [*optimised, *(chosen.signatures if chosen else ())]
-        values["comparison"] = _comparison(comparison, flattered, mark)
-    if chosen is not None:
-        values["chosen"] = _chosen(chosen, mark)
-    policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    template = environment.get_template("page.html")
-    return str(template.render(values, policy=policy, style=mark(style), script=mark(script)))
+    environment.globals |= {"of_words": tables.of_words, "with_noun": with_noun}
+    return environment, package.utils.markupsafe.Markup
 
 
 def _asset(name: str) -> str:
@@ -105,113 +111,114 @@ def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-def _comparison(found: KeptComparison, optimised: Sequence[str], mark: Any) -> dict[str, Any]:
-    first = lead(found)
-    trusted = believed(found.human[0]) if found.human else None
-    score = trusted.metric if trusted else found.metrics[0].name
-    said: Summary = summary(found, optimised)
-    start = [first.systems[s] for s in first.order[:2]]
+def _comparison_values(
+    comparison: KeptComparison, optimised: Sequence[str], as_markup: Any
+) -> dict[str, Any]:
+    """What the templates show of a comparison."""
+    judge = lead(comparison)
+    trusted = believed(comparison.human[0]) if comparison.human else None
+    first_metric = trusted.metric if trusted else comparison.metrics[0].name
+    first_systems = [judge.systems[s] for s in judge.order[:2]]
+    metrics = []
+    for i, scores in enumerate(comparison.metrics):
+        is_open = scores.name == first_metric
+        metrics.append(_metric_part(comparison, scores, is_open, i, as_markup))
     return {
-        "summary": said,
-        "systems": tables.systems(found, first),
-        "metrics": [
-            _metric(found, one, one.name == score, i, mark) for i, one in enumerate(found.metrics)
+        "summary": summary(comparison, optimised),
+        "systems": tables.systems(comparison, judge),
+        "metrics": metrics,
+        "human": [
+            _human_part(comparison, human, i, as_markup) for i, human in enumerate(comparison.human)
         ],
-        "human": [_human(found, one, i, mark) for i, one in enumerate(found.human)],
-        "choosers": found.choosers,
-        "counts": _counts(found),
-        "settings": found.settings,
-        "versions": found.versions,
-        "cuts": [(one.name, one.cuts) for one in found.metrics],
-        "level": found.level,
-        "data": mark(as_island(documents(found, start, score))),
+        "choosers": comparison.choosers,
+        "counts": _counts(comparison),
+        "settings": comparison.settings,
+        "versions": comparison.versions,
+        "cuts": [(scores.name, scores.cuts) for scores in comparison.metrics],
+        "level": comparison.level,
+        "data": as_markup(as_island(documents(comparison, first_systems, first_metric))),
     }
 
 
-def _counts(found: KeptComparison) -> dict[str, int]:
-    segments = sum(len(next(iter(document.systems.values()))) for document in found.documents)
-    return {"systems": len(found.systems), "documents": len(found.documents), "segments": segments}
+def _counts(comparison: KeptComparison) -> dict[str, int]:
+    num_segments = 0
+    for document in comparison.documents:
+        any_system = next(iter(document.systems.values()))
+        num_segments += len(any_system)
+    return {
+        "systems": len(comparison.systems),
+        "documents": len(comparison.documents),
+        "segments": num_segments,
+    }
 
 
-def _metric(
-    found: KeptComparison, one: KeptScores, is_open: bool, number: int, mark: Any
+def _metric_part(
+    comparison: KeptComparison, scores: KeptScores, is_open: bool, i: int, as_markup: Any
 ) -> MetricPart:
-    unit, values = plots.unit_values(found, one)
-    shown = [
-        Figure(mark(svg), caption)
-        for svg, caption in _judged_figures(one, found.level, f"metric{number}")
-    ]
-    spread = plots.distributions(one, values, unit, f"metric{number}-spread")
-    shown.insert(
-        1,
-        Figure(
-            mark(spread),
-            f"Scores of single {unit}s: the middle half, the median, and the range of 90 %.",
-        ),
+    """The figures of the comparison's metric `i`, and its table of pairs where that is not too large."""
+    name = f"metric{i}"
+    (bars, bars_caption), *others = _score_figures(scores, comparison.level, name)
+    unit, values = plots.unit_values(comparison, scores)
+    spread = plots.distributions(scores, values, unit, f"{name}-spread")
+    spread_caption = (
+        f"Scores of single {unit}s: the middle half, the median, and the range of 90 %."
     )
-    table = tables.pairs(one, found.level) if 1 < len(one.systems) <= MAX_PAIRS else None
-    return MetricPart(one.name, is_open, shown, table)
+    figures = [
+        Figure(as_markup(bars), bars_caption),
+        Figure(as_markup(spread), spread_caption),
+        *(Figure(as_markup(svg), caption) for svg, caption in others),
+    ]
+    has_pairs = 1 < len(scores.systems) <= MAX_PAIRS
+    pairs = tables.pairs(scores, comparison.level) if has_pairs else None
+    return MetricPart(scores.name, is_open, figures, pairs)
 
 
-def _judged_figures(one: KeptScores, level: float, name: str) -> Iterator[tuple[str, str]]:
+def _score_figures(scores: KeptScores, level: float, name: str) -> Iterator[tuple[str, str]]:
+    """Scores of systems and their tests by pair, each as SVG and caption."""
     yield (
-        plots.bars(one, level, f"{name}-bars"),
+        plots.bars(scores, level, f"{name}-bars"),
         f"Scores with {100 * (1 - level):g} % intervals; dashed lines part the ranks.",
     )
-    if len(one.systems) > 1:
+    if len(scores.systems) > 1:
         yield (
-            plots.heat_map(one, level, f"{name}-pairs"),
+            plots.heat_map(scores, level, f"{name}-pairs"),
             f"The row against the column: + better, − worse at p < {level:g}, the stronger the colour the smaller p; "
             "grey: not told apart.",
         )
 
 
-def _human(found: KeptComparison, one: KeptHuman, number: int, mark: Any) -> HumanPart:
-    name = f"human{number}"
-    shown = [
-        Figure(mark(svg), f"People's scores. {text}")
-        for svg, text in _judged_figures(one.scores, found.level, name)
+def _human_part(comparison: KeptComparison, human: KeptHuman, i: int, as_markup: Any) -> HumanPart:
+    """The figures and tables of the comparison's dimension `i` of human scores."""
+    name = f"human{i}"
+    figures = [
+        Figure(as_markup(svg), f"People's scores. {caption}")
+        for svg, caption in _score_figures(human.scores, comparison.level, name)
     ]
-    if any(a.systems.get("pairwise_accuracy") is not None for a in one.agreement):
-        about = "How often a metric orders two systems as people do."
-        shown.insert(0, Figure(mark(plots.agreement(one, f"{name}-agreement")), about))
-    unnamed = "; too many systems for names" if len(one.scores.systems) > plots.MAX_NAMES else ""
-    for i, metric in enumerate(found.metrics):
-        svg = plots.against_people(metric, one, f"{name}-against{i}")
-        shown.append(
-            Figure(
-                mark(svg),
-                f"{metric.name} against people; better is right and up; bars are intervals{unnamed}.",
-            )
+    accuracies = [agreement.systems.get("pairwise_accuracy") for agreement in human.agreement]
+    if any(accuracy is not None for accuracy in accuracies):
+        svg = plots.agreement(human, f"{name}-agreement")
+        caption = "How often a metric orders two systems as people do."
+        figures.insert(0, Figure(as_markup(svg), caption))
+    unnamed = "; too many systems for names" if len(human.scores.systems) > plots.MAX_NAMES else ""
+    for m, metric in enumerate(comparison.metrics):
+        svg = plots.against_people(metric, human, f"{name}-against{m}")
+        caption = (
+            f"{metric.name} against people; better is right and up; bars are intervals{unnamed}."
         )
-    return HumanPart(
-        one.scores.name,
-        shown,
-        [tables.agreement(one), *([tables.metric_tests(one)] if one.tests else [])],
-    )
+        figures.append(Figure(as_markup(svg), caption))
+    shown_tables = [tables.agreement(human)]
+    if human.tests:
+        shown_tables.append(tables.metric_tests(human))
+    return HumanPart(human.scores.name, figures, shown_tables)
 
 
-def _chosen(run: ChosenRun, mark: Any) -> dict[str, Any]:
-    gaps = finite_gaps(run)
-    figures = []
-    if gaps:
-        svg = plots.histogram(gaps, "how far the winner is ahead of the runner-up", "gaps")
-        figures.append(
-            Figure(mark(svg), "Near 0 the choice hardly matters, or the utility cannot tell.")
-        )
-    indices = [float(row.index) for row in run.rows.values()]
-    if indices:
-        svg = plots.histogram(
-            indices, "number of the chosen candidate in its list", "indices", whole=True
-        )
-        figures.append(
-            Figure(mark(svg), "Candidates are counted from 0, in the order of the input.")
-        )
+def _chosen_values(run: ChosenRun, as_markup: Any) -> dict[str, Any]:
+    """What the templates show of a decoder's choices."""
     return {
         "path": run.path,
         "story": story(run),
         "warnings": cautions(run),
-        "figures": figures,
+        "figures": _chosen_figures(run, as_markup),
         "counts": counted(run),
         "settings": run.settings,
         "signatures": run.signatures,
@@ -220,5 +227,22 @@ def _chosen(run: ChosenRun, mark: Any) -> dict[str, Any]:
         "all_errors": run.counts.get("errors", 0),
         "shown": len(run.lists),
         "all_lists": len(run.rows),
-        "data": mark(as_island(as_data(run))),
+        "data": as_markup(as_island(as_data(run))),
     }
+
+
+def _chosen_figures(run: ChosenRun, as_markup: Any) -> list[Figure]:
+    """Histograms of the winners' lead and of their places in the lists."""
+    figures = []
+    gaps = finite_gaps(run)
+    if gaps:
+        svg = plots.histogram(gaps, "how far the winner is ahead of the runner-up", "gaps")
+        caption = "Near 0 the choice hardly matters, or the utility cannot tell."
+        figures.append(Figure(as_markup(svg), caption))
+    indices = [float(row.index) for row in run.rows.values()]
+    if indices:
+        about = "number of the chosen candidate in its list"
+        svg = plots.histogram(indices, about, "indices", whole=True)
+        caption = "Candidates are counted from 0, in the order of the input."
+        figures.append(Figure(as_markup(svg), caption))
+    return figures

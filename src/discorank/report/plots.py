@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ..metrics.representations import IntArray
 from ..rerank.selection.comparison_folder import KeptComparison, KeptHuman, KeptScores
 from .labels import FAR, Box, placed, size_of
 from .svg import COLOURS, drawing, inline, label
@@ -16,147 +16,175 @@ WIDTH_INCHES = 4.4
 ROW_INCHES = 0.19
 MAX_SIGNS = 40  # systems; of more, a heat map shows colours alone
 MAX_NAMES = 60  # systems; of more, points have no names
+DASHED = (0, (3, 2))
 LEVELS = (0.001, 0.01)  # and the level of the comparison
+# the cells of a heat map are indices here: NEUTRAL + grade, or OWN on the diagonal
+CELL_COLOURS = ("worse3", "worse2", "worse1", "neutral", "better1", "better2", "better3", "own")
+NEUTRAL, OWN = CELL_COLOURS.index("neutral"), CELL_COLOURS.index("own")
 
 
-def bars(one: KeptScores, level: float, name: str) -> str:
+def bars(scores: KeptScores, level: float, name: str) -> str:
     """Every system's score with its interval, best on top."""
-    order, n = one.order, len(one.systems)
+    order = scores.order
     with drawing(name) as package:
-        figure, axes = _rows(package, [one.systems[s] for s in order])
+        figure, axes = _rows(package, [scores.systems[s] for s in order])
         for row, s in enumerate(order):
-            score, low, high = one.scores[s], one.low[s], one.high[s]
+            score, low, high = scores.scores[s], scores.low[s], scores.high[s]
             if low is not None and high is not None:
-                axes.plot(
-                    [low, high],
-                    [row, row],
-                    color=COLOURS["span"],
-                    linewidth=3.2,
-                    solid_capstyle="butt",
-                )
+                _draw_span(axes, row, low, high, linewidth=3.2)
             if score is not None:
                 axes.plot([score], [row], "o", color=COLOURS["mark"], markersize=4)
-            if row and one.clusters[s] != one.clusters[order[row - 1]]:
-                axes.axhline(
-                    row - 0.5, color=COLOURS["muted"], linewidth=0.6, linestyle=(0, (3, 2))
-                )
-        axes.set_xlabel(_axis(one))
+            if row and scores.clusters[s] != scores.clusters[order[row - 1]]:
+                between = row - 0.5
+                axes.axhline(between, color=COLOURS["muted"], linewidth=0.6, linestyle=DASHED)
+        axes.set_xlabel(_axis_label(scores))
+        percent = f"{100 * (1 - level):g} %"
         about = (
-            f"{one.name}: scores of {n} systems with {100 * (1 - level):g} % intervals, best first"
+            f"{scores.name}: scores of {len(order)} systems with {percent} intervals, best first"
         )
         return inline(figure, about)
 
 
-def distributions(one: KeptScores, values: Sequence[Sequence[float]], unit: str, name: str) -> str:
+def _draw_span(axes: Any, row: int, low: float, high: float, linewidth: float) -> None:
+    """A horizontal line from `low` to `high`."""
+    axes.plot(
+        [low, high],
+        [row, row],
+        color=COLOURS["span"],
+        linewidth=linewidth,
+        solid_capstyle="butt",
+    )
+
+
+def distributions(
+    scores: KeptScores,
+    values: Sequence[Sequence[float]],  # [systems][units]
+    unit: str,
+    name: str,
+) -> str:
     """How every system's scores of single units spread: middle half, median, and the range of 90 %."""
-    order = one.order
+    order = scores.order
     with drawing(name) as package:
-        figure, axes = _rows(package, [one.systems[s] for s in order])
+        figure, axes = _rows(package, [scores.systems[s] for s in order])
         for row, s in enumerate(order):
             if not len(values[s]):
                 continue
             low, first, median, third, high = np.percentile(values[s], [5, 25, 50, 75, 95])
-            axes.plot(
-                [low, high], [row, row], color=COLOURS["span"], linewidth=1.2, solid_capstyle="butt"
-            )
+            _draw_span(axes, row, low, high, linewidth=1.2)
             axes.barh(row, third - first, left=first, height=0.56, color=COLOURS["soft"])
-            axes.plot(
-                [median, median], [row - 0.28, row + 0.28], color=COLOURS["mark"], linewidth=1.6
-            )
-        axes.set_xlabel(f"{_axis(one)}, by {unit}")
-        return inline(figure, f"{one.name}: distribution of the scores of {unit}s, by system")
+            upright = [row - 0.28, row + 0.28]
+            axes.plot([median, median], upright, color=COLOURS["mark"], linewidth=1.6)
+        axes.set_xlabel(f"{_axis_label(scores)}, by {unit}")
+        return inline(figure, f"{scores.name}: distribution of the scores of {unit}s, by system")
 
 
-def heat_map(one: KeptScores, level: float, name: str) -> str:
+def heat_map(scores: KeptScores, level: float, name: str) -> str:
     """Which system is better than which, by p: the row against the column, best first."""
-    order, n = one.order, len(one.systems)
-    grades = sorted({*(step for step in LEVELS if step < level), level})[-3:]
-    colours = [
-        *(f"worse{k}" for k in (3, 2, 1)),
-        "neutral",
-        *(f"better{k}" for k in (1, 2, 3)),
-        "own",
-    ]
-    cells = np.full((n, n), 7)
-    for i, a in enumerate(order):
-        for j, b in enumerate(order):
-            if a != b:
-                cells[i, j] = 3 + _grade(one, a, b, grades)
+    systems = [scores.systems[s] for s in scores.order]
+    n = len(systems)
+    cells = _heat_map_cells(scores, level)
     with drawing(name) as package:
-        figure, axes = _rows(package, [one.systems[s] for s in order], square=True)
+        figure, axes = _rows(package, systems, square=True)
         for i, row in enumerate(cells):
-            starts = [0, *(np.flatnonzero(np.diff(row)) + 1)]  # of runs of one colour
-            runs = [(start - 0.5, end - start) for start, end in pairwise([*starts, n])]
-            axes.broken_barh(
-                runs,
-                (i - 0.5, 1),
-                facecolors=[COLOURS[colours[row[j]]] for j in starts],
-                edgecolor="face",
-            )
-        for i, j in zip(*np.nonzero((cells != 3) & (cells != 7) & (n <= MAX_SIGNS)), strict=True):
-            sign = "+" if cells[i, j] > 3 else "−"
-            axes.text(
-                j, i, sign, ha="center", va="center_baseline", fontsize=7, color=COLOURS["ink"]
-            )
+            _draw_row(axes, i, row)
+        if n <= MAX_SIGNS:
+            _draw_signs(axes, cells)
         axes.set_xlim(-0.5, n - 0.5)
         axes.set_ylim(n - 0.5, -0.5)
-        axes.set_xticks(range(n), [label(one.systems[s]) for s in order], rotation=90)
+        axes.set_xticks(range(n), [label(system) for system in systems], rotation=90)
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
-        return inline(
-            figure, f"{one.name}: significance of every pair of systems, the row against the column"
+        about = f"{scores.name}: significance of every pair of systems, the row against the column"
+        return inline(figure, about)
+
+
+def _heat_map_cells(scores: KeptScores, level: float) -> IntArray:
+    """The colour of every pair, best first, as an index into `CELL_COLOURS`, [n, n]."""
+    n = len(scores.systems)
+    stricter = [grade for grade in LEVELS if grade < level]
+    grades = sorted({*stricter, level})[-3:]
+    cells = np.full((n, n), OWN)
+    for i, a in enumerate(scores.order):
+        for j, b in enumerate(scores.order):
+            if a != b:
+                cells[i, j] = NEUTRAL + _grade(scores, a, b, grades)
+    return cells
+
+
+def _draw_row(axes: Any, i: int, cells: IntArray) -> None:
+    """Row `i` of a heat map, one bar for every run of cells of one colour."""
+    starts = [0, *(np.flatnonzero(np.diff(cells)) + 1)]
+    ends = [*starts[1:], len(cells)]
+    runs = [(start - 0.5, end - start) for start, end in zip(starts, ends, strict=True)]
+    colours = [COLOURS[CELL_COLOURS[cells[start]]] for start in starts]
+    axes.broken_barh(runs, (i - 0.5, 1), facecolors=colours, edgecolor="face")
+
+
+def _draw_signs(axes: Any, cells: IntArray) -> None:
+    """+ and − in the cells of systems that are told apart."""
+    rows, columns = np.nonzero((cells != NEUTRAL) & (cells != OWN))
+    for i, j in zip(rows, columns, strict=True):
+        axes.text(
+            j,
+            i,
+            "+" if cells[i, j] > NEUTRAL else "−",
+            ha="center",
+            va="center_baseline",
+            fontsize=7,
+            color=COLOURS["ink"],
         )
 
 
-def _grade(one: KeptScores, a: int, b: int, grades: Sequence[float]) -> int:
+def _grade(scores: KeptScores, a: int, b: int, grades: Sequence[float]) -> int:
     """0 where two systems are not told apart, else 1 to 3, negative where a is worse."""
-    p, x, y = one.p(a, b), one.scores[a], one.scores[b]
+    p, score_a, score_b = scores.p(a, b), scores.scores[a], scores.scores[b]
     steps = sum(p < grade for grade in grades)
-    if not steps or x is None or y is None or x == y:
+    if not steps or score_a is None or score_b is None or score_a == score_b:
         return 0
-    return steps if (x > y) == one.higher_is_better else -steps
+    return steps if (score_a > score_b) == scores.higher_is_better else -steps
 
 
 def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
     """A metric's scores of systems against people's, every point with its system's name; better is right and up."""
     judged = human.scores
-    at = {system: s for s, system in enumerate(metric.systems)}
-    both = [(s, at[system]) for s, system in enumerate(judged.systems)]
-    kept = [
-        (h, m) for h, m in both if judged.scores[h] is not None and metric.scores[m] is not None
-    ]
+    points = _shared_systems(metric, judged)
     with drawing(name) as package:
         figure = package.figure.Figure((WIDTH_INCHES, 3.5), layout="constrained")
         axes = figure.add_subplot()
         axes.grid(True)
-        for h, m in kept:
-            axes.plot(
-                [metric.low[m], metric.high[m]],
-                [judged.scores[h]] * 2,
-                color=COLOURS["soft"],
-                linewidth=0.8,
-            )
-            axes.plot(
-                [metric.scores[m]] * 2,
-                [judged.low[h], judged.high[h]],
-                color=COLOURS["soft"],
-                linewidth=0.8,
-            )
-        xy = [(float(metric.scores[m] or 0), float(judged.scores[h] or 0)) for h, m in kept]
-        axes.plot([x for x, _ in xy], [y for _, y in xy], "o", color=COLOURS["mark"], markersize=4)
-        axes.set_xlim(*_around([x for x, _ in xy]))  # long intervals may run out of the frame
-        axes.set_ylim(*_around([y for _, y in xy]))
-        axes.set_xlabel(_axis(metric))
-        axes.set_ylabel(f"{_axis(judged)}, people")
+        thin = {"color": COLOURS["soft"], "linewidth": 0.8}
+        for h, m in points:
+            x, y = metric.scores[m], judged.scores[h]
+            axes.plot([metric.low[m], metric.high[m]], [y, y], **thin)
+            axes.plot([x, x], [judged.low[h], judged.high[h]], **thin)
+        xs = [float(metric.scores[m] or 0) for _, m in points]
+        ys = [float(judged.scores[h] or 0) for h, _ in points]
+        axes.plot(xs, ys, "o", color=COLOURS["mark"], markersize=4)
+        # long intervals may run out of the frame
+        axes.set_xlim(*_around(xs))
+        axes.set_ylim(*_around(ys))
+        axes.set_xlabel(_axis_label(metric))
+        axes.set_ylabel(f"{_axis_label(judged)}, people")
         if not metric.higher_is_better:
             axes.invert_xaxis()
         if not judged.higher_is_better:
             axes.invert_yaxis()
-        if len(kept) <= MAX_NAMES:
-            _name_points(figure, axes, xy, [label(judged.systems[h], 20) for h, _ in kept])
-        return inline(
-            figure, f"{metric.name} against {judged.name}: {len(kept)} systems, a point each"
-        )
+        if len(points) <= MAX_NAMES:
+            names = [label(judged.systems[h], 20) for h, _ in points]
+            _name_points(figure, axes, list(zip(xs, ys, strict=True)), names)
+        about = f"{metric.name} against {judged.name}: {len(points)} systems, a point each"
+        return inline(figure, about)
+
+
+def _shared_systems(metric: KeptScores, judged: KeptScores) -> list[tuple[int, int]]:
+    """(place among the judged, place in the metric) of every system with both scores."""
+    place_in_metric = {system: m for m, system in enumerate(metric.systems)}
+    places = []
+    for h, system in enumerate(judged.systems):
+        m = place_in_metric[system]
+        if judged.scores[h] is not None and metric.scores[m] is not None:
+            places.append((h, m))
+    return places
 
 
 def _around(values: Sequence[float]) -> tuple[float, float]:
@@ -174,42 +202,51 @@ def _name_points(
         return
     figure.draw_without_rendering()
     to_points = 72 / figure.dpi
-    points = [(float(x), float(y)) for x, y in axes.transData.transform(np.array(xy)) * to_points]
+    in_points = axes.transData.transform(np.array(xy)) * to_points
+    points = [(float(x), float(y)) for x, y in in_points]
     frame = Box(*(float(edge) * to_points for edge in axes.get_window_extent().extents))
-    size = 7.0
-    for point, name, box in zip(
-        points, names, placed(points, [size_of(n, size) for n in names], frame), strict=True
-    ):
-        offset = (box.middle[0] - point[0], box.middle[1] - point[1])
-        edge = max(
-            abs(offset[0]) - (box.right - box.left) / 2, abs(offset[1]) - (box.top - box.bottom) / 2
-        )
-        line = (
-            {"arrowstyle": "-", "color": COLOURS["muted"], "linewidth": 0.5} if edge > FAR else None
-        )
+    font_size = 7.0
+    sizes = [size_of(name, font_size) for name in names]
+    to_data = axes.transData.inverted().transform
+    for point, name, box in zip(points, names, placed(points, sizes, frame), strict=True):
+        (x, y), (middle_x, middle_y) = point, box.middle
+        offset = (middle_x - x, middle_y - y)
         axes.annotate(
             name,
-            axes.transData.inverted().transform((point[0] / to_points, point[1] / to_points)),
+            to_data((x / to_points, y / to_points)),
             offset,
             textcoords="offset points",
             ha="center",
             va="center",
-            fontsize=size,
-            arrowprops=line,
+            fontsize=font_size,
+            arrowprops=_leader(box, offset),
             annotation_clip=False,
         )
 
 
+def _leader(box: Box, offset: tuple[float, float]) -> dict[str, Any] | None:
+    """The line from a point to its label, where the label's nearest edge is far."""
+    gap_across = abs(offset[0]) - (box.right - box.left) / 2
+    gap_upright = abs(offset[1]) - (box.top - box.bottom) / 2
+    if max(gap_across, gap_upright) <= FAR:
+        return None
+    return {"arrowstyle": "-", "color": COLOURS["muted"], "linewidth": 0.5}
+
+
 def agreement(human: KeptHuman, name: str) -> str:
     """The share of pairs of systems that each metric orders as people do, best on top."""
-    found = [(a.metric, a.systems.get("pairwise_accuracy")) for a in human.agreement]
-    known = sorted([(m, 100 * x) for m, x in found if x is not None], key=lambda pair: -pair[1])
+    percents = []
+    for metric in human.agreement:
+        accuracy = metric.systems.get("pairwise_accuracy")
+        if accuracy is not None:
+            percents.append((metric.metric, 100 * accuracy))
+    percents.sort(key=lambda pair: -pair[1])
     with drawing(name) as package:
-        figure, axes = _rows(package, [metric for metric, _ in known])
-        for row, (_, percent) in enumerate(known):
+        figure, axes = _rows(package, [metric for metric, _ in percents])
+        for row, (_, percent) in enumerate(percents):
             axes.barh(row, percent, height=0.6, color=COLOURS["soft"])
             axes.text(percent, row, f" {percent:.0f} %", va="center_baseline", fontsize=7)
-        axes.axvline(50, color=COLOURS["muted"], linewidth=0.8, linestyle=(0, (3, 2)))
+        axes.axvline(50, color=COLOURS["muted"], linewidth=0.8, linestyle=DASHED)
         axes.set_xlim(0, 112)
         axes.set_xticks([0, 25, 50, 75, 100])
         axes.set_xlabel("pairs of systems ordered as people do, %; dashed: by chance")
@@ -218,35 +255,46 @@ def agreement(human: KeptHuman, name: str) -> str:
 
 def histogram(values: Sequence[float], about: str, name: str, whole: bool = False) -> str:
     """How often values of at least 0 occur; a bar for every number where they are `whole` and few."""
-    few = whole and max(values) < 40
-    bins: Any = np.arange(max(values) + 2) - 0.5 if few else min(40, max(5, len(set(values))))
+    largest = max(values)
+    bins: Any = min(40, max(5, len(set(values))))
+    if whole and largest < 40:
+        # edges half-way between the numbers
+        bins = np.arange(largest + 2) - 0.5
     with drawing(name) as package:
         figure = package.figure.Figure((WIDTH_INCHES, 2.0), layout="constrained")
         axes = figure.add_subplot()
-        axes.hist(values, bins=bins, range=(0, max(values) or 1), color=COLOURS["soft"], rwidth=0.9)
-        for axis in (axes.yaxis, *([axes.xaxis] if whole else [])):
+        axes.hist(
+            values,
+            bins=bins,
+            range=(0, largest or 1),
+            color=COLOURS["soft"],
+            rwidth=0.9,
+        )
+        axes_of_integers = [axes.yaxis, axes.xaxis] if whole else [axes.yaxis]
+        for axis in axes_of_integers:
             axis.set_major_locator(package.ticker.MaxNLocator(integer=True))
         axes.set_xlabel(about)
         axes.set_ylabel("lists")
         return inline(figure, f"Histogram: {about}")
 
 
-def unit_values(found: KeptComparison, metric: KeptScores) -> tuple[str, list[list[float]]]:
+def unit_values(comparison: KeptComparison, metric: KeptScores) -> tuple[str, list[list[float]]]:
     """What a distribution shows: "segment" or "document", and every system's scores of these that there are."""
     name = metric.name
-    by_segment = all(name in document.segments for document in found.documents)
+    by_segment = all(name in document.segments for document in comparison.documents)
     values: list[list[float]] = [[] for _ in metric.systems]
-    for document in found.documents:
-        for s, mine in enumerate(values):
+    for document in comparison.documents:
+        for s, of_system in enumerate(values):
             row = document.segments[name][s] if by_segment else (document.scores[name][s],)
-            mine += [x for x in row if x is not None]
+            of_system += [value for value in row if value is not None]
     return ("segment" if by_segment else "document"), values
 
 
 def _rows(package: Any, names: Sequence[str], square: bool = False) -> tuple[Any, Any]:
     """A figure with a row per name, the first on top."""
     n = max(1, len(names))
-    longest = max((size_of(label(name), 8)[0] for name in names), default=0) / 72
+    widths = [size_of(label(name), 8)[0] for name in names]
+    longest = max(widths, default=0) / 72  # in inches
     height = n * ROW_INCHES + 0.55
     width = WIDTH_INCHES
     if square:
@@ -265,5 +313,5 @@ def _rows(package: Any, names: Sequence[str], square: bool = False) -> tuple[Any
     return figure, axes
 
 
-def _axis(one: KeptScores) -> str:
-    return label(one.name, 48) + ("" if one.higher_is_better else " (lower is better)")
+def _axis_label(scores: KeptScores) -> str:
+    return label(scores.name, 48) + ("" if scores.higher_is_better else " (lower is better)")

@@ -74,39 +74,45 @@ def inline(figure: Any, about: str) -> str:
     written = io.StringIO()
     figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
     root = ElementTree.fromstring(written.getvalue())  # noqa: S314  written one line above
-    used = {
-        name
-        for element in root.iter()
-        for value in element.attrib.values()
-        for name in _REFERENCE.findall(value)
-    }
+    references: set[str] = set()
+    for element in root.iter():
+        for value in element.attrib.values():
+            references.update(_REFERENCE.findall(value))
     for element in list(root.iter()):
         for child in list(element):
             if child.tag.endswith(("metadata", "style")):
                 element.remove(child)
-        _clean(element, used)
+        _clean(element, references)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib.update({"role": "img", "aria-label": _UNNAMED.sub(" ", about)})
     return re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode"))
 
 
-def _clean(element: ElementTree.Element, used: set[str]) -> None:
-    """One element without namespaces, with attributes for its style."""
+def _clean(element: ElementTree.Element, references: set[str]) -> None:
+    """One element without namespaces and unused names, with attributes for its style."""
     element.tag = element.tag.rpartition("}")[2]
-    given = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
-    style = given.pop("style", "")
-    if given.get("id") not in used:
-        given.pop("id", None)
-    if given.get("transform", "").startswith("rotate(-0 "):
-        del given["transform"]
-    given = {name: _short(value) if name != "id" else value for name, value in given.items()}
-    for declaration in filter(None, (part.strip() for part in style.split(";"))):
-        name, _, value = declaration.partition(":")
-        if name.strip() not in _DROPPED:
-            given[name.strip()] = _STAND_INS.get(value.strip(), value.strip())
+    attributes = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
+    style = attributes.pop("style", "")
+    if attributes.get("id") not in references:
+        attributes.pop("id", None)
+    if attributes.get("transform", "").startswith("rotate(-0 "):
+        del attributes["transform"]
     element.attrib.clear()
-    element.attrib.update(given)
+    for name, value in attributes.items():
+        element.attrib[name] = value if name == "id" else _short(value)
+    element.attrib.update(_style_attributes(style))
+
+
+def _style_attributes(style: str) -> dict[str, str]:
+    """The declarations of a style as attributes, stand-in colours replaced by variables of the page."""
+    attributes = {}
+    for declaration in style.split(";"):
+        name, _, value = declaration.partition(":")
+        name, value = name.strip(), value.strip()
+        if name and name not in _DROPPED:
+            attributes[name] = _STAND_INS.get(value, value)
+    return attributes
 
 
 def _short(value: str) -> str:

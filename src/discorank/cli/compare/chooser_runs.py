@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from ...integrations.formats.earlier_choices import read_chosen
@@ -11,14 +11,14 @@ from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.line_source import LineSource
-from ...rerank.selection.choosers import ChooserComparison, compare_choosers
+from ...rerank.selection.choosers import ChooserComparison, Judged, compare_choosers
 from ...rerank.selection.document_outputs import DocumentOutputs
 from ...rerank.selection.significance import SignificanceSettings
 from ...rerank.selection.system_choices import Choices, Chosen, bases_of, choices, decider_of
 from ..cite import signatures_in
 from ..console import Counted, say
 from ..inputs import cache_in
-from .system_tables import too_few
+from .few_units import too_few
 
 
 @settings
@@ -36,100 +36,121 @@ class ChooserOptions:
     choice: Literal["auto", "segment", "document"] = "auto"
 
 
-def check_decoded(values: Mapping[str, Any], several: bool) -> None:
+def check_decoded(values: Mapping[str, Any], num_sets: int) -> None:
     """Raises InputError for a decoded file given twice, or beside several systems files."""
-    given = values["decoded"]
-    if twice := [one for i, one in enumerate(given) if one in given[:i]]:
-        raise InputError(f"{twice[0]} is given twice", where="--decoded", fix="Give each once")
-    if given and several:
+    paths = values["decoded"]
+    repeated = [path for i, path in enumerate(paths) if path in paths[:i]]
+    if repeated:
+        raise InputError(f"{repeated[0]} is given twice", where="--decoded", fix="Give each once")
+    if paths and num_sets > 1:
         raise InputError(
             "belongs to one systems file", where="--decoded", fix="Compare each systems file alone"
         )
 
 
-class Prepared(NamedTuple):
-    """What there is to choose, and what was chosen before."""
+class ChoiceTask(NamedTuple):
+    """The outputs to choose from, and what files say was chosen from them before."""
 
-    given: Choices
-    decided: list[Chosen]
+    choices: Choices
+    chosen_before: list[Chosen]
 
 
-def prepared(
+def choice_task(
     documents: Sequence[DocumentOutputs],
     human: Sequence[tuple[str, bool]],
     values: Mapping[str, Any],
-) -> Prepared | None:
+) -> ChoiceTask | None:
     """What choosers work on, None if there are none; raises InputError before anything is computed."""
     if not (values["choosers"] or values["decoded"]):
         return None
-    given = choices(documents, human, values["choice"])
-    return Prepared(given, [_decided(path, given) for path in values["decoded"]])
+    candidates = choices(documents, human, values["choice"])
+    chosen_before = [_read_decoded(path, candidates) for path in values["decoded"]]
+    return ChoiceTask(candidates, chosen_before)
 
 
-def compared_choosers(
-    work: Prepared,
+def judge_choosers(
+    task: ChoiceTask,
     choosers: Sequence[Utility],
     metrics: Sequence[Utility],
     human: Sequence[tuple[str, bool]],
     values: Mapping[str, Any],
 ) -> ChooserComparison:
-    """What became of the choosers; says what its reader must know."""
-    given, quiet = work.given, values["quiet"]
-    to_decide, to_draw = len(given.lists) * len(choosers), values["draws"] * 2 * len(human)
+    """Lets every chooser choose, compares the choosers, and says what a reader of the result must know."""
+    quiet = values["quiet"]
+    num_choices = len(task.choices.lists) * len(choosers)
+    num_draws = values["draws"] * 2 * len(human)
     tests = SignificanceSettings(
         values["draws"], values["seed"], values["level"], values["unit"], values["correction"]
     )
     with (
-        Counted("lists", to_decide, quiet) as deciding,
-        Counted("draws", to_draw, quiet) as drawing,
+        Counted("lists", num_choices, quiet) as deciding,
+        Counted("draws", num_draws, quiet) as drawing,
     ):
-        found = compare_choosers(
+        comparison = compare_choosers(
             {metric.signature(): decider_of(metric) for metric in choosers},
-            given,
+            task.choices,
             human,
             metrics,
-            decided=work.decided,
+            decided=task.chosen_before,
             settings=tests,
             cache=cache_in(values),
             on_list=deciding.more,
             on_draw=drawing.more,
         )
-    _tell(found, values["level"], lambda text: say(text, quiet))
-    return found
+    for remark in _remarks(comparison, values["level"]):
+        say(remark, quiet)
+    return comparison
 
 
-def _decided(path: str, given: Choices) -> Chosen:
+def _read_decoded(path: str, candidates: Choices) -> Chosen:
     """The choices in a file, and the metrics by which they were made if its run says so."""
-    by = _by(f"{path}.run.json")
+    metrics = _metrics_of_run(f"{path}.run.json")
     source = LineSource(path)
-    return read_chosen(source, given, source.stem, by)
+    return read_chosen(source, candidates, source.stem, metrics)
 
 
-def _by(run: str) -> frozenset[str]:
+def _metrics_of_run(path: str) -> frozenset[str]:
     """The metrics of a run, none if there is no such file."""
-    if not os.path.exists(run):
+    if not os.path.exists(path):
         return frozenset()
     try:
-        return frozenset(base for signature in signatures_in(run) for base in bases_of(signature))
+        return frozenset(base for signature in signatures_in(path) for base in bases_of(signature))
     except InputError as error:
-        raise (error if run in error.where else error.inside(run)) from None
+        raise (error if path in error.where else error.inside(path)) from None
 
 
-def _tell(found: ChooserComparison, level: float, tell: Callable[[str], None]) -> None:
-    given = found.choices
-    if more := len(given.documents[0].systems) - len(given.systems):
-        tell(f"choosers: {more} systems that people did not judge are no candidates")
-    for one in found.judged:
-        tell(f"choosers: {one.counted} of {one.total} {given.what} count under {one.dimension}")
-        for warning in too_few([one.verdicts], level):
-            tell(f"choosers by {one.dimension}: {warning}")
-        for name, n in zip(one.names, one.unscored.tolist(), strict=True):
-            if n:
-                tell(
-                    f"choosers: {name} chose a text without a score in {n} {given.what}, which count for no chooser"
-                )
-    for scored, row in zip(found.scored, found.optimised, strict=True):
-        if by := [name for name, own in zip(found.judged[0].names, row, strict=True) if own]:
-            tell(
-                f"warning: {', '.join(by)} chose by {scored.name}, which therefore says little of what they chose"
+def _remarks(comparison: ChooserComparison, level: float) -> list[str]:
+    """What limits the comparison: systems and units that do not count, too few units, choosing by the judge itself."""
+    candidates = comparison.choices
+    remarks = []
+    num_unjudged = len(candidates.documents[0].systems) - len(candidates.systems)
+    if num_unjudged:
+        remarks.append(
+            f"choosers: {num_unjudged} systems that people did not judge are no candidates"
+        )
+    for judged in comparison.judged:
+        remarks += _remarks_on_dimension(judged, candidates.what, level)
+    names = comparison.judged[0].names
+    for scored, optimised in zip(comparison.scored, comparison.optimised, strict=True):
+        partial = [name for name, own in zip(names, optimised, strict=True) if own]
+        if partial:
+            remarks.append(
+                f"warning: {', '.join(partial)} chose by {scored.name}, which therefore says little of what they chose"
             )
+    return remarks
+
+
+def _remarks_on_dimension(judged: Judged, unit_noun: str, level: float) -> list[str]:
+    """What limits the comparison under one dimension of human scores."""
+    remarks = [
+        f"choosers: {judged.counted} of {judged.total} {unit_noun} count under {judged.dimension}"
+    ]
+    warnings = too_few([judged.verdicts], level)
+    remarks += [f"choosers by {judged.dimension}: {warning}" for warning in warnings]
+    for name, num_unscored in zip(judged.names, judged.unscored.tolist(), strict=True):
+        if num_unscored:
+            remarks.append(
+                f"choosers: {name} chose a text without a score in {num_unscored} {unit_noun}, "
+                "which count for no chooser"
+            )
+    return remarks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,192 +15,242 @@ from ...rerank.selection.significance import Correction, Verdicts
 from ...rerank.selection.system_scores import Scored
 from ...tables import CORRECTED, Table, number
 
-KEYS = {"best single system": "gain_over_best", "random system": "gain_over_random"}
+GAIN_KEYS = {"best single system": "gain_over_best", "random system": "gain_over_random"}
 
 
-def choosers_json(found: ChooserComparison, level: float, correction: Correction) -> dict[str, Any]:
+def choosers_json(
+    comparison: ChooserComparison, level: float, correction: Correction
+) -> dict[str, Any]:
     """Choosers by dimension, tests by pair, and the metrics' scores of what was chosen."""
+    pairs = []
+    for judged in comparison.judged:
+        pairs += _pairs_json(judged)
     return {
-        "choice": "document" if found.choices.whole else "segment",
-        "candidates": list(found.choices.systems),
-        "by_dimension": {one.dimension: _judged_json(one, correction) for one in found.judged},
-        "pairs": [
-            {
-                "human": one.dimension,
-                **pair._asdict(),
-                "a": one.names[pair.a],
-                "b": one.names[pair.b],
-            }
-            for one in found.judged
-            for pair in one.between.pairs
-        ],
-        "metrics": {
-            name: {
-                scored.name: {"score": clean(scores[c]), "optimised": optimised[c]}
-                for scored, scores, optimised in _by_metric(found)
-            }
-            for c, name in enumerate(found.judged[0].names)
+        "choice": "document" if comparison.choices.whole else "segment",
+        "candidates": list(comparison.choices.systems),
+        "by_dimension": {
+            judged.dimension: _judged_json(judged, correction) for judged in comparison.judged
         },
+        "pairs": pairs,
+        "metrics": _metrics_json(comparison),
         "level": level,
     }
 
 
-def _judged_json(one: Judged, correction: Correction) -> dict[str, Any]:
-    rows = _numbers(one, correction)
+def _judged_json(judged: Judged, correction: Correction) -> dict[str, Any]:
+    statistics = _statistics(judged, correction)
     return {
-        "choosers": {name: rows[name] for name in one.names},
-        "baselines": {name: rows[name] for name in BASELINES},
-        "best_single_system": one.best,
-        "counted": one.counted,
-        "total": one.total,
-        "unit": one.verdicts.unit,
-        "units": one.verdicts.units,
+        "choosers": {name: statistics[name] for name in judged.names},
+        "baselines": {name: statistics[name] for name in BASELINES},
+        "best_single_system": judged.best,
+        "counted": judged.counted,
+        "total": judged.total,
+        "unit": judged.verdicts.unit,
+        "units": judged.verdicts.units,
     }
 
 
-def _numbers(one: Judged, correction: Correction) -> dict[str, dict[str, Any]]:
-    """Every number of every chooser and baseline, by its name."""
-    v = one.verdicts
-    columns = (v.scores, v.low, v.high)
-    found: dict[str, dict[str, Any]] = {
-        name: {
-            key: clean(column[i])
-            for key, column in zip(("score", "low", "high"), columns, strict=True)
+def _pairs_json(judged: Judged) -> list[dict[str, Any]]:
+    return [
+        {
+            "human": judged.dimension,
+            **pair._asdict(),
+            "a": judged.names[pair.a],
+            "b": judged.names[pair.b],
         }
-        for i, name in enumerate((*one.names, *BASELINES))
-    }
-    for name, cluster, reached, unscored in zip(
-        one.names,
-        one.between.clusters.tolist(),
-        one.reached.tolist(),
-        one.unscored.tolist(),
-        strict=True,
-    ):
-        found[name] |= {"cluster": cluster, "oracle_reached": reached, "unscored": unscored}
-    gains = {"regret": one.regrets()} | {
-        key: one.gains(baseline, correction) for baseline, key in KEYS.items()
-    }
-    for key, several in gains.items():
-        for name, gain in zip(one.names, several, strict=True):
-            rest = {
-                f"{key}_{part}": value for part, value in gain._asdict().items() if part != "gain"
-            }
-            found[name] |= {key: gain.gain, **rest}
-    return found
+        for pair in judged.between.pairs
+    ]
+
+
+def _metrics_json(comparison: ChooserComparison) -> dict[str, dict[str, Any]]:
+    """Of every chooser, what each metric gives what it chose."""
+    columns = _metric_columns(comparison)
+    by_chooser: dict[str, dict[str, Any]] = {}
+    for c, name in enumerate(comparison.judged[0].names):
+        by_chooser[name] = {
+            scored.name: {"score": clean(scores[c]), "optimised": optimised[c]}
+            for scored, scores, optimised in columns
+        }
+    return by_chooser
+
+
+def _statistics(judged: Judged, correction: Correction) -> dict[str, dict[str, Any]]:
+    """Every number of every chooser and baseline, by its name."""
+    verdicts, between = judged.verdicts, judged.between
+    statistics: dict[str, dict[str, Any]] = {}
+    for i, name in enumerate((*judged.names, *BASELINES)):
+        statistics[name] = {
+            "score": clean(verdicts.scores[i]),
+            "low": clean(verdicts.low[i]),
+            "high": clean(verdicts.high[i]),
+        }
+    clusters, reached = between.clusters.tolist(), judged.reached.tolist()
+    unscored = judged.unscored.tolist()
+    for c, name in enumerate(judged.names):
+        statistics[name] |= {
+            "cluster": clusters[c],
+            "oracle_reached": reached[c],
+            "unscored": unscored[c],
+        }
+    gains_by_key = {"regret": judged.regrets()}
+    for baseline, key in GAIN_KEYS.items():
+        gains_by_key[key] = judged.gains(baseline, correction)
+    for key, gains in gains_by_key.items():
+        for name, gain in zip(judged.names, gains, strict=True):
+            statistics[name] |= _gain_statistics(key, gain)
+    return statistics
+
+
+def _gain_statistics(key: str, gain: Gain) -> dict[str, float]:
+    """A gain under its key, its interval and p under keys that begin with it."""
+    statistics = {key: gain.gain}
+    for part, value in gain._asdict().items():
+        if part != "gain":
+            statistics[f"{key}_{part}"] = value
+    return statistics
 
 
 def choosers_facts(
-    found: ChooserComparison, correction: Correction
+    comparison: ChooserComparison, correction: Correction
 ) -> Iterator[tuple[str, str, str, str, str, Any]]:
     """Every number on a line of its own."""
-    for one in found.judged:
-        for name, numbers in _numbers(one, correction).items():
-            yield from (("choosers", one.dimension, name, "", *fact) for fact in numbers.items())
-        for pair in one.between.pairs:
-            a, b = one.names[pair.a], one.names[pair.b]
-            yield from (
-                ("chooser pairs", one.dimension, a, b, *fact)
-                for fact in list(pair._asdict().items())[2:]
-            )
-    for scored, scores, optimised in _by_metric(found):
-        for name, score, own in zip(found.judged[0].names, scores, optimised, strict=True):
+    for judged in comparison.judged:
+        dimension = judged.dimension
+        for name, statistics in _statistics(judged, correction).items():
+            for statistic, value in statistics.items():
+                yield "choosers", dimension, name, "", statistic, value
+        for pair in judged.between.pairs:
+            a, b = judged.names[pair.a], judged.names[pair.b]
+            # the first two fields are a and b
+            for statistic, value in list(pair._asdict().items())[2:]:
+                yield "chooser pairs", dimension, a, b, statistic, value
+    names = comparison.judged[0].names
+    for scored, scores, optimised in _metric_columns(comparison):
+        for name, score, by_metric in zip(names, scores, optimised, strict=True):
             yield "chosen", scored.name, name, "", "score", score
-            yield "chosen", scored.name, name, "", "optimised", int(own)
+            yield "chosen", scored.name, name, "", "optimised", int(by_metric)
 
 
-def _by_metric(found: ChooserComparison) -> list[tuple[Scored, FloatArray, tuple[bool, ...]]]:
+class _MetricColumn(NamedTuple):
+    """A metric, its scores of what the choosers chose, and which of them chose by it."""
+
+    scored: Scored
+    scores: FloatArray  # [choosers]
+    optimised: tuple[bool, ...]  # [choosers]
+
+
+def _metric_columns(comparison: ChooserComparison) -> list[_MetricColumn]:
     return [
-        (scored, scored.system_scores(), own)
-        for scored, own in zip(found.scored, found.optimised, strict=True)
+        _MetricColumn(scored, scored.system_scores(), optimised)
+        for scored, optimised in zip(comparison.scored, comparison.optimised, strict=True)
     ]
 
 
-def choosers_tables(found: ChooserComparison, level: float, correction: Correction) -> list[Table]:
+def choosers_tables(
+    comparison: ChooserComparison, level: float, correction: Correction
+) -> list[Table]:
     """A table for every dimension, and one of the metrics' scores of what was chosen."""
-    tables = [_table(one, found, level, correction) for one in found.judged]
-    return [*tables, _chosen(found)] if found.scored else tables
-
-
-def _table(one: Judged, found: ChooserComparison, level: float, correction: Correction) -> Table:
-    head = [
-        *(
-            "chooser",
-            f"{one.dimension}{'' if one.higher_is_better else ' (lower is better)'}",
-            "interval",
-            "rank",
-        ),
-        *("regret", "interval", f"gain over {one.best}", "interval", "p"),
-        *("gain over a random system", "interval", "p", "oracle reached"),
+    tables = [
+        _dimension_table(judged, comparison, level, correction) for judged in comparison.judged
     ]
-    columns = (one.regrets(), *(one.gains(baseline, correction) for baseline in KEYS))
-    rows = []
-    for c in np.argsort(
-        (-1 if one.higher_is_better else 1) * one.verdicts.scores[: len(one.names)], kind="stable"
-    ):
-        regret, best, random = (column[c] for column in columns)
-        rank = str(one.between.clusters[c])
-        reached = f"{100 * one.reached[c]:.1f} %"
-        rows.append(
-            [
-                one.names[c],
-                *_mean(one.verdicts, c),
-                rank,
-                *_gain(regret)[:2],
-                *_gain(best),
-                *_gain(random),
-                reached,
-            ]
-        )
-    for i, name in enumerate(BASELINES):
-        own = _mean(one.verdicts, len(one.names) + i)
-        rows.append(
-            [
-                f"{name} ({one.best})" if name == BASELINES[0] else name,
-                *own,
-                *[""] * (len(head) - 3),
-            ]
-        )
-    what = (
-        f"{one.counted} of {one.total} {found.choices.what}, {len(found.choices.systems)} systems"
+    if comparison.scored:
+        tables.append(_metrics_table(comparison))
+    return tables
+
+
+def _dimension_table(
+    judged: Judged, comparison: ChooserComparison, level: float, correction: Correction
+) -> Table:
+    """Choosers, best first, then the baselines, under one dimension of human scores."""
+    direction = "" if judged.higher_is_better else " (lower is better)"
+    head = [
+        "chooser",
+        f"{judged.dimension}{direction}",
+        "interval",
+        "rank",
+        "regret",
+        "interval",
+        f"gain over {judged.best}",
+        "interval",
+        "p",
+        "gain over a random system",
+        "interval",
+        "p",
+        "oracle reached",
+    ]
+    candidates = comparison.choices
+    counts = (
+        f"{judged.counted} of {judged.total} {candidates.what}, {len(candidates.systems)} systems"
     )
-    intervals = f"{100 * (1 - level):g} % intervals by {one.verdicts.unit}"
-    title = f"Choosers by {one.dimension}: {what}; {intervals}{CORRECTED[correction]}"
+    intervals = f"{100 * (1 - level):g} % intervals by {judged.verdicts.unit}"
+    title = f"Choosers by {judged.dimension}: {counts}; {intervals}{CORRECTED[correction]}"
+    rows = [*_chooser_rows(judged, correction), *_baseline_rows(judged, len(head))]
     return Table(title, head, rows)
 
 
-def _mean(verdicts: Verdicts, at: int) -> list[str]:
-    return [
-        number(verdicts.scores[at]),
-        f"{number(verdicts.low[at])} .. {number(verdicts.high[at])}",
-    ]
-
-
-def _gain(gain: Gain) -> list[str]:
-    return [
-        number(gain.gain),
-        f"{number(gain.low)} .. {number(gain.high)}",
-        f"{gain.p_corrected:.4f}",
-    ]
-
-
-def _chosen(found: ChooserComparison) -> Table:
-    by_metric = _by_metric(found)
-    head = ["chooser"]
-    for scored, _, _ in by_metric:
-        head.append(f"{scored.name}{'' if scored.higher_is_better else ' (lower is better)'}")
+def _chooser_rows(judged: Judged, correction: Correction) -> list[list[str]]:
+    regrets = judged.regrets()
+    gains_over_best, gains_over_random = (
+        judged.gains(baseline, correction) for baseline in GAIN_KEYS
+    )
+    sign = -1 if judged.higher_is_better else 1
+    order = np.argsort(sign * judged.verdicts.scores[: len(judged.names)], kind="stable")
     rows = []
-    for c, name in enumerate(found.judged[0].names):
+    for c in order:
+        regret, regret_interval, _ = _gain_cells(regrets[c])
         rows.append(
             [
-                name,
-                *(f"{number(scores[c])}{' (!)' if own[c] else ''}" for _, scores, own in by_metric),
+                judged.names[c],
+                *_score_cells(judged.verdicts, c),
+                str(judged.between.clusters[c]),
+                regret,
+                regret_interval,
+                *_gain_cells(gains_over_best[c]),
+                *_gain_cells(gains_over_random[c]),
+                f"{100 * judged.reached[c]:.1f} %",
             ]
         )
-    return Table(
-        "What was chosen, by metric; (!) the chooser chose by this metric, which says little of it",
-        head,
-        rows,
+    return rows
+
+
+def _baseline_rows(judged: Judged, num_columns: int) -> list[list[str]]:
+    """Score and interval of every baseline, the other columns empty."""
+    rows = []
+    for i, name in enumerate(BASELINES):
+        title = f"{name} ({judged.best})" if i == 0 else name
+        cells = [title, *_score_cells(judged.verdicts, len(judged.names) + i)]
+        rows.append(cells + [""] * (num_columns - len(cells)))
+    return rows
+
+
+def _score_cells(verdicts: Verdicts, i: int) -> list[str]:
+    interval = f"{number(verdicts.low[i])} .. {number(verdicts.high[i])}"
+    return [number(verdicts.scores[i]), interval]
+
+
+def _gain_cells(gain: Gain) -> list[str]:
+    interval = f"{number(gain.low)} .. {number(gain.high)}"
+    return [number(gain.gain), interval, f"{gain.p_corrected:.4f}"]
+
+
+def _metrics_table(comparison: ChooserComparison) -> Table:
+    """The metrics' scores of what was chosen."""
+    columns = _metric_columns(comparison)
+    head = ["chooser"]
+    for scored, _, _ in columns:
+        direction = "" if scored.higher_is_better else " (lower is better)"
+        head.append(f"{scored.name}{direction}")
+    rows = []
+    for c, name in enumerate(comparison.judged[0].names):
+        row = [name]
+        for _, scores, optimised in columns:
+            mark = " (!)" if optimised[c] else ""
+            row.append(f"{number(scores[c])}{mark}")
+        rows.append(row)
+    title = (
+        "What was chosen, by metric; (!) the chooser chose by this metric, which says little of it"
     )
+    return Table(title, head, rows)
 
 
 def mean_choices_table(means: Sequence[MeanChoice]) -> Table:
@@ -212,9 +262,11 @@ def mean_choices_table(means: Sequence[MeanChoice]) -> Table:
         "regret",
         "gain over the best system",
         "gain over a random system",
+        "oracle reached",
     ]
-    rows = [
-        [m.chooser, m.human, str(m.sets), *map(number, m[3:6]), f"{100 * m.oracle_reached:.1f} %"]
-        for m in means
-    ]
-    return Table("Choosers: means over sets", [*head, "oracle reached"], rows)
+    rows = []
+    for mean in means:
+        gains = (mean.regret, mean.gain_over_best, mean.gain_over_random)
+        reached = f"{100 * mean.oracle_reached:.1f} %"
+        rows.append([mean.chooser, mean.human, str(mean.sets), *map(number, gains), reached])
+    return Table("Choosers: means over sets", head, rows)

@@ -23,10 +23,10 @@ def run(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in KINDS:
         module: Any = import_module(f".train_{arguments[0]}", __package__)
         return int(module.run(arguments[1:]))
+    kinds = "\n".join(f"  {name:<11}  {about}" for name, about in KINDS.items())
     parser = argparse.ArgumentParser(
         "discorank train",
-        description="Make a model from data.\n\nkinds:\n"
-        + "\n".join(f"  {k:<11}  {v}" for k, v in KINDS.items()),
+        description=f"Make a model from data.\n\nkinds:\n{kinds}",
         epilog="discorank train KIND --help tells more; both take --config, --set and --print-config.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

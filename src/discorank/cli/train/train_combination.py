@@ -73,30 +73,29 @@ def run(arguments: Sequence[str]) -> int:
                 raise entry.error
             if entry.record is not None:
                 records.append(entry.record)
-    how = build(Tuning, values)
     model = train_combination(
         metrics,
         records,
         preferences,
-        how,
+        build(Tuning, values),
         lambda text: say(text, values["quiet"]),
         cache_in(values),
     )
     with complete_or_absent(out) as file:
         file.write(json.dumps(model, ensure_ascii=False, indent=1).encode() + b"\n")
     say(f"{out}: use it as {call('combination', {'model': out})}", values["quiet"])
-    sys.stdout.write(
-        json.dumps(model) + "\n" if values["format"] == "json" else shown(model) + "\n"
-    )
+    text = json.dumps(model) if values["format"] == "json" else shown(model)
+    sys.stdout.write(text + "\n")
     return 0
 
 
 def _preferences(values: Mapping[str, Any]) -> Preferences:
-    given = [name for name in ("prefer", "rankings", "teacher") if values[name]]
-    if len(given) != 1:
-        found = " and ".join(f"--{name}" for name in given) or "none"
+    """Whose preferences the weights follow; raises InputError unless one option says so."""
+    kinds = [name for name in ("prefer", "rankings", "teacher") if values[name]]
+    if len(kinds) != 1:
+        flags = " and ".join(f"--{name}" for name in kinds) or "none"
         raise InputError(
-            f"found {found}", where="preferences", fix="Give one of --prefer, --rankings, --teacher"
+            f"found {flags}", where="preferences", fix="Give one of --prefer, --rankings, --teacher"
         )
     if values["teacher"]:
         return Preferences(teacher=metric_in(values, values["teacher"]))
@@ -121,14 +120,16 @@ def shown(model: Mapping[str, Any]) -> str:
         interval = f"[{feature['low']:.2f}, {feature['high']:.2f}]"
         ends = [f"{feature[name]:.4g}" for name in ("min", "max")]
         rows.append([feature["metric"], f"{feature['weight']:.3f}", interval, *ends])
-    tried = [one["penalty"] for one in model["penalties_tried"]]
-    calm = (
-        f"\nThis penalty is the largest tried: it holds the weights at {_TOWARD[model['toward']]}"
-    )
-    held, alone = model["held_out"], 100 * model["held_out"]["best_single_accuracy"]
+    held_out, penalty = model["held_out"], model["penalty"]
+    accuracy, single_accuracy = held_out["accuracy"], held_out["best_single_accuracy"]
+    tried = [trial["penalty"] for trial in model["penalties_tried"]]
+    remark = ""
+    if tried and penalty == max(tried):
+        center = _TOWARD[model["toward"]]
+        remark = f"\nThis penalty is the largest tried: it holds the weights at {center}"
     return (
-        f"{aligned(rows)}\n{model['pairs']} pairs of {model['documents']} documents, penalty {model['penalty']:g}; "
-        f"held out: {100 * held['accuracy']:.1f} % right "
-        f"(the single metric that is best on the other folds {alone:.1f} %), "
-        f"loss {held['loss']:.4f}{calm if tried and model['penalty'] == max(tried) else ''}"
+        f"{aligned(rows)}\n{model['pairs']} pairs of {model['documents']} documents, penalty {penalty:g}; "
+        f"held out: {100 * accuracy:.1f} % right "
+        f"(the single metric that is best on the other folds {100 * single_accuracy:.1f} %), "
+        f"loss {held_out['loss']:.4f}{remark}"
     )

@@ -63,21 +63,19 @@ def run(arguments: Sequence[str]) -> int:
     check_writable(out)
     options = SystemsOptions(keys, tuple(values["as_systems"]), tuple(values["include"]))
     documents = list(read_documents(LineSource(path), options))
-    dimensions = sorted(
-        {name for document in documents for name in document.human} or {key.name for key in keys}
-    )
+    names = {name for document in documents for name in document.human}
+    dimensions = sorted(names or {key.name for key in keys})
     if len(keys) > 1 or len(dimensions) > 1:
-        found = f"found {', '.join(dimensions)}"
-        raise InputError(found, where="--human", fix=f"Name one, such as --human {dimensions[0]}")
+        problem = f"found {', '.join(dimensions)}"
+        raise InputError(problem, where="--human", fix=f"Name one, such as --human {dimensions[0]}")
     try:
         prior = estimate_prior(documents, dimensions[0], keys[0].lower, values["root"])
     except InputError as error:
         raise error.inside(path) from None
     with complete_or_absent(out) as file:
         file.write(json.dumps(prior.as_json(), ensure_ascii=False, indent=1).encode() + b"\n")
-    sys.stdout.write(
-        json.dumps(prior.as_json()) + "\n" if values["format"] == "json" else shown(prior) + "\n"
-    )
+    text = json.dumps(prior.as_json()) if values["format"] == "json" else shown(prior)
+    sys.stdout.write(text + "\n")
     say(f"{out}: use it as discorank decode --prior {out}", values["quiet"])
     return 0
 
@@ -85,7 +83,11 @@ def run(arguments: Sequence[str]) -> int:
 def shown(prior: Prior) -> str:
     """Every system's prior, the best first, and what it makes of a weight, as text."""
     names = [name for name, _ in prior.systems]
-    weights = prior.weights(names, STRENGTH)
+    weights = prior.weights(names, STRENGTH).tolist()
+    ordered = sorted(
+        zip(prior.systems, weights, strict=True),
+        key=lambda pair: pair[0][1].mean,
+    )
     rows = [
         [
             "system",
@@ -97,21 +99,36 @@ def shown(prior: Prior) -> str:
             f"weight at strength {STRENGTH:g}",
         ]
     ]
-    ordered = sorted(
-        zip(prior.systems, weights.tolist(), strict=True), key=lambda pair: pair[0][1].mean
-    )
-    for (name, one), weight in ordered:
-        effect = "-" if one.effect is None else f"{one.effect:+.3f}"
-        counts = [str(one.segments), str(one.documents)]
+    for (name, system), weight in ordered:
         rows.append(
-            [name, *counts, effect, f"{one.mean:+.3f}", f"{one.error:.3f}", f"{weight:.4f}"]
+            [
+                name,
+                str(system.segments),
+                str(system.documents),
+                "-" if system.effect is None else f"{system.effect:+.3f}",
+                f"{system.mean:+.3f}",
+                f"{system.error:.3f}",
+                f"{weight:.4f}",
+            ]
         )
-    error = "the square root of " if prior.rooted else "" if prior.lower else "minus "
-    unjudged = [name for name, one in prior.systems if one.effect is None]
-    have = "they have" if len(unjudged) > 1 else "it has"
-    told = f"\nNobody judged {', '.join(unjudged)}: {have} the mean of all." if unjudged else ""
     return (
-        f"{aligned(rows)}\nAn error is {error}{prior.human}; below 0 is better than the mean system. "
+        f"{aligned(rows)}\nAn error is {_error(prior)}; below 0 is better than the mean system. "
         f"{prior.segments} segments of {prior.documents} documents, sigma {prior.sigma:.3f}, "
-        f"between systems {prior.between:.3f}, design effect {prior.design_effect:.2f}{told}"
+        f"between systems {prior.between:.3f}, design effect {prior.design_effect:.2f}{_unjudged(prior)}"
     )
+
+
+def _error(prior: Prior) -> str:
+    """How an error follows from a human score."""
+    if prior.rooted:
+        return f"the square root of {prior.human}"
+    return prior.human if prior.lower else f"minus {prior.human}"
+
+
+def _unjudged(prior: Prior) -> str:
+    """A line on the systems without judgements, nothing if there are none."""
+    names = [name for name, system in prior.systems if system.effect is None]
+    if not names:
+        return ""
+    have = "they have" if len(names) > 1 else "it has"
+    return f"\nNobody judged {', '.join(names)}: {have} the mean of all."

@@ -44,25 +44,21 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Trains; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    data, out = (
-        Path(needed(values, "input", "DOCUMENTS")),
-        Path(needed(values, "output", "--output")),
-    )
+    data = Path(needed(values, "input", "DOCUMENTS"))
+    out = Path(needed(values, "output", "--output"))
     check_not_input(out, [str(data)])
-    how = build(RoleTraining, values)
-    figures = train(how, data, out, values["device"], lambda text: say(text, values["quiet"]))
-    sys.stdout.write(
-        json.dumps(figures) + "\n" if values["format"] == "json" else shown(figures) + "\n"
-    )
+    training = build(RoleTraining, values)
+    figures = train(training, data, out, values["device"], lambda text: say(text, values["quiet"]))
+    text = json.dumps(figures) if values["format"] == "json" else shown(figures)
+    sys.stdout.write(text + "\n")
     return 0
 
 
 def shown(figures: Mapping[str, Any]) -> str:
     """The figures as text."""
+    interval = f"[{figures['low']:.1f}, {figures['high']:.1f}]"
     rows = [["test documents", "%", "95 %"]]
-    rows.append(
-        ["accuracy", f"{figures['accuracy']:.1f}", f"[{figures['low']:.1f}, {figures['high']:.1f}]"]
-    )
+    rows.append(["accuracy", f"{figures['accuracy']:.1f}", interval])
     rows.append(["most frequent role", f"{figures['majority']:.1f}", ""])
     rows.append(["macro F1", f"{figures['macro_f1']:.1f}", ""])
     rows += [[f"F1 {name}", f"{value:.1f}", ""] for name, value in figures["f1"].items()]

@@ -46,21 +46,17 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Trains; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    data, out = (
-        Path(needed(values, "input", "TREEBANK")),
-        Path(needed(values, "output", "--output")),
-    )
+    data = Path(needed(values, "input", "TREEBANK"))
+    out = Path(needed(values, "output", "--output"))
     check_not_input(out, [str(data)])
     check_writable(str(out))
-    made = train(build(ParserTraining, values), data, lambda text: say(text, values["quiet"]))
+    training = build(ParserTraining, values)
+    parser = train(training, data, lambda text: say(text, values["quiet"]))
     with complete_or_absent(str(out)) as file:
-        save(file, made.arrays, made.about)
-    figures = made.about["figures"]
-    sys.stdout.write(
-        json.dumps(figures) + "\n"
-        if values["format"] == "json"
-        else figures_table(figures["test"]) + "\n"
-    )
+        save(file, parser.arrays, parser.about)
+    figures = parser.about["figures"]
+    text = json.dumps(figures) if values["format"] == "json" else figures_table(figures["test"])
+    sys.stdout.write(text + "\n")
     say(f"{out}: {out.stat().st_size / 1e6:.2f} MB", values["quiet"])
     return 0
 
@@ -70,15 +66,14 @@ def figures_table(figures: Mapping[str, Any]) -> str:
     rows = [["test documents", "F1", "95 %"]]
     for name, value in figures.items():
         for part, entry in _entries(name, value):
-            rows.append([part, f"{entry['f1']:.1f}", f"[{entry['low']:.1f}, {entry['high']:.1f}]"])
+            interval = f"[{entry['low']:.1f}, {entry['high']:.1f}]"
+            rows.append([part, f"{entry['f1']:.1f}", interval])
     return aligned(rows) + f"\n{figures['documents']} documents, {figures['sentences']} sentences"
 
 
 def _entries(name: str, value: Any) -> list[tuple[str, Mapping[str, float]]]:
     if not isinstance(value, Mapping):
         return []
-    return (
-        [(name, value)]
-        if "f1" in value
-        else [(f"{name}: {part}", entry) for part, entry in value.items()]
-    )
+    if "f1" in value:
+        return [(name, value)]
+    return [(f"{name}: {part}", entry) for part, entry in value.items()]

@@ -76,25 +76,24 @@ def run(arguments: Sequence[str]) -> int:
         return _convert(values, out)
     work = Path(values["work"] or f"{out}.work")
     validate, validation = None, None
-    if stage in (None, "fit"):  # what would fail at the end is found at the start
+    # what would fail at the end is checked at the start
+    if stage in (None, "fit"):
         check_free(out)
         validate, validation = _validation(values)
     for name in STAGES if stage is None else (stage,):
-        done = (
-            _fit(values, work, out, validate, validation)
-            if name == "fit"
-            else _run(name, values, work)
-        )
-        say(
-            f"{name}: {', '.join(f'{n} {what}' for what, n in (done.counts or {}).items())}",
-            values["quiet"],
-        )
+        if name == "fit":
+            finished_stage = _fit(values, work, out, validate, validation)
+        else:
+            finished_stage = _run_stage(name, values, work)
+        counts = [f"{n} {noun}" for noun, n in (finished_stage.counts or {}).items()]
+        say(f"{name}: {', '.join(counts)}", values["quiet"])
     if stage in (None, "fit"):
         say(f'{out}: use it as sescore2(model="{out}")', values["quiet"])
     return 0
 
 
-def _run(name: str, values: Mapping[str, Any], work: Path) -> Stage:
+def _run_stage(name: str, values: Mapping[str, Any], work: Path) -> Stage:
+    """Runs a stage before the last, while progress is shown."""
     synthesis, device = build(Synthesis, values), values["device"]
     if name == "texts":
         paths = needed(values, "input", "TEXTS")
@@ -126,9 +125,8 @@ def _validation(values: Mapping[str, Any]) -> tuple[Validate | None, str | None]
         )
     rated = read_rated(values["validation"], field, direction == "lower")
     tau_b([0.0, 1.0], [0.0, 1.0])  # needs scipy
-    return validator(rated), blake2b(
-        repr(rated).encode("utf-8", "surrogatepass"), digest_size=16
-    ).hexdigest()
+    digest = blake2b(repr(rated).encode("utf-8", "surrogatepass"), digest_size=16)
+    return validator(rated), digest.hexdigest()
 
 
 def _fit(
@@ -138,22 +136,22 @@ def _fit(
     validate: Validate | None,
     validation: str | None,
 ) -> Stage:
+    """Trains the model and says how good it is at every validation."""
     quiet = values["quiet"]
     measure = "Kendall" if validate else "correlation held out"
     share = 0.0
     with Progress("steps", lambda: share, quiet) as progress:
 
-        def tell(training: TrainingProgress) -> None:
+        def tell(now: TrainingProgress) -> None:
             nonlocal share
-            share = training.step / training.steps
-            progress(training.step)
-            if training.validation is not None:
-                loss = f"loss {training.loss:.2f}"
-                say(f"step {training.step}: {loss}, {measure} {training.validation:.4f}", quiet)
+            share = now.step / now.steps
+            progress(now.step)
+            if now.validation is not None:
+                quality = f"{measure} {now.validation:.4f}"
+                say(f"step {now.step}: loss {now.loss:.2f}, {quality}", quiet)
 
-        stage = fit(
-            work, out, build(Training, values), values["device"], validate, validation, tell
-        )
+        training = build(Training, values)
+        stage = fit(work, out, training, values["device"], validate, validation, tell)
     if validate is None and not (stage.counts or {}).get("held out"):
         few = f"pairs are held out from {FEWEST_TO_HOLD_OUT} texts on"
         say(f"fit: no validation ({few}): the weights of the last step are kept", quiet)
@@ -175,11 +173,11 @@ def validator(rated: Sequence[RatedText]) -> Validate:
 
 
 def _convert(values: Mapping[str, Any], out: Path) -> int:
+    """Makes a folder of a released checkpoint; returns the exit code."""
     checkpoint, *paths = needed(values, "input", "CHECKPOINT")
     texts = [text for text, _ in read_texts(paths, values["text_field"])] if paths else []
-    convert(
-        Path(checkpoint), out, values["encoder_path"], texts[:TEXTS_FOR_BOUNDS], values["device"]
-    )
+    few_texts = texts[:TEXTS_FOR_BOUNDS]
+    convert(Path(checkpoint), out, values["encoder_path"], few_texts, values["device"])
     say(f'{out}: use it as sescore2(model="{out}")', values["quiet"])
     return 0
 
