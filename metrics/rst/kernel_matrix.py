@@ -118,10 +118,16 @@ class _KernelSums:
         return np.asarray(counts_of_sides[0] @ counts_of_sides[-1].T)
 
     def _inner_terms(self) -> Iterator[tuple[IntArray, FloatArray, Array]]:
-        """(cell, D or its logarithm, product of the counts) of all pairs of inner entries, about `STEP` at a time."""
+        """(cell, D or its logarithm, product of the counts) of all pairs but two leaves, about `STEP` at a time.
+
+        A leaf may have the production of an inner node, whose child is named like its terminal.
+        """
         pairs, h, r = self.pairs, self.pairs.hypotheses, self.pairs.references
-        # inner entries of hypotheses and all entries of references, those of one subtree side by side
-        entries_h = np.flatnonzero(h.height[h.subtree] > 1)
+        # productions of inner nodes
+        groups_of_sides = [side.group[side.height > 1] for side in (h, r)]
+        has_inner = np.isin(h.group, np.concatenate(groups_of_sides))  # [subtrees]
+        # entries of hypotheses with these and all entries of references, those of one subtree side by side
+        entries_h = np.flatnonzero(has_inner[h.subtree])
         entries_h = entries_h[np.argsort(h.subtree[entries_h], kind="stable")]
         entries_r = np.argsort(r.subtree, kind="stable")
         # the run of `entries_r` that shares the production of each of `entries_h`
@@ -146,6 +152,10 @@ class _KernelSums:
             term = np.arange(done, done + len(at))
             of_h = entries_h[at]
             of_r = entries_r[term + shift[at]]
+            # two leaves are counted already
+            is_inner = (h.height[h.subtree[of_h]] > 1) | (r.height[r.subtree[of_r]] > 1)
+            if not is_inner.all():
+                of_h, of_r = of_h[is_inner], of_r[is_inner]
             # the similarity of their subtrees, the cell of their trees, and how often it comes
             pair = pairs.number(h.subtree[of_h], r.subtree[of_r])
             cell = first_cell[h.tree[of_h]] + r.place[r.tree[of_r]]

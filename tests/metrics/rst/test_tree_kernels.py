@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
@@ -177,6 +177,28 @@ def test_a_pair_is_the_same_to_the_bit_in_any_company(
     assert whole.tobytes() == np.concatenate([square, oblong], axis=1).tobytes()
 
 
+labels = st.sampled_from("ABx")  # terminals may be named like inner nodes
+labelled = st.recursive(
+    labels, lambda inner: st.tuples(labels, st.lists(inner, min_size=1, max_size=3).map(tuple))
+)
+rooted = st.tuples(labels, st.lists(labelled, min_size=1, max_size=3).map(tuple))
+
+
+@given(representations=st.lists(rooted, min_size=1, max_size=4), decay=st.sampled_from([0.4, 1.0]))
+@bounded(max_examples=200, deadline=None, database=None)
+@example(
+    representations=[("A", (("B", ("x",)),)), ("A", (("B", (("x", ("x",)),)),))], decay=1.0
+)  # the production B -> x of a leaf and of an inner node
+def test_terminals_named_like_inner_nodes(
+    representations: list[tuple[str, tuple[Any, ...]]], decay: float
+) -> None:
+    made = [nodes(tree) for tree in representations]
+    expected = np.array([[kernel(a, b, decay) for b in made] for a in made])
+    np.testing.assert_allclose(matrix(list(representations), decay), expected, rtol=1e-12)
+    logarithms = matrix(list(representations), decay, log=True)
+    np.testing.assert_allclose(np.exp(logarithms), expected, rtol=1e-12)
+
+
 def test_calls_that_are_cut_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     labelled = [represent(tree, Lexical(), Preprocessing()) for tree in SOURCES]
     blocks = [Block(np.arange(9), np.arange(9)), Block(np.arange(4), np.arange(5, 9))]
@@ -246,6 +268,11 @@ def test_empty_texts_and_empty_edus() -> None:
     metric = load_metric("dr-lex")
     assert metric.pairwise(["", Document([])], [" "]).tolist() == [[1.0], [1.0]]
     assert metric.pairwise([Document([""], rst=[])], [Document(["a"], rst=["a"])])[0, 0] < 1
+
+
+def test_a_text_without_words_shares_nothing() -> None:
+    metric = load_metric("dr-lex", ignore="tree")
+    np.testing.assert_array_equal(metric.pairwise(["", "a cat"], ["", "a cat"]), [[0, 0], [0, 1]])
 
 
 def test_words_are_no_tags() -> None:
