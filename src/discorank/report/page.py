@@ -18,6 +18,7 @@ from . import comparison_tables as tables
 from . import plots
 from .choices import ChosenRun, as_data, cautions, counted, finite_gaps, story
 from .extra import template_package
+from .heat_map import heat_map
 from .island import as_island, documents
 from .summary_text import believed, lead, plain, summary, with_noun
 
@@ -181,7 +182,7 @@ def _score_figures(scores: KeptScores, level: float, name: str) -> Iterator[tupl
     )
     if len(scores.systems) > 1:
         yield (
-            plots.heat_map(scores, level, f"{name}-pairs"),
+            heat_map(scores, level, f"{name}-pairs"),
             f"The row against the column: + better, − worse at p < {level:g}, the stronger the colour the smaller p; "
             "grey: not told apart.",
         )

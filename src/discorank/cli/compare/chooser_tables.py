@@ -38,6 +38,7 @@ def choosers_json(
 
 
 def _judged_json(judged: Judged, correction: Correction) -> dict[str, Any]:
+    """All choosers and baselines under one dimension of human scores."""
     statistics = _statistics(judged, correction)
     return {
         "choosers": {name: statistics[name] for name in judged.names},
@@ -51,6 +52,7 @@ def _judged_json(judged: Judged, correction: Correction) -> dict[str, Any]:
 
 
 def _pairs_json(judged: Judged) -> list[dict[str, Any]]:
+    """The tests between choosers under one dimension of human scores."""
     return [
         {
             "human": judged.dimension,
@@ -189,6 +191,7 @@ def _dimension_table(
 
 
 def _chooser_rows(judged: Judged, correction: Correction) -> list[list[str]]:
+    """A row per chooser, the best first."""
     regrets = judged.regrets()
     gains_over_best, gains_over_random = (
         judged.gains(baseline, correction) for baseline in GAIN_KEYS
