@@ -101,7 +101,8 @@ def run(arguments: Sequence[str]) -> int:
             values["quiet"],
         )
     rows = [scores.row(system) for system, by_metric in by_system.items() for scores in by_metric]
-    sys.stdout.write(_table(rows) if values["format"] == "text" else "".join(map(_json, rows)))
+    text = _table(rows) if values["format"] == "text" else "".join(map(_json, rows))
+    sys.stdout.write(text)
     return 0
 
 

@@ -32,11 +32,9 @@ def bars(scores: KeptScores, level: float, name: str) -> str:
                 between = row - 0.5
                 axes.axhline(between, color=COLOURS["muted"], linewidth=0.6, linestyle=DASHED)
         axes.set_xlabel(_axis_label(scores))
-        percent = f"{100 * (1 - level):g} %"
-        about = (
-            f"{scores.name}: scores of {len(order)} systems with {percent} intervals, best first"
-        )
-        return inline(figure, about)
+        intervals = f"{100 * (1 - level):g} % intervals"
+        about = f"scores of {len(order)} systems with {intervals}, best first"
+        return inline(figure, f"{scores.name}: {about}")
 
 
 def _draw_span(axes: Any, row: int, low: float, high: float, linewidth: float) -> None:
