@@ -83,6 +83,7 @@ def latex(tables: Iterable[Table]) -> str:
 
 
 def _latex(table: Table) -> str:
+    """One table environment."""
     head, *rows = (" & ".join(map(escaped, cells)) + r" \\" for cells in (table.head, *table.rows))
     columns = "l" + "r" * (len(table.head) - 1)
     return "\n".join(

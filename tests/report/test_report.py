@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from discorank.cli.main import main
 from discorank.report import plots, svg
 from discorank.report.choices import read_run, story
+from discorank.report.heat_map import heat_map
 from discorank.report.labels import Box, placed
 from discorank.report.page import rendered
 from discorank.report.summary_text import believed, summary
@@ -269,7 +270,7 @@ def test_figures_do_not_heed_the_user_s_settings(
     monkeypatch.setitem(matplotlib.rcParams, "font.size", 30.0)
     named = replace(small.metrics[0], systems=("系统一", "$x_{1}$", "a\nb\x00\ud800"))
     assert plots.bars(small.metrics[0], 0.05, "x") == plain
-    drawn = plots.heat_map(named, 0.05, "x")
+    drawn = heat_map(named, 0.05, "x")
     assert drawn.count("系统一") == drawn.count("$x_{1}$") == 2
     assert matplotlib.rcParams["font.size"] == 30.0
 

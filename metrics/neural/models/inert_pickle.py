@@ -256,7 +256,7 @@ class InertCheckpoint:
         identity = storage.arguments if isinstance(storage, _InertStorage) else ()
         dtype, width = _number_type(identity)
         entry = f"data/{identity[2]}" if dtype else ""
-        if entry not in self.archive.spans:
+        if not dtype or entry not in self.archive.spans:
             raise self.archive.error(f"{name} has no storage in the file: {excerpt(identity)}")
         first_byte, size = self.archive.spans[entry]
         count = identity[4]

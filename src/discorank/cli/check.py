@@ -154,5 +154,6 @@ def _spread(counts: Counter[int]) -> dict[str, int]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(inner)}" for name, inner in value.items() if inner != [])
+        entries = [f"{name} {_shown(inner)}" for name, inner in value.items() if inner != []]
+        return ", ".join(entries)
     return f"{value:.3g}" if isinstance(value, float) and value < 1000 else str(value)

@@ -83,6 +83,7 @@ def _calls(signature: str, quiet: bool) -> Iterator[Call]:
 def _sentence(
     signatures: Sequence[str], cited: Mapping[str, Sequence[Paper]], tests: Sequence[Paper]
 ) -> str:
+    """The sentence for the methods section, in LaTeX."""
     from .. import __version__
 
     metrics = [f"{escaped(name)}{_citation(papers)}" for name, papers in cited.items()]

@@ -202,6 +202,7 @@ class Options:
         return self._known({name: self._typed(name, text)}, "--set")
 
     def _print(self, values: Mapping[str, Any]) -> NoReturn:
+        """Prints all options as YAML and stops."""
         import yaml
 
         plain = {}

@@ -18,6 +18,7 @@ from . import comparison_tables as tables
 from . import plots
 from .choices import ChosenRun, as_data, cautions, counted, finite_gaps, story
 from .extra import template_package
+from .heat_map import heat_map
 from .island import as_island, documents
 from .summary_text import believed, lead, plain, summary, with_noun
 
@@ -160,9 +161,8 @@ def _metric_part(
     (bars, bars_caption), *others = _score_figures(scores, comparison.level, name)
     unit, values = plots.unit_values(comparison, scores)
     spread = plots.distributions(scores, values, unit, f"{name}-spread")
-    spread_caption = (
-        f"Scores of single {unit}s: the middle half, the median, and the range of 90 %."
-    )
+    spread_parts = "the middle half, the median, and the range of 90 %"
+    spread_caption = f"Scores of single {unit}s: {spread_parts}."
     figures = [
         Figure(as_markup(bars), bars_caption),
         Figure(as_markup(spread), spread_caption),
@@ -181,7 +181,7 @@ def _score_figures(scores: KeptScores, level: float, name: str) -> Iterator[tupl
     )
     if len(scores.systems) > 1:
         yield (
-            plots.heat_map(scores, level, f"{name}-pairs"),
+            heat_map(scores, level, f"{name}-pairs"),
             f"The row against the column: + better, − worse at p < {level:g}, the stronger the colour the smaller p; "
             "grey: not told apart.",
         )
@@ -202,9 +202,8 @@ def _human_part(comparison: KeptComparison, human: KeptHuman, i: int, as_markup:
     unnamed = "; too many systems for names" if len(human.scores.systems) > plots.MAX_NAMES else ""
     for m, metric in enumerate(comparison.metrics):
         svg = plots.against_people(metric, human, f"{name}-against{m}")
-        caption = (
-            f"{metric.name} against people; better is right and up; bars are intervals{unnamed}."
-        )
+        legend = f"better is right and up; bars are intervals{unnamed}"
+        caption = f"{metric.name} against people; {legend}."
         figures.append(Figure(as_markup(svg), caption))
     shown_tables = [tables.agreement(human)]
     if human.tests:

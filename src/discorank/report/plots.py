@@ -1,4 +1,4 @@
-"""The figures: confidence bars, score distributions, significance of pairs, metrics against people, histograms."""
+"""The figures: confidence bars, score distributions, metrics against people, histograms."""
 
 from __future__ import annotations
 
@@ -7,27 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics.representations import IntArray
 from ..rerank.selection.comparison_folder import KeptComparison, KeptHuman, KeptScores
 from .labels import FAR, Box, placed, size_of
 from .svg import COLOURS, drawing, inline, label
 
 WIDTH_INCHES = 4.4
 ROW_INCHES = 0.19
-MAX_SIGNS = 40  # systems; of more, a heat map shows colours alone
 MAX_NAMES = 60  # systems; of more, points have no names
 DASHED = (0, (3, 2))
-LEVELS = (0.001, 0.01)  # and the level of the comparison
-# the cells of a heat map are indices here: NEUTRAL + grade, or OWN on the diagonal
-CELL_COLOURS = ("worse3", "worse2", "worse1", "neutral", "better1", "better2", "better3", "own")
-NEUTRAL, OWN = CELL_COLOURS.index("neutral"), CELL_COLOURS.index("own")
 
 
 def bars(scores: KeptScores, level: float, name: str) -> str:
     """Every system's score with its interval, best on top."""
     order = scores.order
     with drawing(name) as package:
-        figure, axes = _rows(package, [scores.systems[s] for s in order])
+        figure, axes = rows_figure(package, [scores.systems[s] for s in order])
         for row, s in enumerate(order):
             score, low, high = scores.scores[s], scores.low[s], scores.high[s]
             if low is not None and high is not None:
@@ -38,11 +32,9 @@ def bars(scores: KeptScores, level: float, name: str) -> str:
                 between = row - 0.5
                 axes.axhline(between, color=COLOURS["muted"], linewidth=0.6, linestyle=DASHED)
         axes.set_xlabel(_axis_label(scores))
-        percent = f"{100 * (1 - level):g} %"
-        about = (
-            f"{scores.name}: scores of {len(order)} systems with {percent} intervals, best first"
-        )
-        return inline(figure, about)
+        intervals = f"{100 * (1 - level):g} % intervals"
+        about = f"scores of {len(order)} systems with {intervals}, best first"
+        return inline(figure, f"{scores.name}: {about}")
 
 
 def _draw_span(axes: Any, row: int, low: float, high: float, linewidth: float) -> None:
@@ -65,7 +57,7 @@ def distributions(
     """How every system's scores of single units spread: middle half, median, and the range of 90 %."""
     order = scores.order
     with drawing(name) as package:
-        figure, axes = _rows(package, [scores.systems[s] for s in order])
+        figure, axes = rows_figure(package, [scores.systems[s] for s in order])
         for row, s in enumerate(order):
             if not len(values[s]):
                 continue
@@ -76,72 +68,6 @@ def distributions(
             axes.plot([median, median], upright, color=COLOURS["mark"], linewidth=1.6)
         axes.set_xlabel(f"{_axis_label(scores)}, by {unit}")
         return inline(figure, f"{scores.name}: distribution of the scores of {unit}s, by system")
-
-
-def heat_map(scores: KeptScores, level: float, name: str) -> str:
-    """Which system is better than which, by p: the row against the column, best first."""
-    systems = [scores.systems[s] for s in scores.order]
-    n = len(systems)
-    cells = _heat_map_cells(scores, level)
-    with drawing(name) as package:
-        figure, axes = _rows(package, systems, square=True)
-        for i, row in enumerate(cells):
-            _draw_row(axes, i, row)
-        if n <= MAX_SIGNS:
-            _draw_signs(axes, cells)
-        axes.set_xlim(-0.5, n - 0.5)
-        axes.set_ylim(n - 0.5, -0.5)
-        axes.set_xticks(range(n), [label(system) for system in systems], rotation=90)
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
-        about = f"{scores.name}: significance of every pair of systems, the row against the column"
-        return inline(figure, about)
-
-
-def _heat_map_cells(scores: KeptScores, level: float) -> IntArray:
-    """The colour of every pair, best first, as an index into `CELL_COLOURS`, [n, n]."""
-    n = len(scores.systems)
-    stricter = [grade for grade in LEVELS if grade < level]
-    grades = sorted({*stricter, level})[-3:]
-    cells = np.full((n, n), OWN)
-    for i, a in enumerate(scores.order):
-        for j, b in enumerate(scores.order):
-            if a != b:
-                cells[i, j] = NEUTRAL + _grade(scores, a, b, grades)
-    return cells
-
-
-def _draw_row(axes: Any, i: int, cells: IntArray) -> None:
-    """Row `i` of a heat map, one bar for every run of cells of one colour."""
-    starts = [0, *(np.flatnonzero(np.diff(cells)) + 1)]
-    ends = [*starts[1:], len(cells)]
-    runs = [(start - 0.5, end - start) for start, end in zip(starts, ends, strict=True)]
-    colours = [COLOURS[CELL_COLOURS[cells[start]]] for start in starts]
-    axes.broken_barh(runs, (i - 0.5, 1), facecolors=colours, edgecolor="face")
-
-
-def _draw_signs(axes: Any, cells: IntArray) -> None:
-    """+ and − in the cells of systems that are told apart."""
-    rows, columns = np.nonzero((cells != NEUTRAL) & (cells != OWN))
-    for i, j in zip(rows, columns, strict=True):
-        axes.text(
-            j,
-            i,
-            "+" if cells[i, j] > NEUTRAL else "−",
-            ha="center",
-            va="center_baseline",
-            fontsize=7,
-            color=COLOURS["ink"],
-        )
-
-
-def _grade(scores: KeptScores, a: int, b: int, grades: Sequence[float]) -> int:
-    """0 where two systems are not told apart, else 1 to 3, negative where a is worse."""
-    p, score_a, score_b = scores.p(a, b), scores.scores[a], scores.scores[b]
-    steps = sum(p < grade for grade in grades)
-    if not steps or score_a is None or score_b is None or score_a == score_b:
-        return 0
-    return steps if (score_a > score_b) == scores.higher_is_better else -steps
 
 
 def against_people(metric: KeptScores, human: KeptHuman, name: str) -> str:
@@ -242,7 +168,7 @@ def agreement(human: KeptHuman, name: str) -> str:
             percents.append((metric.metric, 100 * accuracy))
     percents.sort(key=lambda pair: -pair[1])
     with drawing(name) as package:
-        figure, axes = _rows(package, [metric for metric, _ in percents])
+        figure, axes = rows_figure(package, [metric for metric, _ in percents])
         for row, (_, percent) in enumerate(percents):
             axes.barh(row, percent, height=0.6, color=COLOURS["soft"])
             axes.text(percent, row, f" {percent:.0f} %", va="center_baseline", fontsize=7)
@@ -290,7 +216,7 @@ def unit_values(comparison: KeptComparison, metric: KeptScores) -> tuple[str, li
     return ("segment" if by_segment else "document"), values
 
 
-def _rows(package: Any, names: Sequence[str], square: bool = False) -> tuple[Any, Any]:
+def rows_figure(package: Any, names: Sequence[str], square: bool = False) -> tuple[Any, Any]:
     """A figure with a row per name, the first on top."""
     n = max(1, len(names))
     widths = [size_of(label(name), 8)[0] for name in names]

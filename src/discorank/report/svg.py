@@ -18,6 +18,7 @@ from .extra import plot_package
 
 GRADES = tuple(f"{side}{n}" for side in ("better", "worse") for n in (1, 2, 3))
 NAMES = ("ink", "muted", "grid", "mark", "span", "soft", "neutral", "own", *GRADES)
+# a colour of its own for every name, #010010 and on
 COLOURS: Mapping[str, str] = {name: f"#0100{n + 16:02x}" for n, name in enumerate(NAMES)}
 _STAND_INS = {colour: f"var(--plot-{name})" for name, colour in COLOURS.items()}
 _SETTINGS = {

@@ -691,6 +691,17 @@ def test_tensors_that_do_not_fit_the_file(tmp_path: Path, value: Any, text: str)
         checkpoint.tensors(checkpoint.root)
 
 
+def test_a_folder_in_the_archive_is_no_storage(tmp_path: Path) -> None:
+    unknown = Rebuilt(0, (2,), (1,), ("storage", torch.FloatStorage))
+    pickled = io.BytesIO()
+    Pickler(pickled, protocol=2).dump({"w": unknown})
+    path = tmp_path / "x.ckpt"
+    path.write_bytes(zipped({"a/": b"", "a/data.pkl": pickled.getvalue()}))
+    checkpoint = inert(path)
+    with pytest.raises(ModelLoadError, match="w has no storage in the file"):
+        checkpoint.tensors(checkpoint.root)
+
+
 def test_tensors_leave_the_file_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "x.ckpt"
     checkpoint = rebuilt(path, Rebuilt(0, (6,), (1,)))

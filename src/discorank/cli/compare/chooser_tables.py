@@ -38,6 +38,7 @@ def choosers_json(
 
 
 def _judged_json(judged: Judged, correction: Correction) -> dict[str, Any]:
+    """All choosers and baselines under one dimension of human scores."""
     statistics = _statistics(judged, correction)
     return {
         "choosers": {name: statistics[name] for name in judged.names},
@@ -51,6 +52,7 @@ def _judged_json(judged: Judged, correction: Correction) -> dict[str, Any]:
 
 
 def _pairs_json(judged: Judged) -> list[dict[str, Any]]:
+    """The tests between choosers under one dimension of human scores."""
     return [
         {
             "human": judged.dimension,
@@ -179,9 +181,8 @@ def _dimension_table(
         "oracle reached",
     ]
     candidates = comparison.choices
-    counts = (
-        f"{judged.counted} of {judged.total} {candidates.what}, {len(candidates.systems)} systems"
-    )
+    num_systems = len(candidates.systems)
+    counts = f"{judged.counted} of {judged.total} {candidates.what}, {num_systems} systems"
     intervals = f"{100 * (1 - level):g} % intervals by {judged.verdicts.unit}"
     title = f"Choosers by {judged.dimension}: {counts}; {intervals}{CORRECTED[correction]}"
     rows = [*_chooser_rows(judged, correction), *_baseline_rows(judged, len(head))]
@@ -189,10 +190,9 @@ def _dimension_table(
 
 
 def _chooser_rows(judged: Judged, correction: Correction) -> list[list[str]]:
+    """A row per chooser, the best first."""
     regrets = judged.regrets()
-    gains_over_best, gains_over_random = (
-        judged.gains(baseline, correction) for baseline in GAIN_KEYS
-    )
+    over_best, over_random = (judged.gains(baseline, correction) for baseline in GAIN_KEYS)
     sign = -1 if judged.higher_is_better else 1
     order = np.argsort(sign * judged.verdicts.scores[: len(judged.names)], kind="stable")
     rows = []
@@ -205,8 +205,8 @@ def _chooser_rows(judged: Judged, correction: Correction) -> list[list[str]]:
                 str(judged.between.clusters[c]),
                 regret,
                 regret_interval,
-                *_gain_cells(gains_over_best[c]),
-                *_gain_cells(gains_over_random[c]),
+                *_gain_cells(over_best[c]),
+                *_gain_cells(over_random[c]),
                 f"{100 * judged.reached[c]:.1f} %",
             ]
         )
@@ -247,10 +247,8 @@ def _metrics_table(comparison: ChooserComparison) -> Table:
             mark = " (!)" if optimised[c] else ""
             row.append(f"{number(scores[c])}{mark}")
         rows.append(row)
-    title = (
-        "What was chosen, by metric; (!) the chooser chose by this metric, which says little of it"
-    )
-    return Table(title, head, rows)
+    legend = "(!) the chooser chose by this metric, which says little of it"
+    return Table(f"What was chosen, by metric; {legend}", head, rows)
 
 
 def mean_choices_table(means: Sequence[MeanChoice]) -> Table:

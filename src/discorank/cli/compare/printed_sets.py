@@ -83,6 +83,7 @@ def _set_facts(compared: ComparedSet, correction: Correction) -> Iterator[Fact]:
 
 
 def _mean_facts(sets: Sequence[ComparedSet]) -> Iterator[Fact]:
+    """Every mean on a line of its own."""
     for agreement in _mean_agreements(sets):
         metric, human = agreement.metric, agreement.human
         yield "means", metric, human, "", "sets", agreement.sets
@@ -116,6 +117,7 @@ def _set_tables(
 
 
 def _mean_tables(sets: Sequence[ComparedSet]) -> list[Table]:
+    """The means that there are, of metrics and of choosers."""
     agreements, choices = _mean_agreements(sets), _mean_choices(sets)
     tables = []
     if agreements:

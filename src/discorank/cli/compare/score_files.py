@@ -84,6 +84,7 @@ def _human_score(
     system: str,
     column: int,
 ) -> float | None:
+    """The score of a system that people judged, None of another or where there are no scores."""
     names = meta.human.systems
     if scores is None or system not in names:
         return None

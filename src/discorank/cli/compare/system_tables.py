@@ -233,10 +233,8 @@ def _segments_table(meta: MetaEvaluation, metrics: Sequence[Scored]) -> Table:
         accuracy, *rest = map(number, segment_numbers(by_segment))
         epsilon = number(by_segment.epsilon)
         rows.append([scored.name, unit, str(by_segment.segments), accuracy, epsilon, *rest])
-    title = (
-        f"Metrics against {meta.human.name}: segments or documents; accuracy with calibrated ties"
-    )
-    return Table(title, head, rows)
+    about = "segments or documents; accuracy with calibrated ties"
+    return Table(f"Metrics against {meta.human.name}: {about}", head, rows)
 
 
 def segment_numbers(agreement: SegmentAgreement) -> tuple[float | None, ...]:

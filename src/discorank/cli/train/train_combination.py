@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from ...metrics.errors import InputError
@@ -100,17 +100,19 @@ def _preferences(values: Mapping[str, Any]) -> Preferences:
     if values["teacher"]:
         return Preferences(teacher=metric_in(values, values["teacher"]))
     if values["rankings"]:
-        path = values["rankings"]
-        lines = (
-            (f"{path}:{i}", line.decode("utf-8")) for i, (_, line) in enumerate(LineSource(path), 1)
-        )
-        return Preferences(rankings=read_rankings(lines))
+        return Preferences(rankings=read_rankings(_placed_lines(values["rankings"])))
     name, _, direction = str(values["prefer"]).partition(":")
     if direction not in ("", "lower", "higher"):
         raise InputError(
             f"found {values['prefer']!r}", where="--prefer", fix="Expected NAME or NAME:lower"
         )
     return Preferences(field=name, lower=direction == "lower")
+
+
+def _placed_lines(path: str) -> Iterator[tuple[str, str]]:
+    """The lines of a file, each after its place."""
+    for i, (_, line) in enumerate(LineSource(path), 1):
+        yield f"{path}:{i}", line.decode("utf-8")
 
 
 def shown(model: Mapping[str, Any]) -> str:
@@ -127,8 +129,9 @@ def shown(model: Mapping[str, Any]) -> str:
     if tried and penalty == max(tried):
         center = _TOWARD[model["toward"]]
         remark = f"\nThis penalty is the largest tried: it holds the weights at {center}"
+    size = f"{model['pairs']} pairs of {model['documents']} documents"
     return (
-        f"{aligned(rows)}\n{model['pairs']} pairs of {model['documents']} documents, penalty {penalty:g}; "
+        f"{aligned(rows)}\n{size}, penalty {penalty:g}; "
         f"held out: {100 * accuracy:.1f} % right "
         f"(the single metric that is best on the other folds {100 * single_accuracy:.1f} %), "
         f"loss {held_out['loss']:.4f}{remark}"
