@@ -27,9 +27,8 @@ class PseudoReferences(NamedTuple):
 
     texts: tuple[Text, ...]
     weights: FloatArray  # [R], summed over the copies of each text
-    own: FloatArray | None = (
-        None  # [H] weight of one copy of each hypothesis, where it is its own pseudo-reference
-    )
+    # [H] weight of one copy of each hypothesis, where it is its own pseudo-reference
+    own: FloatArray | None = None
 
 
 def pseudo_references(

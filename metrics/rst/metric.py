@@ -203,9 +203,8 @@ class TreeKernelScorer(Scorer):
             # small trees in plain numbers, large ones in logarithms
             rows = np.flatnonzero(~large)
             values = self._own_kernels(subtrees, rows, log=False)
-            values[values == 0] = (
-                1  # a tree without an expanded node has no fragment: 0 with any other
-            )
+            # a tree without an expanded node has no fragment: 0 with any other
+            values[values == 0] = 1
             half[rows] = np.log(values) / 2
             root[rows] = np.sqrt(values)
             rows = np.flatnonzero(large)
