@@ -1,1 +1,1 @@
-"""Formats of discourse trees; each module reads one, `files` finds out which it is."""
+"""Formats of discourse trees; each module reads one, `tree_files` finds out which it is."""
