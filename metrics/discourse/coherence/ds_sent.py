@@ -4,9 +4,9 @@
     g = [min_i x_i ; mean_i x_i ; max_i x_i ; sum_i x_i]
     DS-SENT(h, r) = cos(g_h, g_r)
 
-A is A_u or, ``weighted``, A_w of the sentences' foci (see `focus_grid`). Rows of X have length one, as in the released code.
-At most 1, higher is better, symmetric. A text without foci has A = 0; one without sentences scores 1 with its like and
-0 with others. The sum makes g depend on how many sentences there are.
+A is A_u or, ``weighted``, A_w of the sentences' foci (see `focus_grid`). Rows of X have length one, as in the released
+code. At most 1, higher is better, symmetric. A text without foci has A = 0; one without sentences scores 1 with its
+like and 0 with others. The sum makes g depend on how many sentences there are.
 
 ``compat="reference"`` keeps what the released code does with a reference of one sentence: its score is the mean of
 cos(x_i^h, x_1^r), and it counts twice among several references.

@@ -2,9 +2,10 @@
 
     value = sum(A) / n       the mean out-degree of the graph of n sentences
 
-A is A_u, or A_w if ``weighted`` (see `focus_grid`). Sentences are joined by a noun that they share in `entity-graph`, and in
-`lexical-graph` by nouns that mean about the same (see `entities`). Both read the hypothesis alone; 0 for a text of one
-sentence, without nouns or without sentences. At most 1/2 + ... + 1/n for A_u: it grows with the length of the text.
+A is A_u, or A_w if ``weighted`` (see `focus_grid`). Sentences are joined by a noun that they share in `entity-graph`,
+and in `lexical-graph` by nouns that mean about the same (see `entities`). Both read the hypothesis alone; 0 for a text
+of one sentence, without nouns or without sentences. At most 1/2 + ... + 1/n for A_u: it grows with the length of the
+text.
 """
 
 from __future__ import annotations
