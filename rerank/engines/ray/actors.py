@@ -14,12 +14,16 @@ from .blocks import BLOCK_SECONDS, Kind, Rates, Step
 
 # how many times an actor is asked for a sign of life within the seconds that it may be silent
 PULSES_PER_SILENCE = 4
+# a younger call may still be on its way to its actor, and is not cancelled: once, a call sent after one that was
+# cancelled at that moment never ended
+SETTLING_SECONDS = 0.1
 
 
 class StepCall(NamedTuple):
     """A step that an actor has, with Ray's references to what it will return."""
 
     step: Step
+    sent_at: float
     outcome: Any  # to a `StepResult`
     value: Any = None  # to what stays in the object store
 
@@ -69,13 +73,14 @@ class Actor:
     def call(self, step: Step) -> None:
         """Gives it a step."""
         method = getattr(self.handle, step.method)
+        now = monotonic()
         if step.group is None:
-            call = StepCall(step, method.remote(*step.arguments))
+            call = StepCall(step, now, method.remote(*step.arguments))
         else:
             value, outcome = method.options(num_returns=2).remote(*step.arguments)
-            call = StepCall(step, outcome, value)
+            call = StepCall(step, now, outcome, value)
         if not self.calls:
-            self.began_at = monotonic()
+            self.began_at = now
         self.calls.append(call)
         step.copies += 1
 
@@ -118,10 +123,12 @@ class Actor:
 
 def stolen_by(idle: Actor, actors: Sequence[Actor]) -> StepCall | None:
     """The step that an idle actor takes over from one that has not begun with it."""
+    now = monotonic()
     for actor in actors:
         for call in list(actor.calls)[1:]:
             step = call.step
+            is_settled = now - call.sent_at > SETTLING_SECONDS
             is_waiting = step.copies == 1 and not step.done
-            if is_waiting and not step.alone and step.kind in idle.kinds:
+            if is_settled and is_waiting and not step.alone and step.kind in idle.kinds:
                 return call
     return None

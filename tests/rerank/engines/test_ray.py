@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,11 +26,12 @@ from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray import groups as ray_groups
 from discorank.rerank.engines.ray import work as ray_work
-from discorank.rerank.engines.ray.actors import Actor
+from discorank.rerank.engines.ray.actors import SETTLING_SECONDS, Actor, StepCall, stolen_by
 from discorank.rerank.engines.ray.blocks import Step
 from discorank.rerank.engines.ray.engine import RayEngine
 from discorank.rerank.engines.ray.groups import Group
 from discorank.rerank.engines.ray.settings import RaySettings
+from discorank.rerank.engines.status import WorkerMeter
 from discorank.rerank.lists import read_list
 from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.reranker import Reranker
@@ -174,6 +176,17 @@ def test_models_give_the_same_bytes(
         assert rows_of(split, engine) == rows_of(split, LocalEngine())
         assert not engine.work.groups
     cache.close()
+
+
+def test_only_a_call_that_has_arrived_is_taken_over() -> None:
+    now = time.monotonic()
+    steps = [Step("decide", (), [], (1, 1), copies=1) for _ in range(2)]
+    for age, taken in ((2 * SETTLING_SECONDS, steps[1]), (0.0, None)):
+        calls = deque(StepCall(step, now - age, None) for step in steps)
+        busy = Actor(None, WorkerMeter("busy"), ("model",), calls=calls)
+        idle = Actor(None, WorkerMeter("idle"), ("model",))
+        call = stolen_by(idle, [busy, idle])
+        assert (call and call.step) is taken
 
 
 def test_lists_split_over_four_actors_give_the_same_bytes(on_ray: None, split: None) -> None:
