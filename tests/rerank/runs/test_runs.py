@@ -507,6 +507,7 @@ def test_interrupts_leave_a_resumable_run(
     assert out.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.timeout(900)  # twenty starts, each as long as the machine is busy
 def test_killed_at_twenty_random_points(tmp_path: Path) -> None:
     """SIGKILL anywhere, start again: the same bytes as a run that nobody killed, every record once."""
     lists = list(made_lists(5000, 16, seed=3))
