@@ -26,8 +26,8 @@ def expected_utility(
 ) -> FloatArray:
     """Expected utilities [H] from a matrix [H, R] under weights [R] of any positive scale.
 
-    With `own` [H] the matrix is square, and that much of each hypothesis's own column is left out; where no weight
-    remains the expectation is NaN. The order in which a row is summed depends on R alone.
+    With `own` [H], the weight of one copy of each hypothesis as its own pseudo-reference, the matrix is square and that
+    weight is left out; where none remains the expectation is NaN. The order of a row's sum depends on R alone.
     """
     total = weights.sum()
     # a reference of weight 0 does not count, not even where its utility is NaN or infinite

@@ -2,7 +2,7 @@
 
     h* = argmax_h mu(h)               (Kumar and Byrne 2004; Eikema and Aziz 2020 for samples)
     mu(h) = sum_r w(r) u(h, r) / W,   W = sum_r w(r)      O(N^2) comparisons of N candidates
-    mu(h) = u(h, sum_r w(r) phi(r) / W)                   O(N), where u is linear in phi(r), all it reads of r
+    mu(h) = u(h, sum_r w(r) phi(r) / W)                   O(N), where u depends on r through phi(r) alone, linearly
 
 Each text is represented once. With a shortlist, a cheap utility or a reference-free metric first keeps the `top_k` best
 (as candidates and pseudo-references) and the expensive utility decides among them. `expectation` computes both forms of
@@ -127,6 +127,7 @@ class MBR:
             pool = human_references(record)
         else:
             pool = pseudo_references(record, distinct, kept, self.weigh)
+        # the same object where they are the hypotheses: the comparison is then known to be square
         references = pool.texts or hypotheses
         comparisons = tuple(
             part.comparison(hypotheses, references, record.source, context.last(part.reads.context))

@@ -70,19 +70,21 @@ class _DocumentQueue:
     lane: Lane
     waiting: deque[_Job] = field(default_factory=deque)
     was_cut: bool = False  # the context was cut since the last decision
-    lent: int = 0  # how many of the next records read the first candidate of one that failed
+    after_failed: int = (
+        0  # how many of the next records still have one that failed in their context
+    )
 
     def enter(self, record: CandidateList, after_gap: bool) -> None:
         """Moves on to a record, which may cut the context."""
         if self.lane.enter(record.position, after_gap):
-            self.was_cut, self.lent = True, 0
+            self.was_cut, self.after_failed = True, 0
 
     def extend(self, record: CandidateList, text: Text, failed: bool = False) -> None:
         """Adds what was chosen for a record, or what a failed one lends."""
         width = self.lane.width
         if not width:
             return
-        self.lent = width if failed else max(0, self.lent - 1)
+        self.after_failed = width if failed else max(0, self.after_failed - 1)
         self.lane.extend(str(record.source or ""), str(text))
 
 
@@ -123,9 +125,8 @@ class Scheduler:
         self.open: deque[_Job] = deque()  # in input order
         self.characters = 0  # of the open jobs
         self.running: dict[int, _Job] = {}  # by the key that the engine has for them
-        self.queue_of: dict[
-            int, _DocumentQueue
-        ] = {}  # of every job that is not done, by the same key
+        # of every job that is not done, by the same key
+        self.queue_of: dict[int, _DocumentQueue] = {}
         self.document: str | None = None  # of the last record
         self.queue = _DocumentQueue(Lane(width))
         self.after_gap = False  # the last line could not be read
@@ -218,17 +219,22 @@ class Scheduler:
         self.open.append(job)
         self.characters += job.characters
         if self.strategy == "one-best":
-            # its context is known at once: it waits for nobody, in a queue of its own
-            queue.enter(record, after_gap)
-            own_lane = replace(queue.lane, position=None)
-            own_queue = replace(queue, lane=own_lane, waiting=deque())
-            queue.was_cut &= record.context_only
-            queue.extend(record, record.candidates[0].text)
-            queue, job.after_gap = own_queue, False
+            queue, job.after_gap = self._queue_of_its_own(queue, record, after_gap), False
         queue.waiting.append(job)
         self.queue_of[id(job)] = queue
         if len(queue.waiting) == 1:
             self._start_next(queue)
+
+    def _queue_of_its_own(
+        self, queue: _DocumentQueue, record: CandidateList, after_gap: bool
+    ) -> _DocumentQueue:
+        """A queue for a record whose context is known at once; its first candidate is context of the next."""
+        queue.enter(record, after_gap)
+        own_lane = replace(queue.lane, position=None)
+        own_queue = replace(queue, lane=own_lane, waiting=deque())
+        queue.was_cut &= record.context_only
+        queue.extend(record, record.candidates[0].text)
+        return own_queue
 
     def _queue_of_document(self, record: CandidateList) -> _DocumentQueue:
         """The queue of the record's document; documents are adjacent, so one is enough."""
@@ -255,7 +261,11 @@ class Scheduler:
         if record is None:
             return
         queue.enter(record, job.after_gap)
-        flags = ("context-cut",) * queue.was_cut + ("context-of-failed",) * bool(queue.lent)
+        flags: tuple[str, ...] = ()
+        if queue.was_cut:
+            flags = (*flags, "context-cut")
+        if queue.after_failed:
+            flags = (*flags, "context-of-failed")
         if record.context_only:
             self._finish(job, queue, None)
             return

@@ -38,7 +38,7 @@ def matrices(
     for comparison, shape in zip(comparisons, shapes, strict=True):
         if 0 not in shape:
             columns.append(columns_of(metric, comparison))
-    values = iter(of_columns(scorer, columns, store or Store(scorer)))
+    values = iter(matrices_of_columns(scorer, columns, store or Store(scorer)))
     return [np.zeros(shape) if 0 in shape else next(values) for shape in shapes]
 
 
@@ -48,7 +48,9 @@ def _shape(metric: Scoring, comparison: Comparison) -> tuple[int, int]:
     return len(comparison.hypotheses), num_references
 
 
-def of_columns(scorer: Scorer, columns: Sequence[Columns], store: Store) -> list[FloatArray]:
+def matrices_of_columns(
+    scorer: Scorer, columns: Sequence[Columns], store: Store
+) -> list[FloatArray]:
     """The matrix [H, R] of every list, in the paper's direction; `columns` holds what each is made of."""
     # 1. One block of rows per comparison, without repeated rows, in pieces where it is very large.
     all_columns = chain.from_iterable(columns)

@@ -35,7 +35,7 @@ SLOT_BITS = 32  # of a slot where an n-gram's number stands above it
 
 
 class ListGroup(NamedTuple):
-    """ListGroup of similar shape side by side.
+    """Lists of similar shape, side by side.
 
     A list has `places_per_list` places: hypotheses from the first on, references up to the last. In a square list a
     text has one place as both. A text's slot packs its list and its place:

@@ -73,7 +73,7 @@ def _padded_shape(block: Block) -> int:
 
 
 def _lists(blocks: Sequence[Block]) -> ListGroup:
-    """ListGroup that are all square or all not."""
+    """The lists of some blocks, which are all square or all not."""
     square = blocks[0].square
     num_hypotheses = np.fromiter((len(b.hypotheses) for b in blocks), np.int64, len(blocks))
     num_references = np.fromiter((len(b.references) for b in blocks), np.int64, len(blocks))

@@ -30,7 +30,7 @@ class MetricReading(NamedTuple):
     cuts: int  # texts that were too long to be read whole
 
 
-def read_documents(
+def read_by_metric(
     metric: Metric,
     documents: Sequence[DocumentOutputs],
     systems: Sequence[str],

@@ -18,7 +18,7 @@ from ...metrics.execution.cache import Cache
 from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray, IntArray
 from .document_outputs import DocumentOutputs, Judgements, check_systems
-from .metric_readings import read_documents
+from .metric_readings import read_by_metric
 
 CELLS = 1 << 24  # numbers that resamples of all systems sum up at once
 
@@ -214,7 +214,7 @@ def score_systems(
     cuts = 0
     for weight, part in metric.parts:
         factor = weight * part.utility_sign if is_mix else 1.0
-        read = read_documents(part, documents, systems, cache, progress)
+        read = read_by_metric(part, documents, systems, cache, progress)
         parts.append(Part(factor, part.scorer, read.statistics, read.owner))
         has_segments = all_whole or part.info.unit != "document"
         values.append(factor * read.values if has_segments else None)

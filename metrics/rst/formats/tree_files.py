@@ -16,7 +16,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ...errors import InputError, excerpt, unknown
 from ...text.texts import RSTTree
@@ -26,7 +26,6 @@ from .lisp import read_lisp
 from .rs3 import read_rs3
 from .spans import read_dmrst
 
-Format = Literal["auto", "lisp", "rs3", "json"]
 FORMATS = ("auto", "lisp", "rs3", "json")
 _FORMAT_OF = {"(": "lisp", "<": "rs3", "{": "json", "[": "json"}  # by the first character
 

@@ -15,7 +15,7 @@ import numpy as np
 from ....metrics.base import Metric
 from ....metrics.execution.by_sentence import columns_of, lift
 from ....metrics.execution.cache import Cache
-from ....metrics.execution.evaluate import of_columns
+from ....metrics.execution.evaluate import matrices_of_columns
 from ....metrics.execution.meter import Meter
 from ....metrics.execution.store import Fresh, Store
 from ....metrics.representations import FloatArray
@@ -92,7 +92,7 @@ class Share:
         """The values of some tiles; a tile and the same one turned should follow one another."""
         store = self.store(fresh)
         parts = [_part_of(self.columns[tile.place], tile) for tile in tiles]
-        values = of_columns(self.metric.scorer, parts, store)
+        values = matrices_of_columns(self.metric.scorer, parts, store)
         truncations = [_truncation(store, columns) for columns in parts]
         return [TileValues(*row) for row in zip(tiles, values, truncations, strict=True)]
 
