@@ -2,4 +2,5 @@
 
 `speed` times against the plain way or a named peer, `scale` measures Ray, `choice_quality` compares with judgements of
 people, `training` trains models for other benchmarks, `support` is what these share.
+`same_outputs` measures nothing: it proves that two versions of the package write the same, byte by byte.
 """

@@ -1,0 +1,83 @@
+"""Compares what came of commands before and after, prints what differs, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks.same_outputs.commands import Command
+from benchmarks.same_outputs.outputs import Outputs
+
+# bytes of a line that differs: shown before the difference, and in all
+SHOWN_BEFORE = 40
+SHOWN_IN_ALL = 160
+
+
+class Tally:
+    """Compares, prints and counts.
+
+    Args:
+        expected: what came of every command before.
+    """
+
+    def __init__(self, expected: Mapping[str, Outputs]) -> None:
+        self.expected = expected
+        self.same = 0
+        self.different = 0
+
+    def compare(self, command: Command, outputs: Outputs) -> None:
+        """Compares what came of a command."""
+        wrong = differences(self.expected[command.name], outputs)
+        if command.equals:
+            wrong += self._not_equal(command.equals, outputs)
+        code = outputs.get("exit code", b"").decode()
+        self.add(f"{command.name} (exit code {code})", wrong)
+
+    def add(self, title: str, wrong: Sequence[str]) -> None:
+        """Prints a line with this title, and what differs."""
+        if wrong:
+            self.different += 1
+        else:
+            self.same += 1
+        verdict = "DIFFERENT" if wrong else "same"
+        print(f"{verdict:<10}{title}", flush=True)
+        for line in wrong:
+            print(f"    {line}", flush=True)
+
+    def _not_equal(self, name: str, outputs: Outputs) -> list[str]:
+        """Why the chosen texts are not those of another command before."""
+        mine = outputs.get("again/out.jsonl", outputs.get("out.jsonl", b""))
+        title = f"out.jsonl of {name}"
+        return differences({title: self.expected[name]["out.jsonl"]}, {title: mine})
+
+
+def differences(before: Outputs, after: Outputs) -> list[str]:
+    """What is not the same, each with the first differing line of both."""
+    wrong = []
+    for name in sorted({*before, *after}):
+        one, other = before.get(name), after.get(name)
+        if one is None or other is None:
+            side = "after" if one is None else "before"
+            wrong.append(f"{name}: only {side}")
+        elif one != other:
+            wrong.append(f"{name}, {first_difference(one, other)}")
+    return wrong
+
+
+def first_difference(one: bytes, other: bytes) -> str:
+    """Number and text of the first line that differs, from shortly before that place."""
+    mine, yours = one.splitlines(keepends=True), other.splitlines(keepends=True)
+    number = common_length(mine, yours)
+    my_line = mine[number] if number < len(mine) else b""
+    your_line = yours[number] if number < len(yours) else b""
+    start = max(0, common_length(my_line, your_line) - SHOWN_BEFORE)
+    my_part = repr(my_line[start : start + SHOWN_IN_ALL])[1:]
+    your_part = repr(your_line[start : start + SHOWN_IN_ALL])[1:]
+    return f"line {number + 1}:\n      before {my_part}\n      after  {your_part}"
+
+
+def common_length(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many items at the start are the same."""
+    for i, (mine, yours) in enumerate(zip(one, other, strict=False)):
+        if mine != yours:
+            return i
+    return min(len(one), len(other))
