@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import assert_type
 
 import pytest
+from grimp import build_graph
 from importlinter.cli import lint_imports
 
 import discorank
@@ -83,6 +84,47 @@ def test_a_checkout_without_links_builds_the_same_package(tmp_path: Path) -> Non
 def test_imports_point_one_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     assert lint_imports(config_filename="pyproject.toml", no_cache=True) == 0
+
+
+# what a module's docstring says that it knows nothing of: nothing it imports leads there
+KNOWS_NOTHING_OF = {
+    "integrations.generation.document_turns": (
+        "integrations.files",
+        "integrations.formats",
+        "integrations.huggingface",
+        "integrations.server",
+    ),
+    "metrics.lexical.alignment": ("metrics.text", "metrics.scorer"),
+    "metrics.lexical.edit_distance": ("metrics.text", "metrics.scorer"),
+    "metrics.lexical.ngrams": ("metrics.text", "metrics.scorer"),
+    "metrics.lexical.subsequences": ("metrics.text", "metrics.scorer"),
+    "metrics.lexical.tercom": ("metrics.text", "metrics.scorer"),
+    "metrics.lexical.weighted_matches": ("metrics.text", "metrics.scorer"),
+    "metrics.lexical.word_columns": ("metrics.lexical.ngrams", "metrics.scorer"),
+    "metrics.neural.models.encoder": ("metrics.text", "metrics.scorer"),
+    "metrics.neural.models.inert_pickle": ("metrics.neural.models.encoder", "metrics.scorer"),
+    "metrics.neural.models.shared_prefix": ("metrics.neural.models.seq2seq",),
+    "metrics.representations": ("metrics.text", "metrics.scorer"),
+    "metrics.scorer": ("metrics.execution", "metrics.text.line_source", "rerank"),
+    "metrics.text.bounded_inflation": ("metrics.text.line_source",),
+    "metrics.text.line_source": ("integrations",),
+    "metrics.text.texts": ("metrics.scorer", "metrics.text.line_source"),
+    "rerank.engines.ray.stages": ("rerank.engines.ray.cluster", "rerank.engines.ray.engine"),
+    "rerank.lists": ("integrations", "metrics.scorer", "metrics.text.line_source"),
+    "rerank.runs.resumable": ("metrics.scorer", "rerank.lists"),
+    "rerank.runs.run": ("integrations",),
+}
+
+
+def test_modules_know_nothing_of_what_they_say() -> None:
+    graph = build_graph("discorank", cache_dir=None)
+    for name, unknown in KNOWS_NOTHING_OF.items():
+        module = f"discorank.{name}"
+        docstring = importlib.import_module(module).__doc__ or ""
+        assert re.search(r"knows\s+(no|nothing|neither)\b|it\s+knows\s+nothing", docstring), name
+        for other in unknown:
+            chains = graph.find_shortest_chains(module, f"discorank.{other}", as_packages=True)
+            assert not chains, chains
 
 
 def test_module_names_are_unique() -> None:
