@@ -12,6 +12,18 @@ from dataclasses import dataclass
 from ..metrics.text.texts import NO_CONTEXT, Context
 
 
+def follows(before: int | None, position: int | None, after_gap: bool = False) -> bool:
+    """Whether a sentence stands right behind the one before it, by their positions where both are known.
+
+    Args:
+        before, position: where the two stand in their document.
+        after_gap: a line between them could not be read; decides where a position is not known.
+    """
+    if before is None or position is None:
+        return not after_gap
+    return position == before + 1
+
+
 @dataclass(slots=True)
 class Lane:
     """What the next sentence of one document reads.
@@ -29,16 +41,14 @@ class Lane:
     is_lost: bool = False
 
     def enter(self, position: int | None, after_gap: bool) -> bool:
-        """Moves on to the next sentence; returns whether that cut it off from the sentences before.
+        """Moves on to the next sentence; returns whether it is cut off from the sentences before, or these are lost.
 
         Args:
             position: where it stands in the document, if it says so.
-            after_gap: a line before it could not be read; decides where positions are not known.
+            after_gap: a line before it could not be read.
         """
-        follows = not after_gap
-        if self.position is not None and position is not None:
-            follows = position == self.position + 1
-        is_cut = self.is_lost or (not follows and self.context != NO_CONTEXT)
+        is_next = follows(self.position, position, after_gap)
+        is_cut = self.is_lost or (not is_next and self.context != NO_CONTEXT)
         if is_cut:
             self.context = NO_CONTEXT
         self.position, self.is_lost = position, False

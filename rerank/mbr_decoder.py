@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainValidator
@@ -139,7 +139,7 @@ class MBRDecoder:
         scheduler = Scheduler(program, engine, self.resolved_strategy, self.width, accept)
         return scheduler.run(records)
 
-    @property
+    @cached_property
     def algorithm(self) -> MBR:
         """The algorithm with these settings."""
         return MBR(

@@ -260,11 +260,10 @@ class Turns:
         if decider is None or engine is None:
             return []
         contexts = {id(record): context for record, context in lists}
-
-        algorithm = decider.algorithm
+        algorithm, width = decider.algorithm, decider.width
 
         def decide(record: CandidateList, _: Context, flags: tuple[str, ...]) -> Program:
-            context = contexts[id(record)].last(decider.width)
+            context = contexts[id(record)].last(width)
             return algorithm.program(record, context, flags)
 
         outcomes = Scheduler(decide, engine).run((None, record) for record, _ in lists)

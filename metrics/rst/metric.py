@@ -4,8 +4,8 @@
 over the fragments f of one representation of both texts' discourse trees: `dr` (also `dr-nolex`) relations and
 nuclearity without words, `dr-lex` with the words below; in `dr-lex-1.1` words match within EDUs of one nuclearity
 only, in `dr-lex-2` within spans of one relation, in `dr-lex-2.1` both (our reading: the papers do not draw these
-trees). `discotk-light` is the plain mean of the five. Symmetric, 1 for equal trees, higher is better; an empty text is
-a tree of one empty EDU. Of several references the best counts.
+trees). `discotk-light` is the plain mean of the five. Symmetric, 1 for equal trees, 0 where a tree has no fragment,
+higher is better; an empty text is a tree of one empty EDU. Of several references the best counts.
 
 `decay`: 1 is the papers' text, but then an EDU of m words has about 2^m fragments, one changed word takes away nearly
 all of them, and most values are near 0; 0.4 keeps values graded. Trees come from `Document(rst=...)`, else from the

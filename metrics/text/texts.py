@@ -233,7 +233,7 @@ def preceding(sentences: Sequence[S], at: int, k: int, start: int = 0) -> tuple[
     >>> preceding(["a", "b", "c", "d"], 3, 2, start=2)
     ('c',)
     """
-    return tuple(sentences[max(start, at - k) : at])
+    return tuple(sentences[i] for i in range(max(start, at - k), at))
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,12 +66,10 @@ class Checkpoint:
         identity: Mapping[str, Any],
         about: Mapping[str, Any],
     ) -> None:
-        self.out, self.sinks, self.identity, self.about = (
-            out,
-            dict(sinks),
-            dict(identity),
-            dict(about),
-        )
+        self.out = out
+        self.sinks = dict(sinks)
+        self.identity = dict(identity)
+        self.about = dict(about)
         self.run_file = Path(f"{out}.run.json")
         self.files: dict[str, BinaryIO] = {}
         _check_distinct(self.sinks)

@@ -35,9 +35,8 @@ PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transform
 
 
 T = TypeVar("T")
-Written = tuple[
-    dict[str, bytes], dict[str, int]
-]  # what is added to every output, and to the counts
+# what is added to every output, and to the counts
+Written = tuple[dict[str, bytes], dict[str, int]]
 
 
 class StoppedByErrorsError(DiscorankError):

@@ -20,6 +20,7 @@ from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison, Document, Text
+from ..context import follows
 from ..engines.local import LocalEngine
 from ..lists import CandidateList
 from ..mbr_decoder import MBRDecoder
@@ -164,9 +165,7 @@ def _continues(record: CandidateList, before: CandidateList) -> bool:
     """Whether a list stands right after another in one document; by position where both have one."""
     if record.document is None or record.document != before.document:
         return False
-    if record.position is None or before.position is None:
-        return True
-    return record.position == before.position + 1
+    return follows(before.position, record.position)
 
 
 def _check_systems(lists: Sequence[CandidateList], documents: Sequence[str]) -> None:

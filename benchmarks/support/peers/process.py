@@ -33,7 +33,7 @@ class Peer:
     """A module whose `calls` are made in a process of its own."""
 
     def __init__(self, python: str, module: str, *arguments: str) -> None:
-        root = Path(__file__).resolve().parents[2]
+        root = Path(__file__).resolve().parents[3]
         environment = {
             **os.environ,
             "PYTHONWARNINGS": "ignore",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from collections import deque
 from typing import Any
 
 import pytest
 
-from discorank import Context, Document, InputError
+from discorank import Context, Document, InputError, load_metric
 from discorank.metrics.text.texts import (
     NO_CONTEXT,
     Comparison,
@@ -23,6 +24,11 @@ TREE = {
     "rel": "Elaboration",
     "children": [["the", "cat"], {"nuc": "NN", "rel": "Joint", "children": [["a"], ["b"]]}],
 }
+
+
+def test_any_sequence_of_texts_is_scored() -> None:
+    scores = load_metric("chrf").score(deque(["a b", "c"]), ["a b", "d"])
+    assert scores.tolist() == [100, 0]
 
 
 def test_a_document_is_a_value() -> None:
