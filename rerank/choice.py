@@ -1,7 +1,8 @@
 """The choice: from a value of every candidate to the ranking of the list.
 
     h* = argmax_h value(h)
-Everything within 1e-9 (relative) of the best is equally good and the lowest index wins; NaN never wins.
+Everything within 1e-9 (relative) of the best is equally good and the lowest index wins. A value that is not finite
+never wins, whatever its sign.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def choose(
     distinct: Distinct | None = None,
     left_out: Collection[int] = (),
 ) -> Ranking:
-    """The ranking of a list by the value of every candidate [N], higher is better; -inf and NaN stand last.
+    """The ranking of a list by the value of every candidate [N], higher is better; what is not finite stands last.
 
     `distinct` is that of the list's candidates, where it is at hand; `left_out` are numbers of its texts that get no
     place.
@@ -103,8 +104,11 @@ def choose(
         )
         if len(places) >= max(2, wanted):
             break
-    if places[0].utility is None and len(distinct) - len(left_out) > 1:
-        flags = (*flags, "no-utility")
+    if len(distinct) - len(left_out) > 1:
+        if places[0].utility is None:
+            flags = (*flags, "no-utility")
+        elif not _are_finite(values, distinct, left_out):
+            flags = (*flags, "not-finite")
     gap = None
     if len(places) > 1 and places[0].utility is not None and places[1].utility is not None:
         gap = max(0.0, places[0].utility - places[1].utility)
@@ -119,9 +123,21 @@ def choose(
     )
 
 
+def _are_finite(values: FloatArray, distinct: Distinct, left_out: Collection[int]) -> bool:
+    """Whether every candidate that may get a place has a finite value."""
+    is_finite = np.isfinite(values)
+    if is_finite.all():
+        return True
+    texts = distinct.of[~is_finite].tolist()
+    return all(text in left_out for text in texts)
+
+
 def in_order(expected: FloatArray) -> Iterator[int]:
-    """All indices, best value first; of those within TIE of the best that is left, the lowest index; NaN last."""
-    missing = np.isnan(expected)
+    """All indices, best value first; of those within TIE of the best that is left, the lowest index.
+
+    Behind them stands what is not finite: -inf, then NaN and +inf, which are no values of anything.
+    """
+    missing = np.isnan(expected) | np.isposinf(expected)
     usable = np.flatnonzero(~missing)
     order: list[int] = usable[np.argsort(-expected[usable], kind="stable")].tolist()
     values: list[float] = expected.tolist()

@@ -15,6 +15,7 @@ from .lists import CandidateList, finite, number_field
 
 PLAIN = ("logprob", "logprob/length", "length")
 EXPECTED = "expected"
+MAX_SQUARED = 1e150  # sums of squares of numbers up to here are finite
 
 Feature = str | Utility
 WeightedFeatures = tuple[tuple[Feature, float], ...]
@@ -109,9 +110,16 @@ def normalized(values: FloatArray, normalize: str) -> FloatArray:
         return values
     if normalize == "rank":
         return np.array([(values < value).mean() for value in values])
+    values = _in_range(values)
     finite = values[np.isfinite(values)]
     if not len(finite) or not finite.std() > 0:
         return np.where(np.isfinite(values), 0.0, values)
     if normalize == "zscore":
         return np.asarray((values - finite.mean()) / finite.std())
     return np.asarray((values - finite.min()) / (finite.max() - finite.min()))
+
+
+def _in_range(values: FloatArray) -> FloatArray:
+    """The values, by a common factor smaller where squares and differences of theirs would overflow."""
+    largest = np.abs(values, where=np.isfinite(values), out=np.zeros(len(values))).max(initial=0.0)
+    return values / largest if largest > MAX_SQUARED else values

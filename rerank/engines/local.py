@@ -106,7 +106,7 @@ class LocalEngine:
         """
         try:
             return list(self._together(tasks))
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a user's metric may try to end the process
             if len(tasks) == 1:
                 return [problem_of(tasks[0], error)]
         return [result for task in tasks for result in self._results([task])]
@@ -145,7 +145,7 @@ def places_of(tasks: Sequence[Task]) -> dict[Metric, list[tuple[int, int]]]:
     return places
 
 
-def problem_of(task: Task, error: Exception) -> DiscorankError:
+def problem_of(task: Task, error: BaseException) -> DiscorankError:
     """What went wrong with a list, as its result."""
     if isinstance(error, DiscorankError):
         return error

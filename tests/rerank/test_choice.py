@@ -50,8 +50,8 @@ def ranked(values: list[float], nbest: int | None = None, texts: str = "abcdefgh
         ([-inf, -inf], [0, 1]),
         ([nan, nan], [0, 1]),
         ([nan, -inf], [1, 0]),
-        ([1, inf, inf], [1, 2, 0]),
-        ([-inf, inf, nan, 5], [1, 3, 0, 2]),
+        ([1, inf, inf], [0, 1, 2]),
+        ([-inf, inf, nan, 5], [3, 0, 1, 2]),
     ],
 )
 def test_order(values: list[float], expected: list[int]) -> None:
@@ -64,10 +64,10 @@ def test_order(values: list[float], expected: list[int]) -> None:
 def plain_order(values: list[float]) -> list[int]:
     """The rule as it is written: for each place the lowest index of those as good as the best that is left."""
     left, result = list(range(len(values))), []
-    while any(not isnan(values[i]) for i in left):
-        best = max(values[i] for i in left if not isnan(values[i]))
+    while any(values[i] < inf for i in left):  # neither NaN nor +inf
+        best = max(values[i] for i in left if values[i] < inf)
         limit = best - TIE * abs(best) if isfinite(best) else best
-        index = next(i for i in left if values[i] >= limit)
+        index = next(i for i in left if limit <= values[i] < inf)
         left.remove(index)
         result.append(index)
     return result + left
@@ -128,6 +128,27 @@ def test_copies_with_other_values_take_their_best_place() -> None:
 def test_gap(values: list[float], gap: float | None) -> None:
     for nbest in (1, None):
         assert choose(listed(*"ab"[: len(values)]), np.array(values, float), nbest).gap == gap
+
+
+@pytest.mark.parametrize(
+    ("values", "left_out", "flags"),
+    [
+        ([2, 1], (), ()),
+        ([1, nan], (), ("not-finite",)),
+        ([1, inf], (), ("not-finite",)),
+        ([1, -inf], (), ("not-finite",)),
+        ([1, nan], (1,), ()),  # a shortlist left it out
+        ([nan, inf], (), ("no-utility",)),
+        ([inf], (), ()),  # there is nothing to choose
+    ],
+)
+def test_what_is_not_finite_is_flagged(
+    values: list[float], left_out: tuple[int, ...], flags: tuple[str, ...]
+) -> None:
+    record = listed(*"ab"[: len(values)])
+    ranking = choose(record, np.array(values, float), 1, left_out=left_out)
+    assert ranking.index == 0
+    assert ranking.flags == flags
 
 
 def test_the_gap_of_a_tie_is_not_negative() -> None:

@@ -154,6 +154,23 @@ def test_normalisation_keeps_the_order(values: list[float], how: str) -> None:
     assert (np.diff(found[order]) >= 0).all()
 
 
+@pytest.mark.parametrize("how", ["zscore", "minmax"])
+def test_huge_numbers_do_not_overflow(how: str) -> None:
+    for values in ([-1e200, -1.0, -2.0], [-1.7e308, 1.7e308, 0.0], [-inf, 1e300, -1e300]):
+        normal = normalized(np.array(values), how)
+        assert np.argmax(normal) == np.argmax(values)
+        assert normal[0] == min(normal)
+        assert np.isfinite(normal[1:]).all()
+
+
+def test_the_worst_text_does_not_win_by_overflow() -> None:
+    candidates = [{"text": text, "logprob": p} for text, p in (("a", -1e200), ("b", -1), ("c", -2))]
+    (ranking,) = Reranker({"logprob": 1.0}, normalize="zscore").decode(
+        [{"id": "x", "candidates": candidates}]
+    )
+    assert ranking.text == "b"
+
+
 def test_numbers_that_hardly_vary() -> None:
     assert np.isfinite(normalized(np.array([0.0, 1e-200]), "zscore")).all()
 
