@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -84,16 +84,11 @@ class Checkpoint:
                     where=str(path),
                     fix="Name a file; without one rows go to stdout",
                 )
-        self.lock = FileLock(f"{out}.lock", timeout=0)
+        self.locks = ExitStack()
         try:
-            self.lock.acquire()
-        except Timeout:
-            raise ResumeError(
-                "another process is writing it", where=str(out), fix="Wait for it, or stop it"
-            ) from None
-        except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", where=str(out)) from error
-        try:
+            for name, path in self.sinks.items():
+                if name != "errors":  # its name comes from that of the rows
+                    self.locks.enter_context(_locked(path))
             self.state, self.found_digest = self._read()
             self._cut()
         except BaseException:
@@ -172,12 +167,12 @@ class Checkpoint:
         self.saved_at = monotonic()
 
     def close(self) -> None:
-        """Closes the outputs and gives up the lock; its file stays, as taking it away would let two runs in."""
+        """Closes the outputs and gives up the locks; their files stay, as taking them away would let two runs in."""
         for file in self.files.values():
             with suppress(OSError):  # what could not be written was reported by save
                 file.close()
         self.files = {}
-        self.lock.release()
+        self.locks.close()
 
     def _append(self, name: str, data: bytes) -> None:
         try:
@@ -280,6 +275,28 @@ class Checkpoint:
                 os.truncate(path, good)
             if name == "errors" and not good:
                 path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keeps other processes from a file.
+
+    Raises:
+        ResumeError: another one is writing it.
+        InputError: it cannot be written.
+    """
+    lock = FileLock(f"{path}.lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        fix = "Wait for it, or stop it"
+        raise ResumeError("another process is writing it", where=str(path), fix=fix) from None
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _check_distinct(sinks: Mapping[str, Path]) -> None:

@@ -266,6 +266,20 @@ def test_a_second_process_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "another process is writing it" in capsys.readouterr().err
 
 
+def test_two_runs_do_not_write_one_file_of_utilities(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from filelock import FileLock
+
+    source, out = write_lists(tmp_path / "in.jsonl", made_lists(2)), tmp_path / "out"
+    saved = tmp_path / "u.jsonl"
+    with FileLock(f"{saved}.lock"):
+        assert decode(source, out, "--save-utilities", str(saved)) == 4
+    assert "u.jsonl: another process is writing it" in capsys.readouterr().err
+    assert not out.exists()
+    assert decode(source, out, "--save-utilities", str(saved)) == 0
+
+
 def test_stops_at_the_first_error_and_goes_on_when_it_is_mended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
