@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from math import inf, isfinite
-from pathlib import Path
 from typing import Any, ClassVar
 
 from .base import Metric
@@ -27,6 +26,7 @@ from .mixture import Mix, Utility
 from .papers import JOTY_2014, JOTY_2017, Paper
 from .scorer import Info
 from .spec.signature import call, parse
+from .spec.small_files import read_small_file
 
 FORMAT = 1
 _MARK = "@sha256:"
@@ -65,7 +65,7 @@ class Combination(Mix):
             fix = 'Give the model alone: combination(model="FILE.json")'
             raise InputError(f"found {excerpt(dict(settings))}", where=cls.name, fix=fix)
         path, _, expected = settings["model"].partition(_MARK)
-        data = _bytes(path)
+        data = read_small_file(path, _FIX)
         digest = sha256(data).hexdigest()[:16]
         if expected and expected != digest:
             raise InputError(
@@ -163,13 +163,6 @@ def finite(value: Any) -> float:
         if isfinite(number):
             return number
     raise ValueError(f"found {excerpt(value)}, expected a finite number")
-
-
-def _bytes(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=path, fix=_FIX) from None
 
 
 def _features(data: bytes, where: str) -> list[Mapping[str, Any]]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.representations import FloatArray
+from ..metrics.spec.small_files import read_small_file
 from .lists import Candidate, CandidateList, finite
 
 KIND, FORMAT = "discorank-prior", 1
@@ -178,10 +179,9 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
         return spec
     if not isinstance(spec, str | Path):
         raise InputError(f"found {excerpt(spec)}, expected a file", where="prior", fix=_FIX)
+    content = read_small_file(spec, _FIX)
     try:
-        data = json.loads(Path(spec).read_text(encoding="utf-8"), object_pairs_hook=_unique)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(spec), fix=_FIX) from None
+        data = json.loads(content.decode("utf-8"), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise InputError(f"no JSON: {excerpt(str(error))}", where=str(spec), fix=_FIX) from None
     return read_prior(data, str(spec))

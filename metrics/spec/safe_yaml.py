@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, excerpt
+from .small_files import read_small_file
 
 LIMIT_BYTES = 1 << 16
 
@@ -20,21 +21,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         InputError: the file cannot be read, is larger than 64 KiB, is not UTF-8, is not YAML or not a mapping, or holds
             an alias (aliases can make a small file expand without bound) or a key twice.
     """
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LIMIT_BYTES + 1)
-    except OSError as error:
-        raise InputError(
-            f"cannot be read: {error.strerror}",
-            where=str(path),
-            fix="Give a YAML file",
-        ) from error
-    if len(data) > LIMIT_BYTES:
-        raise InputError(
-            f"larger than {LIMIT_BYTES} bytes",
-            where=str(path),
-            fix="Settings are small",
-        )
+    data = read_small_file(path, "Give a YAML file of settings, which are small", LIMIT_BYTES)
     try:
         return parse_yaml(data.decode("utf-8"))
     except UnicodeDecodeError as error:

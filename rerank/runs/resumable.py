@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 
 from ...metrics.errors import InputError, ResourceError, ResumeError
 from ...metrics.execution.meter import Metered
+from ...metrics.spec.small_files import read_small_file
 from ..engines.status import WorkerStatus, amounts, work_of
 
 EVERY_SECONDS = 1.0
@@ -224,7 +225,7 @@ class Checkpoint:
                     )
             return State(), None
         try:
-            row = json.loads(self.run_file.read_text(encoding="utf-8"))
+            row = json.loads(read_small_file(self.run_file, "").decode("utf-8"))
             was, data = dict(row["settings"]), row["input"]
             sizes, counts = (
                 {str(k): int(v) for k, v in row[name].items()} for name in ("bytes", "counts")

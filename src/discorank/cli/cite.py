@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ..metrics.combination import Combination
@@ -14,6 +13,7 @@ from ..metrics.papers import OF_TESTS, Paper, bibtex
 from ..metrics.registry import load_metric, papers_of
 from ..metrics.spec.checked_settings import settings
 from ..metrics.spec.signature import Call, parse, portable
+from ..metrics.spec.small_files import read_small_file
 from ..tables import escaped
 from .console import say
 from .options import Options
@@ -121,12 +121,9 @@ def signatures_in(name: str) -> list[str]:
     """
     if not name.endswith(".json"):
         return [name]
+    content = read_small_file(name, "Give the .run.json of a run")
     try:
-        data: Any = json.loads(Path(name).read_bytes())
-    except OSError as error:
-        raise InputError(
-            f"cannot be read: {error.strerror}", where=name, fix="Give the .run.json of a run"
-        ) from None
+        data: Any = json.loads(content)
     except (ValueError, RecursionError):
         raise InputError("no JSON", where=name, fix="Give the .run.json of a run") from None
     entry = data.get("signature") if isinstance(data, Mapping) else None

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..metrics.errors import InputError
+from ..metrics.spec.small_files import read_small_file
 from ..metrics.text.line_source import LineSource
 from ..rerank.choice import Ranking
 from ..rerank.lists import CandidateList
@@ -117,10 +118,7 @@ def _first_errors(path: str) -> list[Mapping[str, Any]]:
 
 def _head(path: Path) -> RunHead:
     fix = f"{_FIX}, with its .run.json beside it, or a folder of compare --save"
-    try:
-        return checked(RunHead, path.read_bytes(), str(path), fix)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path), fix=fix) from None
+    return checked(RunHead, read_small_file(path, fix), str(path), fix)
 
 
 def explained(
