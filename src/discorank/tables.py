@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from .printable import printable, spreadsheet_cell
+
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -23,6 +25,7 @@ CORRECTED = {
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Rows as text in aligned columns; the first row is the head."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -53,7 +56,7 @@ def text(tables: Iterable[Table]) -> str:
     parts = []
     for table in tables:
         rows = aligned([table.head, *table.rows])
-        parts.append(f"{table.title}\n{rows}\n")
+        parts.append(f"{printable(table.title)}\n{rows}\n")
     return "\n".join(parts)
 
 
@@ -73,7 +76,7 @@ def _markdown(table: Table) -> str:
 
 def _plain(cell: str) -> str:
     """A cell without the marks of Markdown and HTML."""
-    escaped = re.sub(r"([\\|`*_\[\]])", r"\\\1", cell.replace("\n", " "))
+    escaped = re.sub(r"([\\|`*_\[\]])", r"\\\1", printable(cell.replace("\n", " ")))
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -110,7 +113,7 @@ def escaped(cell: str) -> str:
     >>> escaped("a_b & 50%")
     'a\\\\_b \\\\& 50\\\\%'
     """
-    marked = "".join(_LATEX.get(letter, letter) for letter in cell)
+    marked = "".join(_LATEX.get(letter, letter) for letter in printable(cell))
     return re.sub(r"([<>])", r"$\1$", marked)
 
 
@@ -121,5 +124,6 @@ def comma_separated(head: Sequence[str], rows: Iterable[Sequence[object]]) -> st
     writer.writerow(head)
     for row in rows:
         # nothing where there is no number; NaN alone differs from itself
-        writer.writerow(["" if cell is None or cell != cell else cell for cell in row])
+        cells = ["" if cell is None or cell != cell else cell for cell in row]
+        writer.writerow([spreadsheet_cell(cell) for cell in cells])
     return out.getvalue()

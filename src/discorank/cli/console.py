@@ -8,6 +8,8 @@ from time import time
 from types import TracebackType
 from typing import Protocol, Self, TextIO, cast
 
+from ..printable import printable
+
 TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0  # between two looks of the progress
 LINE = "{n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"  # tqdm's bar without the bar
 
@@ -132,4 +134,4 @@ class _Lines:
 def say(text: str, quiet: bool = False) -> None:
     """Tells people something, on stderr."""
     if not quiet:
-        print(text, file=sys.stderr)
+        print(printable(text, keep="\n"), file=sys.stderr)

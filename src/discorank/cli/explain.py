@@ -16,6 +16,7 @@ from ..metrics.errors import InputError
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Text
+from ..printable import printable
 from ..rerank.choice import Ranking
 from ..rerank.distinct import Distinct
 from ..rerank.engines.local import LocalEngine
@@ -191,7 +192,7 @@ def _text(explained: Mapping[str, Any], decoder: MBRDecoder) -> str:
     lines.append(f"  why      expected {utility}, {lead}")
     for rank, place in enumerate(explained["ranking"], 1):
         lines += _place_lines(rank, place)
-    return "\n".join(lines) + "\n\n"
+    return "\n".join(map(printable, lines)) + "\n\n"
 
 
 def _place_lines(rank: int, place: Mapping[str, Any]) -> Iterator[str]:

@@ -95,11 +95,12 @@ def _run(arguments: list[str]) -> int:
 def _failed(error: Exception, debug: bool) -> int:
     """Prints what went wrong; returns the exit code."""
     from ..metrics.errors import DiscorankError
+    from ..printable import printable
 
     if debug:
         traceback.print_exc()
     if isinstance(error, DiscorankError):
-        print(f"discorank: {error}", file=sys.stderr)
+        print(printable(f"discorank: {error}", keep="\n"), file=sys.stderr)
         return error.exit_code
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
         print(

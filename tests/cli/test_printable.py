@@ -1,0 +1,91 @@
+"""Text from files on a terminal, in tables and in spreadsheets: it is shown, and does nothing there."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from discorank.cli.main import main
+from discorank.printable import printable, spreadsheet_cell
+from discorank.tables import Table, comma_separated, latex, markdown, text
+
+Captured = pytest.CaptureFixture[str]
+CLEAR = "\x1b[2J\x1b]0;title\x07"
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (
+            "plain é 你好 👩‍🚀 می\u200cروم",
+            "plain é 你好 👩‍🚀 می\u200cروم",
+        ),  # joiners belong to the text
+        ("a\x1b[2Jb", r"a\x1b[2Jb"),
+        ("a\x9b2Jb\x7f", r"a\x9b2Jb\x7f"),
+        ("a\rb\tc\nd", r"a\rb\tc\nd"),
+        ("abc\u202edef\u2066", r"abc\u202edef\u2066"),
+        ("a\u2028b", r"a\u2028b"),
+    ],
+)
+def test_unsafe_characters_are_shown(raw: str, shown: str) -> None:
+    assert printable(raw) == shown
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "+A1", "-A1", "@SUM(1)", "\t=1", "-1+2", "\r=1"])
+def test_formulas_are_text(cell: str) -> None:
+    assert spreadsheet_cell(cell) == f"'{cell}"
+
+
+@pytest.mark.parametrize("cell", ["-", "-0.5", "+1e-3", "-inf", "nan", "", "a=b", "1.5", -3, None])
+def test_numbers_stay_numbers(cell: object) -> None:
+    assert spreadsheet_cell(cell) == cell
+
+
+def test_a_name_with_a_line_break_stays_in_its_row() -> None:
+    table = Table("t\x1b[2J", ["name", "score"], [["a\nb", "1"], ["c\x07", "2"]])
+    for made in (text([table]), markdown([table]), latex([table])):
+        assert not {"\x1b", "\x07"} & set(made)
+        assert "a\nb" not in made
+    assert len(text([table]).splitlines()) == 4
+    rows = list(csv.reader(io.StringIO(comma_separated(["name", "score"], [["=a", -1.5]]))))
+    assert rows == [["name", "score"], ["'=a", "-1.5"]]
+
+
+def test_explain_moves_no_cursor(tmp_path: Path, capsys: Captured) -> None:
+    lists = tmp_path / "lists.jsonl"
+    record = {"id": f"a{CLEAR}", "source": CLEAR, "candidates": [f"x {CLEAR} y", "x\ry", "x z"]}
+    lists.write_text(json.dumps(record) + "\n")
+    assert main(["explain", str(lists), "-u", "chrf", "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    assert r"\x1b[2J" in shown
+    assert not {"\x1b", "\x07", "\r"} & set(shown)
+
+
+def test_messages_move_no_cursor(tmp_path: Path, capsys: Captured) -> None:
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text('{"id": "a", "candidates": ["x", "y"]}\n')
+    assert main(["decode", str(lists), "-u", f"chr{CLEAR}f"]) == 2
+    assert main(["decode", f"{tmp_path}/{CLEAR}", "-u", "chrf"]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_compare_moves_no_cursor_and_writes_no_formula(tmp_path: Path, capsys: Captured) -> None:
+    systems = tmp_path / "systems.jsonl"
+    texts = {f"A{CLEAR}": ["a b c", "d"], "=1+1": ["a b", "d"]}
+    documents = [
+        {"id": f"d{i}", "references": {"r": ["a b c", "d"]}, "systems": texts} for i in range(3)
+    ]
+    systems.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    for form in ("table", "markdown", "latex", "csv"):
+        assert main(["compare", str(systems), "-m", "chrf", "--format", form, "--quiet"]) == 0
+        shown = capsys.readouterr().out
+        if form != "csv":
+            assert "\x1b" not in shown
+        else:
+            cells = [cell for row in csv.reader(io.StringIO(shown)) for cell in row]
+            assert "'=1+1" in cells
+            assert "=1+1" not in cells
