@@ -113,6 +113,26 @@ ZHANG_2020 = Paper(
     "International Conference on Learning Representations",
     2020,
 )
+SELLAM_2020 = Paper(
+    "sellam2020bleurt",
+    "inproceedings",
+    "Sellam, Thibault and Das, Dipanjan and Parikh, Ankur",
+    "{BLEURT}: Learning Robust Metrics for Text Generation",
+    _ACL.format("58th"),
+    2020,
+    "7881--7892",
+    "10.18653/v1/2020.acl-main.704",
+)
+PU_2021 = Paper(
+    "pu2021bleurt20",
+    "inproceedings",
+    "Pu, Amy and Chung, Hyung Won and Parikh, Ankur and Gehrmann, Sebastian and Sellam, Thibault",
+    "Learning Compact Metrics for {MT}",
+    _EMNLP.format("2021"),
+    2021,
+    "751--762",
+    "10.18653/v1/2021.emnlp-main.58",
+)
 REI_2020 = Paper(
     "rei2020comet",
     "inproceedings",

@@ -67,6 +67,8 @@ BUILT_IN: Mapping[str, Registration] = {
     "doc-comet": Registration(".neural.comet.metric:Comet", {"context": 2}),
     "comet-qe": Registration(".neural.comet.metric:CometQE"),
     "doc-comet-qe": Registration(".neural.comet.metric:CometQE", {"context": 2}),
+    "bleurt": Registration(".neural.bleurt.metric:BLEURT"),
+    "doc-bleurt": Registration(".neural.bleurt.metric:BLEURT", {"context": 2}),
     "sescore2": Registration(".sescore2.metric:SEScore2"),
     "prism": Registration(".neural.likelihood.prism:Prism"),
     "doc-prism": Registration(".neural.likelihood.prism:Prism", {"context": 2}),

@@ -26,7 +26,7 @@ from .checkpoint_settings import (
     CheckpointSettings,
     Kind,
 )
-from .checkpoint_tensors import CheckpointTensors
+from .checkpoint_tensors import encoder_of, estimator_of, mix_of, tensors_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,10 +185,10 @@ def _checkpoint(
     transformation = settings.one_of("layer_transformation", TRANSFORMATIONS, usual)
     sparse = transformation == "sparsemax" and not patched
     layer = settings.layer("sent_layer" if unified else "layer")
-    tensors = CheckpointTensors(path, state)
-    encoder = tensors.encoder()
-    estimator = tensors.estimator(settings.sizes("hidden_sizes"))
-    scalars, gamma = tensors.mix(needed=layer == "mix")
+    tensors = tensors_of(path, state)
+    encoder = encoder_of(tensors)
+    estimator = estimator_of(tensors, settings.sizes("hidden_sizes"))
+    scalars, gamma = mix_of(tensors, needed=layer == "mix")
     tensors.all_used()
     return CometCheckpoint(
         path=path,

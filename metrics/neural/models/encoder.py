@@ -70,21 +70,24 @@ class Encoder:
         self,
         ids: Ragged,
         all_layers: bool = False,
+        types: Ragged | None = None,
     ) -> Iterator[tuple[IntArray, list[Any]]]:
         """Rows of one length at a time, and their hidden states [rows, length, d] in float32 or better.
 
-        The states are those of the encoder's `layer`, or of the embeddings and every layer up to it.
+        The states are those of the encoder's `layer`, or of the embeddings and every layer up to it. types: of the
+        tokens, in rows as long as those of `ids`; all 0 if not given.
         """
         order = np.argsort(ids.lengths, kind="stable")
         forward = self._packed if self.packed else self._plain
         with self.torch.inference_mode():
-            for rows, states in forward(ids, order):
+            for rows, states in forward(ids, types, order):
                 layers = states if all_layers else states[-1:]
                 yield rows, [x.float() for x in layers]
 
     def _packed(
         self,
         ids: Ragged,
+        types: Ragged | None,
         order: IntArray,
     ) -> Iterator[tuple[IntArray, list[Any]]]:
         """As `states`, all rows in one pass; order: the rows by length, [rows]."""
@@ -97,11 +100,15 @@ class Encoder:
         # The last token again and again, up to a multiple of 16.
         input_ids = np.pad(tokens, (0, spare), mode="edge")
         position_ids = np.pad(position, (0, spare), mode="edge")
+        more = {}
+        if types is not None:
+            more["token_type_ids"] = self._row(np.pad(types[order].values, (0, spare), mode="edge"))
         out = self.model(
             input_ids=self._row(input_ids),
             position_ids=self._row(position_ids),
             output_hidden_states=True,
             packing=attention_within(slabs),
+            **more,
         )
         layers = out.hidden_states[: self.layer + 1]  # [1, tokens and spare ones, d] each
         first = 0
@@ -113,6 +120,7 @@ class Encoder:
     def _plain(
         self,
         ids: Ragged,
+        types: Ragged | None,
         order: IntArray,
     ) -> Iterator[tuple[IntArray, list[Any]]]:
         """As `states`, a pass for every length and on a CPU for every row; order: the rows by length, [rows]."""
@@ -127,10 +135,16 @@ class Encoder:
                 rows = same[start : start + step]
                 values = ids[rows].values.reshape(len(rows), -1)  # [rows, length]
                 tokens = self.torch.from_numpy(values).to(self.device)
+                more = {}
+                if types is not None:
+                    of_rows = types[rows].values.reshape(len(rows), -1)  # [rows, length]
+                    of_tokens = self.torch.from_numpy(of_rows).to(self.device)
+                    more["token_type_ids"] = pad(of_tokens, spare)
                 out = self.model(
                     input_ids=pad(tokens, spare, value=self.config.pad_token_id or 0),
                     attention_mask=pad(self.torch.ones_like(tokens), spare),
                     output_hidden_states=True,
+                    **more,
                 )
                 layers = out.hidden_states[: self.layer + 1]  # [rows, length and spare, d] each
                 yield rows, [x[:, : slab.length] for x in layers]
