@@ -133,6 +133,16 @@ PU_2021 = Paper(
     "751--762",
     "10.18653/v1/2021.emnlp-main.58",
 )
+REIMERS_2019 = Paper(
+    "reimers2019sentencebert",
+    "inproceedings",
+    "Reimers, Nils and Gurevych, Iryna",
+    "Sentence-{BERT}: Sentence Embeddings using {S}iamese {BERT}-Networks",
+    _EMNLP.format("2019"),
+    2019,
+    "3982--3992",
+    "10.18653/v1/D19-1410",
+)
 REI_2020 = Paper(
     "rei2020comet",
     "inproceedings",

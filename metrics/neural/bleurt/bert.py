@@ -111,7 +111,7 @@ def read_network(folder: Path, config: BleurtConfig, gelu: Literal["erf", "tanh"
     )
     with torch.device("meta"):
         encoder = BertModel(like_bert, add_pooling_layer=False)
-        encoder.embeddings = Embeddings(config)
+        encoder.embeddings = Embeddings(config)  # type: ignore[assignment]
     state = tensors.state_of(encoder, _name_in_file)
     encoder.load_state_dict(state, assign=True)
     width = config.hidden_size

@@ -23,8 +23,8 @@ from ..comet.head import Head
 from ..models import model_files
 from ..models.encoder import Encoder
 from ..models.settings import ModelMetric
-from .pair_tokens import tokens_of
 from .bleurt_scorer import BleurtScorer
+from .pair_tokens import tokens_of
 
 # Sentences before the current one that a window may have.
 MAX_CONTEXT = 2

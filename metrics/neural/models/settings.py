@@ -44,6 +44,8 @@ class ModelMetric(Metric):
     default_model: ClassVar[str | None] = ""
     # Settings that name files.
     file_settings: ClassVar[tuple[str, ...]] = ("model",)
+    # Patterns of files in the model's folder that scores depend on, beside those of every model.
+    own_files: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         if self.model is None:
@@ -99,7 +101,9 @@ class ModelMetric(Metric):
 
     def _digest(self, name: str) -> str:
         revision = self.revision if name == "model" else None
-        return model_files.digest(model_files.locate(self.named(name), revision))
+        also = self.own_files if name == "model" else ()
+        path = model_files.locate(self.named(name), revision, also=also)
+        return model_files.digest(path, also=also)
 
     def check_files(self) -> None:
         """Raises ModelLoadError if files have changed since the metric was made, here or in another process."""
