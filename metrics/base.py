@@ -48,6 +48,16 @@ class Metric(ABC):
         """How much context the metric reads, and whose; a metric with a `context` setting overrides it."""
         return Reading()
 
+    @property
+    def needs_source(self) -> bool:
+        """Whether the source must be given; a metric whose settings decide it overrides this."""
+        return self.info.needs_source
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether the source is read where it is given."""
+        return self.needs_source or self.info.takes_source
+
     @abstractmethod
     def load(self) -> Scorer:
         """A fresh scorer.
@@ -231,7 +241,7 @@ class Metric(ABC):
         check_texts(hypotheses, "hypotheses")
         if references is not hypotheses:
             check_texts(references, "references")
-        if self.info.needs_source and source is None:
+        if self.needs_source and source is None:
             raise InputError(
                 f"{self.name} needs the source",
                 where="source",
@@ -240,7 +250,7 @@ class Metric(ABC):
         return paired(
             hypotheses,
             references if self.info.needs_references else (),
-            source if self.info.needs_source else None,
+            source if self.reads_source else None,
             context.last(self.reads.context),
         )
 
@@ -259,7 +269,7 @@ class Metric(ABC):
             entries = as_long_as(hypotheses, references, "references", self.name)
             used_references = reference_lists(entries)
         used_sources = None
-        if self.info.needs_source:
+        if self.needs_source or (self.reads_source and sources is not None):
             used_sources = as_long_as(hypotheses, sources, "sources", self.name)
             check_texts(used_sources, "sources")
         if documents is not None:

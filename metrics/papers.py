@@ -143,6 +143,27 @@ REIMERS_2019 = Paper(
     "3982--3992",
     "10.18653/v1/D19-1410",
 )
+JURASKA_2023 = Paper(
+    "juraska2023metricx",
+    "inproceedings",
+    "Juraska, Juraj and Finkelstein, Mara and Deutsch, Daniel and Siddhant, Aditya and Mirzazadeh, Mehdi and "
+    "Freitag, Markus",
+    "{MetricX}-23: The {G}oogle Submission to the {WMT} 2023 Metrics Shared Task",
+    "Proceedings of the Eighth Conference on Machine Translation",
+    2023,
+    "756--767",
+    "10.18653/v1/2023.wmt-1.63",
+)
+JURASKA_2024 = Paper(
+    "juraska2024metricx",
+    "inproceedings",
+    "Juraska, Juraj and Deutsch, Daniel and Finkelstein, Mara and Freitag, Markus",
+    "{MetricX}-24: The {G}oogle Submission to the {WMT} 2024 Metrics Shared Task",
+    "Proceedings of the Ninth Conference on Machine Translation",
+    2024,
+    "492--504",
+    "10.18653/v1/2024.wmt-1.35",
+)
 REI_2020 = Paper(
     "rei2020comet",
     "inproceedings",

@@ -26,6 +26,9 @@ class Info:
     papers: tuple[Paper, ...] = ()  # where it comes from
     unit: Literal["segment", "document"] = "segment"
     needs_source: bool = False
+    takes_source: bool = (
+        False  # reads the source where there is one, and goes without where there is none
+    )
     needs_references: bool = True
     higher_is_better: bool = True
     bounds: tuple[float, float] = (-inf, inf)  # of the paper's number

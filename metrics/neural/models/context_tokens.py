@@ -80,7 +80,7 @@ class Reader:
         backend = getattr(tokenizer, "backend_tokenizer", None)
         normalizer = getattr(backend, "normalizer", None)
         self.normalized = None if normalizer is None else normalizer.normalize_str
-        self.special = _written_out(tokenizer)
+        self.special = special_tokens(tokenizer)
 
     def read(self, items: Sequence[Item]) -> Reps:
         """Columns "ids"; "start", the place of the sentence's first token; "whole" and "own", lengths before any cut of
@@ -116,23 +116,14 @@ class Reader:
 
     def _plain(self, text: str) -> str:
         """The text without surrounding space, halves of surrogate pairs and special tokens."""
-        text = self._broken(text.encode("utf-8", "replace").decode().strip())
+        text = broken_up(text.encode("utf-8", "replace").decode().strip(), self.special)
         if self.normalized is None:
             return text
         # A special token may be written with other characters that the tokenizer takes for its own.
         normalized = self.normalized(text)
         if self.special.search(normalized):
-            return self._broken(normalized)
+            return broken_up(normalized, self.special)
         return text
-
-    def _broken(self, text: str) -> str:
-        """The text with special tokens broken up."""
-
-        def broken(match: re.Match[str]) -> str:
-            special = match[0]
-            return f"{special[0]} {special[1:]}"
-
-        return self.special.sub(broken, text)
 
     def _joined(self, pieces: list[list[int]]) -> tuple[IntArray, int, int, int, Truncation]:
         """The values of every column of `read` for one item, from the ids of its context and its sentence."""
@@ -155,7 +146,17 @@ class Reader:
         return ids, start, whole, len(sentence), truncation
 
 
-def _written_out(tokenizer: Any) -> re.Pattern[str]:
+def broken_up(text: str, special: re.Pattern[str]) -> str:
+    """The text with special tokens broken up by a blank behind their first character."""
+
+    def broken(match: re.Match[str]) -> str:
+        token = match[0]
+        return f"{token[0]} {token[1:]}"
+
+    return special.sub(broken, text)
+
+
+def special_tokens(tokenizer: Any) -> re.Pattern[str]:
     """A pattern of the special tokens as they may be written out in a text, the longest first."""
     tokens = (*tokenizer.all_special_tokens, *tokenizer.get_added_vocab())
     literals = {str(token) for token in tokens}

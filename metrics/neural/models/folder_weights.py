@@ -44,6 +44,19 @@ def read_weights(folder: Path, skip: re.Pattern[str] | None = None) -> dict[str,
     return tensors
 
 
+def read_row(folder: Path, name: str, row: int) -> Any:
+    """One row of a matrix of a model's folder, without loading the others.
+
+    Raises:
+        ModelLoadError: as `read_weights`, or there is no such matrix or row.
+    """
+    for file in weight_files(folder):
+        tensors = _read(file, re.compile(rf"(?!{re.escape(name)}$).*"), row)
+        if name in tensors:
+            return tensors[name]
+    raise ModelLoadError(f"{name} is missing", where=str(folder), fix=FIX)
+
+
 def weight_files(folder: Path) -> list[Path]:
     """The files with the weights of a folder, in the first form that is there.
 
@@ -76,12 +89,13 @@ def _shards(index: Path) -> list[Path]:
     return [index.parent / name for name in names]
 
 
-def _read(file: Path, skip: re.Pattern[str] | None) -> Mapping[str, Any]:
-    """The tensors of one file."""
+def _read(file: Path, skip: re.Pattern[str] | None, row: int | None = None) -> Mapping[str, Any]:
+    """The tensors of one file, or one row of each."""
     try:
         if file.suffix == ".safetensors":
-            return _of_safetensors(file, skip)
-        return _of_pickle(file, skip)
+            return _of_safetensors(file, skip, row)
+        tensors = _of_pickle(file, skip)
+        return tensors if row is None else {name: x[row] for name, x in tensors.items()}
     except ModelLoadError:
         raise
     except Exception as error:  # damaged files: many kinds
@@ -89,11 +103,13 @@ def _read(file: Path, skip: re.Pattern[str] | None) -> Mapping[str, Any]:
         raise ModelLoadError(f"cannot be read: {line}", where=str(file), fix=FIX) from error
 
 
-def _of_safetensors(file: Path, skip: re.Pattern[str] | None) -> Mapping[str, Any]:
+def _of_safetensors(file: Path, skip: re.Pattern[str] | None, row: int | None) -> Mapping[str, Any]:
     from safetensors import safe_open
 
     with safe_open(file, framework="pt", device="cpu") as tensors:
         names = [name for name in tensors.keys() if not (skip and skip.fullmatch(name))]  # noqa: SIM118  no mapping
+        if row is not None:
+            return {name: tensors.get_slice(name)[row] for name in names}
         return {name: tensors.get_tensor(name) for name in names}
 
 
