@@ -164,6 +164,18 @@ JURASKA_2024 = Paper(
     "492--504",
     "10.18653/v1/2024.wmt-1.35",
 )
+GUERREIRO_2024 = Paper(
+    "guerreiro2024xcomet",
+    "article",
+    "Guerreiro, Nuno M. and Rei, Ricardo and van Stigt, Daan and Coheur, Luisa and Colombo, Pierre and "
+    r"Martins, Andr{\'e} F. T.",
+    "{xCOMET}: Transparent Machine Translation Evaluation through Fine-grained Error Detection",
+    "Transactions of the Association for Computational Linguistics",
+    2024,
+    "979--995",
+    "10.1162/tacl_a_00683",
+    "12",
+)
 REI_2020 = Paper(
     "rei2020comet",
     "inproceedings",

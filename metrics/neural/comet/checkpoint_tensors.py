@@ -16,16 +16,18 @@ from ..models.checked_tensors import CheckedTensors
 ENCODER = "encoder.model."
 SCALAR = "layerwise_attention.scalar_parameters."
 GAMMA = "layerwise_attention.gamma"
-# Buffers that old encoders saved, heads and buffers that only training or word labels need.
-UNUSED = re.compile(
+WORD_LABELS = "hidden2tag"
+# Buffers that old encoders saved, heads and buffers that only training needs.
+UNUSED = (
     r"encoder\.model\.(embeddings\.(position_ids|token_type_ids)|pooler\..+)"
-    r"|layerwise_attention\.dropout_(mask|fill)|(hidden2tag|wordloss|(train|val)_(metrics|corr|mcc))\..+"
+    r"|layerwise_attention\.dropout_(mask|fill)|(wordloss|(train|val)_(metrics|corr|mcc))\..+"
 )
 
 
-def tensors_of(path: Path, state: Mapping[str, Any]) -> CheckedTensors:
-    """The tensors of a COMET checkpoint that scores depend on."""
-    return CheckedTensors(path, state, UNUSED)
+def tensors_of(path: Path, state: Mapping[str, Any], labels_words: bool) -> CheckedTensors:
+    """The tensors of a COMET checkpoint that scores depend on; word labels are those of XCOMET alone."""
+    unused = UNUSED if labels_words else rf"{UNUSED}|{WORD_LABELS}\..+"
+    return CheckedTensors(path, state, re.compile(unused))
 
 
 def encoder_of(tensors: CheckedTensors) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class CometMetric(CheckpointMetric):
         self.check_files()
         path = model_files.locate(self.named("model"), self.revision)
         checkpoint = read_checkpoint(path)
-        folder = self._encoder_folder(checkpoint)
+        folder = encoder_folder(checkpoint, self.encoder_path)
         self._check(checkpoint)
         model = from_state(folder, checkpoint.encoder)
         depth, width = model.config.num_hidden_layers, model.config.hidden_size
@@ -69,19 +69,15 @@ class CometMetric(CheckpointMetric):
         scorer.identity += f" {model_files.digest(folder, weights=False)}"
         return scorer
 
-    def _encoder_folder(self, checkpoint: CometCheckpoint) -> Path:
-        """Where configuration and tokenizer of the encoder are."""
-        try:
-            return model_files.locate(
-                self.encoder_path or checkpoint.pretrained_model, weights=False
-            )
-        except ModelLoadError as error:
-            fix = "Name its folder, configuration and tokenizer are enough: --encoder-path, encoder_path=..."
-            where = f"encoder of {checkpoint.path}: {error.where}"
-            raise ModelLoadError(error.problem, where=where, fix=fix) from error
-
     def _check(self, checkpoint: CometCheckpoint) -> None:
         """Raises ModelLoadError if this checkpoint is for the other metric, or cannot read context."""
+        if checkpoint.kind == "xcomet_metric":
+            other = "xcomet-qe" if self.reference_free else "xcomet"
+            raise ModelLoadError(
+                "an xcomet_metric scores and marks mistakes",
+                where=f"{self.name}: {checkpoint.path}",
+                fix=f"Use it as {other}(model=...)",
+            )
         unified = checkpoint.kind == "unified_metric"
         reads_reference = {
             "regression_metric": True,
@@ -170,6 +166,20 @@ class CometQE(CometMetric):
     def reads(self) -> Reading:
         """Context sentences; hypotheses after hypotheses."""
         return Reading(self.context, "hypothesis")
+
+
+def encoder_folder(checkpoint: CometCheckpoint, named: str | None) -> Path:
+    """Where configuration and tokenizer of the encoder are: as named, else as the checkpoint says.
+
+    Raises:
+        ModelLoadError: there is no such folder.
+    """
+    try:
+        return model_files.locate(named or checkpoint.pretrained_model, weights=False)
+    except ModelLoadError as error:
+        fix = "Name its folder, configuration and tokenizer are enough: --encoder-path, encoder_path=..."
+        where = f"encoder of {checkpoint.path}: {error.where}"
+        raise ModelLoadError(error.problem, where=where, fix=fix) from error
 
 
 def mixer_of(checkpoint: CometCheckpoint, device: Any) -> Mixer:

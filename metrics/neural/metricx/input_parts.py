@@ -5,9 +5,9 @@
     23, with reference   candidate: {h} reference: {r}
     23, without          candidate: {h} source: {s}
 
-The tokenizer splits at spaces first, so the ids of names and texts, one after the other, are those of the whole string:
-each text is tokenised once. The released code cuts the sequence on the right to `max_tokens`, its end token counted, and
-then takes that away; a special token written out in a text is broken up here.
+The tokenizer splits at spaces first, so the ids of names and texts, one after the other, are those of the whole
+string: each text is tokenised once. The released code cuts the sequence on the right to `max_tokens`, its end token
+counted, and then takes that away; a special token written out in a text is broken up here.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     score = min(25, max(0, w . decoder(start | encoder(source: s candidate: h reference: r))))
 
-MetricX-24 reads the source too, MetricX-23 reads hypothesis and reference; ``metricx-qe`` goes without reference. From 0
-to 25, lower is better, not symmetric; an empty text is scored like any other. With ``context=k``, windows of k + 1
+MetricX-24 reads the source too, MetricX-23 reads hypothesis and reference; ``metricx-qe`` goes without reference. From
+0 to 25, lower is better, not symmetric; an empty text is scored like any other. With ``context=k``, windows of k + 1
 sentences, joined by blanks, are scored as one text, as MetricX-24 was trained on segments of several sentences; a
 document is the mean of its windows.
 """

@@ -95,6 +95,28 @@ class Reader:
         columns = {name: np.array(values, np.int64) for name, values in numbers.items()}
         return Reps({"ids": Ragged.of_rows(ids), **columns})
 
+    def character_offsets(self, text: str) -> IntArray:
+        """Where every token of a text that is read without context begins and ends in it, [tokens, 2].
+
+        The tokens are those of `read`; those around the text are at (0, 0).
+
+        Raises:
+            ModelLoadError: the tokenizer does not tell.
+        """
+        (plain,) = self._pieces(Item(text))
+        try:
+            encoded = self.tokenizer(
+                plain, add_special_tokens=False, verbose=False, return_offsets_mapping=True
+            )
+        except NotImplementedError as error:
+            fix = "Use a folder with tokenizer.json"
+            where = str(self.tokenizer.name_or_path)
+            raise ModelLoadError("the tokenizer tells no offsets", where=where, fix=fix) from error
+        places = _places(text, plain)
+        inside = places[np.array(encoded.offset_mapping, np.int64).reshape(-1, 2)]
+        around = np.zeros((1, 2), np.int64)
+        return np.concatenate((around, inside[: self.max_tokens - 2], around))
+
     def _pieces(self, item: Item) -> list[str]:
         """Context sentences and the sentence as the tokenizer reads them."""
         texts = (*item.context, str(item.text))
@@ -154,6 +176,20 @@ def broken_up(text: str, special: re.Pattern[str]) -> str:
         return f"{token[0]} {token[1:]}"
 
     return special.sub(broken, text)
+
+
+def _places(text: str, plain: str) -> IntArray:
+    """The place in a text of every character of what is read of it, and of its end, [characters + 1].
+
+    What is read lacks space around the text, and has blanks in it that break up special tokens.
+    """
+    at = len(text) - len(text.lstrip())
+    places = []
+    for character in plain:
+        places.append(at)
+        is_own = at < len(text) and (character == text[at] or character != " ")
+        at += is_own
+    return np.minimum(np.array([*places, at], np.int64), len(text))
 
 
 def special_tokens(tokenizer: Any) -> re.Pattern[str]:

@@ -21,7 +21,7 @@ from .packed_attention import ROWS, attention_within, slabs_of, use_packed_atten
 
 DType = Literal["float32", "bfloat16", "float16"]
 # `model_type` of the configurations whose models run packed.
-PACKED = {"bert", "camembert", "electra", "roberta", "xlm-roberta"}
+PACKED = {"bert", "camembert", "electra", "roberta", "xlm-roberta", "xlm-roberta-xl"}
 # Nothing is fetched, no code is run.
 LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 # Tokens of one batch.
