@@ -20,7 +20,7 @@ from .sentence_transformer import Dense, SentenceTransformer
 
 
 class EmbeddingScorer(Scorer):
-    """Represents a text by its embedding.
+    """Represents a text by its embedding; what is compared with what, its subclasses say.
 
     Args:
         metric: the metric.
@@ -98,18 +98,20 @@ class EmbeddingScorer(Scorer):
         places = self.encoder.torch.arange(x.shape[1], device=x.device)  # [length]
         return (places >= self.num_left_out).expand(len(x), -1)
 
-    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        """Cosines [H, R] of every block, or [H, 1] with the source."""
-        if self.info.needs_references:
-            return [self._cosines(reps, block.hypotheses, block.references) for block in blocks]
-        return [self._cosines(reps, block.hypotheses, np.array([block.source])) for block in blocks]
-
     def _cosines(self, reps: Reps, a: IntArray, b: IntArray) -> FloatArray:
         """Cosines of rows [n] with rows [m], [n, m]; 0 where a vector has no length."""
         embedding, norm = reps["embedding"], _norms(reps)
         lengths = norm[a][:, None] * norm[b]  # [n, m]
         cosines = products(embedding[a], embedding[b]) / lengths
         return np.clip(cosines, -1, 1)
+
+
+class ReferenceCosines(EmbeddingScorer):
+    """Cosines of hypotheses with references."""
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Cosines [H, R] of every block."""
+        return [self._cosines(reps, block.hypotheses, block.references) for block in blocks]
 
     def expected(
         self,
@@ -126,6 +128,14 @@ class EmbeddingScorer(Scorer):
             sums = products(embedding[block.hypotheses], mean[None])[:, 0]  # [H]
             values.append(sums / norm[block.hypotheses])
         return values
+
+
+class SourceCosines(EmbeddingScorer):
+    """Cosines of hypotheses with the source."""
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Cosines [H, 1] of every block."""
+        return [self._cosines(reps, block.hypotheses, np.array([block.source])) for block in blocks]
 
 
 def _norms(reps: Reps) -> FloatArray:

@@ -25,7 +25,7 @@ from ..models import model_files
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder, pretrained, tokenizer_of
 from ..models.settings import ModelMetric
-from .embedding_scorer import EmbeddingScorer
+from .embedding_scorer import EmbeddingScorer, ReferenceCosines, SourceCosines
 from .sentence_pooling import IN_CONTEXT
 from .sentence_transformer import OWN_FILES, SentenceTransformer, read_folder
 
@@ -61,7 +61,8 @@ class EmbeddingMetric(ModelMetric):
             encoder.max_tokens,
         )
         reader = self._reader(model, tokenizer, max_tokens, str(folder)) if self.context else None
-        scorer = EmbeddingScorer(self, model, encoder, tokenizer, max_tokens, reader)
+        kind = ReferenceCosines if self.info.needs_references else SourceCosines
+        scorer = kind(self, model, encoder, tokenizer, max_tokens, reader)
         if scorer.num_left_out >= max_tokens - 1:
             problem = f"the prompt has {scorer.num_left_out} tokens of {max_tokens}"
             raise InputError(problem, where=self.name, fix="Give a shorter one")

@@ -88,7 +88,8 @@ class T5Regression:
             x = x + self._looked_up(queries, layer, states, slabs)
             x = x + self._fed_forward(self._norm(x, layer.feed_forward.norm), layer.feed_forward)
         # Products and sums of single rows, so that none depends on how many there are.
-        return (self._norm(x, self.decoder_norm).float() * self.row).sum(1)[:num]
+        values: torch.Tensor = (self._norm(x, self.decoder_norm).float() * self.row).sum(1)
+        return values[:num]
 
     def _looked_up(
         self,
