@@ -6,7 +6,8 @@ A span begins at a token with a mistake behind one without, has that token's sev
 the next token without a mistake. Penalties are 1, 5 and 10; mqm = (25 - min(25, their sum)) / 25.
 
 Two rules: "reference" is that of the released code, which labels the tokens around the text too, as if they were words,
-and drops a span that reaches the last of them; "clean" labels the text alone and keeps every span.
+and drops a span that reaches the last of them; "clean" labels the text alone and keeps every span. There a token that
+is nothing but a blank continues a mistake and begins none.
 """
 
 from __future__ import annotations
@@ -58,13 +59,19 @@ def labels_of(probabilities: NDArray[np.float32], threshold: float | None) -> In
     return np.where(is_mistake, mistakes.argmax(axis=1) + 1, 0)
 
 
-def spans_of(labels: Ragged, rule: Rule) -> TokenSpans:
-    """The spans of texts from the labels of their tokens, those around each text included."""
-    values = labels.values.copy()
+def spans_of(labels: Ragged, is_blank: NDArray[np.bool_], rule: Rule) -> TokenSpans:
+    """The spans of texts from the labels of their tokens, those around each text included.
+
+    is_blank: which tokens are nothing but a blank, [tokens].
+    """
+    values = labels.values
     first_tokens, ends = labels.offsets[:-1], labels.offsets[1:]
     if rule == "clean":
+        values = values.copy()
         values[first_tokens] = 0
         values[ends - 1] = 0
+        before = np.concatenate(([0], values[:-1]))
+        values = np.where(is_blank, before, values)  # the first token of a text is no blank
     is_mistake = values > 0
     # A span begins where a mistake follows none, or at the first token of a text.
     follows_one = np.concatenate(([False], is_mistake[:-1]))

@@ -27,7 +27,7 @@ from ..comet.pooling import Mixer
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
 from ..models.settings import ContextModelMetric
-from .error_spans import SEVERITIES, ErrorSpan, Rule, labels_of, mqm_of, spans_of
+from .error_spans import SEVERITIES, ErrorSpan, Rule, TokenSpans, labels_of, mqm_of, spans_of
 
 # Weights of the sentence scores with source, with reference, with both, and of mqm; of the labels of the three inputs.
 SENTENCE_WEIGHTS, MQM_WEIGHT = (0.12, 0.33, 0.33), 0.22
@@ -36,6 +36,8 @@ LABEL_WEIGHTS = (1 / 6, 1 / 3, 1 / 2)
 ONE_INPUT_WEIGHT = sum(SENTENCE_WEIGHTS)
 # Pairs whose label probabilities are held together.
 PAIRS = 1 << 12
+# How tokenizers write a token that is a blank alone.
+BLANKS = ("▁", "Ġ", " ")
 # From about this length on, scores are known to sink with length.
 LONG_TOKENS = 200
 
@@ -60,10 +62,11 @@ class Read(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What all inputs give for n pairs: the value [n], and label probabilities of the hypothesis's tokens."""
+    """What all inputs give for n pairs: values [n], label probabilities of the hypotheses' tokens, their spans."""
 
     values: FloatArray
     probabilities: Ragged
+    spans: TokenSpans
 
 
 class XCometScorer(Scorer):
@@ -94,6 +97,11 @@ class XCometScorer(Scorer):
         self.identity = metric.identity(encoder.device)
         self.max_tokens = encoder.max_tokens
         self.is_warned = False
+        # Tokens that are nothing but a blank.
+        tokenizer = reader.tokenizer
+        vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+        blank = [number for number, token in enumerate(vocabulary) if token in BLANKS]
+        self.blank_tokens = np.array(blank, np.int64)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids of every window, the sentence behind its context; and its characters, as UTF-8."""
@@ -221,11 +229,16 @@ class XCometScorer(Scorer):
             ]
             total = of_labels[0] + of_labels[1] + of_labels[2]  # [tokens, 4]
             probabilities = Ragged(total, probabilities.offsets)
-        labels = labels_of(probabilities.values, self.settings.threshold)
-        spans = spans_of(Ragged(labels, probabilities.offsets), self.settings.rule)
+        spans = self._spans(probabilities, ids[hypotheses].values)
         mqm = mqm_of(spans, len(hypotheses))
         values = mqm if self.settings.output == "mqm" else sentence + MQM_WEIGHT * mqm
-        return Judged(values, probabilities)
+        return Judged(values, probabilities, spans)
+
+    def _spans(self, probabilities: Ragged, tokens: IntArray) -> TokenSpans:
+        """The spans of texts, from label probabilities of their tokens and the ids of these [tokens]."""
+        labels = labels_of(probabilities.values, self.settings.threshold)
+        is_blank = np.isin(tokens, self.blank_tokens)
+        return spans_of(Ragged(labels, probabilities.offsets), is_blank, self.settings.rule)
 
     def _read(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
         """What the input made of one row of each part gives, the hypothesis first; rows of the texts, [n] each."""
@@ -289,17 +302,18 @@ class XCometScorer(Scorer):
         sources = np.array([block.source]) if block.source >= 0 else None
         judged = self._judged(reps["ids"], row, references, sources)
         text = bytes(reps["text"][row].values).decode("utf-8", "surrogatepass")
-        return self._in_characters(text, judged.probabilities)
+        return self._in_characters(text, judged.probabilities.values, judged.spans)
 
-    def _in_characters(self, text: str, probabilities: Ragged) -> list[ErrorSpan]:
-        """The spans of one text in characters; probabilities: of its tokens, one row."""
+    def _in_characters(
+        self, text: str, probabilities: NDArray[np.float32], spans: TokenSpans
+    ) -> list[ErrorSpan]:
+        """The spans of one text in characters; probabilities: of its tokens, [tokens, 4]."""
         offsets = self.reader.character_offsets(text)  # [tokens, 2]
-        labels = labels_of(probabilities.values, self.settings.threshold)
-        spans = spans_of(Ragged(labels, probabilities.offsets), self.settings.rule)
+        labels = labels_of(probabilities, self.settings.threshold)
         result = []
         for first, end, label in zip(spans.first, spans.end, spans.label, strict=True):
             inside = np.arange(first, end)
-            winning = probabilities.values[inside, labels[inside]]
+            winning = probabilities[inside, labels[inside]]
             start, stop = int(offsets[first, 0]), int(offsets[end - 1, 1])
             if self.settings.rule == "clean":
                 start += len(text[start:stop]) - len(text[start:stop].lstrip())
