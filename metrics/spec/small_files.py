@@ -63,7 +63,7 @@ def read_small_file(
         raise _unreadable(error, where, fix) from error
     if len(data) > bound:
         if max_bytes is None:
-            fix = f"{fix}, or: --limit {name}=NUMBER" if fix else more(name)
+            fix = f"{fix} (or: --limit {name}=NUMBER)" if fix else more(name)
         raise InputError(f"larger than {bound} bytes", where=where, fix=fix)
     return data
 
