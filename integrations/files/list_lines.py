@@ -33,7 +33,7 @@ class ListLines:
             raise InputError(
                 f"a list of more than {most_lines} candidates or {most_bytes} bytes",
                 where=f"{self._name}:{self.first}",
-                fix="Is the number of candidates right, and do the ids change? If so: --limit candidates=NUMBER",
+                fix="Is the number of candidates right, and do the ids change? If so: --max candidates=NUMBER",
             )
 
     @property

@@ -1,6 +1,6 @@
 """How much is read at most: every bound by name, with its default. What is larger is refused before it costs anything.
 
-A bound is raised, or lowered, with ``--limit NAME=VALUE`` on the command line, ``limit: [NAME=VALUE]`` in a config
+A bound is raised, or lowered, with ``--max NAME=VALUE`` on the command line, ``max: [NAME=VALUE]`` in a config
 file, and ``with discorank.use_limits(NAME=VALUE)`` in Python. No bound changes what comes out for what is read.
 """
 
@@ -127,13 +127,13 @@ def limits_of(assignments: Iterable[str]) -> Limits:
         name, _, text = assignment.partition("=")
         name = name.strip().replace("-", "_")
         if name not in NAMES:
-            raise unknown("limit", name, NAMES, where="--limit")
+            raise unknown("limit", name, NAMES, where="--max")
         text = text.strip()
         is_number = text.isascii() and text.isdecimal() and len(text) < 19
         if not is_number or int(text) < 1:
             raise InputError(
                 f"found {assignment!r:.60}, expected a whole number from 1 to 10^18",
-                where="--limit",
+                where="--max",
                 fix=f"Write {name}={getattr(Limits(), name)}",
             )
         bounds[name] = int(text)
@@ -144,6 +144,6 @@ def more(name: str) -> str:
     """The advice where a bound is passed.
 
     >>> more("candidates")
-    'Is this the right file? If so: --limit candidates=NUMBER'
+    'Is this the right file? If so: --max candidates=NUMBER'
     """
-    return f"Is this the right file? If so: --limit {name}=NUMBER"
+    return f"Is this the right file? If so: --max {name}=NUMBER"

@@ -63,7 +63,7 @@ def read_small_file(
         raise _unreadable(error, where, fix) from error
     if len(data) > bound:
         if max_bytes is None:
-            fix = f"{fix} (or: --limit {name}=NUMBER)" if fix else more(name)
+            fix = f"{fix} (or: --max {name}=NUMBER)" if fix else more(name)
         raise InputError(f"larger than {bound} bytes", where=where, fix=fix)
     return data
 
@@ -108,7 +108,7 @@ def check_json_size(data: bytes) -> None:
     if sum(map(data.count, (b",", b"[", b"{"))) > bound:
         raise InputError(
             f"more than {bound} values in one line of JSON",
-            fix="Split it, or: --limit json_values=NUMBER",
+            fix="Split it, or: --max json_values=NUMBER",
         )
 
 

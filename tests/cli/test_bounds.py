@@ -18,7 +18,7 @@ MAX_CPU_SECONDS, MAX_MEGABYTES = 2.0, 300
 # starts begins with the memory of pytest.
 MEASURED = """
 import json, resource, subprocess, sys
-done = subprocess.run(sys.argv[1:], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+done = subprocess.run(sys.argv[1:], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=90)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 about = [done.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, done.stderr]
 print(json.dumps(about))
@@ -36,8 +36,8 @@ class Cost(NamedTuple):
 
 def _bounded() -> None:
     """What a command that is not refused may take."""
-    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
-    resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+    resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
 
 
 def cost(*arguments: str, cwd: Path) -> Cost:
@@ -47,7 +47,7 @@ def cost(*arguments: str, cwd: Path) -> Cost:
         capture_output=True,
         text=True,
         cwd=cwd,
-        timeout=300,
+        timeout=120,
         preexec_fn=_bounded,
         check=True,
     )

@@ -57,7 +57,9 @@ def read_header(path: Path) -> TensorFile:
         start = file.read(LENGTH_BYTES)
         header_bytes = int.from_bytes(start, "little")
         bound = limits().json_bytes
-        if len(start) < LENGTH_BYTES or header_bytes > size - LENGTH_BYTES:
+        if len(start) < LENGTH_BYTES:
+            raise _broken(path, f"it has {size} bytes")
+        if header_bytes > size - LENGTH_BYTES:
             raise _broken(path, f"its header has {header_bytes} bytes, the file has {size}")
         if header_bytes > bound:
             problem = f"its header has {header_bytes} bytes, at most {bound} are read"

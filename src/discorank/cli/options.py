@@ -35,7 +35,7 @@ from ..metrics.spec.safe_yaml import parse_value, read_yaml
 T = TypeVar("T")
 FLAG_NAMES = {"input_format": "from"}  # fields whose option cannot have the field's name
 MODEL_OPTIONS = ("model", "encoder_path", "device", "dtype", "batch_tokens")
-ASSIGNMENTS = ("limit",)  # options of one NAME=VALUE each, which may come several times
+ASSIGNMENTS = ("max",)  # options of one NAME=VALUE each, which may come several times
 FIELD_NAMES = {flag: field for field, flag in FLAG_NAMES.items()}
 
 
@@ -54,7 +54,7 @@ class CommonOptions:
         cache_bytes: how many bytes are kept there.
         lang: language of the texts, such as de, for metrics that depend on it (bleu's tokenizer, bertscore's encoder,
             prism).
-        limit: another bound on what is read, such as candidates=100000; see docs/limits.md.
+        max: another bound on what is read, such as candidates=100000; see docs/limits.md.
         quiet: say nothing on stderr but errors.
     """
 
@@ -67,7 +67,7 @@ class CommonOptions:
     cache: str | None = None
     cache_bytes: Annotated[int, Field(ge=1)] = 10**10
     lang: str | None = None
-    limit: tuple[str, ...] = ()
+    max: tuple[str, ...] = ()
     quiet: bool = False
 
 
@@ -231,7 +231,7 @@ class Options:
                 build(component, values)
         for group, component in self.groups.items():
             build_group(component, group, values)
-        set_limits(limits_of(values["limit"]))
+        set_limits(limits_of(values["max"]))
         if values["engine"] not in ("local", *self.groups):
             raise InputError(
                 "only decode and rerank know it", where="--engine ray", fix="Leave it out"

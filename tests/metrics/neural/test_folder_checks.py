@@ -77,7 +77,7 @@ def terabyte(path: Path) -> None:
         file.truncate(1 << 40)
 
 
-NO_FILES = {
+NO_FILES: dict[str, Callable[[Path], object]] = {
     "device": device,
     "pipe": os.mkfifo,
     "folder": Path.mkdir,
@@ -149,7 +149,7 @@ def test_what_is_no_file_is_refused_everywhere(tmp_path: Path, form: str, kind: 
 )
 def test_what_is_too_large_in_a_folder_is_refused(folder: Path, name: str) -> None:
     terabyte(folder / name)
-    with pytest.raises(ModelLoadError, match=f"{name}: larger than [0-9]+ bytes.*--limit"):
+    with pytest.raises(ModelLoadError, match=f"{name}: larger than [0-9]+ bytes.*--max"):
         check_model(folder)
 
 
@@ -201,7 +201,7 @@ SIZES = {
 def test_a_size_over_its_bound(folder: Path, key: str, value: int) -> None:
     name = SIZES.get(key, "layers" if key == "mtp_layers" else "width")
     configured(folder, **{key: value})
-    with pytest.raises(ModelLoadError, match=rf"config.json: {key}: found 1.*--limit {name}="):
+    with pytest.raises(ModelLoadError, match=rf"config.json: {key}: found 1.*--max {name}="):
         check_model(folder)
 
 

@@ -61,7 +61,7 @@ def test_a_bound_is_a_whole_number(value: Any) -> None:
     ],
 )
 def test_an_assignment_that_is_none(text: str, problem: str) -> None:
-    with pytest.raises(InputError, match=f"--limit: .*{problem}"):
+    with pytest.raises(InputError, match=f"--max: .*{problem}"):
         limits_of([text])
 
 
@@ -119,7 +119,7 @@ READERS: dict[str, tuple[dict[str, int], Callable[[], object]]] = {
 def test_more_than_the_bound_is_refused_and_can_be_allowed(problem: str) -> None:
     bounds, read = READERS[problem]
     (name,) = bounds
-    with use_limits(**bounds), pytest.raises(InputError, match=f"(?s){problem}.*--limit {name}="):
+    with use_limits(**bounds), pytest.raises(InputError, match=f"(?s){problem}.*--max {name}="):
         read()
     if "prior" not in problem:  # which is no whole one
         read()
@@ -139,17 +139,17 @@ def test_the_command_line_and_a_config_file_raise_a_bound(
 ) -> None:
     lists, config = tmp_path / "l.jsonl", tmp_path / "c.yaml"
     lists.write_text(json.dumps(LIST) + "\n")
-    config.write_text("limit: [candidates=2, systems=9]\n")
+    config.write_text("max: [candidates=2, systems=9]\n")
     command = ["decode", str(lists), "-u", "chrf", "--quiet"]
-    assert main([*command, "--limit", "systems=1", "--limit", "candidates=2"]) == 3
+    assert main([*command, "--max", "systems=1", "--max", "candidates=2"]) == 3
     assert "3 candidates, at most 2 are read" in capsys.readouterr().err
     assert main([*command, "--config", str(config)]) == 3
     assert "3 candidates, at most 2 are read" in capsys.readouterr().err
-    assert main([*command, "--set", "limit=[candidates=2]"]) == 3
+    assert main([*command, "--set", "max=[candidates=2]"]) == 3
     assert main(command) == 0, "the bounds of a command end with it"
-    assert main([*command, "--limit", "candidates=3"]) == 0
+    assert main([*command, "--max", "candidates=3"]) == 0
     capsys.readouterr()
-    assert main([*command, "--limit", "nothing=3"]) == 2
+    assert main([*command, "--max", "nothing=3"]) == 2
     assert "unknown limit 'nothing'" in capsys.readouterr().err
 
 
@@ -157,7 +157,7 @@ def test_a_bound_is_no_part_of_a_run(tmp_path: Path) -> None:
     lists, out = tmp_path / "l.jsonl", tmp_path / "out.jsonl"
     lists.write_text(json.dumps(LIST) + "\n")
     command = ["decode", str(lists), "-u", "chrf", "--quiet", "-o", str(out)]
-    assert main([*command, "--limit", "candidates=3"]) == 0
+    assert main([*command, "--max", "candidates=3"]) == 0
     written = out.read_bytes()
     assert main(command) == 0
     assert out.read_bytes() == written
@@ -166,7 +166,7 @@ def test_a_bound_is_no_part_of_a_run(tmp_path: Path) -> None:
 def test_a_list_made_in_python_is_not_read() -> None:
     with use_limits(candidates=1):
         record = CandidateList("a", tuple(map(discorank.Candidate, "abc")))
-        assert discorank.decode(record, utility="chrf").text in "abc"
+        assert str(discorank.decode(record, utility="chrf").text) in "abc"
 
 
 def test_a_worker_of_ray_has_the_bounds_of_its_driver() -> None:
