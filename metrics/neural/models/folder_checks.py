@@ -33,13 +33,16 @@ SMALL_FILES = (
     "sescore2.json",
     "*.index.json",
     "chat_template.*",
+    "*.jinja",
 )
 YAML_FILES = ("hparams.yaml",)
 WEIGHT_FILES = ("*.safetensors", "*.bin", "*.ckpt", "*.pt", "*.pth")
 TOKENIZER_FILES = (
-    "tokenizer*",
+    "tokenizer*.json",
     "added_tokens.json",
-    "vocab*",
+    "vocab.*",
+    "vocab*.json",
+    "vocab*.txt",
     "merges.txt",
     "dict*.txt",
     "*.model",
@@ -47,6 +50,8 @@ TOKENIZER_FILES = (
     "*.bpe*",
     "*.tiktoken",
 )
+# Folders in it whose files are opened, too.
+INSIDE = {"checkpoints": "*.ckpt", "additional_chat_templates": "*.jinja"}
 # Of which a folder that holds a model has at least one.
 SIGNS = (CONFIG, "hparams.yaml", "*.ckpt", "checkpoints")
 
@@ -79,8 +84,8 @@ def _check_folder(folder: Path) -> None:
         raise ModelLoadError(f"there is no {CONFIG} in it", where=str(folder), fix=FIX)
     for name in names:
         _check_file(folder / name, name)
-    if (folder / "checkpoints").is_dir():
-        for file in sorted((folder / "checkpoints").glob("*.ckpt")):
+    for inside, pattern in INSIDE.items():
+        for file in sorted((folder / inside).glob(pattern)):
             _check_file(file, file.name)
     if CONFIG in names:
         _check_config(folder)

@@ -133,6 +133,23 @@ def test_what_is_no_file_in_a_folder_is_refused(folder: Path, name: str, kind: s
         load_metric("bertscore", model=str(folder), layer=1).signature()
 
 
+def test_what_is_no_file_in_a_folder_inside_is_refused(folder: Path) -> None:
+    for inside, name in (("checkpoints", "model.ckpt"), ("additional_chat_templates", "a.jinja")):
+        (folder / inside).mkdir()
+        os.mkfifo(folder / inside / name)
+        with pytest.raises(ModelLoadError, match=f"{name}: is a device or a pipe"):
+            check_model(folder)
+        (folder / inside / name).unlink()
+
+
+def test_other_things_in_a_folder_are_its_own(folder: Path) -> None:
+    for name in ("tokenizer", "vocab", "onnx", ".git"):
+        (folder / name).mkdir()
+    os.mkfifo(folder / "log")
+    terabyte(folder / "data.jsonl")
+    check_model(folder)
+
+
 @pytest.mark.parametrize("kind", [kind for kind in NO_FILES if kind != "folder"])
 @pytest.mark.parametrize("form", ALONE)
 def test_what_is_no_file_is_refused_everywhere(tmp_path: Path, form: str, kind: str) -> None:
