@@ -1,4 +1,4 @@
-"""Writes the tables of metrics in README.md and docs/metrics.md from what each metric declares: ``make docs``.
+"""Writes the tables of metrics and of limits in README.md and docs/ from what each declares: ``make docs``.
 
 A table stands between ``<!-- NAME: make docs writes this list -->`` and ``<!-- end -->``.
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import asdict
 from pathlib import Path
 
+from discorank.cli.options import field_helps
 from discorank.metrics.papers import Paper
 from discorank.metrics.registry import BUILT_IN, metric_class, papers_of
+from discorank.metrics.spec.limits import Limits
 
 ROOT = Path(__file__).parents[1]
 HEAD = ("name", "what it is", "unit", "range", "better", "reads", "papers")
@@ -59,6 +62,29 @@ def row_of(name: str) -> tuple[str, ...]:
     )
 
 
+def table_of_limits() -> str:
+    """A Markdown table with a row per bound on what is read."""
+    helps = field_helps(Limits)
+    rows = ["| limit | default | what it bounds |", "|---|---|---|"]
+    for name, value in asdict(Limits()).items():
+        bound = in_units(value, name.endswith("_bytes"))
+        rows.append(f"| `{name}` | {bound} | {helps[name].rstrip('.')} |")
+    return "\n".join(rows)
+
+
+def in_units(value: int, is_bytes: bool) -> str:
+    """A number as people read it: bytes in MiB or KiB where they are whole ones.
+
+    >>> in_units(1 << 25, True), in_units(1 << 16, True), in_units(32768, False)
+    ('32 MiB', '64 KiB', '32,768')
+    """
+    if is_bytes and value % (1 << 20) == 0:
+        return f"{value >> 20} MiB"
+    if is_bytes and value % (1 << 10) == 0:
+        return f"{value >> 10} KiB"
+    return f"{value:,}"
+
+
 def citation(paper: Paper) -> str:
     """Surnames of one or two authors, or of the first of more, and the year."""
     surnames = [author.partition(",")[0] for author in paper.author.split(" and ")]
@@ -70,7 +96,11 @@ def citation(paper: Paper) -> str:
 
 def with_tables(text: str) -> str:
     """A page with its tables made anew."""
-    makers = {"metrics": names_by_room, "table of metrics": table_of_metrics}
+    makers = {
+        "metrics": names_by_room,
+        "table of metrics": table_of_metrics,
+        "table of limits": table_of_limits,
+    }
     for name, make in makers.items():
         begin = f"<!-- {name}: make docs writes this list -->"
         pattern = re.compile(f"{re.escape(begin)}\n.*?<!-- end -->", re.DOTALL)
@@ -79,7 +109,7 @@ def with_tables(text: str) -> str:
     return text
 
 
-PAGES = (ROOT / "README.md", ROOT / "docs" / "metrics.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "metrics.md", ROOT / "docs" / "limits.md")
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ text to another.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -25,8 +24,9 @@ from .errors import DiscorankError, InputError, excerpt
 from .mixture import Mix, Utility
 from .papers import JOTY_2014, JOTY_2017, Paper
 from .scorer import Info
+from .spec.limits import limits
 from .spec.signature import call, parse
-from .spec.small_files import read_small_file
+from .spec.small_files import parse_small_json, read_small_file
 
 FORMAT = 1
 _MARK = "@sha256:"
@@ -167,13 +167,11 @@ def finite(value: Any) -> float:
 
 def _features(data: bytes, where: str) -> list[Mapping[str, Any]]:
     """The features of a model file; raises InputError unless it is of the form in the module's docstring."""
-    try:
-        model = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"no JSON: {excerpt(str(error))}", where=where, fix=_FIX) from None
+    model = parse_small_json(data, where, _FIX)
     is_model = isinstance(model, Mapping) and model.get("format") == FORMAT
     if not is_model or not isinstance(model.get("features"), list):
         raise InputError(f"found {excerpt(model)}", where=where, fix=_FIX)
+    limits().check("metrics", len(model["features"]), f"{where}: features")
     for i, feature in enumerate(model["features"]):
         if not isinstance(feature, Mapping) or not isinstance(feature.get("metric"), str):
             raise InputError(f"found {excerpt(feature)}", where=f"{where}: features[{i}]", fix=_FIX)

@@ -11,6 +11,7 @@ from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
+from ..metrics.spec.limits import limits
 from .lists import CandidateList, finite, number_field
 
 PLAIN = ("logprob", "logprob/length", "length")
@@ -32,6 +33,7 @@ def weighted_features(features: Any) -> WeightedFeatures:
     if not isinstance(features, Mapping) or not features:
         fix = 'Write {"logprob": 1.0, ...}'
         raise InputError(f"found {excerpt(features)}", where="features", fix=fix)
+    limits().check("metrics", len(features), "features")
     pairs = []
     for feature, weight in features.items():
         number = finite(weight)

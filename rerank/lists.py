@@ -11,6 +11,7 @@ from math import inf, isfinite, isnan
 from typing import Any
 
 from ..metrics.errors import InputError, excerpt
+from ..metrics.spec.limits import limits
 from ..metrics.text.texts import Document, Text
 
 NOTHING: Mapping[str, Any] = {}
@@ -178,6 +179,7 @@ def _candidates(data: Mapping[str, Any], key: str) -> tuple[Candidate, ...]:
     given = data.get(key, [])
     if not isinstance(given, list | tuple):
         raise InputError(f"found {_kind(given)}, expected an array", where=key)
+    limits().check("candidates", len(given), key)
     return tuple(read_candidate(value, f"{key}[{i}]") for i, value in enumerate(given))
 
 
@@ -217,6 +219,7 @@ def _text(value: Any, where: str, annotations: Mapping[str, Any] = NOTHING) -> T
         raise InputError(
             f"found {_kind(value)}, expected a string or an array of strings", where=where
         )
+    limits().check("sentences", len(value), where)
     try:
         return Document(tuple(value), **annotations)
     except InputError as error:

@@ -20,7 +20,8 @@ import numpy as np
 
 from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.representations import FloatArray
-from ..metrics.spec.small_files import read_small_file
+from ..metrics.spec.limits import limits
+from ..metrics.spec.small_files import check_json_size, read_small_file
 from .lists import Candidate, CandidateList, finite
 
 KIND, FORMAT = "discorank-prior", 1
@@ -181,7 +182,10 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
         raise InputError(f"found {excerpt(spec)}, expected a file", where="prior", fix=_FIX)
     content = read_small_file(spec, _FIX)
     try:
+        check_json_size(content)
         data = json.loads(content.decode("utf-8"), object_pairs_hook=_unique)
+    except InputError as error:
+        raise error.inside(str(spec)) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"no JSON: {excerpt(str(error))}", where=str(spec), fix=_FIX) from None
     return read_prior(data, str(spec))
@@ -226,6 +230,7 @@ def read_prior(data: Any, where: str = "prior") -> Prior:
             fix=_FIX,
         )
     values = {key: value for key, value in data.items() if key not in ("kind", "format", "systems")}
+    limits().check("systems", len(systems), f"{where}: systems")
     checked = _checked(Prior, {"systems": None, **values}, where)
     priors = []
     for name, value in systems.items():

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import LINE_BYTES, Line
-
-LIST_LINES = 100_000
+from ...metrics.spec.limits import limits
+from ...metrics.text.line_source import Line
 
 
 class ListLines:
@@ -24,16 +23,17 @@ class ListLines:
         """Takes one more line.
 
         Raises:
-            InputError: the list has more than `LIST_LINES` lines or `LINE_BYTES` bytes; the file is to be refused.
+            InputError: the list has more lines or bytes than are read; the file is to be refused.
         """
         _, text = line
         self._num_bytes += len(text) + 1
         self.lines.append(line)
-        if len(self.lines) > LIST_LINES or self._num_bytes > LINE_BYTES:
+        most_lines, most_bytes = limits().candidates, limits().line_bytes
+        if len(self.lines) > most_lines or self._num_bytes > most_bytes:
             raise InputError(
-                f"a list of more than {LIST_LINES} candidates or {LINE_BYTES} bytes",
+                f"a list of more than {most_lines} candidates or {most_bytes} bytes",
                 where=f"{self._name}:{self.first}",
-                fix="Is the number of candidates right, and do the ids change?",
+                fix="Is the number of candidates right, and do the ids change? If so: --max candidates=NUMBER",
             )
 
     @property

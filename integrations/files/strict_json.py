@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...metrics.errors import InputError
+from ...metrics.spec.small_files import check_json_size
 
-VALUES = 1_000_000
 DEPTH = 400
-_LARGE_BYTES = 1 << 20
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
@@ -24,9 +23,9 @@ def parse_json(line: bytes) -> Any:
 
     Raises:
         InputError: the line is not JSON, an object has a key twice, a text holds a lone surrogate, a whole number has
-            more digits than Python converts, it is nested deeper than `DEPTH` or has more than about `VALUES` values.
+            more digits than Python converts, it is nested deeper than `DEPTH`, or has too many values.
     """
-    _check_size(line)
+    check_json_size(line)
     try:
         value = _DECODER.decode(line.decode())
     except json.JSONDecodeError as error:
@@ -58,14 +57,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object)
-
-
-def _check_size(line: bytes) -> None:
-    """Raises InputError for more than about `VALUES` values, of which each stands behind one of these characters."""
-    if len(line) <= _LARGE_BYTES:
-        return
-    if sum(map(line.count, (b",", b"[", b"{"))) > VALUES:
-        raise InputError(f"more than {VALUES} values in one line", fix="Split the list")
 
 
 def _check_surrogates(value: Any, first: str) -> None:

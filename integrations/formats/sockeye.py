@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt
+from ...metrics.spec.limits import limits
 from ...metrics.text.line_source import LineSource
 from ...rerank.lists import CandidateList, finite, read_list
 from ..files.entries import ListEntry, error_entry, list_entry
@@ -100,6 +101,7 @@ def _columns(data: Mapping[str, Any]) -> dict[str, list[Any]]:
 def _array(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
         raise InputError(f"found {excerpt(value)}, expected an array", where=where)
+    limits().check("candidates", len(value), where)
     return value
 
 

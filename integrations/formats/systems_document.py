@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...metrics.errors import InputError, unknown
+from ...metrics.spec.limits import limits
 from ...rerank.lists import CandidateList, read_list
 from ...rerank.selection.document_outputs import DocumentOutputs
 from .human_scores import ByDimension, HumanKey, Scores, human_scores
@@ -123,6 +124,7 @@ def read_document(
     first = next(iter(systems))
     first_texts = systems[first]
     segments = len(first_texts) if isinstance(first_texts, list) else None
+    limits().check("sentences", segments or 0, f"systems.{first}")
     if segments == 0:
         raise InputError("no segments", where=f"systems.{first}")
     source = data.get("source")
@@ -153,6 +155,7 @@ def _systems(data: Mapping[str, Any], include: Sequence[str]) -> dict[str, Texts
         value = data[key] or {}
         if not isinstance(value, Mapping):
             raise InputError(f"found {type(value).__name__}, expected texts by system", where=key)
+        limits().check("systems", len(systems) + len(value), key)
         for name, texts in value.items():
             if name in systems:
                 raise InputError(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, get_args
 from ...metrics.errors import ModelLoadError, unknown
 from ...metrics.neural.models import model_files as files
 from ...metrics.neural.models.encoder import LOCAL, DType, device_of, pretrained, tokenizer_of
+from ...metrics.spec.small_files import read_small_file
 
 
 class LoadedModel(NamedTuple):
@@ -31,12 +32,12 @@ def load(
         ModelLoadError: it is not here and cannot be fetched, or is no model that generates.
         InputError: there is no such device.
     """
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
-
     if dtype not in get_args(DType):
         raise unknown("dtype", dtype, get_args(DType))
     folder = files.locate(name, revision)
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
     try:
         config = AutoConfig.from_pretrained(folder, **LOCAL)
     except Exception as error:  # many kinds
@@ -58,5 +59,5 @@ def _digest(folder: Path) -> str:
     for name in files.GENERATION_FILES:
         path = folder / name
         if path.is_file():
-            digest.update(path.read_bytes())
+            digest.update(read_small_file(path, "Give the model's folder"))
     return digest.hexdigest()[: files.DIGITS]

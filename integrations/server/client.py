@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from ...metrics.errors import InputError, ResourceError
+from ...metrics.spec.limits import limits
 from ..files.strict_json import parse_json
 from .settings import Connection
 
@@ -28,7 +29,6 @@ FIXES = {
     403: "May the key in key_variable use this model?",
     404: "Do base_url and model exist, and does the server have chats, if chat is set?",
 }
-REPLY_BYTES = 64 << 20
 LONGEST_WAIT_SECONDS = 60.0
 
 
@@ -207,8 +207,9 @@ class Client:
         async with self._http.stream("POST", url, content=content) as response:
             async for piece in response.aiter_bytes():
                 reply += piece
-                if len(reply) > REPLY_BYTES:
-                    raise InputError(f"a reply of more than {REPLY_BYTES} bytes", where="server")
+                if len(reply) > limits().reply_bytes:
+                    problem = f"a reply of more than {limits().reply_bytes} bytes"
+                    raise InputError(problem, where="server")
         return response.status_code, response.headers, bytes(reply)
 
     def _check(self, status: int, headers: Mapping[str, str], reply: bytes) -> None:

@@ -20,6 +20,8 @@ from filelock import FileLock, Timeout
 from ..complete_files import complete_file
 from ..errors import InputError, ResumeError
 from ..representations import Array
+from ..spec.small_files import check_regular, read_small_json
+from ..text.line_source import LineSource
 
 Row = Mapping[str, Any]
 OnProgress = Callable[[int], None]
@@ -99,19 +101,21 @@ class Stage:
             InputError: a shard is damaged.
         """
         for path in self.shards if shards is None else shards:
-            with open(path, encoding="utf-8") as file:
-                for number, line in enumerate(file, 1):
-                    try:
-                        row = json.loads(line)
-                    except ValueError as error:
-                        where = f"{path}:{number}"
-                        fix = "Remove its folder and run the stage again"
-                        raise InputError(f"is no JSON: {error}", where=where, fix=fix) from error
-                    yield row
+            fix = "Remove its folder and run the stage again"
+            check_regular(path, fix)
+            for number, line in LineSource(path):
+                try:
+                    row = json.loads(line)
+                except ValueError as error:
+                    where = f"{path}:{number}"
+                    raise InputError(f"is no JSON: {error}", where=where, fix=fix) from error
+                yield row
 
     def array(self, shards: Sequence[Path] | None = None) -> Array:
         """The rows of array shards, all unless some are named."""
         paths = self.shards if shards is None else shards
+        for path in paths:
+            check_regular(path, "Remove its folder and run the stage again")
         return np.concatenate([np.load(path, allow_pickle=False) for path in paths])
 
     def _save(self) -> None:
@@ -192,7 +196,7 @@ def _read(folder: Path) -> Stage | None:
     if not path.exists():
         return None
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = read_small_json(path, "")
         settings = dict(about["settings"])
         counts = dict(about["counts"] or {})
         stage = Stage(folder, settings, counts if about["complete"] else None)

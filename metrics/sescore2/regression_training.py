@@ -21,6 +21,7 @@ from ..errors import InputError, ResumeError
 from ..neural.models import model_files as files
 from ..neural.models.encoder import device_of, pretrained
 from ..representations import FloatArray, Ragged
+from ..spec.small_files import check_regular
 from ..text.texts import Item
 from .examples import MIN_HELD_OUT, Examples, sample
 from .job_stages import Stage
@@ -320,6 +321,7 @@ class Run:
 
     def _load(self, path: Path) -> Any:
         try:
+            check_regular(path)
             return self.torch.load(path, map_location=self.device, weights_only=True)
         except Exception as error:  # a damaged file: many kinds
             problem = f"cannot be read: {type(error).__name__}"

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..complete_files import complete_folder
-from ..errors import ModelLoadError, excerpt
+from ..errors import InputError, ModelLoadError, excerpt
 from ..neural.models import model_files as files
 from ..neural.models.context_tokens import Frame, Reader, TruncationRule
 from ..neural.models.encoder import from_state, longest_input, pretrained, quietly, tokenizer_of
 from ..neural.models.inert_pickle import Inert, InertCheckpoint, open_archive, read_inert
+from ..spec.small_files import read_small_json
 from .regression_network import LINEAR, head_state
 
 ABOUT, HEAD = "sescore2.json", "estimator.safetensors"
-LIMIT_BYTES = 1 << 16
 RELEASED_TOKENS = 256  # longest text of the released code
 ENCODER = "xlm."
 # encoders of released checkpoints, by kind and width
@@ -123,8 +123,8 @@ def check_free(folder: Path) -> None:
 def stage_of(folder: Path) -> str | None:
     """The digest of the stage that wrote the model in a folder; None where there is none, or another kind of model."""
     try:
-        about = json.loads((folder / ABOUT).read_bytes()[:LIMIT_BYTES])
-    except (OSError, ValueError, RecursionError):
+        about = read_small_json(folder / ABOUT, _AGAIN)
+    except InputError:
         return None
     stage = about.get("stage") if isinstance(about, dict) else None
     return stage if isinstance(stage, str) else None
@@ -185,10 +185,9 @@ def _about(path: Path) -> dict[str, Any]:
     """What ``sescore2.json`` says, checked."""
     where = str(path)
     try:
-        data = path.read_bytes()[: LIMIT_BYTES + 1]
-        about = json.loads(data) if len(data) <= LIMIT_BYTES else None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelLoadError(f"cannot be read: {error}", where=where, fix=_AGAIN) from error
+        about: Any = read_small_json(path, _AGAIN)
+    except InputError as error:
+        raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
     if not isinstance(about, dict) or about.get("format") != 1:
         problem = f"found {excerpt(about)}, expected format 1"
         raise ModelLoadError(problem, where=where, fix="Train it again")

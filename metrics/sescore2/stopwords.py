@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
-from pathlib import Path
 
 from ..errors import InputError
+from ..spec.small_files import read_small_text
 from .spaced_words import Words, bare, is_punctuation
 
 _ENGLISH = """
@@ -48,12 +48,11 @@ def stop_words(name: str, texts: Iterable[Words]) -> frozenset[str]:
             keys = {key(word) for word in words if not is_punctuation(word)}
             texts_with.update(keys)
         return frozenset(word for word, _ in texts_with.most_common(int(number)))
+    fix = "Write en, frequent:100, or a file with a word per line"
     try:
-        lines = Path(name).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        fix = "Write en, frequent:100, or a file with a word per line"
-        problem = f"cannot be read: {error}"
-        raise InputError(problem, where=f"stop_words {name!r}", fix=fix) from error
+        lines = read_small_text(name, fix).splitlines()
+    except InputError as error:
+        raise InputError(error.problem, where=f"stop_words {name!r}", fix=error.fix) from error
     return frozenset(line.strip().lower() for line in lines if line.strip())
 
 

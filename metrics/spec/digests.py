@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import file_digest
 
 from ..errors import InputError
+from .small_files import check_regular
 
 MARK = "@sha256:"
 DIGITS = 16
@@ -17,6 +18,8 @@ def check_file(spec: str) -> str:
         InputError: the file cannot be read, or is another than the digest says.
     """
     path, _, expected = spec.partition(MARK)
+    fix = "Name a file that is there"
+    check_regular(path, fix)
     try:
         with open(path, "rb") as file:
             digest = file_digest(file, "sha256").hexdigest()[:DIGITS]
@@ -24,7 +27,7 @@ def check_file(spec: str) -> str:
         raise InputError(
             f"cannot be read: {error.strerror}",
             where=path,
-            fix="Name a file that is there",
+            fix=fix,
         ) from None
     if expected and expected != digest:
         raise InputError(

@@ -8,8 +8,6 @@ from typing import Any
 from ..errors import InputError, excerpt
 from .small_files import read_small_file
 
-LIMIT_BYTES = 1 << 16
-
 # what PyYAML raises, beside its own errors, on dates and numbers out of range and on strange keys
 _LOADER_ERRORS = (ValueError, TypeError, AttributeError, OverflowError, KeyError, IndexError)
 
@@ -18,10 +16,10 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     """The mapping in a YAML file.
 
     Raises:
-        InputError: the file cannot be read, is larger than 64 KiB, is not UTF-8, is not YAML or not a mapping, or holds
-            an alias (aliases can make a small file expand without bound) or a key twice.
+        InputError: the file cannot be read, is too large, is not UTF-8, is not YAML or not a mapping, or holds an
+            alias (aliases can make a small file expand without bound) or a key twice.
     """
-    data = read_small_file(path, "Give a YAML file of settings, which are small", LIMIT_BYTES)
+    data = read_small_file(path, "Give a YAML file of settings, which are small", name="yaml_bytes")
     try:
         return parse_yaml(data.decode("utf-8"))
     except UnicodeDecodeError as error:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError
 from .checked_settings import changed
+from .limits import limits
 
 _NAME = re.compile(r"[A-Za-z_][\w.:<>-]*(?:\+\+)?")
 _KEY = re.compile(r"[A-Za-z_]\w*")
@@ -91,6 +92,7 @@ class _Parser:
                 terms.append(self.term(-1.0))
             else:
                 raise self.error("expected + or the end")
+            limits().check("metrics", len(terms), "signature")
         return terms
 
     def term(self, sign: float) -> Call:

@@ -1,38 +1,118 @@
-"""Reads a small file whole (settings, a trained combination, a prior, the record of a run) and refuses what is none.
+"""Reads a file whole (settings, a trained combination, a prior, a list of words) and refuses what is none.
 
-Such files hold kilobytes. One that is larger than its limit, or no file at all but a device or a pipe, which may give
-bytes for ever, is refused before more than the limit is read.
+What is larger than its limit, or no file at all but a folder, a device or a pipe, which may give bytes for ever, is
+refused before more than the limit is read.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, excerpt
+from .limits import limits, more
 
-MAX_BYTES = 16 << 20
+_FEW_BYTES = 1 << 20
 
 
-def read_small_file(path: str | Path, fix: str, max_bytes: int = MAX_BYTES) -> bytes:
-    """The bytes of a file.
+def check_regular(path: str | Path, fix: str = "Give a file") -> os.stat_result:
+    """The state of a file that is to be read.
 
     Raises:
-        InputError: it cannot be read, is a device, a pipe or a folder, or is larger than `max_bytes`; with what to do.
+        InputError: there is none, it is a folder, a device, a pipe or a socket, or a link that leads to none.
     """
     where = str(path)
     try:
-        mode = os.stat(path).st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise InputError("is a device or a pipe, expected a file", where=where, fix=fix)
-        with open(path, "rb") as file:
-            data = file.read(max_bytes + 1)
+        status = os.stat(path)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"cannot be read: {reason}", where=where, fix=fix) from error
-    if len(data) > max_bytes:
-        raise InputError(f"larger than {max_bytes} bytes", where=where, fix=fix)
+        raise _unreadable(error, where, fix) from error
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError("cannot be read: Is a directory", where=where, fix=fix)
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError("is a device or a pipe, expected a file", where=where, fix=fix)
+    return status
+
+
+def read_small_file(
+    path: str | Path,
+    fix: str,
+    max_bytes: int | None = None,
+    name: str = "json_bytes",
+) -> bytes:
+    """The bytes of a file.
+
+    Args:
+        path: the file.
+        fix: what to do where it cannot be read.
+        max_bytes: the most that it may have, if that is no limit that can be raised.
+        name: the limit on its bytes, if `max_bytes` is not given.
+
+    Raises:
+        InputError: it cannot be read, is a device, a pipe or a folder, or is larger than that; with what to do.
+    """
+    where = str(path)
+    check_regular(path, fix)
+    bound = getattr(limits(), name) if max_bytes is None else max_bytes
+    try:
+        with open(path, "rb") as file:
+            data = file.read(bound + 1)
+    except OSError as error:
+        raise _unreadable(error, where, fix) from error
+    if len(data) > bound:
+        if max_bytes is None:
+            fix = f"{fix} (or: --max {name}=NUMBER)" if fix else more(name)
+        raise InputError(f"larger than {bound} bytes", where=where, fix=fix)
     return data
+
+
+def read_small_text(path: str | Path, fix: str) -> str:
+    """The text of a UTF-8 file within the limit text_bytes; errors as `read_small_file`."""
+    data = read_small_file(path, fix, name="text_bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"cannot be read: not UTF-8 at byte {error.start}"
+        raise InputError(problem, where=str(path), fix=fix) from error
+
+
+def read_small_json(path: str | Path, fix: str) -> Any:
+    """The value in a JSON file, read as it is: `read_small_file` and `parse_small_json`."""
+    return parse_small_json(read_small_file(path, fix), str(path), fix)
+
+
+def parse_small_json(data: bytes, where: str, fix: str) -> Any:
+    """The value in the bytes of a JSON file.
+
+    Raises:
+        InputError: it is not JSON, nested too deep, or has more values than are read.
+    """
+    try:
+        check_json_size(data)
+        return json.loads(data)
+    except RecursionError:
+        raise InputError("no JSON: nested too deeply", where=where, fix=fix) from None
+    except InputError as error:
+        raise error.inside(where) from None
+    except ValueError as error:  # not JSON, not UTF-8, a number of too many digits
+        raise InputError(f"no JSON: {excerpt(str(error))}", where=where, fix=fix) from None
+
+
+def check_json_size(data: bytes) -> None:
+    """Raises InputError for more values than are read, each of which stands behind one of these characters."""
+    if len(data) <= min(_FEW_BYTES, limits().json_values):
+        return
+    bound = limits().json_values
+    if sum(map(data.count, (b",", b"[", b"{"))) > bound:
+        raise InputError(
+            f"more than {bound} values in one line of JSON",
+            fix="Split it, or: --max json_values=NUMBER",
+        )
+
+
+def _unreadable(error: Exception, where: str, fix: str) -> InputError:
+    """The refusal of a file that the system cannot read."""
+    reason = getattr(error, "strerror", None) or str(error)
+    return InputError(f"cannot be read: {reason}", where=where, fix=fix)

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Protocol
 
 from ..errors import InputError
+from ..spec.limits import limits
 
 GZIP_MAGIC = b"\x1f\x8b"
 RATIO = 400
@@ -73,6 +74,23 @@ class GzipInflater:
         """To be called after the last block."""
         if self._members.inside:
             raise EOFError(f"gzip data ends early, after {self._given_bytes} bytes of text")
+
+
+def inflated(data: bytes) -> bytes:
+    """All the text in gzip data.
+
+    Raises:
+        InputError: the data is a bomb, or its text has more bytes than the limit text_bytes.
+        OSError, EOFError, zlib.error: the data is corrupt, or ends early.
+    """
+    inflater = GzipInflater()
+    text = bytearray()
+    for start in range(0, len(data), BLOCK_BYTES):
+        for piece in inflater.inflate(data[start : start + BLOCK_BYTES]):
+            text += piece
+            limits().check("text_bytes", len(text))
+    inflater.finish()
+    return bytes(text)
 
 
 class _GzipMembers:

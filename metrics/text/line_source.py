@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from ..errors import InputError
+from ..spec.limits import limits, more
 from . import bounded_inflation as inflation
 
-LINE_BYTES = 32 << 20
 BLOCK_BYTES = 1 << 20
 BLANK_LINES = 100_000
 Line = tuple[int, bytes]
@@ -50,7 +50,7 @@ class LineSource:
 
     Args:
         path: a file; ``-`` is standard input.
-        line_bytes: the longest line accepted.
+        line_bytes: the longest line accepted; the limit of this name if not given.
         packing: how the file is packed; None for plain or gzip by its first bytes, whatever its name.
 
     Raises:
@@ -63,11 +63,11 @@ class LineSource:
         self,
         path: str | Path,
         *,
-        line_bytes: int = LINE_BYTES,
+        line_bytes: int | None = None,
         packing: Packing | None = None,
     ) -> None:
         self.name = "stdin" if str(path) == "-" else str(path)
-        self._line_bytes = line_bytes
+        self._line_bytes = limits().line_bytes if line_bytes is None else line_bytes
         self._packing = packing
         self._read_bytes = 0
         self.open_line: int | None = None
@@ -124,7 +124,7 @@ class LineSource:
             raise self.refusal(
                 line,
                 f"line longer than {self._line_bytes} bytes",
-                "Is this the right file?",
+                more("line_bytes"),
             )
 
     def _text_blocks(self) -> Iterator[bytes]:

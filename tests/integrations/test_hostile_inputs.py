@@ -206,7 +206,7 @@ def test_json_made_to_hurt_is_an_error_entry(
 def test_a_moses_list_without_end_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "list"
     path.write_bytes(b"0|||a|||\n" * (20 * MB))
-    assert "list:1: a list of more than 100000 candidates" in read_apart(path, "moses")["message"]
+    assert "list:1: a list of more than 32768 candidates" in read_apart(path, "moses")["message"]
 
 
 # fuzzing

@@ -27,6 +27,7 @@ from discorank.integrations.server import (
 )
 from discorank.integrations.server.client import UnusableError
 from discorank.metrics.errors import DiscorankError, InputError, ResourceError
+from discorank.metrics.spec.limits import use_limits
 from discorank.rerank.lists import Candidate, CandidateList
 from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.reranker import Reranker
@@ -405,9 +406,8 @@ def test_an_outage_loses_no_input_whatever_errors_are_allowed(
     assert (error["id"], error["reason"]) == ("1", "status 400: too long")
 
 
-def test_a_reply_too_large_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "REPLY_BYTES", 1000)
-    with serving(lambda seen, number: Reply(b" " * 2000)) as server:
+def test_a_reply_too_large_is_an_error() -> None:
+    with serving(lambda seen, number: Reply(b" " * 2000)) as server, use_limits(reply_bytes=1000):
         (error,) = generator(server).generate(prompts("a"))
         assert len(server.seen) == 1
     assert str(error) == "server: a reply of more than 1000 bytes"

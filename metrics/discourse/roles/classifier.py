@@ -8,18 +8,18 @@ A folder is the linear kind where its config.json says ``"discorank": "roles"``.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from ...errors import ModelLoadError
+from ...errors import InputError, ModelLoadError
 from ...neural.models import model_files as files
 from ...neural.models.context_tokens import Frame, Reader
 from ...neural.models.encoder import DType, Encoder, pretrained, tokenizer_of
 from ...neural.models.packed_attention import ROWS, slabs_of
 from ...representations import FloatArray, IntArray, Ragged
+from ...spec.small_files import read_small_json
 
 CONFIG, WEIGHTS, KIND = "config.json", "model.safetensors", "roles"
 PLACES = 4  # features of a sentence's place
@@ -63,11 +63,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The configuration of a model's folder; raises ModelLoadError."""
     path = folder / CONFIG
     try:
-        config: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        problem = f"cannot be read: {type(error).__name__}"
-        fix = "Give the folder of a classifier"
-        raise ModelLoadError(problem, where=str(path), fix=fix) from error
+        config: Any = read_small_json(path, "Give the folder of a classifier")
+    except InputError as error:
+        raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
     if not isinstance(config, dict):
         raise ModelLoadError("expected a JSON object", where=str(path))
     return config

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -25,6 +26,7 @@ from ...papers import ZHANG_2020
 from ...representations import FloatArray
 from ...scorer import Info, Reading
 from ...spec.checked_settings import settings
+from ...spec.small_files import read_small_text
 from ...text.texts import Text
 from ..models import model_files
 from ..models.context_tokens import Frame, Reader
@@ -200,23 +202,22 @@ class BERTScore(ContextModelMetric):
                 raise InputError("no document frequencies", where=f"{self.name}: idf", fix=fix)
             return frequencies
         try:
-            texts = Path(self.idf).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeError) as error:
-            problem = f"cannot be read: {error}"
-            where = f"idf {self.idf!r}"
-            raise InputError(problem, where=where, fix="Name a UTF-8 text") from error
-        return document_frequencies(reader, texts)
+            text = read_small_text(self.idf, "Name a UTF-8 text")
+        except InputError as error:
+            raise InputError(error.problem, where=f"idf {self.idf!r}", fix=error.fix) from error
+        return document_frequencies(reader, text.splitlines())
 
     def _baseline(self, layer: int) -> FloatArray | None:
         """P, R and F of unrelated texts at a layer [3]; None where scores are not rescaled."""
         if not self.rescale or not self.baseline:
             return None
+        fix = f"Expected the columns LAYER,P,R,F and a row for layer {layer}"
         try:
-            with open(self.baseline, encoding="utf-8", newline="") as lines:
-                rows = {
-                    int(row["LAYER"]): [float(row[name]) for name in "PRF"]
-                    for row in csv.DictReader(lines)
-                }
+            text = read_small_text(self.baseline, fix)
+            rows = {
+                int(row["LAYER"]): [float(row[name]) for name in "PRF"]
+                for row in csv.DictReader(StringIO(text, newline=""))
+            }
             values = np.array(rows[layer])
             if not (values < 1).all():
                 raise ValueError(f"layer {layer} has {values.tolist()}, expected numbers below 1")
@@ -225,5 +226,5 @@ class BERTScore(ContextModelMetric):
             raise ModelLoadError(
                 f"{type(error).__name__}: {error}",
                 where=self.baseline,
-                fix=f"Expected the columns LAYER,P,R,F and a row for layer {layer}",
+                fix=fix,
             ) from error

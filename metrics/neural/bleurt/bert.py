@@ -16,7 +16,6 @@ from pydantic import Field
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
-from ...errors import ModelLoadError
 from ..models.checked_tensors import CheckedTensors
 from ..models.folder_weights import read_weights
 from ..models.json_settings import FileSettings, read_settings
@@ -84,11 +83,8 @@ def read_config(folder: Path) -> BleurtConfig:
     """The settings of a converted model.
 
     Raises:
-        ModelLoadError: it is TensorFlow's, or no model of BLEURT.
+        ModelLoadError: it is no model of BLEURT.
     """
-    if (folder / "saved_model.pb").is_file() or (folder / "bleurt_config.json").is_file():
-        fix = "Take the converted form, such as lucadiliello/BLEURT-20: config.json with model_type bleurt, and weights"
-        raise ModelLoadError("is a SavedModel of TensorFlow", where=str(folder), fix=fix)
     return read_settings(folder / "config.json", BleurtConfig)
 
 

@@ -9,7 +9,6 @@ written out in a text stay text. transformers' own tokenizers do otherwise for e
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import InputError, ModelLoadError, excerpt
+from ...errors import ModelLoadError
 from ...representations import IntArray
 from ...spec.small_files import read_small_file
+from ..models.json_settings import FileSettings, read_settings
 
 SENTENCEPIECE, WORDPIECE, WORDPIECE_SETTINGS = "spm.model", "vocab.txt", "tokenizer_config.json"
 # Special tokens of a pair: [CLS] and two [SEP].
@@ -99,19 +99,15 @@ class WordPieceTokens(Tokens):
         return [np.array(encoding.ids, np.int64) for encoding in encodings]
 
 
+class TokenizerSettings(FileSettings):
+    """tokenizer_config.json."""
+
+    do_lower_case: bool = True
+
+
 def _is_lower_case(file: Path) -> bool:
     """Whether texts are read in lower case, as a folder says; they are if it does not."""
-    if not file.exists():
-        return True
-    try:
-        settings = json.loads(read_small_file(file, "Fetch it again"))
-        return bool(settings.get("do_lower_case", True))
-    except InputError as error:
-        raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise ModelLoadError(
-            f"no settings in JSON: {excerpt(str(error))}", where=str(file), fix="Fetch it again"
-        ) from error
+    return read_settings(file, TokenizerSettings).do_lower_case if file.exists() else True
 
 
 def tokens_of(folder: Path) -> Tokens:

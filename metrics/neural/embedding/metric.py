@@ -24,6 +24,7 @@ from ...spec.checked_settings import settings
 from ..models import model_files
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder, pretrained, tokenizer_of
+from ..models.folder_checks import check_model
 from ..models.settings import ModelMetric
 from .embedding_scorer import EmbeddingScorer, ReferenceCosines, SourceCosines
 from .sentence_pooling import IN_CONTEXT
@@ -52,6 +53,8 @@ class EmbeddingMetric(ModelMetric):
             fix = "Give the folder of a sentence-transformers model"
             raise ModelLoadError("is no folder", where=str(folder), fix=fix)
         model = read_folder(folder, self.prompt, self.prompt_name)
+        if model.transformer != folder:
+            check_model(model.transformer)
         tokenizer = tokenizer_of(model.transformer)
         encoder = Encoder(pretrained(model.transformer), self.device, self.dtype)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens

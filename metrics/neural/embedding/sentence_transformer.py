@@ -10,7 +10,6 @@ A module is known by the last part of its type; none is imported by name.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from warnings import warn
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ...errors import InputError, ModelLoadError, excerpt, unknown
-from ...spec.small_files import read_small_file
+from ...spec.small_files import parse_small_json, read_small_file
 from ..models.checked_tensors import CheckedTensors
 from ..models.folder_weights import read_weights
 from ..models.json_settings import FileSettings, read_settings
@@ -192,11 +191,11 @@ def _modules(folder: Path) -> list[Module]:
         warn(f"{folder}: has no {MODULES}, so token vectors are averaged", stacklevel=4)
         return [Module(type="Transformer")]
     try:
-        values = json.loads(read_small_file(file, FIX))
+        values = parse_small_json(read_small_file(file, FIX), str(file), FIX)
         modules = TypeAdapter(list[Module]).validate_python(values)
     except InputError as error:
         raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
-    except (ValidationError, ValueError, RecursionError) as error:
+    except ValidationError as error:
         problem = f"is no list of modules: {excerpt(str(error))}"
         raise ModelLoadError(problem, where=str(file), fix=FIX) from error
     for place, module in enumerate(modules):

@@ -285,11 +285,11 @@ def _misfits(shapes: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:
 
 def _empty(folder: Path, kind: str) -> Any:
     """A model of a folder's configuration without weights: its class, names and shapes."""
+    if not (folder / "config.json").is_file():
+        raise InputError("there is no config.json in it")
     import torch
     import transformers
 
-    if not (folder / "config.json").is_file():
-        raise InputError("there is no config.json in it")
     config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
     with torch.device("meta"):
         model = getattr(transformers, kind).from_config(config, trust_remote_code=False)
@@ -306,11 +306,11 @@ def _without_pooler(model: Any) -> dict[str, bool]:
 
 def tokenizer_of(folder: Path) -> Any:
     """The tokenizer of a folder; raises ModelLoadError."""
+    if not folder.is_dir():
+        raise _unreadable(folder, InputError("it is no folder"))
     from transformers import AutoTokenizer
 
     try:
-        if not folder.is_dir():
-            raise InputError("it is no folder")
         with quietly():
             return AutoTokenizer.from_pretrained(folder, **LOCAL)
     except Exception as error:

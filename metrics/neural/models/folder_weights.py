@@ -8,14 +8,13 @@ Nothing of a file is run, and nothing outside the folder is read.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, ModelLoadError, excerpt
-from ...spec.small_files import read_small_file
+from ...spec.small_files import parse_small_json, read_small_file
 from .torch_archive import open_archive
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
@@ -74,11 +73,11 @@ def weight_files(folder: Path) -> list[Path]:
 def _shards(index: Path) -> list[Path]:
     """The files that an index names, in order of their names."""
     try:
-        weight_map = json.loads(read_small_file(index, FIX))["weight_map"]
+        weight_map = parse_small_json(read_small_file(index, FIX), str(index), FIX)["weight_map"]
         names = sorted(set(weight_map.values()))
     except InputError as error:
         raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ModelLoadError(f"is no index ({error})", where=str(index), fix=FIX) from error
     for name in names:
         if not SHARD.fullmatch(name):

@@ -26,12 +26,11 @@ from math import prod
 from typing import Any, ClassVar, NamedTuple, Self
 
 from ...errors import excerpt
+from ...spec.limits import limits
 from .torch_archive import Archive, open_archive
 
 __all__ = ["Inert", "InertCheckpoint", "open_archive", "read_inert"]
 
-# Bytes of the pickle: structure only, numbers stand outside; real ones are below 10 MB.
-PICKLE_BYTES = 1 << 26
 # Distinct classes in one file.
 NAMES = 1 << 12
 # Tensors and modules in one tree.
@@ -303,7 +302,7 @@ def read_inert(archive: Archive) -> InertCheckpoint:
     Raises:
         ModelLoadError: the pickle is too large or damaged.
     """
-    data = archive.read("data.pkl", PICKLE_BYTES)
+    data = archive.read("data.pkl", limits().pickle_bytes)
     try:
         _check_memo(data)
         return InertCheckpoint(archive, _Unpickler(data).load())

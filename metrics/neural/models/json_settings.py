@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...errors import InputError, ModelLoadError, excerpt
-from ...spec.small_files import read_small_file
+from ...spec.small_files import parse_small_json, read_small_file
 
 FIX = "Give the folder of the whole model, or fetch it again"
 
@@ -30,15 +29,11 @@ def read_settings(file: Path, kind: type[Settings]) -> Settings:
         ModelLoadError: it cannot be read, is no JSON object, or a setting is missing, of another type or out of range.
     """
     try:
-        values = json.loads(read_small_file(file, FIX))
-        return kind.model_validate(values)
+        return kind.model_validate(parse_small_json(read_small_file(file, FIX), str(file), FIX))
     except InputError as error:
         raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         problem = f"{place}: {first['msg']}, found {excerpt(first['input'])}".removeprefix(": ")
-        raise ModelLoadError(problem, where=str(file), fix=FIX) from error
-    except (ValueError, RecursionError) as error:
-        problem = f"no JSON: {excerpt(str(error))}"
         raise ModelLoadError(problem, where=str(file), fix=FIX) from error

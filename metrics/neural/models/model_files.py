@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ...errors import InputError, ModelLoadError
+from .folder_checks import check_model
 
 MARK = "@sha256:"
 DIGITS = 16
@@ -39,12 +40,12 @@ def locate(
     weights: bool = True,
     also: tuple[str, ...] = (),
 ) -> Path:
-    """The folder or file of a model, fetched from the hub if it is no local path and not bundled.
+    """The folder or file of a model, looked at; fetched from the hub if it is no local path and not bundled.
 
     Without `weights`, only configuration and tokenizer are fetched. also: patterns of more files that are.
 
     Raises:
-        ModelLoadError: it is not here and cannot be fetched.
+        ModelLoadError: it is not here and cannot be fetched, or is refused by `check_model`.
     """
     if not model:
         fix = "Give a folder or a name on the hub: model=..."
@@ -53,11 +54,14 @@ def locate(
         return _bundled(model)
     path = Path(model).expanduser()
     if path.exists():
+        check_model(path)
         return path
     if _is_path(model):
         fix = "Give the folder of the model"
         raise ModelLoadError("there is no such file or folder", where=model, fix=fix)
-    return _fetched(model, revision, weights, also)
+    fetched = _fetched(model, revision, weights, also)
+    check_model(fetched)
+    return fetched
 
 
 def _is_path(model: str) -> bool:

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import ModelLoadError
+from ...errors import InputError, ModelLoadError
+from ...spec.archive_directory import check_archive
 
 FETCH = "Fetch the file again"
 # The header of an entry, before its name, an extra field and its bytes:
@@ -74,9 +75,12 @@ def open_archive(path: str | Path) -> Archive:
 def _mapped(path: Path) -> tuple[mmap.mmap, list[zipfile.ZipInfo]]:
     """The file in memory, for reading (writes stay in memory), and the directory of its archive."""
     try:
+        check_archive(path)
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             return data, archive.infolist()
+    except InputError as error:
+        raise ModelLoadError(error.problem, where=error.where, fix=error.fix) from None
     except OSError as error:
         raise ModelLoadError(
             f"cannot be read: {error.strerror or error}", where=str(path), fix="Give a checkpoint"

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import zlib
 from collections.abc import Iterable, Mapping
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, excerpt, unknown
+from ...spec.small_files import read_small_file
+from ...text.bounded_inflation import inflated
 from ...text.texts import RSTTree
 from ..trees import Tree, check_tree
 from .isanlp_units import read_isanlp
@@ -94,14 +95,16 @@ def _edu(edu: Any, where: str) -> list[str]:
 
 def _text(path: Path) -> str:
     """The text of a file, gzip or plain."""
+    fix = "Name a UTF-8 file of trees"
+    data = read_small_file(path, fix, name="text_bytes")
     try:
-        data = path.read_bytes()
         if path.suffix == ".gz":
-            data = gzip.decompress(data)
+            data = inflated(data)
         return data.decode("utf-8-sig")
+    except InputError as error:
+        raise error.inside(str(path)) from None
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
-        fix = "Name a UTF-8 file of trees"
         raise InputError(f"cannot be read: {reason}", where=str(path), fix=fix) from None
 
 

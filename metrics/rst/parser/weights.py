@@ -8,14 +8,19 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ...errors import ModelLoadError
+from ...errors import ModelLoadError, excerpt
 from ...representations import Array
+from ...spec.archive_directory import check_archive
+from ...spec.limits import limits
+from ...spec.small_files import parse_small_json
 from .parser_features import SPLIT_ROWS, TABLES
 from .parser_network import GRULayer, Splitter, WordEncoder
 
@@ -77,9 +82,8 @@ def load(path: Path) -> Model:
         ModelLoadError: there is none, or it is another's.
     """
     try:
-        with open(path, "rb") as data, np.load(data, allow_pickle=False) as file:
-            small = {name: file[name] for name in file.files}
-        about = json.loads(small.pop("about").tobytes())
+        small = _arrays_in(path)
+        about = parse_small_json(small.pop("about").tobytes(), "about", "")
         if about.get("format") != FORMAT:
             raise ValueError(f"format {about.get('format')}, expected {FORMAT}")
         return build(unpacked(small), about)
@@ -90,11 +94,44 @@ def load(path: Path) -> Model:
         TypeError,
         AttributeError,
         EOFError,
+        RuntimeError,
+        zlib.error,
         zipfile.BadZipFile,
     ) as error:
         problem = f"no weights of the discourse parser: {error}"
         fix = "Train one with: discorank train rst"
         raise ModelLoadError(problem, where=str(path), fix=fix) from error
+
+
+def _arrays_in(path: Path) -> Arrays:
+    """The arrays of an ``.npz`` file.
+
+    Raises:
+        InputError: there are too many, or of too many bytes.
+        ValueError: it is none, or an array has other bytes than its entry.
+    """
+    check_archive(path)
+    arrays = {}
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        limits().check("array_bytes", sum(member.file_size for member in members))
+        for member in members:
+            with archive.open(member) as entry:
+                _check_array(entry, member.file_size)
+            with archive.open(member) as entry:
+                array = np.lib.format.read_array(entry, allow_pickle=False)
+            arrays[member.filename.removesuffix(".npy")] = array
+    return arrays
+
+
+def _check_array(entry: IO[bytes], entry_bytes: int) -> None:
+    """Raises ValueError if the header of an array names more or fewer numbers than its entry has."""
+    version = np.lib.format.read_magic(entry)
+    is_first = version == (1, 0)
+    read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(entry)
+    if prod(shape) * dtype.itemsize != entry_bytes - entry.tell():
+        raise ValueError(f"an array of the shape {excerpt(shape)} in {entry_bytes} bytes")
 
 
 def build(arrays: Mapping[str, Array], about: Mapping[str, Any]) -> Model:

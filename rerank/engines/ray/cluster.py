@@ -12,6 +12,7 @@ from math import ceil
 from typing import Any
 
 from ....metrics.errors import ModelLoadError, ResourceError
+from ....metrics.spec.limits import limits
 from .settings import RaySettings
 from .worker import Worker
 
@@ -104,7 +105,7 @@ class Cluster:
             concurrency_groups={"pulse": 1},
             runtime_env={"env_vars": dict.fromkeys(THREADS, num_threads)},
         )
-        return remote(Worker).remote(cache)
+        return remote(Worker).remote(cache, limits())
 
     def shortage(self) -> str:
         """The resources that the workers need and those of the cluster, for people."""

@@ -19,6 +19,7 @@ from ....metrics.execution.store import Fresh
 from ....metrics.mixture import Mix
 from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer
+from ....metrics.spec.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison
 from ..interface import Result, Task
 from ..local import LocalEngine, problem_of
@@ -83,9 +84,12 @@ class Worker:
 
     Args:
         cache: folder and size of a cache of representations.
+        bounds: the bounds on what is read, those of the driver.
     """
 
-    def __init__(self, cache: tuple[str, int] | None) -> None:
+    def __init__(self, cache: tuple[str, int] | None, bounds: Limits | None = None) -> None:
+        if bounds is not None:
+            set_limits(bounds)
         self.cache = cache
         self.engine = LocalEngine()
         self.metrics: list[Metric] = []

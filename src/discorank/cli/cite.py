@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from ..metrics.papers import OF_TESTS, Paper, bibtex
 from ..metrics.registry import load_metric, papers_of
 from ..metrics.spec.checked_settings import settings
 from ..metrics.spec.signature import Call, parse, portable
-from ..metrics.spec.small_files import read_small_file
+from ..metrics.spec.small_files import read_small_json
 from ..tables import escaped
 from .console import say
 from .options import Options
@@ -121,11 +120,7 @@ def signatures_in(name: str) -> list[str]:
     """
     if not name.endswith(".json"):
         return [name]
-    content = read_small_file(name, "Give the .run.json of a run")
-    try:
-        data: Any = json.loads(content)
-    except (ValueError, RecursionError):
-        raise InputError("no JSON", where=name, fix="Give the .run.json of a run") from None
+    data: Any = read_small_json(name, "Give the .run.json of a run")
     entry = data.get("signature") if isinstance(data, Mapping) else None
     signatures = [entry] if isinstance(entry, str) else entry
     if not isinstance(signatures, list) or not all(

@@ -13,6 +13,7 @@ from ..metrics.execution.cache import Cache
 from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric
 from ..metrics.spec.checked_settings import settings
+from ..metrics.spec.small_files import check_regular
 from .options import MODEL_OPTIONS, needed
 
 
@@ -104,6 +105,7 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _digest(path: str) -> str:
-    """A digest of a file's bytes."""
+    """A digest of a file's bytes; raises InputError if it is none."""
+    check_regular(path, "Give a file that --save-utilities wrote")
     with open(path, "rb") as file:
         return file_digest(file, "blake2b").hexdigest()[:32]

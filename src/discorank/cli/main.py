@@ -68,8 +68,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     """Runs the subcommand's module, or answers what stands without one."""
     if arguments and arguments[0] in SUBCOMMANDS:
+        from ..metrics.spec.limits import use_limits
+
         module: Any = import_module(f".{arguments[0]}", __package__)
-        return int(module.run(arguments[1:]))
+        with use_limits():  # those of this command end with it
+            return int(module.run(arguments[1:]))
     subcommands = "\n".join(f"  {name:<8}  {about}" for name, about in SUBCOMMANDS.items())
     parser = argparse.ArgumentParser(
         "discorank",

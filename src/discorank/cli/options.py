@@ -29,11 +29,13 @@ from pydantic import Field
 
 from ..metrics.errors import InputError, unknown
 from ..metrics.spec.checked_settings import settings
+from ..metrics.spec.limits import limits_of, set_limits
 from ..metrics.spec.safe_yaml import parse_value, read_yaml
 
 T = TypeVar("T")
 FLAG_NAMES = {"input_format": "from"}  # fields whose option cannot have the field's name
 MODEL_OPTIONS = ("model", "encoder_path", "device", "dtype", "batch_tokens")
+ASSIGNMENTS = ("max",)  # options of one NAME=VALUE each, which may come several times
 FIELD_NAMES = {flag: field for field, flag in FLAG_NAMES.items()}
 
 
@@ -52,6 +54,7 @@ class CommonOptions:
         cache_bytes: how many bytes are kept there.
         lang: language of the texts, such as de, for metrics that depend on it (bleu's tokenizer, bertscore's encoder,
             prism).
+        max: another bound on what is read, such as candidates=100000; see docs/limits.md.
         quiet: say nothing on stderr but errors.
     """
 
@@ -64,6 +67,7 @@ class CommonOptions:
     cache: str | None = None
     cache_bytes: Annotated[int, Field(ge=1)] = 10**10
     lang: str | None = None
+    max: tuple[str, ...] = ()
     quiet: bool = False
 
 
@@ -159,6 +163,8 @@ class Options:
         plain = _plain(kind)
         if plain is bool:
             self.parser.add_argument(*flags, action=argparse.BooleanOptionalAction, **extra)
+        elif name in ASSIGNMENTS:
+            self.parser.add_argument(*flags, action="append", metavar="NAME=VALUE", **extra)
         elif get_origin(plain) is tuple:
             self.parser.add_argument(
                 *flags, nargs="+", action="extend", metavar=name.upper(), **extra
@@ -167,7 +173,7 @@ class Options:
             self.parser.add_argument(*flags, metavar=_metavar(kind, name), **extra)
 
     def parse(self, arguments: Sequence[str]) -> dict[str, Any]:
-        """The value of every option.
+        """The value of every option; the bounds among them are in force from now on.
 
         Raises:
             InputError: an unknown key, a value that is not YAML, a config file that cannot be read.
@@ -225,6 +231,7 @@ class Options:
                 build(component, values)
         for group, component in self.groups.items():
             build_group(component, group, values)
+        set_limits(limits_of(values["max"]))
         if values["engine"] not in ("local", *self.groups):
             raise InputError(
                 "only decode and rerank know it", where="--engine ray", fix="Leave it out"

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from discorank.integrations.files.entries import ListEntry
-from discorank.integrations.files.list_lines import LIST_LINES
 from discorank.integrations.files.seen_keys import SeenKeys
 from discorank.integrations.formats.flat import read_flat
 from discorank.integrations.formats.open_lists import FORMATS, Lists, open_lists
 from discorank.metrics.errors import InputError
+from discorank.metrics.spec.limits import limits, use_limits
 from discorank.metrics.text import bounded_inflation as inflate
 from discorank.metrics.text import line_source as source
 from discorank.metrics.text.line_source import LineSource
@@ -554,11 +554,17 @@ def test_flat_text_from_a_pipe_is_checked_on_the_way(
 
 
 def test_a_list_without_end_is_refused(tmp_path: Path) -> None:
-    lines = LineSource(write(tmp_path, "\n" * (LIST_LINES + 1)))
-    with pytest.raises(InputError, match=r"in\.txt:1: a list of more than 100000 candidates"):
+    bound = limits().candidates
+    lines = LineSource(write(tmp_path, "\n" * (bound + 1)))
+    with pytest.raises(InputError, match=rf"in\.txt:1: a list of more than {bound} candidates"):
         list(read_flat(lines, 10**9))
-    with pytest.raises(InputError, match=r"in\.txt:1: a list of more than 100000 candidates"):
-        entries(write(tmp_path, "0|||a|||\n" * (LIST_LINES + 1)), "moses")
+    path = write(tmp_path, "0|||a|||\n" * (bound + 1))
+    with pytest.raises(InputError, match=rf"in\.txt:1: a list of more than {bound} candidates"):
+        entries(path, "moses")
+    with use_limits(candidates=bound + 1):
+        (entry,) = entries(path, "moses")
+        assert entry.record is not None
+        assert len(entry.record.candidates) == bound + 1
 
 
 # Moses

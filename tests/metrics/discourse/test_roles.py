@@ -392,8 +392,8 @@ def test_broken_classifiers(tmp_path: Path) -> None:
     with pytest.raises(ModelLoadError, match=r"has the digest .* expected .*encoder_path"):
         _ = metric_of("pdd", model=str(folder), encoder_path=str(MODELS / "tiny-xlmr")).scorer
     (folder / "model.safetensors").write_bytes(b"no")
-    with pytest.raises(ModelLoadError, match="Train it again"):
+    with pytest.raises(ModelLoadError, match="not whole: it has 2 bytes"):
         _ = metric_of("pdd", model=str(folder), encoder_path=TINY_BERT).scorer
     (folder / "config.json").write_text("{")
-    with pytest.raises(ModelLoadError, match="cannot be read"):
+    with pytest.raises(ModelLoadError, match="no JSON"):
         _ = metric_of("pdd", model=str(folder)).scorer

@@ -294,8 +294,8 @@ def test_what_makes_the_mix_sum_to_one(
             "models of class 'ranking_metric' are not supported.*unified_metric",
         ),
         (
-            {"class_identifier": "xcomet_metric"},
-            "models of class 'xcomet_metric' are not supported",
+            {"class_identifier": "ranking_metric"},
+            "models of class 'ranking_metric' are not supported",
         ),
         (
             {"class_identifier": ["regression_metric"]},

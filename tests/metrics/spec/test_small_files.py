@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from discorank import InputError, load_metric
+from discorank.metrics.spec.limits import limits
 from discorank.metrics.spec.safe_yaml import read_yaml
-from discorank.metrics.spec.small_files import MAX_BYTES, read_small_file
+from discorank.metrics.spec.small_files import read_small_file
 from discorank.rerank.prior import load_prior
 
 
@@ -25,7 +26,7 @@ def test_a_sparse_file_of_a_terabyte_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     with open(path, "wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(InputError, match=f"larger than {MAX_BYTES} bytes"):
+    with pytest.raises(InputError, match=f"larger than {limits().json_bytes} bytes"):
         load_metric("combination", model=str(path))
 
 

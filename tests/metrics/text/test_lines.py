@@ -11,8 +11,8 @@ from typing import BinaryIO
 import pytest
 
 from discorank import InputError
+from discorank.metrics.spec.limits import limits
 from discorank.metrics.text import bounded_inflation
-from discorank.metrics.text.line_source import LINE_BYTES
 from discorank.metrics.text.lines import numbered_lines
 
 DATA = "a\n\nÄ b\n".encode()
@@ -100,7 +100,7 @@ def test_an_endless_line_is_refused_in_bounded_memory(tmp_path: Path, name: str)
     else:
         with bz2.open(path, "wb") as packed:
             zeros(packed, 60 << 20)
-    limit = 3 * LINE_BYTES + (8 << 20)  # the line as it grows, and the blocks
+    limit = 3 * limits().line_bytes + (8 << 20)  # the line as it grows, and the blocks
     assert_refused_in_bounded_memory(path, r":1: line longer than 33554432 bytes", limit)
 
 

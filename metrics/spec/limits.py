@@ -1,0 +1,149 @@
+"""How much is read at most: every bound by name, with its default. What is larger is refused before it costs anything.
+
+A bound is raised, or lowered, with ``--max NAME=VALUE`` on the command line, ``max: [NAME=VALUE]`` in a config
+file, and ``with discorank.use_limits(NAME=VALUE)`` in Python. No bound changes what comes out for what is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ..errors import InputError, unknown
+from .checked_settings import settings
+
+Bound = Annotated[int, Field(ge=1)]
+MiB = 1 << 20
+
+
+@settings
+class Limits:
+    """The bounds on what is read.
+
+    Args:
+        candidates: candidates, pseudo-references or references of one list.
+        systems: systems of a document, a prior or a comparison.
+        sentences: sentences of one text.
+        metrics: metrics of a sum, features of a combination or of a reranker.
+        line_bytes: bytes of one line of text, and of one list that takes several lines.
+        json_values: values in one line of JSON, and in one JSON file.
+        json_bytes: bytes of a JSON file: a combination, a prior, a run file, a model's settings, an index of weights.
+        yaml_bytes: bytes of a YAML file.
+        text_bytes: bytes of a text that is read whole: trees, stop words, sentences to count tokens in, baselines.
+        array_bytes: bytes of all arrays of one .npz file, unpacked.
+        tokenizer_bytes: bytes of one file of a tokenizer, such as a vocabulary.
+        pickle_bytes: bytes of the structure of a torch checkpoint, its weights left out.
+        reply_bytes: bytes of one reply of a server.
+        members: members of one archive.
+        tensors: tensors in one file of weights.
+        layers: layers of a model.
+        heads: attention heads of a layer.
+        experts: experts of a layer.
+        width: numbers in a hidden state of a model.
+        vocabulary: tokens that a model knows.
+        positions: the longest sequence that a model has positions for.
+        labels: labels of a classifier.
+    """
+
+    candidates: Bound = 32_768
+    systems: Bound = 1_024
+    sentences: Bound = 100_000
+    metrics: Bound = 1_024
+    line_bytes: Bound = 32 * MiB
+    json_values: Bound = 1_000_000
+    json_bytes: Bound = 16 * MiB
+    yaml_bytes: Bound = 64 << 10
+    text_bytes: Bound = 64 * MiB
+    array_bytes: Bound = 256 * MiB
+    tokenizer_bytes: Bound = 128 * MiB
+    pickle_bytes: Bound = 64 * MiB
+    reply_bytes: Bound = 64 * MiB
+    members: Bound = 100_000
+    tensors: Bound = 100_000
+    layers: Bound = 1_024
+    heads: Bound = 4_096
+    experts: Bound = 4_096
+    width: Bound = 1 << 18
+    vocabulary: Bound = 1 << 22
+    positions: Bound = 1 << 24
+    labels: Bound = 1 << 16
+
+    def check(self, name: str, count: int, where: str = "") -> None:
+        """Raises InputError if there is more of something than its bound."""
+        bound = getattr(self, name)
+        if count > bound:
+            raise InputError(
+                f"{count} {name}, at most {bound} are read", where=where, fix=more(name)
+            )
+
+
+NAMES = tuple(field.name for field in fields(Limits))
+# Of this process: workers of Ray are handed those of the driver.
+_in_force = Limits()
+
+
+def limits() -> Limits:
+    """The bounds in force."""
+    return _in_force
+
+
+def set_limits(bounds: Limits) -> None:
+    """Puts bounds in force in this process."""
+    global _in_force
+    _in_force = bounds
+
+
+@contextmanager
+def use_limits(**bounds: int) -> Iterator[Limits]:
+    """Other bounds on what is read inside a ``with``: those named here, the others as they are.
+
+    Raises:
+        InputError: there is no such bound, or it is no whole number from 1.
+    """
+    before = _in_force
+    chosen = Limits(**{**asdict(before), **bounds})
+    set_limits(chosen)
+    try:
+        yield chosen
+    finally:
+        set_limits(before)
+
+
+def limits_of(assignments: Iterable[str]) -> Limits:
+    """The bounds that ``NAME=VALUE`` assignments make, the others at their defaults; the last of a name counts.
+
+    >>> limits_of(["candidates=100000", "line-bytes=1000"]).line_bytes
+    1000
+
+    Raises:
+        InputError: there is no such bound, or it is no whole number from 1.
+    """
+    bounds: dict[str, Any] = {}
+    for assignment in assignments:
+        name, _, text = assignment.partition("=")
+        name = name.strip().replace("-", "_")
+        if name not in NAMES:
+            raise unknown("limit", name, NAMES, where="--max")
+        text = text.strip()
+        is_number = text.isascii() and text.isdecimal() and len(text) < 19
+        if not is_number or int(text) < 1:
+            raise InputError(
+                f"found {assignment!r:.60}, expected a whole number from 1 to 10^18",
+                where="--max",
+                fix=f"Write {name}={getattr(Limits(), name)}",
+            )
+        bounds[name] = int(text)
+    return Limits(**bounds)
+
+
+def more(name: str) -> str:
+    """The advice where a bound is passed.
+
+    >>> more("candidates")
+    'Is this the right file? If so: --max candidates=NUMBER'
+    """
+    return f"Is this the right file? If so: --max {name}=NUMBER"
