@@ -16,7 +16,7 @@ def check_file(spec: str) -> str:
     Raises:
         InputError: the file cannot be read, or is another than the digest says.
     """
-    path, _, expected = spec.partition(MARK)
+    path = path_of(spec)
     try:
         with open(path, "rb") as file:
             digest = file_digest(file, "sha256").hexdigest()[:DIGITS]
@@ -26,6 +26,12 @@ def check_file(spec: str) -> str:
             where=path,
             fix="Name a file that is there",
         ) from None
+    return stamped(spec, digest)
+
+
+def stamped(spec: str, digest: str) -> str:
+    """``path@sha256:...`` of a file whose digest is known; raises InputError if the name has another one."""
+    path, _, expected = spec.partition(MARK)
     if expected and expected != digest:
         raise InputError(
             f"digest {digest}, expected {expected}",

@@ -29,7 +29,7 @@ from ..rerank.reranker import Reranker
 from ..rerank.selection.comparison_folder import FILES, KeptComparison, load
 from .console import Progress, say
 from .explain import explanation
-from .inputs import InputOptions, adapted, cache_in, open_input
+from .inputs import CodeOptions, InputOptions, adapted, cache_in, open_input
 from .options import Options, needed
 from .running import check_not_input, check_writable, complete_or_absent
 
@@ -58,7 +58,7 @@ class ReportOptions:
 OPTIONS = Options(
     "report",
     "Write one self-contained HTML page on compared systems (compare --save) or on what a decoder chose and why.",
-    [ReportOptions, InputOptions],
+    [ReportOptions, InputOptions, CodeOptions],
     positional={"run": "*"},
     short={"output": "o"},
     hidden=["input_format", "num_candidates", "human", "as_systems", "include"],
