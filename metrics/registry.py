@@ -159,8 +159,10 @@ def load_metric(
     )
 
 
-def load_from_data(text: str, allowed: AllowedCode) -> Utility:
-    """The metric of a signature that stands in a file, code only from what is allowed.
+def load_from_data(
+    text: str, allowed: AllowedCode, settings: Mapping[str, Any] | None = None
+) -> Utility:
+    """The metric of a signature that stands in a file, and further settings, code only from what is allowed.
 
     Raises:
         CodeRefusedError: it names other code; nothing was imported.
@@ -169,9 +171,26 @@ def load_from_data(text: str, allowed: AllowedCode) -> Utility:
     terms = parse(text)
     for term in terms:
         _check_name(term.name, allowed)
-    for term in terms:
-        allowed.check_settings(term.settings)
-    return _from_terms(terms, text, {}, allowed, in_data=True)
+    for values in (*(term.settings for term in terms), settings or {}):
+        allowed.check_settings(values)
+    return _from_terms(terms, text, settings or {}, allowed, in_data=True)
+
+
+def load_without_code(spec: str) -> Utility:
+    """The metric of a name, a signature or a YAML file, as `load_metric`, but only if discorank's own code makes it.
+
+    Raises:
+        CodeRefusedError: it needs code of the user's own, or of a plug-in; nothing was imported.
+        InputError: as `load_metric`.
+    """
+    allowed = AllowedCode(plug_ins=False)
+    if not spec.endswith((".yaml", ".yml")):
+        return load_from_data(spec, allowed)
+    values = read_yaml(spec)
+    name = values.pop("name", None)
+    if not isinstance(name, str):
+        raise InputError(f"found {excerpt(values)}", where=spec, fix='Write {"name": "chrf", ...}')
+    return load_from_data(name, allowed, values)
 
 
 def _check_name(name: str, allowed: AllowedCode) -> None:
