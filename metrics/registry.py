@@ -195,11 +195,17 @@ def load_without_code(spec: str) -> Utility:
 
 def _check_name(name: str, allowed: AllowedCode) -> None:
     """Raises CodeRefusedError for the name of a metric that is neither built in nor allowed."""
-    registration = names().get(name)
-    if registration is None and ":" in name:
-        allowed.check(name)
-    if registration is not None and name not in BUILT_IN and not allowed.plug_ins:
-        allowed.check(registration.target)
+    if name in BUILT_IN or (allowed.plug_ins and _is_plug_in(name)):
+        return
+    code = names()[name].target if name in names() else name
+    if ":" in code:
+        allowed.check(code)
+
+
+def _is_plug_in(name: str) -> bool:
+    """Whether a name is that of a plug-in, or of the class that it registers, which stands in signatures."""
+    targets = [registration.target for registration in names().values()]
+    return (name in names() or name in targets) and name not in BUILT_IN
 
 
 def _from_terms(
@@ -246,7 +252,7 @@ def _from_mapping(
 def _utility_of(call: Call, allowed: AllowedCode, in_data: bool) -> Utility:
     """What one term of a signature names, with its settings."""
     target = _object(call.name)
-    if in_data and call.name not in names():
+    if in_data and call.name not in BUILT_IN and not _is_plug_in(call.name):
         allowed.check_home(target, call.name)
     if target is Combination:
         return Combination.make(call.settings, partial(load_from_data, allowed=allowed))
