@@ -568,7 +568,7 @@ def test_a_run_with_a_prior(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         for i in range(4)
     ]
     file, prior = tmp_path / "systems.jsonl", tmp_path / "prior.json"
-    write(file, systems)
+    file.write_text("".join(json.dumps(row) + "\n" for row in systems), encoding="utf-8")
     command = ["train", "prior", str(file), "--human", "h", "-o", str(prior), "--quiet"]
     assert main(command) == 0
     out = tmp_path / "chosen.jsonl"
