@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,12 +50,15 @@ def _are_pairs(features: Any) -> bool:
     return all(isinstance(pair, tuple) for pair in features)
 
 
-def feature_of(spec: Any) -> Feature:
-    """A feature that is read off the list, by its name, or a metric without references; raises InputError."""
+def feature_of(spec: Any, allow_code: Sequence[str] = ()) -> Feature:
+    """A feature that is read off the list, by its name, or a metric without references; raises InputError.
+
+    `allow_code` is that of `load_metric`.
+    """
     if isinstance(spec, str) and is_plain(spec):
         return spec
     try:
-        metric = load_metric(spec)
+        metric = load_metric(spec, allow_code=allow_code)
     except InputError as error:
         if isinstance(spec, str) and "(" not in spec and "+" not in spec:
             raise unknown("feature", spec, (*PLAIN, EXPECTED, "field:NAME", *names())) from None

@@ -24,6 +24,11 @@ DType = Literal["float32", "bfloat16", "float16"]
 PACKED = {"bert", "camembert", "electra", "roberta", "xlm-roberta"}
 # Nothing is fetched, no code is run.
 LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+# What a configuration may ask for: all else is code on the hub, which the package kernels would fetch and run.
+KERNELS: dict[str, tuple[str | None, ...]] = {
+    "attn_implementation": (None, "eager", "sdpa", "flex_attention"),
+    "experts_implementation": (None, "eager", "batched_mm", "grouped_mm"),
+}
 # Tokens of one batch.
 CPU_TOKENS, GPU_TOKENS = 1024, 1 << 15
 
@@ -277,11 +282,23 @@ def _empty(folder: Path, kind: str) -> Any:
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
+    check_kernels(config)
     with torch.device("meta"):
         model = getattr(transformers, kind).from_config(config, trust_remote_code=False)
     if kind == "AutoModel" and config.is_encoder_decoder:
         raise InputError(f"{config.model_type} is an encoder-decoder, expected an encoder")
     return model
+
+
+def check_kernels(config: Any) -> None:
+    """Raises InputError if a configuration names code that transformers would fetch to compute with."""
+    parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
+    for part in parts:
+        for name, known in KERNELS.items():
+            value = getattr(part, f"_{name}", None)
+            if value not in known:
+                problem = f"its config.json names the code {value!r:.80} as {name}"
+                raise InputError(f"{problem}: take that out, nothing is fetched to be run")
 
 
 def _without_pooler(model: Any) -> dict[str, bool]:

@@ -23,7 +23,7 @@ from ..rerank.engines.local import LocalEngine
 from ..rerank.lists import CandidateList
 from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.runs.rows import as_line
-from .inputs import InputOptions, cache_in, check_model, metric_in, open_input
+from .inputs import CodeOptions, InputOptions, cache_in, check_model, metric_in, open_input
 from .options import Options, build, needed
 
 NEAREST = 3
@@ -48,7 +48,7 @@ class ExplainOptions:
 OPTIONS = Options(
     "explain",
     "Show the ranking of candidate lists, the gap to the runner-up, the pseudo-references that agree most, and why.",
-    [InputOptions, MBRDecoder, ExplainOptions],
+    [InputOptions, MBRDecoder, ExplainOptions, CodeOptions],
     positional={"input": "?"},
     short={"utility": "u", "num_candidates": "n"},
     hidden=["keep_matrix"],

@@ -23,7 +23,7 @@ from ..rerank.lists import plain
 from ..rerank.runs.rows import as_line
 from ..tables import aligned
 from .console import say
-from .inputs import cache_in, check_model, metric_in
+from .inputs import CodeOptions, cache_in, check_model, metric_in
 from .options import Options, needed
 from .running import OutputOptions, check_not_input, complete_or_absent
 from .score_contrastive import run_contrastive
@@ -59,7 +59,7 @@ class ScoreOptions:
 OPTIONS = Options(
     "score",
     "Score texts. The table goes to stdout, a row per segment to -o.",
-    [ScoreOptions, OutputOptions],
+    [ScoreOptions, OutputOptions, CodeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
 )
