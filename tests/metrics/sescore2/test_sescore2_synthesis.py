@@ -338,14 +338,15 @@ def test_golden_probabilities() -> None:
 def random_maskings(number: int) -> list[Masking]:
     """Texts of 2 to 30 words, with 1 to 4 words masked, some behind a source."""
     random = np.random.default_rng(0)
-    vocabulary = "the a dog security plan committee approved for in May of house small 5 , .".split()
+    text = "the a dog security plan committee approved for in May of house small 5 , ."
+    vocabulary = text.split()
     maskings = []
     for _ in range(number):
-        text = words(" ".join(random.choice(vocabulary, random.integers(2, 30))))
-        start = int(random.integers(len(text)))
-        end = min(len(text), start + int(random.integers(1, 5)))
+        shown = words(" ".join(random.choice(vocabulary, random.integers(2, 30))))
+        start = int(random.integers(len(shown)))
+        end = min(len(shown), start + int(random.integers(1, 5)))
         source = " ".join(random.choice(vocabulary, random.integers(0, 12)))
-        maskings.append(Masking(text, start, end, source))
+        maskings.append(Masking(shown, start, end, source))
     return maskings
 
 
