@@ -30,7 +30,7 @@ from .spec.signature import call, parse
 from .spec.small_files import parse_small_json, read_small_file
 
 FORMAT = 1
-_MIN_WIDTH = 1e-300  # of a feature's range: 1 / width is finite
+MIN_WIDTH, MAX_WIDTH = 1e-300, 1e300  # of a feature's range: 1 / width is finite, and so are sums
 _FIX = "Make one with: discorank train combination"
 
 
@@ -133,7 +133,7 @@ def _weight(feature: Mapping[str, Any], where: str) -> float:
     if not weight or high == low:
         return 0.0
     width = high - low
-    scaled = weight * (1 / width) if isfinite(width) and width >= _MIN_WIDTH else inf
+    scaled = weight * (1 / width) if isfinite(width) and width >= MIN_WIDTH else inf
     if not scaled or not isfinite(scaled):
         raise InputError(
             f"weight {weight:g}, min {low:g}, max {high:g} are out of range",

@@ -283,7 +283,7 @@ def _object(name: str) -> Any:
             target = getattr(target, part)
     except DiscorankError:
         raise
-    except Exception as error:  # another's module may raise anything
+    except (Exception, SystemExit) as error:  # another's module may raise anything, or leave
         raise ModelLoadError(
             f"{type(error).__name__}: {error}",
             where=f"metric {name!r}",

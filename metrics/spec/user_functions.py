@@ -46,7 +46,7 @@ def function_named(name: str, where: str) -> Callable[..., Any]:
         function: Any = user_module(module)
         for part in attribute.split("."):
             function = getattr(function, part)
-    except Exception as error:  # another's module may raise anything
+    except (Exception, SystemExit) as error:  # another's module may raise anything, or leave
         fix = "Write module:function; the module is looked for in the working directory and wherever Python looks"
         raise ModelLoadError(
             f"{type(error).__name__}: {error}",

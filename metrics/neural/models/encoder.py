@@ -198,7 +198,7 @@ def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
     """A transformers model with every weight of its folder.
 
     Raises:
-        ModelLoadError: the folder is no model, or lacks weights.
+        ModelLoadError: the folder is no model, lacks weights, or has some that are no numbers.
     """
     try:
         empty = _empty(folder, kind)
@@ -219,6 +219,7 @@ def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
             names = ", ".join(missing[:3])
             problem = f"{len(missing)} weights are missing ({names})"
         raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
+    _check_finite(model, folder)
     return model
 
 
@@ -242,13 +243,25 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
             fix="encoder_path must be the encoder that the checkpoint was trained from",
         )
     with quietly():
-        return type(model).from_pretrained(
+        loaded = type(model).from_pretrained(
             None,
             config=model.config,
             state_dict=dict(state),
             dtype="float32",
             **_without_pooler(model),
         )
+    _check_finite(loaded, folder)
+    return loaded
+
+
+def _check_finite(model: Any, folder: Path) -> None:
+    """Raises ModelLoadError for a weight that is no number: attention may hide it from what comes out."""
+    for name, weight in model.named_parameters():
+        low, high = weight.detach().aminmax() if weight.numel() else (weight.sum(), weight.sum())
+        if not (low.isfinite() and high.isfinite()):
+            problem = f"a weight that is no number ({name})"
+            fix = "The file is damaged, or training went wrong: get another"
+            raise ModelLoadError(problem, where=str(folder), fix=fix)
 
 
 def _misfits(shapes: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:

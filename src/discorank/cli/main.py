@@ -32,8 +32,8 @@ SUBCOMMANDS = {
 }
 
 
-class TerminatedError(BaseException):
-    """SIGTERM; like KeyboardInterrupt it passes every `except Exception`."""
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM; as an interrupt it passes every `except Exception`, and is no failure of the metric at work."""
 
 
 RESUMABLE = (("decode",), ("rerank",), ("generate",), ("train", "sescore2"))
