@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self, final
 from .errors import DiscorankError, InputError, ModelLoadError
 from .execution import evaluate
 from .execution.by_sentence import columns_of, lift
+from .execution.failures import failures_named, is_interrupt
 from .execution.store import Store
 from .papers import VERNIKOS_2022, Paper
 from .representations import FloatArray
@@ -106,7 +107,9 @@ class Metric(ABC):
             return self.load()
         except (DiscorankError, MemoryError):
             raise
-        except Exception as error:
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             raise ModelLoadError(f"{type(error).__name__}: {error}", where=self.name) from error
 
     def __getstate__(self) -> dict[str, Any]:
@@ -174,7 +177,8 @@ class Metric(ABC):
             where = f"{self.name}.corpus"
             raise InputError("no hypotheses", where=where, fix="A corpus has at least one segment")
         _, statistics = evaluate.scores_and_statistics(self, segments)
-        return self.scorer.aggregate(statistics)
+        with failures_named(self.signature()):
+            return self.scorer.aggregate(statistics)
 
     @final
     def pairwise(
@@ -221,12 +225,13 @@ class Metric(ABC):
         comparison = self.comparison([hypothesis], references, source, context or NO_CONTEXT)
         sentences = lift(self, comparison)
         store = Store(self.scorer)
-        blocks = store.add(sentences)
         num_references = len(references) if self.info.needs_references else 1
         explanations: list[dict[str, Any]] = []
-        for j in range(num_references):
-            parts = [self.scorer.describe(store.reps, block, 0, j) for block in blocks]
-            explanations.append(parts[0] if len(parts) == 1 else {"sentences": parts})
+        with failures_named(self.signature()):
+            blocks = store.add(sentences)
+            for j in range(num_references):
+                parts = [self.scorer.describe(store.reps, block, 0, j) for block in blocks]
+                explanations.append(parts[0] if len(parts) == 1 else {"sentences": parts})
         return explanations
 
     @final

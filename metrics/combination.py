@@ -8,7 +8,7 @@ reference-free metrics reranks. The range is open, symmetry that of its parts.
 
 A model is a JSON file: ``{"format": 1, "features": [{"metric": "chrf", "weight": 1.2, "min": 3.1, "max": 97.0},
 ...]}``; other keys say how it was trained. No weights ship with discorank: they do not carry over from one kind of
-text to another.
+text to another. Code that a model file names is loaded only from modules that the user allows (`spec.allowed_code`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .errors import DiscorankError, InputError, excerpt
 from .mixture import Mix, Utility
 from .papers import JOTY_2014, JOTY_2017, Paper
 from .scorer import Info
+from .spec.digests import DIGITS, path_of, stamped
 from .spec.limits import limits
 from .spec.signature import call, parse
 from .spec.small_files import parse_small_json, read_small_file
 
 FORMAT = 1
-_MARK = "@sha256:"
-_MIN_WIDTH = 1e-300  # of a feature's range: 1 / width is finite
+MIN_WIDTH, MAX_WIDTH = 1e-300, 1e300  # of a feature's range: 1 / width is finite, and so are sums
 _FIX = "Make one with: discorank train combination"
 
 
@@ -61,20 +61,31 @@ class Combination(Mix):
         Raises:
             InputError: the file is missing, broken, or another than its digest says.
         """
+        features, name = cls._read(settings)
+        return cls(parts_of(features, path_of(name), load), name)
+
+    @classmethod
+    def signatures(cls, settings: Mapping[str, Any]) -> list[str]:
+        """The metrics that count in a model file, as it names them: none is loaded; errors as `make`."""
+        features, name = cls._read(settings)
+        signatures = []
+        for i, feature in enumerate(features):
+            place = f"{path_of(name)}: features[{i}]"
+            if _weight(feature, place):
+                _check_plain(feature["metric"])
+                signatures.append(feature["metric"])
+        return signatures
+
+    @classmethod
+    def _read(cls, settings: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
+        """The features in a model file, and its path with its digest."""
         if set(settings) != {"model"} or not isinstance(settings["model"], str):
             fix = 'Give the model alone: combination(model="FILE.json")'
             raise InputError(f"found {excerpt(dict(settings))}", where=cls.name, fix=fix)
-        path, _, expected = settings["model"].partition(_MARK)
+        path = path_of(settings["model"])
         data = read_small_file(path, _FIX)
-        digest = sha256(data).hexdigest()[:16]
-        if expected and expected != digest:
-            raise InputError(
-                f"digest {digest}, expected {expected}",
-                where=path,
-                fix="It is not the model that was used",
-            )
-        parts = parts_of(_features(data, path), path, load)
-        return cls(parts, f"{path}{_MARK}{digest}")
+        name = stamped(settings["model"], sha256(data).hexdigest()[:DIGITS])
+        return _features(data, path), name
 
     def signature(self) -> str:
         """``combination(model="path@sha256:...")``."""
@@ -122,7 +133,7 @@ def _weight(feature: Mapping[str, Any], where: str) -> float:
     if not weight or high == low:
         return 0.0
     width = high - low
-    scaled = weight * (1 / width) if isfinite(width) and width >= _MIN_WIDTH else inf
+    scaled = weight * (1 / width) if isfinite(width) and width >= MIN_WIDTH else inf
     if not scaled or not isfinite(scaled):
         raise InputError(
             f"weight {weight:g}, min {low:g}, max {high:g} are out of range",
@@ -134,19 +145,24 @@ def _weight(feature: Mapping[str, Any], where: str) -> float:
 
 def _metric(spec: str, where: str, load: Callable[[str], Utility]) -> Utility:
     """The metric of one feature; raises InputError for a file, and for a combination inside a combination."""
-    own_names = {Combination.name, f"{__name__}:{Combination.__name__}"}
     try:
-        if spec.endswith((".yaml", ".yml")):
-            raise InputError("is a file", where=spec, fix="Write the metric's signature")
-        if any(term.name in own_names for term in parse(spec)):
-            raise InputError(
-                "is a combination itself",
-                where=spec,
-                fix="Name the metrics it is made of",
-            )
+        _check_plain(spec)
         return load(spec)
     except DiscorankError as error:
         raise error.inside(where) from error
+
+
+def _check_plain(spec: str) -> None:
+    """Raises InputError for a file, and for a combination inside a combination."""
+    own_names = {Combination.name, f"{__name__}:{Combination.__name__}"}
+    if spec.endswith((".yaml", ".yml")):
+        raise InputError("is a file", where=spec, fix="Write the metric's signature")
+    if any(term.name in own_names for term in parse(spec)):
+        raise InputError(
+            "is a combination itself",
+            where=spec,
+            fix="Name the metrics it is made of",
+        )
 
 
 def finite(value: Any) -> float:

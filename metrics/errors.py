@@ -62,7 +62,7 @@ class ModelLoadError(DiscorankError):
 
 
 class MetricError(DiscorankError):
-    """A metric failed on one list: a user's own metric raised, or returned something that is not a number."""
+    """A metric failed on a text or a list: a user's own metric raised, or values are no numbers."""
 
     exit_code = 3
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from .base import Metric
 from .errors import MetricError
+from .execution.failures import is_interrupt
 from .representations import Block, FloatArray, IntArray, Reps
 from .scorer import Info, Scorer
 from .text.texts import Item, Text
@@ -75,5 +76,7 @@ class FunctionScorer(Scorer):
         try:
             value: Any = self.metric.call(hypothesis, reference)
             return float(value)
-        except Exception as error:
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             raise MetricError(f"{type(error).__name__}: {error}", where=self.metric.name) from error

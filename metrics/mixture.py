@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .base import Metric
-from .errors import InputError
+from .errors import InputError, MetricError
 from .representations import FloatArray
 from .scorer import Reading
 from .text.texts import Context, Text
@@ -69,7 +69,7 @@ class Mix:
         total = np.zeros(len(hypotheses))
         for weight, metric in self.parts:
             values = metric.score(hypotheses, references, sources, documents)
-            total += weight * metric.utility_sign * values
+            total = added(total, weight * metric.utility_sign, values, self.signature())
         return total
 
     def corpus(
@@ -80,10 +80,10 @@ class Mix:
         documents: Sequence[str] | None = None,
     ) -> float:
         """The weighted sum of the parts' corpus scores as utilities."""
-        total = 0.0
+        total = np.zeros(())
         for weight, metric in self.parts:
             value = metric.corpus(hypotheses, references, sources, documents)
-            total += weight * metric.utility_sign * value
+            total = added(total, weight * metric.utility_sign, value, self.signature())
         return float(total)
 
     def pairwise(
@@ -104,7 +104,7 @@ class Mix:
         for weight, metric in self.parts:
             part_context = context if metric.reads.context else None
             values = metric.pairwise(hypotheses, references, source, part_context)
-            total = total + weight * values
+            total = added(total, weight, values, self.signature())
         return total
 
     def fit(self, texts: Sequence[Text]) -> Mix:
@@ -128,6 +128,26 @@ class Mix:
 
 
 Utility = Metric | Mix
+
+
+def added(
+    total: FloatArray | float, weight: float, values: FloatArray | float, where: str
+) -> FloatArray:
+    """``total + weight * values``; with a weight of 0 no value counts, not even one that is not finite.
+
+    Raises:
+        MetricError: finite numbers have a sum that is too large for a number.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        counting = values if weight else np.where(np.isfinite(values), values, 0.0)
+        result = np.asarray(total + weight * counting)
+        if np.isfinite(result).all():
+            return result
+        overflows = np.isfinite(total) & np.isfinite(values) & ~np.isfinite(result)
+    if overflows.any():
+        problem = f"a sum with the weight {weight:g} is too large for a number"
+        raise MetricError(problem, where=where, fix="Give smaller weights")
+    return result
 
 
 def _factor(weight: float) -> str:

@@ -1,14 +1,15 @@
 """Names of metrics, and the one way to a metric: `load_metric`.
 
 A name stands for a class, imported when it is asked for, and the settings it fixes. Other packages add names by the
-entry-point group ``discorank.metrics``.
+entry-point group ``discorank.metrics``. Signatures that stand in files come by `load_from_data`, which imports no code
+that the user has not allowed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -20,9 +21,11 @@ from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
 from .function import Function
 from .mixture import Mix, Utility
 from .papers import Paper
+from .spec.allowed_code import AllowedCode
 from .spec.checked_settings import build
 from .spec.safe_yaml import read_yaml
 from .spec.signature import Call, parse
+from .spec.user_functions import user_module
 
 GROUP = "discorank.metrics"
 MetricLike = str | Path | Mapping[str, Any] | Utility | Callable[..., float]
@@ -126,29 +129,33 @@ def papers_of(name: str, settings: Mapping[str, Any]) -> tuple[Paper, ...] | Non
     return metric_class(name).cited({**fixed, **settings})
 
 
-def load_metric(spec: MetricLike, /, **settings: Any) -> Utility:
+def load_metric(
+    spec: MetricLike, /, *, allow_code: str | Sequence[str] = (), **settings: Any
+) -> Utility:
     """A metric from its name, its signature, a mapping, a YAML file, a Python function or a ``module:Class``.
 
     Args:
         spec: ``"chrf"``, ``'bleu(tokenize="zh")'``, ``"chrf + 0.5*bleu"``, ``{"name": "chrf", "beta": 1}``,
             ``"metric.yaml"`` (such a mapping), ``"package.module:Class"``, a function ``u(h, r)``, or a metric.
+        allow_code: modules whose code a combination may name; what `spec` itself names needs no leave.
         settings: further settings, for a name alone.
 
     Raises:
-        InputError: an unknown name or setting (with its nearest matches), or a value out of range.
+        InputError: an unknown name or setting (with its nearest matches), a value out of range, or a combination that
+            names code of a module that is not allowed.
         ModelLoadError: the module of a plug-in cannot be imported.
     """
     if isinstance(spec, Metric | Mix):
         return spec
     if isinstance(spec, Mapping):
-        return _from_mapping({**spec, **settings})
+        return _from_mapping({**spec, **settings}, allow_code)
     if isinstance(spec, Path) or (isinstance(spec, str) and spec.endswith((".yaml", ".yml"))):
-        return _from_mapping({**read_yaml(spec), **settings}, where=str(spec))
+        return _from_mapping({**read_yaml(spec), **settings}, allow_code, where=str(spec))
     if isinstance(spec, str):
         if spec.endswith(".json"):
             fix = f"A trained combination is named combination(model={json.dumps(spec, ensure_ascii=False)})"
             raise InputError("is a file, expected a metric", where=spec, fix=fix)
-        return _from_text(spec, settings)
+        return _from_terms(parse(spec), spec, settings, AllowedCode.of(allow_code))
     if isinstance(spec, type):
         raise InputError(
             f"found the class {spec.__name__}",
@@ -164,11 +171,66 @@ def load_metric(spec: MetricLike, /, **settings: Any) -> Utility:
     )
 
 
-def _from_text(text: str, settings: Mapping[str, Any]) -> Utility:
-    """The metric of a signature; a mix where it has several terms or a weight."""
+def load_from_data(
+    text: str, allowed: AllowedCode, settings: Mapping[str, Any] | None = None
+) -> Utility:
+    """The metric of a signature that stands in a file, and further settings, code only from what is allowed.
+
+    Raises:
+        CodeRefusedError: it names other code; nothing was imported.
+        InputError, ModelLoadError: as `load_metric`.
+    """
     terms = parse(text)
+    for term in terms:
+        _check_name(term.name, allowed)
+    for values in (*(term.settings for term in terms), settings or {}):
+        allowed.check_settings(values)
+    return _from_terms(terms, text, settings or {}, allowed, in_data=True)
+
+
+def load_without_code(spec: str) -> Utility:
+    """The metric of a name, a signature or a YAML file, as `load_metric`, but only if discorank's own code makes it.
+
+    Raises:
+        CodeRefusedError: it needs code of the user's own, or of a plug-in; nothing was imported.
+        InputError: as `load_metric`.
+    """
+    allowed = AllowedCode(plug_ins=False)
+    if not spec.endswith((".yaml", ".yml")):
+        return load_from_data(spec, allowed)
+    values = read_yaml(spec)
+    name = values.pop("name", None)
+    if not isinstance(name, str):
+        raise InputError(f"found {excerpt(values)}", where=spec, fix='Write {"name": "chrf", ...}')
+    return load_from_data(name, allowed, values)
+
+
+def _check_name(name: str, allowed: AllowedCode) -> None:
+    """Raises CodeRefusedError for the name of a metric that is neither built in nor allowed."""
+    if name in BUILT_IN or (allowed.plug_ins and _is_plug_in(name)):
+        return
+    code = names()[name].target if name in names() else name
+    if ":" in code:
+        allowed.check(code)
+
+
+def _is_plug_in(name: str) -> bool:
+    """Whether a name is that of a plug-in, or of the class that it registers, which stands in signatures."""
+    targets = [registration.target for registration in names().values()]
+    return (name in names() or name in targets) and name not in BUILT_IN
+
+
+def _from_terms(
+    terms: Sequence[Call],
+    text: str,
+    settings: Mapping[str, Any],
+    allowed: AllowedCode,
+    in_data: bool = False,
+) -> Utility:
+    """The metric of a signature; a mix where it has several terms or a weight."""
     if len(terms) == 1 and terms[0].weight == 1:
-        return _utility_of(terms[0]._replace(settings={**terms[0].settings, **settings}))
+        only = terms[0]._replace(settings={**terms[0].settings, **settings})
+        return _utility_of(only, allowed, in_data)
     if settings:
         raise InputError(
             f"settings {sorted(settings)} beside a mix",
@@ -177,12 +239,14 @@ def _from_text(text: str, settings: Mapping[str, Any]) -> Utility:
         )
     parts: list[tuple[float, Metric]] = []
     for term in terms:
-        utility = _utility_of(term)
+        utility = _utility_of(term, allowed, in_data)
         parts += [(term.weight * weight, metric) for weight, metric in utility.parts]
     return Mix(tuple(parts))
 
 
-def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
+def _from_mapping(
+    values: Mapping[str, Any], allow_code: str | Sequence[str], where: str = "metric"
+) -> Utility:
     name = values.get("name")
     if not isinstance(name, str):
         raise InputError(
@@ -191,14 +255,19 @@ def _from_mapping(values: Mapping[str, Any], where: str = "metric") -> Utility:
             fix='Write {"name": "chrf", ...}',
         )
     settings = {str(key): value for key, value in values.items() if key != "name"}
-    return load_metric(name, **settings)
+    if "allow_code" in settings:
+        fix = "Give it to load_metric, or as --allow-code"
+        raise InputError("allow_code is no setting of a metric", where=where, fix=fix)
+    return load_metric(name, allow_code=allow_code, **settings)
 
 
-def _utility_of(call: Call) -> Utility:
+def _utility_of(call: Call, allowed: AllowedCode, in_data: bool) -> Utility:
     """What one term of a signature names, with its settings."""
     target = _object(call.name)
+    if in_data and call.name not in BUILT_IN and not _is_plug_in(call.name):
+        allowed.check_home(target, call.name)
     if target is Combination:
-        return Combination.make(call.settings, load_metric)
+        return Combination.make(call.settings, partial(load_from_data, allowed=allowed))
     fixed = names()[call.name].settings if call.name in names() else {}
     if isinstance(target, type) and issubclass(target, Metric):
         return build(target, {**fixed, **call.settings})
@@ -220,12 +289,13 @@ def _object(name: str) -> Any:
         raise unknown("metric", name, names())
     module, _, attribute = (registration.target if registration else name).partition(":")
     try:
-        target: Any = import_module(module, __package__)
+        is_own = registration is not None
+        target: Any = import_module(module, __package__) if is_own else user_module(module)
         for part in attribute.split("."):
             target = getattr(target, part)
     except DiscorankError:
         raise
-    except Exception as error:  # another's module may raise anything
+    except (Exception, SystemExit) as error:  # another's module may raise anything, or leave
         raise ModelLoadError(
             f"{type(error).__name__}: {error}",
             where=f"metric {name!r}",

@@ -83,13 +83,19 @@ class Scorer(ABC):
         """
 
     def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        """Values [H] of every block: each hypothesis against all references of its block together."""
+        """Values [H] of every block: each hypothesis against all references of its block together.
+
+        A hypothesis has no finite value where it has none against one of them.
+        """
         matrices = self.compare(reps, blocks)
         if self.info.multi_reference == "mean":
             return [matrix.mean(axis=1) for matrix in matrices]
-        if self.info.higher_is_better:
-            return [matrix.max(axis=1) for matrix in matrices]
-        return [matrix.min(axis=1) for matrix in matrices]
+        best = np.max if self.info.higher_is_better else np.min
+        results = []
+        for matrix in matrices:
+            is_finite = np.isfinite(matrix).all(axis=1)
+            results.append(np.where(is_finite, best(matrix, axis=1), np.nan))
+        return results
 
     def expected(
         self,

@@ -107,7 +107,7 @@ def choose(
     if len(distinct) - len(left_out) > 1:
         if places[0].utility is None:
             flags = (*flags, "no-utility")
-        elif not _are_finite(values, distinct, left_out):
+        elif "not-finite" not in flags and not _are_finite(values, distinct, left_out):
             flags = (*flags, "not-finite")
     gap = None
     if len(places) > 1 and places[0].utility is not None and places[1].utility is not None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..metrics.errors import DiscorankError
-from ..metrics.mixture import Utility
+from ..metrics.mixture import Utility, added
 from ..metrics.representations import FloatArray
 from .choice import Ranking
 from .engines.interface import Engine, Result
@@ -69,16 +69,27 @@ def _named(number: int, data: Any) -> tuple[str, CandidateList | DiscorankError]
 
 
 def combined_values(utility: Utility, result: Result) -> FloatArray:
-    """Expected utilities [H]: the weighted sum of the parts' expectations, distances negated."""
+    """Expected utilities [H]: the weighted sum of the parts' expectations, distances negated.
+
+    Raises:
+        MetricError: as `added`.
+    """
     factors = np.array([weight * part.utility_sign for weight, part in utility.parts])
-    return np.asarray((factors[:, None] * result.values).sum(axis=0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.asarray((factors[:, None] * result.values).sum(axis=0))
+    if np.isfinite(values).all():
+        return values
+    values = np.zeros(values.shape)
+    for factor, part_values in zip(factors.tolist(), result.values, strict=True):
+        values = added(values, factor, part_values, utility.signature())
+    return values
 
 
 def combined_matrix(utility: Utility, result: Result) -> FloatArray | None:
-    """The utility matrix [H, R] in the same way, if the task kept its matrices."""
+    """The utility matrix [H, R] in the same way, if the task kept its matrices; errors as well."""
     if not result.matrices:
         return None
     matrix = np.zeros(1)
     for (weight, part), part_matrix in zip(utility.parts, result.matrices, strict=True):
-        matrix = matrix + weight * part.utility_sign * part_matrix
+        matrix = added(matrix, weight * part.utility_sign, part_matrix, utility.signature())
     return matrix

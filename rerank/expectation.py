@@ -27,20 +27,44 @@ def expected_utility(
     """Expected utilities [H] from a matrix [H, R] under weights [R] of any positive scale.
 
     With `own` [H], the weight of one copy of each hypothesis as its own pseudo-reference, the matrix is square and that
-    weight is left out; where none remains the expectation is NaN. The order of a row's sum depends on R alone.
+    weight is left out; where none remains the expectation is NaN. The order of a row's sum depends on R alone. A row
+    with a pair that is not finite has an expectation that is not; one of finite pairs has a finite one, whatever their
+    size.
     """
     total = weights.sum()
     # a reference of weight 0 does not count, not even where its utility is NaN or infinite
     counting = np.where(weights > 0, matrix, 0.0)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         weighted = np.multiply(counting, weights, order="C")
         if own is None:
-            return np.asarray(weighted.sum(axis=1) / total)
-        # the diagonal counts with what remains of its weight
-        remaining = weights - own
-        diagonal = np.where(remaining > 0, np.diagonal(matrix), 0.0)
-        np.fill_diagonal(weighted, diagonal * remaining)
-    return _means(weighted.sum(axis=1), total - own, total)
+            values = np.asarray(weighted.sum(axis=1) / total)
+        else:
+            # the diagonal counts with what remains of its weight
+            remaining = weights - own
+            diagonal = np.where(remaining > 0, np.diagonal(matrix), 0.0)
+            np.fill_diagonal(weighted, diagonal * remaining)
+            values = _means(weighted.sum(axis=1), total - own, total)
+    for i in np.flatnonzero(~np.isfinite(values)).tolist():
+        row_weights = weights.copy()
+        if own is not None:
+            row_weights[i] -= own[i]
+        values[i] = _scaled_mean(matrix[i], row_weights, total)
+    return values
+
+
+def _scaled_mean(utilities: FloatArray, weights: FloatArray, total: float) -> float:
+    """The weighted mean of a row [R], which overflows nowhere; NaN where no weight of the `total` remains."""
+    counts = weights > 0
+    values, weights = utilities[counts], weights[counts]
+    if not weights.sum() > NO_WEIGHT * total:
+        return float("nan")
+    largest = float(np.abs(values).max())
+    if not largest or not np.isfinite(largest):
+        with np.errstate(invalid="ignore"):
+            return float((values * weights).sum())  # as the sum is: NaN, or infinite
+    mean = float((values / largest * weights).sum() / weights.sum()) * largest
+    # rounding may lead beyond the largest
+    return min(max(mean, float(values.min())), float(values.max()))
 
 
 def linear_expected_utility(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..metrics.errors import InputError, excerpt, unknown
+from ..metrics.errors import InputError, MetricError, excerpt, unknown
 from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
@@ -16,7 +16,8 @@ from .lists import CandidateList, finite, number_field
 
 PLAIN = ("logprob", "logprob/length", "length")
 EXPECTED = "expected"
-MAX_SQUARED = 1e150  # sums of squares of numbers up to here are finite
+# sums of squares of numbers up to here are finite, and those of differences from here on are above 0
+MAX_SQUARED, MIN_SQUARED = 1e150, 1e-150
 
 Feature = str | Utility
 WeightedFeatures = tuple[tuple[Feature, float], ...]
@@ -50,12 +51,15 @@ def _are_pairs(features: Any) -> bool:
     return all(isinstance(pair, tuple) for pair in features)
 
 
-def feature_of(spec: Any) -> Feature:
-    """A feature that is read off the list, by its name, or a metric without references; raises InputError."""
+def feature_of(spec: Any, allow_code: Sequence[str] = ()) -> Feature:
+    """A feature that is read off the list, by its name, or a metric without references; raises InputError.
+
+    `allow_code` is that of `load_metric`.
+    """
     if isinstance(spec, str) and is_plain(spec):
         return spec
     try:
-        metric = load_metric(spec)
+        metric = load_metric(spec, allow_code=allow_code)
     except InputError as error:
         if isinstance(spec, str) and "(" not in spec and "+" not in spec:
             raise unknown("feature", spec, (*PLAIN, EXPECTED, "field:NAME", *names())) from None
@@ -102,8 +106,27 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
     return logprobs if name == "logprob" else logprobs / np.maximum(lengths, 1)
 
 
+def check_finite(feature: Feature, values: FloatArray) -> None:
+    """Refuses a feature of a list, [N], by which nothing can be chosen.
+
+    Raises:
+        InputError, MetricError: no candidate has a finite value.
+    """
+    if np.isfinite(values).any():
+        return
+    kinds = ", ".join(sorted(set(map(str, values.tolist()))))
+    kind = InputError if isinstance(feature, str) and feature != EXPECTED else MetricError
+    raise kind(
+        f"no candidate has a finite value, found {kinds}",
+        where=f"feature {name_of(feature)}",
+        fix="Leave the feature out, or mend the list",
+    )
+
+
 def normalized(values: FloatArray, normalize: str) -> FloatArray:
     """One feature of a list, [N], as `Reranker.normalize` says; a feature that does not vary becomes 0.
+
+    What is not finite stays as it is, so that it never wins, and changes no other value.
 
     >>> normalized(np.array([1.0, 3.0, 2.0]), "minmax").tolist()
     [0.0, 1.0, 0.5]
@@ -111,10 +134,11 @@ def normalized(values: FloatArray, normalize: str) -> FloatArray:
     if normalize == "none":
         return values
     if normalize == "rank":
-        return np.array([(values < value).mean() for value in values])
+        ranks = np.array([(values < value).mean() for value in values])
+        return np.where(np.isfinite(values), ranks, values)
     values = _in_range(values)
     finite = values[np.isfinite(values)]
-    if not len(finite) or not finite.std() > 0:
+    if not len(finite) or not finite.max() > finite.min():
         return np.where(np.isfinite(values), 0.0, values)
     if normalize == "zscore":
         return np.asarray((values - finite.mean()) / finite.std())
@@ -122,6 +146,15 @@ def normalized(values: FloatArray, normalize: str) -> FloatArray:
 
 
 def _in_range(values: FloatArray) -> FloatArray:
-    """The values, by a common factor smaller where squares and differences of theirs would overflow."""
-    largest = np.abs(values, where=np.isfinite(values), out=np.zeros(len(values))).max(initial=0.0)
-    return values / largest if largest > MAX_SQUARED else values
+    """The values, scaled and shifted alike where squares and differences of theirs would overflow or vanish."""
+    is_finite = np.isfinite(values)
+    if not is_finite.any():
+        return values
+    # as the largest number may be the reciprocal of none, values are divided
+    largest = float(np.abs(values[is_finite]).max())
+    if largest > MAX_SQUARED:
+        values = values / largest
+    low, high = float(values[is_finite].min()), float(values[is_finite].max())
+    if 0 < high - low < MIN_SQUARED:
+        values = (values - low) / (high - low)
+    return values

@@ -14,6 +14,11 @@ from ..metrics.text.texts import Text
 from .distinct import Distinct
 from .lists import Candidate, CandidateList, number_field
 
+SMALL, LARGE = (
+    1e-150,
+    1e150,
+)  # weights whose largest is outside are scaled, so that no sum overflows or vanishes
+
 
 class Weigh(Protocol):
     """Weights of pseudo-references, [N]."""
@@ -126,4 +131,7 @@ def _field_weights(candidates: Sequence[Candidate], name: str, where: str) -> Fl
         at = int(np.argmin(values))
         problem = f"weight {values[at]} is negative"
         raise InputError(problem, where=f"{where}[{at}].{name}", fix="Weights are >= 0")
+    largest = max(values)
+    if largest and not SMALL <= largest <= LARGE:  # sums of theirs, or of utilities times them
+        return np.array(values) / largest
     return np.array(values)

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, PlainValidator
 
 from ..metrics.errors import InputError
-from ..metrics.mixture import Mix, Utility
+from ..metrics.mixture import Mix, Utility, added
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Context
@@ -26,6 +26,7 @@ from .features import (
     EXPECTED,
     Feature,
     WeightedFeatures,
+    check_finite,
     name_of,
     normalized,
     plain_feature,
@@ -144,12 +145,20 @@ class Reranker:
         scores = np.zeros(len(record.candidates))
         for feature, weight in self._features:
             if weight:
-                scores = scores + weight * normalized(columns[feature], self.normalize)
+                if len(distinct) > 1:
+                    check_finite(feature, columns[feature])
+                column = normalized(columns[feature], self.normalize)
+                scores = added(scores, weight, column, f"feature {name_of(feature)}")
         return choose(record, scores, self.nbest, flags, distinct=distinct)
 
     def _task(self, record: CandidateList, distinct: Distinct, context: Context) -> Task:
-        """The distinct texts under all metrics at once."""
-        parts = tuple(part for metric in self._metrics for part in metric.parts)
+        """The distinct texts under all metrics at once; a part counts as its feature does."""
+        weights = dict(self._features)
+        parts = tuple(
+            (weight if weights[metric] else 0.0, part)
+            for metric in self._metrics
+            for weight, part in metric.parts
+        )
         comparisons = tuple(
             part.comparison(distinct.texts, (), record.source, context.last(part.reads.context))
             for _, part in parts
@@ -161,8 +170,9 @@ class Reranker:
         columns: dict[Feature, FloatArray] = {}
         values = iter(result.values)
         for metric in self._metrics:
-            of_distinct = sum(
-                weight * part.utility_sign * next(values) for weight, part in metric.parts
-            )
-            columns[metric] = np.asarray(of_distinct)[distinct.of]
+            of_distinct = np.zeros(len(distinct))
+            for weight, part in metric.parts:
+                factor = weight * part.utility_sign
+                of_distinct = added(of_distinct, factor, next(values), metric.signature())
+            columns[metric] = of_distinct[distinct.of]
         return columns

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...metrics.errors import InputError
+from ...metrics.registry import load_metric
 from ...metrics.spec.safe_yaml import read_yaml
 from ...rerank.choice import Ranking
 from ...rerank.engines.interface import Engine
@@ -20,8 +21,12 @@ from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
 
 
-def read_decider(utility: str | None, config: str | None) -> MBRDecoder | Reranker:
+def read_decider(
+    utility: str | None, config: str | None, allow_code: Sequence[str] = ()
+) -> MBRDecoder | Reranker:
     """The decider that two options name: a utility, or a YAML file with the settings of a decoder or reranker.
+
+    `allow_code` is that of `load_metric`.
 
     Raises:
         InputError: not exactly one of them is given, or it cannot be read.
@@ -31,6 +36,8 @@ def read_decider(utility: str | None, config: str | None) -> MBRDecoder | Rerank
     settings: dict[str, Any] = {"utility": utility}
     if config is not None:
         settings = read_yaml(Path(config))
+    if "utility" in settings:
+        settings["utility"] = load_metric(settings["utility"], allow_code=allow_code)
     if "features" in settings:
         return Reranker(**settings)
     return MBRDecoder(**settings)

@@ -31,6 +31,10 @@ _OPTIONS: Mapping[str, tuple[Any, str]] = {
         _TEXT,
         "YAML file with the settings of an MBRDecoder or a Reranker instead",
     ),
+    "discorank_allow_code": (
+        _TEXT,
+        "modules, with commas between them, whose code a combination may name",
+    ),
     "discorank_keep": (
         _NUMBER,
         "how many distinct hypotheses are kept; all, copies too, if not given",
@@ -113,7 +117,8 @@ class ChoosingTask:
 
     @cached_property
     def _chooser(self) -> Chooser:
-        decider = read_decider(self.cfg.discorank_utility, self.cfg.discorank_config)
+        allow_code = tuple(filter(None, (self.cfg.discorank_allow_code or "").split(",")))
+        decider = read_decider(self.cfg.discorank_utility, self.cfg.discorank_config, allow_code)
         return Chooser(decider, self.cfg.discorank_keep)
 
     @cached_property

@@ -19,6 +19,7 @@ from ..scorer import Scorer, Scoring
 from ..text.texts import Comparison, Truncation
 from .batches import in_halves, is_out_of_memory
 from .by_sentence import columns_of, lift
+from .failures import failures_named
 from .store import Store
 
 # What one list's matrix is made of, as `columns_of` returns it: columns, each the comparisons whose mean it is.
@@ -38,7 +39,8 @@ def matrices(
     for comparison, shape in zip(comparisons, shapes, strict=True):
         if 0 not in shape:
             columns.append(columns_of(metric, comparison))
-    values = iter(matrices_of_columns(scorer, columns, store or Store(scorer)))
+    with failures_named(metric.signature()):
+        values = iter(matrices_of_columns(scorer, columns, store or Store(scorer)))
     return [np.zeros(shape) if 0 in shape else next(values) for shape in shapes]
 
 
@@ -141,7 +143,14 @@ def _joined(parts: Sequence[FloatArray], axis: int) -> FloatArray:
 
 def _mean(parts: Sequence[FloatArray]) -> FloatArray:
     first, *others = parts
-    return sum(others, first) / len(parts) if others else first
+    if not others:
+        return first
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = sum(others, first) / len(parts)
+        if np.isfinite(mean).all():
+            return mean
+        # the sum may be too large for a number where the mean is not
+        return sum((part / len(parts) for part in others), first / len(parts))
 
 
 def scores(
@@ -153,8 +162,9 @@ def scores(
     scorer = metric.scorer
     store = store or Store(scorer)
     units = [lift(metric, segment, strict=True) for segment in segments]
-    blocks = store.add(list(chain.from_iterable(units)))
-    values = _values(scorer, store, blocks)
+    with failures_named(metric.signature()):
+        blocks = store.add(list(chain.from_iterable(units)))
+        values = _values(scorer, store, blocks)
     return _means(values, units)
 
 
@@ -167,12 +177,37 @@ def scores_and_statistics(
     scorer = metric.scorer
     store = store or Store(scorer)
     units = [lift(metric, segment, strict=True) for segment in segments]
-    blocks = store.add(list(chain.from_iterable(units)))
-    values = _values(scorer, store, blocks)
     own = type(scorer).statistics is not Scorer.statistics
-    # the scorer's default would compute the values again
-    statistics = _statistics(scorer, store, blocks) if own else values[:, None]
+    with failures_named(metric.signature()):
+        blocks = store.add(list(chain.from_iterable(units)))
+        values = _values(scorer, store, blocks)
+        # the scorer's default would compute the values again
+        statistics = _statistics(scorer, store, blocks) if own else values[:, None]
     return _means(values, units), statistics
+
+
+def check_scores(signature: str, values: FloatArray, places: Sequence[str]) -> None:
+    """Refuses scores or statistics [n] or [n, columns] that are no numbers.
+
+    Args:
+        signature: of the metric whose they are.
+        values: the scores.
+        places: where each text stands, [n].
+
+    Raises:
+        MetricError: one is not finite; names the first, and how many there are.
+    """
+    is_finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    if is_finite.all():
+        return
+    bad = np.flatnonzero(~is_finite)
+    first = int(bad[0])
+    shown = ", ".join(map(str, np.atleast_1d(values[first]).tolist()[:3]))
+    raise MetricError(
+        f"a score of {shown}, expected a finite number ({len(bad)} of {len(values)} texts here have none)",
+        where=f"{places[first]}: {signature}",
+        fix="Look at the text and at the metric's model, or leave one of them out",
+    )
 
 
 def _values(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> FloatArray:
@@ -202,7 +237,8 @@ def _means(values: FloatArray, units: Sequence[Sequence[Comparison]]) -> FloatAr
     means = []
     start = 0
     for unit in units:
-        means.append(values[start : start + len(unit)].mean())
+        with np.errstate(over="ignore", invalid="ignore"):
+            means.append(values[start : start + len(unit)].mean())
         start += len(unit)
     return np.array(means, np.float64)
 

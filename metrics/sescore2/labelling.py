@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..neural.models import model_files as files
+from ..spec.allowed_code import NO_CODE, AllowedCode
 from .edits import Edit, applied
 from .job_stages import OnProgress, Stage, finished, opened
 from .masked_model import MaskedLM
@@ -26,8 +27,11 @@ def label(
     on_progress: OnProgress = quiet,
     before: str = "perturb",
     folder: str = "label",
+    allowed: AllowedCode = NO_CODE,
 ) -> Stage:
     """Judges the mistakes of all synthetic texts, whose words are those of the stage before.
+
+    That stage may name a splitter of words from the modules that are `allowed`, and raises CodeRefusedError for others.
 
     Rows: "reference" and "hypothesis", "score" (their sum), "mistakes" (the score of each). A mistake that counts for
     none is not made; a text without any left is counted and left out.
@@ -35,6 +39,7 @@ def label(
     texts = finished(work / "texts")
     perturbed = finished(work / before)
     words = perturbed.settings["words"]
+    allowed.check_settings({"words": words})
     identity = {
         "before": perturbed.digest,
         "words": words,

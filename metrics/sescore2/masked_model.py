@@ -3,7 +3,8 @@
     <s> source </s> text with the words masked </s>        <s> text ... </s> without a source
 
 All sub-tokens of the words in question are masked at once; one softmax over the vocabulary per mask, and the vocabulary
-head sees the masks alone. What is too long loses the end of the source, then what is farthest from the masks.
+head sees the masks alone, a multiple of 16 of them, so that on a CPU a probability depends on its text alone, to the
+last bit. What is too long loses the end of the source, then what is farthest from the masks.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import ModelLoadError
+from ..errors import MetricError, ModelLoadError
 from ..execution.batches import in_batches
 from ..neural.models import model_files as files
 from ..neural.models.context_tokens import Frame
 from ..neural.models.encoder import Encoder, pretrained, tokenizer_of
+from ..neural.models.packed_attention import ROWS
 from ..representations import IntArray, Ragged
 from .spaced_words import Words
 
@@ -62,6 +64,7 @@ class MaskedLM:
         max_tokens: int = 512,
     ) -> None:
         folder = files.locate(model)
+        self.name = str(folder)
         whole = pretrained(folder, "AutoModelForMaskedLM")
         self.tokenizer = tokenizer_of(folder)
         self.frame = Frame.of(self.tokenizer)
@@ -77,7 +80,11 @@ class MaskedLM:
         self.max_tokens = min(max_tokens, self.encoder.max_tokens)
 
     def probabilities(self, maskings: Sequence[Masking]) -> list[list[list[float]]]:
-        """The probability of every sub-token of every masked word: a list per word, in a list per text."""
+        """The probability of every sub-token of every masked word: a list per word, in a list per text.
+
+        Raises:
+            MetricError: the model gives a probability that is no number.
+        """
         texts = self._read(maskings)
         ids = Ragged.of_rows([text.ids for text in texts])
 
@@ -106,13 +113,19 @@ class MaskedLM:
         text = np.repeat(np.arange(len(texts)), counts)
         place = np.concatenate([row.masks for row in texts])
         token = np.concatenate([row.hidden_ids for row in texts])
+        # the last mask again and again, up to a multiple of 16: products then round alike in every batch
+        spare = (0, -len(token) % ROWS)
+        text, place, token = (np.pad(rows, spare, mode="edge") for rows in (text, place, token))
         with torch.inference_mode():
-            masked = states[torch.from_numpy(text), torch.from_numpy(place)]  # [masks, d]
+            masked = states[torch.from_numpy(text), torch.from_numpy(place)]  # [masks and spare, d]
             logits = self.head(masked[None])[0]
-            shares = logits.float().softmax(-1)  # [masks, vocabulary]
+            shares = logits.float().softmax(-1)  # [masks and spare, vocabulary]
             of_token = shares[torch.arange(len(token)), torch.from_numpy(token)]
             of_token = of_token.double().cpu().numpy()
-        by_text = np.split(of_token, np.cumsum(counts)[:-1])
+        if not np.isfinite(of_token).all():
+            problem = "a probability that is no number"
+            raise MetricError(problem, where=self.name, fix="Look at the weights of the model")
+        by_text = np.split(of_token[: sum(counts)], np.cumsum(counts)[:-1])
         return [values.tolist() for values in by_text]
 
     def _read(self, maskings: Sequence[Masking]) -> list[_MaskedText]:

@@ -17,7 +17,7 @@ def check_file(spec: str) -> str:
     Raises:
         InputError: the file cannot be read, or is another than the digest says.
     """
-    path, _, expected = spec.partition(MARK)
+    path = path_of(spec)
     fix = "Name a file that is there"
     check_regular(path, fix)
     try:
@@ -29,6 +29,12 @@ def check_file(spec: str) -> str:
             where=path,
             fix=fix,
         ) from None
+    return stamped(spec, digest)
+
+
+def stamped(spec: str, digest: str) -> str:
+    """``path@sha256:...`` of a file whose digest is known; raises InputError if the name has another one."""
+    path, _, expected = spec.partition(MARK)
     if expected and expected != digest:
         raise InputError(
             f"digest {digest}, expected {expected}",

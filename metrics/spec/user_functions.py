@@ -9,6 +9,7 @@ from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
@@ -22,6 +23,17 @@ def is_function_name(name: str) -> bool:
     return bool(colon) and all(part.isidentifier() for part in parts)
 
 
+def user_module(name: str) -> ModuleType:
+    """A module of the user's own, looked for in the working directory too, behind all else.
+
+    Before the first one is asked for, nothing is imported from there: a folder that came from somebody else may hold
+    modules with the names of packages that are not installed.
+    """
+    if "" not in sys.path:
+        sys.path.append("")
+    return import_module(name)
+
+
 def function_named(name: str, where: str) -> Callable[..., Any]:
     """The function that ``module:function`` names.
 
@@ -31,10 +43,10 @@ def function_named(name: str, where: str) -> Callable[..., Any]:
     """
     module, _, attribute = name.partition(":")
     try:
-        function: Any = import_module(module)
+        function: Any = user_module(module)
         for part in attribute.split("."):
             function = getattr(function, part)
-    except Exception as error:  # another's module may raise anything
+    except (Exception, SystemExit) as error:  # another's module may raise anything, or leave
         fix = "Write module:function; the module is looked for in the working directory and wherever Python looks"
         raise ModelLoadError(
             f"{type(error).__name__}: {error}",

@@ -13,12 +13,14 @@ from ...metrics.errors import DiscorankError, MetricError
 from ...metrics.execution.by_sentence import columns_of, lift
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.evaluate import Folded, matrices
+from ...metrics.execution.failures import failures_named, is_interrupt
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison, Truncation
 from ..expectation import expected_utility, linear_expected_utility
+from .finite_pairs import PairCounts, pairs_error, pairs_flags
 from .interface import Result, Task
 from .status import Status
 
@@ -33,10 +35,14 @@ TRUNCATION_FLAGS: Mapping[Truncation, tuple[str, ...]] = {
 
 
 class Expectation(NamedTuple):
-    """Expected values [H] of a list under one part of its utility, and the matrix [H, R] where it is kept."""
+    """Expected values [H] of a list under one part of its utility, and the matrix [H, R] where it is kept.
+
+    `pairs` counts the matrix; a linear form, which has none, counts nothing, and its values are finite.
+    """
 
     values: FloatArray
-    matrix: FloatArray | None
+    matrix: FloatArray | None = None
+    pairs: PairCounts = PairCounts()
 
 
 class LocalEngine:
@@ -106,12 +112,14 @@ class LocalEngine:
         """
         try:
             return list(self._together(tasks))
-        except (Exception, SystemExit) as error:  # a user's metric may try to end the process
+        except BaseException as error:  # a user's metric may try to end the process
+            if is_interrupt(error):
+                raise
             if len(tasks) == 1:
                 return [problem_of(tasks[0], error)]
         return [result for task in tasks for result in self._results([task])]
 
-    def _together(self, tasks: Sequence[Task]) -> list[Result]:
+    def _together(self, tasks: Sequence[Task]) -> list[Result | DiscorankError]:
         """Results of all tasks, metric by metric, so that lists share the representations of their texts."""
         parts: dict[tuple[int, int], Expectation] = {}
         truncations = [Truncation.NONE] * len(tasks)
@@ -124,7 +132,7 @@ class LocalEngine:
             for (i, _), (comparison, _) in zip(places, lists, strict=True):
                 for column in columns_of(metric, comparison):
                     truncations[i] = max(truncations[i], store.truncation_of(column))
-        results = []
+        results: list[Result | DiscorankError] = []
         for i, task in enumerate(tasks):
             own_parts = [parts[i, p] for p in range(len(task.comparisons))]
             results.append(result_of(task, own_parts, truncations[i]))
@@ -168,8 +176,7 @@ def expectations(
     result: list[Expectation] = []
     for comparison, task in lists:
         if is_linear(metric, task):
-            values = linear_form(metric, store, comparison, task)
-            result.append(Expectation(values, None))
+            result.append(linear_form(metric, store, comparison, task))
         else:
             result.append(reduced(metric, task, next(whole), store.meter))
     return result
@@ -182,10 +189,21 @@ def reduced(metric: Metric, task: Task, matrix: FloatArray, meter: Meter) -> Exp
         weights, own = np.ones(1), None
     with meter.stage("choose"):
         values = expected_utility(matrix, weights, own)
-    return Expectation(values, matrix if task.keep_matrix else None)
+        pairs = PairCounts.of(matrix)
+    return Expectation(values, matrix if task.keep_matrix else None, pairs)
 
 
-def linear_form(metric: Metric, store: Store, comparison: Comparison, task: Task) -> FloatArray:
+def linear_form(metric: Metric, store: Store, comparison: Comparison, task: Task) -> Expectation:
+    """Expected values by the linear form; where one is not finite, from the whole matrix, which says of which pair."""
+    with failures_named(metric.signature()), np.errstate(over="ignore", invalid="ignore"):
+        values = _linear_values(metric, store, comparison, task)
+    if np.isfinite(values).all():
+        return Expectation(values)
+    (matrix,) = matrices(metric, [comparison], store)
+    return reduced(metric, task, matrix, store.meter)
+
+
+def _linear_values(metric: Metric, store: Store, comparison: Comparison, task: Task) -> FloatArray:
     """Expected values [H] by the linear form, averaged over the sentences of documents."""
     sentences = lift(metric, comparison)
     values, pairs = np.zeros(len(comparison.hypotheses)), 0
@@ -201,12 +219,23 @@ def linear_form(metric: Metric, store: Store, comparison: Comparison, task: Task
     return values / len(sentences)
 
 
-def result_of(task: Task, parts: Iterable[Expectation], truncation: Truncation) -> Result:
-    """The result of a list from the expectations of its parts and the worst truncation of its texts."""
+def result_of(
+    task: Task, parts: Iterable[Expectation], truncation: Truncation = Truncation.NONE
+) -> Result | DiscorankError:
+    """The result of a list from the expectations of its parts and the worst truncation of its texts.
+
+    A list in which a part has no finite pair has an error instead; one in which a part has some that are not has a
+    flag.
+    """
     parts = list(parts)
+    counts = [part.pairs for part in parts]
+    error = pairs_error(task.metric, counts)
+    if error is not None:
+        return error
     values = np.array([part.values for part in parts])
     matrices = tuple(part.matrix for part in parts if part.matrix is not None)
-    return Result(values, matrices if task.keep_matrix else (), TRUNCATION_FLAGS[truncation])
+    flags = (*TRUNCATION_FLAGS[truncation], *pairs_flags(task.metric, counts))
+    return Result(values, matrices if task.keep_matrix else (), flags)
 
 
 def _characters(task: Task) -> int:

@@ -18,14 +18,15 @@ import numpy as np
 
 from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, InputError
+from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from ...metrics.scorer import Info, Scorer
 from ...metrics.text.texts import Text
 from ..choice import Ranking
 from ..engines.interface import Result, Task
+from ..engines.local import reduced, result_of
 from ..engines.status import Status
-from ..expectation import expected_utility
 from .rows import as_line
 
 KIND = "discorank-utilities"
@@ -134,7 +135,7 @@ class SavedEngine:
         """Nothing is computed."""
         return Status()
 
-    def _value(self, task: Task) -> Result:
+    def _value(self, task: Task) -> Result | DiscorankError:
         if not self.is_placed:
             self._find(task.id)
         elif self.next is None:
@@ -156,8 +157,7 @@ class SavedEngine:
                 where=str(self.path),
                 fix="Save the utilities again",
             )
-        values = expected_utility(matrix, task.weights, task.own)
-        return Result(values[None], (matrix,) if task.keep_matrix else ())
+        return result_of(task, [reduced(self.utility, task, matrix, Meter())])
 
     def _find(self, name: str) -> None:
         """Goes to the row of the first list, which is not the first of the file where a run goes on."""

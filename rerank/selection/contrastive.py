@@ -118,12 +118,12 @@ class Verdict(NamedTuple):
 
     @classmethod
     def of(cls, utilities: FloatArray, flags: tuple[str, ...] = ()) -> Verdict:
-        """The verdict on utilities, the correct translation's first.
+        """The verdict on utilities, the correct translation's first; one that is not finite is worse than all others.
 
         >>> Verdict.of(np.array([0.5, 0.7, 0.5, 0.1]))[1:]
         (3, 1, ())
         """
-        values = np.where(np.isnan(utilities), -inf, utilities)
+        values = np.where(np.isfinite(utilities), utilities, -inf)
         correct, others = values[0], values[1:]
         # of each pair, whether the lower value is as good as the higher
         higher = np.maximum(correct, others)

@@ -47,6 +47,7 @@ def read_by_metric(
         for s, system in enumerate(systems):
             segments = _comparisons(metric, batch, system)
             batch_values, rows = evaluate.scores_and_statistics(metric, segments, store)
+            evaluate.check_scores(metric.signature(), batch_values, _places(metric, batch, system))
             values[s].append(batch_values)
             statistics[s].append(rows)
             for segment in segments:
@@ -60,6 +61,18 @@ def read_by_metric(
         owner=np.repeat(np.arange(len(documents)), rows_of),
         cuts=cuts,
     )
+
+
+def _places(metric: Metric, batch: Sequence[DocumentOutputs], system: str) -> list[str]:
+    """Where the texts of a system stand, those of `_comparisons` one by one."""
+    places = []
+    for document in batch:
+        place = f"document {document.id!r:.80}, system {system!r:.80}"
+        if metric.info.unit == "document":
+            places.append(place)
+        else:
+            places += [f"{place}, segment {i}" for i in range(document.segments)]
+    return places
 
 
 def _comparisons(metric: Metric, batch: Sequence[DocumentOutputs], system: str) -> list[Any]:

@@ -16,7 +16,7 @@ from ...metrics.errors import DiscorankError, InputError, unknown
 from ...metrics.execution.cache import Cache
 from ...metrics.function import Function
 from ...metrics.mixture import Utility
-from ...metrics.registry import load_metric, metric_class, names
+from ...metrics.registry import metric_class, names
 from ...metrics.spec.signature import Call, parse
 from ...metrics.text.texts import Document, Text
 from ..decider import Decider, decide_all
@@ -188,7 +188,8 @@ def _bases_of_call(call: Call) -> frozenset[str]:
         return frozenset((call.name,))  # a class or function of the user's, called so in signatures
     try:
         if call.name == Combination.name:
-            return bases(load_metric({"name": call.name, **call.settings}))
+            signatures = Combination.signatures(call.settings)
+            return frozenset().union(*map(bases_of, signatures))
         return frozenset((_path(metric_class(call.name)),))
     except DiscorankError:  # the model is elsewhere now, a plug-in is gone
         return frozenset((call.name,))

@@ -21,6 +21,7 @@ from .shrinkage import Shrunk, groups, shrunk
 from .system_scores import human_scored
 
 Root = Literal["auto", "yes", "no"]
+MAX_ERROR = 1e100  # sums of products of errors up to here are finite
 
 
 def estimate_prior(
@@ -133,6 +134,10 @@ def _check(y: FloatArray, systems: Sequence[str], where: str) -> None:
             where=where,
             fix="Have them judged on the same segments, or leave one out",
         )
+    largest = float(np.abs(y[known]).max())
+    if largest > MAX_ERROR:
+        problem = f"an error of {largest:g}, which is too large to compute with"
+        raise InputError(problem, where=where, fix="Scale the scores down")
     num_judgements = known.sum()
     if num_judgements - len(y) - len(systems) + 1 < 1:
         raise InputError(

@@ -14,7 +14,9 @@ from typing import Protocol
 import numpy as np
 
 from ...metrics.errors import InputError
+from ...metrics.execution import evaluate
 from ...metrics.execution.cache import Cache
+from ...metrics.execution.failures import failures_named
 from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray, IntArray
 from .document_outputs import DocumentOutputs, Judgements, check_systems
@@ -112,8 +114,9 @@ class Scored:
         """The corpus score of every system, [S]."""
         once = np.ones(self.n_documents, np.int64)
         scores = []
-        for choice in self._choices():
-            scores.append(sum(part.of_rows(choice, once) for part in self.parts))
+        with failures_named(self.name):
+            for choice in self._choices():
+                scores.append(sum(part.of_rows(choice, once) for part in self.parts))
         return np.array(scores)
 
     def _choices(self) -> list[IntArray]:
@@ -132,9 +135,10 @@ class Scored:
     def _resampled(self, copies: IntArray) -> FloatArray:
         """The same of resamples that are few enough to be summed up at once."""
         total = np.zeros((len(self.systems), len(copies)))
-        for part in self.parts:
-            scores = part.of_sums(copies.astype(float) @ part.sums)
-            total += self._from_rows(part, copies) if scores is None else scores
+        with failures_named(self.name):
+            for part in self.parts:
+                scores = part.of_sums(copies.astype(float) @ part.sums)
+                total += self._from_rows(part, copies) if scores is None else scores
         return total
 
     def _from_rows(self, part: Part, copies: IntArray) -> FloatArray:
@@ -173,11 +177,12 @@ class Swaps:
         second = np.zeros(len(self._swapped))
         for part, given_away in zip(self._scored.parts, self._given_away, strict=True):
             moved = given_away[b] - given_away[a]
-            x = part.of_sums(part.sums[a].sum(axis=0) + moved)
-            y = part.of_sums(part.sums[b].sum(axis=0) - moved)
-            if x is None or y is None:
-                x = self._from_rows(part, a, b)
-                y = self._from_rows(part, b, a)
+            with failures_named(self._scored.name):
+                x = part.of_sums(part.sums[a].sum(axis=0) + moved)
+                y = part.of_sums(part.sums[b].sum(axis=0) - moved)
+                if x is None or y is None:
+                    x = self._from_rows(part, a, b)
+                    y = self._from_rows(part, b, a)
             first = first + x
             second = second + y
         return first, second
@@ -205,6 +210,7 @@ def score_systems(
 
     Raises:
         InputError: a reference or source is missing that the metric needs, or systems differ; names the document.
+        MetricError: a score is no number; names the text, or the system.
     """
     systems = check_systems(documents)
     is_mix = isinstance(metric, Mix)
@@ -217,12 +223,25 @@ def score_systems(
         read = read_by_metric(part, documents, systems, cache, progress)
         parts.append(Part(factor, part.scorer, read.statistics, read.owner))
         has_segments = all_whole or part.info.unit != "document"
-        values.append(factor * read.values if has_segments else None)
+        with np.errstate(over="ignore"):
+            values.append(factor * read.values if has_segments else None)
         cuts += read.cuts
     tables = [table for table in values if table is not None]
-    segments = sum(tables[1:], tables[0]) if len(tables) == len(values) else None
+    with np.errstate(over="ignore", invalid="ignore"):
+        segments = sum(tables[1:], tables[0]) if len(tables) == len(values) else None
     higher = True if is_mix else metric.parts[0][1].info.higher_is_better
-    return Scored(metric.signature(), higher, systems, tuple(parts), segments, cuts)
+    scored = Scored(metric.signature(), higher, systems, tuple(parts), segments, cuts)
+    _check_finite(scored)
+    return scored
+
+
+def _check_finite(scored: Scored) -> None:
+    """Raises MetricError where the score of a system, or its sum over the parts of a mix, is no number."""
+    places = [f"system {name!r:.80}" for name in scored.systems]
+    with np.errstate(over="ignore", invalid="ignore"):
+        evaluate.check_scores(scored.name, scored.system_scores(), places)
+    if scored.segments is not None:
+        evaluate.check_scores(scored.name, scored.segments, places)
 
 
 class MeanOfRated:

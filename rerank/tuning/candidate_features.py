@@ -17,7 +17,7 @@ from ...metrics.errors import InputError
 from ...metrics.execution import evaluate
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.store import Store
-from ...metrics.mixture import Utility
+from ...metrics.mixture import Utility, added
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison, Document, Text
 from ..context import follows
@@ -39,6 +39,7 @@ def features(
 
     Raises:
         InputError: a list has no references or no document where they are needed, or the documents are not in order.
+        MetricError: a candidate has no finite utility; names the list.
     """
     utilities = [np.zeros(len(record.candidates)) for record in lists if not record.context_only]
     if metric.reads.context:
@@ -48,8 +49,10 @@ def features(
             rows = _scores(part, lists, cache)
         else:
             rows = _expectations(part, lists, cache)
-        for total, row in zip(utilities, rows, strict=True):
-            total += weight * row
+        where = metric.signature()
+        utilities = [
+            added(total, weight, row, where) for total, row in zip(utilities, rows, strict=True)
+        ]
     return utilities
 
 
@@ -88,7 +91,10 @@ def _expectations(
         utility: dict[Text, float] = {}
         for place in ranking.ranking:
             utility[place.text] = np.nan if place.utility is None else place.utility
-        yield np.array([utility[candidate.text] for candidate in ranking.candidates])
+        values = np.array([utility[candidate.text] for candidate in ranking.candidates])
+        names = [f"list {ranking.id!r:.80}, candidates[{k}]" for k in range(len(values))]
+        evaluate.check_scores(part.signature(), values, names)
+        yield values
 
 
 def _scores(
@@ -137,6 +143,8 @@ def _batch(
                 places.append((i, k))
     values = np.zeros((len(lists), max_candidates))
     scores = evaluate.scores(part, segments, Store(part.scorer, cache))
+    names = [f"list {lists[i].id!r:.80}, candidates[{k}]" for i, k in places]
+    evaluate.check_scores(part.signature(), scores, names)
     for place, score in zip(places, scores, strict=True):
         values[place] = score
     for record, row in zip(lists, values, strict=True):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ...metrics.combination import FORMAT, finite
+from ...metrics.combination import FORMAT, MAX_WIDTH, MIN_WIDTH, finite
 from ...metrics.errors import InputError, excerpt, unknown
 from ...metrics.execution.cache import Cache
 from ...metrics.logistic import (
@@ -304,7 +304,17 @@ def _metric_values(
                 where=metric.signature(),
                 fix="Leave it out",
             )
+        _check_range(metric, column)
     return [np.stack(by_metric, axis=1) for by_metric in zip(*columns, strict=True)]
+
+
+def _check_range(metric: Utility, column: Sequence[FloatArray]) -> None:
+    """Raises InputError for values [N] per list whose range is too wide or too narrow to divide by."""
+    low = min(float(values.min()) for values in column)
+    high = max(float(values.max()) for values in column)
+    if high > low and not MIN_WIDTH <= high - low <= MAX_WIDTH:
+        problem = f"values from {low:g} to {high:g}, a range that cannot be computed with"
+        raise InputError(problem, where=metric.signature(), fix="Leave it out, or scale it")
 
 
 def _feature_rows(

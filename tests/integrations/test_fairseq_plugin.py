@@ -131,7 +131,7 @@ class BaseTask:
 
 class Task(ChoosingTask, BaseTask):
     def __init__(self, target: Words, **options: Any) -> None:
-        unset = dict.fromkeys(("utility", "config", "keep", "post_process"))
+        unset = dict.fromkeys(("utility", "config", "allow_code", "keep", "post_process"))
         self.cfg = SimpleNamespace(
             **{f"discorank_{key}": value for key, value in {**unset, **options}.items()}
         )

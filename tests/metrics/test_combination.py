@@ -443,13 +443,14 @@ def test_a_combination_is_a_named_mix(tmp_path: Path) -> None:
     assert both == load_metric("bleu + 1.0*chrf + 0.25*ter")
     assert next(MBRDecoder(utility=metric).decode([{"id": "x", "candidates": texts}])).text in texts
     write(tmp_path / "m.json", ("chrf", 5))
-    with pytest.raises(InputError, match="not the model that was used"):
+    with pytest.raises(InputError, match="not the file that was used"):
         load_metric(metric.signature())
 
 
 def test_a_reference_free_combination_reranks(tmp_path: Path) -> None:
     path = write(tmp_path / "m.json", ("tests.laws.test_laws:Coverage", 1))
-    reranker = Reranker({f'combination(model="{path}")': 1.0})
+    allowed = load_metric("combination", model=path, allow_code="tests.laws")
+    reranker = Reranker({allowed: 1.0})
     record = {"id": "x", "source": "a cat sat", "candidates": ["dogs bark", "a cat"]}
     assert next(reranker.decode([record])).text == "a cat"
     with pytest.raises(InputError, match="chrf compares with references"):

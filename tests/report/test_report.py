@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from base64 import b64encode
@@ -546,6 +547,92 @@ def test_a_reranked_run(tmp_path: Path) -> None:
     ]
 
 
+def test_a_reranked_run_by_expected_utility(tmp_path: Path) -> None:
+    options = ("-m", "expected", "length*0.1", "-u", "chrf", "--no-self-pair")
+    run = run_of(tmp_path, LISTS[:2], "rerank", *options, "--normalize", "minmax")
+    lists = reported(str(run)).island("lists-data")["lists"]
+    assert [one["id"] for one in lists] == ["one", "two"]
+    assert [one["chosen"] for one in lists] == [one["places"][0]["index"] for one in lists]
+    rows = [json.loads(line) for line in run.read_text(encoding="utf-8").splitlines()]
+    utilities = [one["places"][0]["utility"] for one in lists]
+    assert utilities == pytest.approx([row["utility"] for row in rows], abs=1e-3)
+
+
+def test_a_run_with_a_prior(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    systems = [
+        {
+            "id": f"d{i}",
+            "systems": {"A": [f"a b {i}"], "B": ["c d"]},
+            "human": {"h": {"A": [i], "B": [9]}},
+        }
+        for i in range(4)
+    ]
+    file, prior = tmp_path / "systems.jsonl", tmp_path / "prior.json"
+    file.write_text("".join(json.dumps(row) + "\n" for row in systems), encoding="utf-8")
+    command = ["train", "prior", str(file), "--human", "h", "-o", str(prior), "--quiet"]
+    assert main(command) == 0
+    out = tmp_path / "chosen.jsonl"
+    options = ["--from", "systems", "-u", "chrf", "--prior", str(prior), "-o", str(out), "--quiet"]
+    assert main(["decode", str(file), *options]) == 0
+    page = tmp_path / "page.html"
+    assert main(["report", str(out), "-o", str(page)]) == 0
+    assert "--prior FILE" in capsys.readouterr().err
+    text = page.read_text(encoding="utf-8")
+    assert "No list is shown with reasons: the run was decided with a prior." in text
+    lists = reported(str(out), "--prior", str(prior)).island("lists-data")["lists"]
+    assert [one["chosen"] for one in lists] == [one["places"][0]["index"] for one in lists]
+    changed = json.loads(prior.read_text(encoding="utf-8"))
+    changed.pop("checksum", None)
+    changed["segments"] += 1
+    prior.write_text(json.dumps(changed), encoding="utf-8")
+    assert "expected" in refused(capsys, str(out), "--prior", str(prior))
+
+
+def test_a_metric_of_the_user_s_own_needs_leave(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_of(tmp_path, LISTS, "-u", "tests.support.contextual:Echo(context=0)")
+    page = tmp_path / "page.html"
+    assert main(["report", str(run), "-o", str(page)]) == 0
+    assert "--allow-code tests.support.contextual" in capsys.readouterr().err
+    text = page.read_text(encoding="utf-8")
+    assert "No list is shown with reasons: the run names the code" in text
+    assert "Shown with reasons: 0 of 3 lists" in text
+    allowed = reported(str(run), "--allow-code", "tests.support")
+    assert len(allowed.island("lists-data")["lists"]) == 3
+
+
+def test_an_input_beside_the_run_or_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
+    elsewhere.mkdir()
+    folder.mkdir()
+    run = run_of(folder, LISTS, "-u", "chrf")
+    assert len(reported(str(run)).island("lists-data")["lists"]) == 3
+    far = (folder / "lists.jsonl").rename(elsewhere / "lists.jsonl")
+
+    def named(name: str) -> None:
+        head = json.loads(Path(f"{run}.run.json").read_text(encoding="utf-8"))
+        head.pop("checksum", None)
+        Path(f"{run}.run.json").write_text(json.dumps({**head, "name": name}), encoding="utf-8")
+
+    for name in (str(far), "/dev/zero", "/dev/stdin", "../elsewhere/lists.jsonl", "//host/x"):
+        named(name)
+        monkeypatch.chdir(folder)
+        message = refused(capsys, str(run))
+        assert "--input FILE" in message
+        assert "is not the input" not in message
+    assert len(reported(str(run), "--input", str(far)).island("lists-data")["lists"]) == 3
+    monkeypatch.chdir(tmp_path)
+    named("elsewhere/lists.jsonl")
+    assert len(reported(str(run)).island("lists-data")["lists"]) == 3
+    far.rename(folder / "lists.jsonl")  # the whole folder came from elsewhere
+    assert len(reported(str(run)).island("lists-data")["lists"]) == 3
+    os.mkfifo(elsewhere / "lists.jsonl")
+    assert "no plain file" in refused(capsys, str(run))
+
+
 def test_errors_and_both_kinds_together(tmp_path: Path, small: KeptComparison) -> None:
     folder = tmp_path / "systems"
     save(small, folder)
@@ -568,7 +655,10 @@ def test_errors_and_both_kinds_together(tmp_path: Path, small: KeptComparison) -
 def test_context_comes_from_the_whole_document(tmp_path: Path) -> None:
     lists = [{**one, "document": "d", "position": i} for i, one in enumerate(LISTS)]
     run = run_of(tmp_path, lists, "-u", "tests.support.contextual:Echo(context=1)")
-    lists = reported(str(run)).island("lists-data")["lists"]
+    assert reported(str(run)).island("lists-data")["lists"] == []
+    allowed = reported(str(run), "--allow-code", "tests.support.contextual")
+    lists = allowed.island("lists-data")["lists"]
+    assert len(lists) == len(LISTS)
     assert [one["chosen"] for one in lists] == [one["places"][0]["index"] for one in lists]
 
 

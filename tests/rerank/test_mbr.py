@@ -358,7 +358,8 @@ def test_a_metric_that_ends_the_process_fails_on_its_list() -> None:
 def test_a_function_that_returns_nan_never_wins() -> None:
     found = decoded(["a", "bb", "ccc"], lambda h, r: float("nan") if h == "ccc" else len(h))
     assert [(place.index, place.utility) for place in found.ranking] == [(1, 2), (0, 1), (2, None)]
-    assert decoded(["a", "b"], lambda h, r: float("nan")).index == 0
+    with pytest.raises(MetricError, match=r"no pair has a finite value, found 4 nan"):
+        decoded(["a", "b"], lambda h, r: float("nan"))
 
 
 def test_errors_name_the_list() -> None:

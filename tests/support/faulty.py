@@ -34,6 +34,15 @@ def deadly(hypothesis: str, reference: str) -> float:
     return overlap(hypothesis, reference)
 
 
+def unruly(hypothesis: str, reference: str) -> float:
+    """Shared words; a text "leave" ends the process as `sys.exit` does, one "nan" has no value."""
+    if hypothesis == "leave":
+        raise SystemExit(0)
+    if hypothesis == "nan":
+        return float("nan")
+    return overlap(hypothesis, reference)
+
+
 def endless(hypothesis: str, reference: str) -> float:
     """Shared words; a text "hang" takes for ever."""
     if hypothesis == "hang":

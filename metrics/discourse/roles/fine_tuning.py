@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...neural.models import model_files as files
 from ...neural.models.context_tokens import Frame, Reader
-from ...neural.models.encoder import LOCAL, device_of, quietly, tokenizer_of
+from ...neural.models.encoder import LOCAL, check_kernels, device_of, quietly, tokenizer_of
 from ...representations import Ragged
 from .labelled_documents import Labelled, read_sentences
 from .settings import RoleTraining
@@ -83,10 +83,11 @@ def fine_tuned(
 
 def _with_new_head(folder: Path, names: Sequence[str]) -> Any:
     """The encoder of a folder with an untrained head for the named labels."""
-    from transformers import AutoModelForSequenceClassification
+    from transformers import AutoConfig, AutoModelForSequenceClassification
 
     labels = dict(enumerate(names))
     try:
+        check_kernels(AutoConfig.from_pretrained(folder, **LOCAL))
         with quietly():
             return AutoModelForSequenceClassification.from_pretrained(
                 folder,

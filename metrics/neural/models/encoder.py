@@ -24,6 +24,11 @@ DType = Literal["float32", "bfloat16", "float16"]
 PACKED = {"bert", "camembert", "electra", "roberta", "xlm-roberta", "xlm-roberta-xl"}
 # Nothing is fetched, no code is run.
 LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+# What a configuration may ask for: all else is code on the hub, which the package kernels would fetch and run.
+KERNELS: dict[str, tuple[str | None, ...]] = {
+    "attn_implementation": (None, "eager", "sdpa", "flex_attention"),
+    "experts_implementation": (None, "eager", "batched_mm", "grouped_mm"),
+}
 # Tokens of one batch.
 CPU_TOKENS, GPU_TOKENS = 1024, 1 << 15
 
@@ -207,7 +212,7 @@ def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
     """A transformers model with every weight of its folder.
 
     Raises:
-        ModelLoadError: the folder is no model, or lacks weights.
+        ModelLoadError: the folder is no model, lacks weights, or has some that are no numbers.
     """
     try:
         empty = _empty(folder, kind)
@@ -228,6 +233,7 @@ def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
             names = ", ".join(missing[:3])
             problem = f"{len(missing)} weights are missing ({names})"
         raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
+    _check_finite(model, folder)
     return model
 
 
@@ -251,13 +257,25 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
             fix="encoder_path must be the encoder that the checkpoint was trained from",
         )
     with quietly():
-        return type(model).from_pretrained(
+        loaded = type(model).from_pretrained(
             None,
             config=model.config,
             state_dict=dict(state),
             dtype="float32",
             **_without_pooler(model),
         )
+    _check_finite(loaded, folder)
+    return loaded
+
+
+def _check_finite(model: Any, folder: Path) -> None:
+    """Raises ModelLoadError for a weight that is no number: attention may hide it from what comes out."""
+    for name, weight in model.named_parameters():
+        low, high = weight.detach().aminmax() if weight.numel() else (weight.sum(), weight.sum())
+        if not (low.isfinite() and high.isfinite()):
+            problem = f"a weight that is no number ({name})"
+            fix = "The file is damaged, or training went wrong: get another"
+            raise ModelLoadError(problem, where=str(folder), fix=fix)
 
 
 def _misfits(shapes: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:
@@ -291,11 +309,23 @@ def _empty(folder: Path, kind: str) -> Any:
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
+    check_kernels(config)
     with torch.device("meta"):
         model = getattr(transformers, kind).from_config(config, trust_remote_code=False)
     if kind == "AutoModel" and config.is_encoder_decoder:
         raise InputError(f"{config.model_type} is an encoder-decoder, expected an encoder")
     return model
+
+
+def check_kernels(config: Any) -> None:
+    """Raises InputError if a configuration names code that transformers would fetch to compute with."""
+    parts = [config, *(getattr(config, name, None) for name in config.sub_configs)]
+    for part in parts:
+        for name, known in KERNELS.items():
+            value = getattr(part, f"_{name}", None)
+            if value not in known:
+                problem = f"its config.json names the code {value!r:.80} as {name}"
+                raise InputError(f"{problem}: take that out, nothing is fetched to be run")
 
 
 def _without_pooler(model: Any) -> dict[str, bool]:

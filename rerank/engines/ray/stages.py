@@ -13,9 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ....metrics.base import Metric
+from ....metrics.errors import DiscorankError
 from ....metrics.execution.by_sentence import columns_of, lift
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.evaluate import matrices_of_columns
+from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter
 from ....metrics.execution.store import Fresh, Store
 from ....metrics.representations import FloatArray
@@ -82,7 +84,8 @@ class Share:
         items = self.items[start:stop]
         if not items:
             return None
-        return Store(self.metric.scorer, cache, self.meter).fresh(items)
+        with failures_named(self.metric.signature()):
+            return Store(self.metric.scorer, cache, self.meter).fresh(items)
 
     def store(self, fresh: Fresh) -> Store:
         """All chunks one after the other, as a store."""
@@ -92,16 +95,17 @@ class Share:
         """The values of some tiles; a tile and the same one turned should follow one another."""
         store = self.store(fresh)
         parts = [_part_of(self.columns[tile.place], tile) for tile in tiles]
-        values = matrices_of_columns(self.metric.scorer, parts, store)
+        with failures_named(self.metric.signature()):
+            values = matrices_of_columns(self.metric.scorer, parts, store)
         truncations = [_truncation(store, columns) for columns in parts]
         return [TileValues(*row) for row in zip(tiles, values, truncations, strict=True)]
 
-    def linear(self, fresh: Fresh, place: int) -> tuple[FloatArray, Truncation]:
+    def linear(self, fresh: Fresh, place: int) -> Reduced:
         """Expectations [H] of a list without its matrix, and the most that was left out of its texts."""
         store = self.store(fresh)
         task, comparison = self.lists[place]
         truncation = _truncation(store, self.columns[place])
-        return linear_form(self.metric, store, comparison, task), truncation
+        return Reduced(linear_form(self.metric, store, comparison, task), truncation)
 
     def reduce(
         self,
@@ -114,12 +118,11 @@ class Share:
             zip(self.places, self.lists, strict=True)
         ):
             if fresh is not None and self.columns[place] and is_linear(self.metric, task):
-                values, truncation = self.linear(fresh, place)
-                reduced_lists[task_and_part] = Reduced(values, None, truncation)
+                reduced_lists[task_and_part] = self.linear(fresh, place)
             else:
                 u, truncation = self._matrix(place, pieces)
-                values, matrix = reduced(self.metric, task, u, self.meter)
-                reduced_lists[task_and_part] = Reduced(values, matrix, truncation)
+                expectation = reduced(self.metric, task, u, self.meter)
+                reduced_lists[task_and_part] = Reduced(expectation, truncation)
         return reduced_lists
 
     def _matrix(self, place: int, pieces: Sequence[TileValues]) -> tuple[FloatArray, Truncation]:
@@ -138,19 +141,18 @@ class Share:
 class Reduced(NamedTuple):
     """What a part of a list is worth."""
 
-    values: FloatArray  # [H]
-    matrix: FloatArray | None  # [H, R], where the task keeps it
+    expectation: Expectation
     truncation: Truncation
 
 
 def results(
     tasks: Sequence[Task], reduced_parts: Mapping[tuple[int, int], Reduced]
-) -> list[Result]:
+) -> list[Result | DiscorankError]:
     """The results of lists from those of their parts, by (task, part)."""
     list_results = []
     for i, task in enumerate(tasks):
         parts = [reduced_parts[i, p] for p in range(len(task.comparisons))]
-        expectations = [Expectation(part.values, part.matrix) for part in parts]
+        expectations = [part.expectation for part in parts]
         truncation = max(part.truncation for part in parts)
         list_results.append(result_of(task, expectations, truncation))
     return list_results

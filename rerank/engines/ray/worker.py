@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError
 from ....metrics.execution.cache import Cache
+from ....metrics.execution.failures import is_interrupt
 from ....metrics.execution.meter import Metered
 from ....metrics.execution.store import Fresh
 from ....metrics.mixture import Mix
@@ -212,7 +213,9 @@ class Worker:
         start = perf_counter()
         try:
             value = run()
-        except Exception as error:
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             problem = problem_of(block[0].task(self.metrics), error)
             seconds, work = perf_counter() - start, self.engine.meter.take()
             return None, StepResult(seconds, work, [], error=problem)

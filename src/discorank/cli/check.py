@@ -1,4 +1,7 @@
-"""``discorank check INPUT``: counts, lengths, duplicates and the cost of deciding, without scoring anything."""
+"""``discorank check INPUT``: counts, lengths, duplicates and the cost of deciding, without scoring anything.
+
+Metrics that need code of the user's own or of a plug-in are not loaded: their cost is not shown.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from ..metrics.registry import load_without_code
+from ..metrics.spec.allowed_code import CodeRefusedError
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Document
 from ..rerank.lists import CandidateList
 from ..tables import aligned
 from .console import Progress, say
-from .inputs import InputOptions, metric_in, open_input
+from .inputs import InputOptions, adapted, open_input
 from .options import Options
 
 SHOWN_ERRORS = 10
@@ -24,7 +29,7 @@ class CheckOptions:
     """What to look at.
 
     Args:
-        utility: a metric whose needs and cost are checked too.
+        utility: a metric whose needs and cost are checked too; those of your own code or of a plug-in are not.
         format: text or json.
     """
 
@@ -119,7 +124,13 @@ def run(arguments: Sequence[str]) -> int:
 
 def _needs(values: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:
     """What a utility needs of the input, and how much work it would be."""
-    metric = metric_in(values, values["utility"])
+    try:
+        metric = adapted(load_without_code(values["utility"]), values)
+    except CodeRefusedError as error:
+        problem = (
+            f"its cost and needs are not shown: check imports no code, and this {error.problem}"
+        )
+        return {"signature": values["utility"], "problems": [problem]}
     num_lists, num_pairs = report.get("lists", 0), report.get("pairs", 0)
     num_distinct = report.get("distinct", 0) + report.get("pseudo_references", 0)
     num_texts, problems = 0, []

@@ -1,4 +1,7 @@
-"""``discorank cite METRIC ...``: the papers of metrics as BibTeX, and a sentence for the methods section."""
+"""``discorank cite METRIC ...``: the papers of metrics as BibTeX, and a sentence for the methods section.
+
+It reads signatures and imports no code that they name: what is not built in has no papers here.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 from ..metrics.combination import Combination
 from ..metrics.errors import DiscorankError, InputError
 from ..metrics.papers import OF_TESTS, Paper, bibtex
-from ..metrics.registry import load_metric, papers_of
+from ..metrics.registry import papers_of
 from ..metrics.spec.checked_settings import settings
 from ..metrics.spec.signature import Call, parse, portable
 from ..metrics.spec.small_files import read_small_json
@@ -71,12 +74,12 @@ def _calls(signature: str, quiet: bool) -> Iterator[Call]:
         if call.name != Combination.name:
             continue
         try:
-            parts = load_metric({"name": call.name, **call.settings}).parts
+            signatures = Combination.signatures(call.settings)
         except DiscorankError as error:
             say(f"combination: its metrics are not cited ({error}); name them too", quiet)
             continue
-        for _, part in parts:
-            yield from parse(part.signature())
+        for part in signatures:
+            yield from parse(part)
 
 
 def _sentence(

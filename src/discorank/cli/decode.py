@@ -11,7 +11,7 @@ from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.runs.run import RunSettings
 from ..rerank.runs.saved_matrices import SavedEngine
 from .engines import GROUPS, engine_in
-from .inputs import InputOptions, check_model, metric_in
+from .inputs import CodeOptions, InputOptions, check_model, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -31,7 +31,7 @@ OPTIONS = Options(
     "decode",
     "Choose from every candidate list the candidate with the highest expected utility. Run the same command again to "
     "go on after an interruption.",
-    [InputOptions, OutputOptions, MBRDecoder, RunSettings, SavedOptions],
+    [InputOptions, OutputOptions, MBRDecoder, RunSettings, SavedOptions, CodeOptions],
     positional={"input": "?"},
     short={"utility": "u", "output": "o", "num_candidates": "n"},
     hidden=["keep_matrix"],

@@ -23,7 +23,7 @@ from ..rerank.engines.local import LocalEngine
 from ..rerank.lists import CandidateList
 from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.runs.rows import as_line
-from .inputs import InputOptions, cache_in, check_model, metric_in, open_input
+from .inputs import CodeOptions, InputOptions, cache_in, check_model, metric_in, open_input
 from .options import Options, build, needed
 
 NEAREST = 3
@@ -48,7 +48,7 @@ class ExplainOptions:
 OPTIONS = Options(
     "explain",
     "Show the ranking of candidate lists, the gap to the runner-up, the pseudo-references that agree most, and why.",
-    [InputOptions, MBRDecoder, ExplainOptions],
+    [InputOptions, MBRDecoder, ExplainOptions, CodeOptions],
     positional={"input": "?"},
     short={"utility": "u", "num_candidates": "n"},
     hidden=["keep_matrix"],
@@ -130,6 +130,7 @@ def explanation(
                 "why": _why(speaking, place.text, nearest, record.source),
             }
         )
+    odd = _not_finite(ranking, distinct, pool)
     return {
         "id": ranking.id,
         "source": None if record.source is None else str(record.source),
@@ -138,7 +139,24 @@ def explanation(
         "gap": ranking.gap,
         "flags": list(ranking.flags),
         "ranking": places,
+        **({"not_finite": odd} if odd else {}),
     }
+
+
+def _not_finite(ranking: Ranking, distinct: Distinct, pool: Distinct) -> list[dict[str, Any]]:
+    """The candidates of whom a pair has no finite value, each with what it has and against which texts."""
+    matrix = ranking.matrix  # [distinct candidates, distinct pseudo-references], or one column
+    if matrix is None or len(matrix) != len(distinct):
+        return []
+    candidates = []
+    for number in np.flatnonzero(~np.isfinite(matrix).all(axis=1)).tolist():
+        pairs = []
+        for column in np.flatnonzero(~np.isfinite(matrix[number])).tolist():
+            text = str(pool.texts[column]) if matrix.shape[1] == len(pool) else None
+            pairs.append({"text": text, "utility": str(matrix[number, column])})
+        index = int(distinct.first[number])
+        candidates.append({"index": index, "text": str(distinct.texts[number]), "pairs": pairs})
+    return candidates
 
 
 def _agreeing(
@@ -146,8 +164,10 @@ def _agreeing(
     texts: Sequence[Text],
     chosen: Text,
 ) -> list[tuple[Text, float]]:
-    """The `NEAREST` texts other than the chosen one, with their utilities, the highest first."""
-    order = [int(i) for i in np.argsort(-utilities, kind="stable") if texts[i] != chosen]
+    """The `NEAREST` texts other than the chosen one, with their finite utilities, the highest first."""
+    is_finite = np.isfinite(utilities)
+    by_utility = np.argsort(-utilities, kind="stable").tolist()
+    order = [i for i in by_utility if is_finite[i] and texts[i] != chosen]
     return [(texts[i], float(utilities[i])) for i in order[:NEAREST]]
 
 
@@ -192,6 +212,10 @@ def _text(explained: Mapping[str, Any], decoder: MBRDecoder) -> str:
     lines.append(f"  why      expected {utility}, {lead}")
     for rank, place in enumerate(explained["ranking"], 1):
         lines += _place_lines(rank, place)
+    for candidate in explained.get("not_finite", ()):
+        lines.append(
+            f"  not finite  [{candidate['index']}] {candidate['text']}: {_pairs(candidate['pairs'])}"
+        )
     return "\n".join(map(printable, lines)) + "\n\n"
 
 
@@ -205,6 +229,16 @@ def _place_lines(rank: int, place: Mapping[str, Any]) -> Iterator[str]:
     for reason in place["why"].values():
         for part, value in reason.items():
             yield f"             {part}: {_brief(value) or '-'}"
+
+
+def _pairs(pairs: Sequence[Mapping[str, Any]]) -> str:
+    """The first pairs without a finite value: ``nan with a, inf with b, and 3 more``."""
+    shown = [
+        pair["utility"] if pair["text"] is None else f"{pair['utility']} with {pair['text']}"
+        for pair in pairs[:NEAREST]
+    ]
+    rest = len(pairs) - len(shown)
+    return ", ".join(shown) + (f", and {rest} more" if rest else "")
 
 
 def _number(value: float | None) -> str:

@@ -22,7 +22,7 @@ from ..metrics.text.line_source import LineSource
 from ..rerank.engines.local import LocalEngine
 from ..rerank.mbr_decoder import MBRDecoder
 from .console import Progress, say
-from .inputs import cache_in, check_model, metric_in
+from .inputs import CodeOptions, cache_in, check_model, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, check_output, closing_line
 from .server_backend import ServerOptions, server_generator
@@ -75,7 +75,15 @@ class ChoiceOptions:
 OPTIONS = Options(
     "generate",
     "Write a candidate list for every input. Run the same command again to go on after an interruption.",
-    [GeneratorOptions, GenerationSettings, Connection, ServerOptions, ChoiceOptions, OutputOptions],
+    [
+        GeneratorOptions,
+        GenerationSettings,
+        Connection,
+        ServerOptions,
+        ChoiceOptions,
+        OutputOptions,
+        CodeOptions,
+    ],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n", "utility": "u"},
 )

@@ -42,6 +42,18 @@ class InputOptions:
     include: tuple[str, ...] = ()
 
 
+@settings
+class CodeOptions:
+    """Whose code files may name.
+
+    Args:
+        allow_code: modules whose functions and classes a file that is read (a combination, a run file) may name; what
+            you name on the command line or in --config needs no leave.
+    """
+
+    allow_code: tuple[str, ...] = ()
+
+
 def open_input(values: Mapping[str, Any]) -> Lists:
     """The lists that the options name; errors as `open_lists`."""
     return open_lists(
@@ -58,7 +70,7 @@ def open_input(values: Mapping[str, Any]) -> Lists:
 
 def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
     """The metric that an option names, with the language, device and model that are set."""
-    return adapted(load_metric(spec), values)
+    return adapted(load_metric(spec, allow_code=values["allow_code"]), values)
 
 
 def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:

@@ -32,8 +32,8 @@ SUBCOMMANDS = {
 }
 
 
-class TerminatedError(BaseException):
-    """SIGTERM; like KeyboardInterrupt it passes every `except Exception`."""
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM; as an interrupt it passes every `except Exception`, and is no failure of the metric at work."""
 
 
 RESUMABLE = (("decode",), ("rerank",), ("generate",), ("train", "sescore2"))
@@ -45,8 +45,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     signal.signal(signal.SIGTERM, _terminate)
-    # the working directory, behind all else: -u module:Class imports the user's own module from there
-    sys.path.append("")
     try:
         code = _run(arguments)
         sys.stdout.flush()

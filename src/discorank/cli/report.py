@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,21 +14,20 @@ from pydantic import Field
 
 from ..integrations.formats.open_lists import Lists
 from ..metrics.errors import InputError
-from ..metrics.registry import load_metric
+from ..metrics.spec.allowed_code import CodeRefusedError
 from ..metrics.spec.checked_settings import settings
 from ..report.choices import ChosenRun, explained, read_run
 from ..report.extra import plot_package, template_package
 from ..report.page import rendered
 from ..report.summary_text import with_noun
 from ..rerank.engines.local import LocalEngine
-from ..rerank.features import PLAIN
 from ..rerank.lists import CandidateList
-from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.reranker import Reranker
 from ..rerank.selection.comparison_folder import FILES, KeptComparison, load
 from .console import Progress, say
+from .decided_again import MissingPriorError, decider_of, input_values
 from .explain import explanation
-from .inputs import InputOptions, adapted, cache_in, open_input
+from .inputs import CodeOptions, InputOptions, cache_in, open_input
 from .options import Options, needed
 from .running import check_not_input, check_writable, complete_or_absent
 
@@ -44,7 +42,8 @@ class ReportOptions:
         run: what compare --save wrote, what decode or rerank wrote (with its .run.json), or one of each.
         output: the page; - for stdout.
         title: of the page.
-        limit: how many lists of a decoder's run are shown with reasons.
+        limit: how many lists of a decoder's run are shown with reasons, which metrics are loaded for.
+        prior: the prior of a decoder's run, if it had one.
         optimised: metrics that one of the systems was decoded, selected or trained with.
     """
 
@@ -52,13 +51,14 @@ class ReportOptions:
     output: str = "report.html"
     title: str | None = None
     limit: Annotated[int, Field(ge=0)] = 100
+    prior: str | None = None
     optimised: tuple[str, ...] = ()
 
 
 OPTIONS = Options(
     "report",
     "Write one self-contained HTML page on compared systems (compare --save) or on what a decoder chose and why.",
-    [ReportOptions, InputOptions],
+    [ReportOptions, InputOptions, CodeOptions],
     positional={"run": "*"},
     short={"output": "o"},
     hidden=["input_format", "num_candidates", "human", "as_systems", "include"],
@@ -115,15 +115,19 @@ def _title(comparison: KeptComparison | None, chosen: ChosenRun | None) -> str:
 
 
 def with_reasons(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
-    """The run with its first lists decided again, with every place and the reasons.
+    """The run with its first lists decided again, with every place and the reasons; or why they cannot be.
 
     Raises:
         InputError: the input is not where it was, or no longer the same.
     """
     if not values["limit"]:
         return run
-    decider = decider_of(run, values)
-    with open_input(_input_values(run, values)) as lists:
+    try:
+        decider = decider_of(run, values)
+    except (CodeRefusedError, MissingPriorError) as error:
+        say(f"{run.path}: no list is shown with reasons: {error}", values["quiet"])
+        return replace(run, unexplained=f"{error.where or 'the run'} {error.problem}")
+    with open_input(input_values(run, values)) as lists:
         records = {record.id: record for record in _same(run, lists, values["limit"])}
     # a reranker's features, but the utility alone of a decoder with a shortlist
     deciding = decider.metrics if isinstance(decider, Reranker) else decider.metrics[-1:]
@@ -136,69 +140,6 @@ def with_reasons(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
             shown.append(explained(run, ranking, record, why))
             progress(len(shown))
     return replace(run, lists=tuple(shown))
-
-
-def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Reranker:
-    """What decided a run, set to give every place.
-
-    Raises:
-        InputError: the run file's settings are not those of a decoder.
-    """
-    saved = run.settings
-    metrics = iter([adapted(load_metric(signature), values) for signature in run.signatures])
-    try:
-        if saved["decoder"] == "rerank":
-            return Reranker(
-                {_feature(name, metrics): weight for name, weight in saved["features"].items()},
-                normalize=saved["normalize"],
-                nbest=None,
-                strategy=saved["strategy"],
-            )
-        names = ("weights", "temperature", "self_pair", "strategy", "oracle")
-        decoder_settings: dict[str, Any] = {name: saved[name] for name in names}
-        if saved["shortlist"]:
-            decoder_settings["shortlist"] = next(metrics)
-            decoder_settings["top_k"] = int(saved["shortlist"].rpartition("top ")[2])
-        return MBRDecoder(next(metrics), nbest=None, keep_matrix=True, **decoder_settings)
-    except (KeyError, TypeError, StopIteration, AttributeError) as error:
-        raise _unreadable(run, error) from None
-
-
-def _unreadable(run: ChosenRun, error: Exception) -> InputError:
-    where = f"{run.path}.run.json"
-    return InputError(
-        f"cannot be read ({error!r:.80})", where=where, fix="Run decode or rerank again"
-    )
-
-
-def _feature(name: str, metrics: Iterator[Any]) -> Any:
-    """A feature by its name in the run file; metrics stand there by the digests of their models, in order."""
-    return name if name in PLAIN or name.startswith("field:") else next(metrics)
-
-
-def _input_values(run: ChosenRun, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the command with those by which the run read its input."""
-    saved = run.settings
-    reading = {
-        "input_format": saved.get("input_format", "jsonl"),
-        "num_candidates": saved.get("num_candidates"),
-    }
-    try:
-        for name in ("human", "as_systems", "include"):
-            reading[name] = tuple(saved.get(name, ()))
-    except TypeError as error:
-        raise _unreadable(run, error) from None
-    path = values["input"] or run.head.name
-    if path in ("-", "stdin"):
-        raise InputError(
-            "the run read its lists from stdin",
-            where=run.path,
-            fix="Give them in a file: --input FILE",
-        )
-    if not os.path.exists(path):
-        fix = "Give the file that the run read, where it is now: --input FILE"
-        raise InputError("is not there", where=path, fix=fix)
-    return {**values, **reading, "input": path}
 
 
 def _same(run: ChosenRun, lists: Lists, limit: int) -> Iterator[CandidateList]:

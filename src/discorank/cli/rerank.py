@@ -12,7 +12,7 @@ from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.reranker import Reranker
 from ..rerank.runs.run import RunSettings
 from .engines import GROUPS, engine_in
-from .inputs import InputOptions, adapted, check_model, metric_in
+from .inputs import CodeOptions, InputOptions, adapted, check_model, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -33,7 +33,7 @@ OPTIONS = Options(
     "rerank",
     "Choose from every candidate list the candidate with the highest weighted sum of features. Run the same command "
     "again to go on after an interruption.",
-    [InputOptions, OutputOptions, FeatureOptions, Reranker, MBRDecoder, RunSettings],
+    [InputOptions, OutputOptions, FeatureOptions, Reranker, MBRDecoder, RunSettings, CodeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o", "num_candidates": "n", "utility": "u"},
     hidden=["features", "decoder", "shortlist", "top_k", "oracle", "keep_matrix", "save_utilities"],
@@ -71,7 +71,7 @@ def features(values: Mapping[str, Any]) -> dict[Any, float]:
     weights: dict[Any, float] = {}
     for text in needed(values, "metric", "--metric"):
         name, weight = split_weight(text)
-        feature = feature_of(name)
+        feature = feature_of(name, values["allow_code"])
         feature = feature if isinstance(feature, str) else adapted(feature, values)
         if feature in weights:
             raise InputError("is given twice", where=f"feature {name!r}", fix="Add the weights")

@@ -15,15 +15,16 @@ from ..metrics.errors import InputError
 from ..metrics.execution import evaluate
 from ..metrics.execution.by_sentence import lift
 from ..metrics.execution.cache import Cache
+from ..metrics.execution.failures import failures_named
 from ..metrics.execution.store import Store
-from ..metrics.mixture import Mix, Utility
+from ..metrics.mixture import Mix, Utility, added
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import settings
 from ..rerank.lists import plain
 from ..rerank.runs.rows import as_line
 from ..tables import aligned
 from .console import say
-from .inputs import cache_in, check_model, metric_in
+from .inputs import CodeOptions, cache_in, check_model, metric_in
 from .options import Options, needed
 from .running import OutputOptions, check_not_input, complete_or_absent
 from .score_contrastive import run_contrastive
@@ -59,7 +60,7 @@ class ScoreOptions:
 OPTIONS = Options(
     "score",
     "Score texts. The table goes to stdout, a row per segment to -o.",
-    [ScoreOptions, OutputOptions],
+    [ScoreOptions, OutputOptions, CodeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
 )
@@ -114,7 +115,9 @@ def _fitted(metric: Utility, values: Mapping[str, Any]) -> Utility:
         raise InputError(
             "is read twice to fit a metric", where="INPUT", fix="Give a file instead of -"
         )
-    return metric.fit([text for segment in read_segments(values) for text in segment.references])
+    texts = [text for segment in read_segments(values) for text in segment.references]
+    with failures_named(metric.signature()):
+        return metric.fit(texts)
 
 
 class _SystemScores:
@@ -140,38 +143,44 @@ class _SystemScores:
                 segments = part.segments(hypotheses, references, sources, documents)
                 store = self.stores.setdefault(part, Store(part.scorer, self.cache))
                 scores, statistics = evaluate.scores_and_statistics(part, segments, store)
+                evaluate.check_scores(part.signature(), scores, _places(batch, system))
                 lifted = (lift(part, segment, strict=True) for segment in segments)
                 self.cuts[part.name] += sum(store.truncation_of(segment) > 0 for segment in lifted)
                 part_statistics.append(statistics)
             except InputError as error:
                 raise placed(error, batch) from None
-            values += _weighted(self.metric, weight, part, scores)
+            if isinstance(self.metric, Mix):
+                values = added(values, weight * part.utility_sign, scores, self.name)
+            else:
+                values = scores
         self.total += float(values.sum())
         self.num_segments += len(batch)
         return values
 
     def row(self, system: str) -> dict[str, Any]:
         """The system's line of the table."""
-        corpora = [
-            part.scorer.aggregate(np.concatenate(statistics))
-            for (_, part), statistics in zip(self.metric.parts, self.statistics, strict=True)
-        ]
+        corpora = []
+        for (_, part), statistics in zip(self.metric.parts, self.statistics, strict=True):
+            with failures_named(part.signature()):
+                corpora.append(part.scorer.aggregate(np.concatenate(statistics)))
         corpus = corpora[0]
         if isinstance(self.metric, Mix):
             terms = zip(self.metric.parts, corpora, strict=True)
             corpus = sum(weight * part.utility_sign * value for (weight, part), value in terms)
+        mean = self.total / self.num_segments
+        evaluate.check_scores(self.name, np.array([[corpus, mean]]), [f"system {system!r:.80}"])
         return {
             "system": system,
             "metric": self.name,
             "corpus": corpus,
-            "mean": self.total / self.num_segments,
+            "mean": mean,
             "segments": self.num_segments,
         }
 
 
-def _weighted(metric: Utility, weight: float, part: Metric, scores: FloatArray) -> FloatArray:
-    """The scores of a part, as a term of the sum where the metric is a mix."""
-    return weight * part.utility_sign * scores if isinstance(metric, Mix) else scores
+def _places(batch: Sequence[Segment], system: str) -> list[str]:
+    """Where the texts of a system stand."""
+    return [f"system {system!r:.80}, segment {segment.number}" for segment in batch]
 
 
 def _column(values: Sequence[Any]) -> Sequence[Any] | None:

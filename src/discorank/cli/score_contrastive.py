@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
-
 from ..integrations.formats.contrastive_items import read_contrastive
 from ..metrics.errors import InputError
 from ..metrics.text.line_source import LineSource
@@ -70,12 +68,10 @@ def _notes(item: ContrastiveItem, by_metric: Sequence[Verdict]) -> dict[str, int
     """What the reader of the accuracies should know of an item."""
     flags = sorted({flag for verdict in by_metric for flag in verdict.flags})
     is_repeated = item.correct in item.contrastive
-    has_nan = any(np.isnan(verdict.utilities).any() for verdict in by_metric)
     return {
         "items": 1,
         **{f"with {flag}": 1 for flag in flags},
         "with the correct text among the contrastive": int(is_repeated),
-        "with a utility that is not a number": int(has_nan),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -39,7 +40,7 @@ class ChosenRow:
 class ReadInput:
     """How much of the input a run has read."""
 
-    entries: int
+    entries: Annotated[int, Field(ge=0, le=sys.maxsize)]
     digest: str
 
 
@@ -66,6 +67,7 @@ class ChosenRun:
         rows: by id of the list, in order.
         errors: its first error records.
         lists: what the page shows of lists, from `explained`.
+        unexplained: why the page shows none, where it should.
     """
 
     path: str
@@ -73,6 +75,7 @@ class ChosenRun:
     rows: Mapping[str, ChosenRow]
     errors: tuple[Mapping[str, Any], ...]
     lists: tuple[Mapping[str, Any], ...] = field(default=())
+    unexplained: str | None = None
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -216,6 +219,8 @@ def cautions(run: ChosenRun) -> list[str]:
     """What a reader of the run should know."""
     counts = run.counts
     sentences = []
+    if run.unexplained:
+        sentences.append(f"No list is shown with reasons: {run.unexplained}.")
     if not run.head.complete:
         sentences.append("The run is not complete: run the same command again to go on.")
     if counts.get("errors"):

@@ -494,3 +494,60 @@ def test_minilm() -> None:
     ]
     near, far, same = metric.score([sentence] * 3, others)
     assert far < 0.6 < 0.75 < near < same == pytest.approx(1, abs=1e-6)
+
+
+def spoilt_model(folder: Path, name: str, value: float) -> str:
+    """A BERTScore whose model has a value in one weight."""
+    source = MODELS / "tiny-xlmr"
+    model = pretrained(source)
+    dict(model.named_parameters())[name].data.fill_(value)
+    model.save_pretrained(folder)
+    tokenizer_of(source).save_pretrained(folder)
+    return f'bertscore(model="{folder}",layer=1)'
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code", "problem"),
+    [
+        # attention may hide what is no number, so such a weight is refused when it is read
+        (
+            "encoder.layer.0.attention.self.query.weight",
+            float("nan"),
+            2,
+            "a weight that is no numb",
+        ),
+        ("embeddings.word_embeddings.weight", float("inf"), 2, "a weight that is no number"),
+        ("embeddings.LayerNorm.weight", 3e38, 3, "nan"),  # overflows
+    ],
+)
+def test_a_model_of_nan_ends_in_errors(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    value: float,
+    code: int,
+    problem: str,
+) -> None:
+    metric = spoilt_model(tmp_path / "model", name, value)
+    texts = ["the mill", "a river by the old mill", "the mill turns near the river"]
+    lists = write_lists(
+        tmp_path / "l.jsonl", [{"id": str(i), "candidates": texts} for i in range(3)]
+    )
+    for name, text in (("hyp", "the mill\n"), ("ref", "a river\n")):
+        (tmp_path / name).write_text(text)
+    documents = [{"id": "d", "systems": {"A": texts, "B": texts}, "references": {"r": texts[::-1]}}]
+    systems = write_lists(tmp_path / "systems.jsonl", documents)
+    out = tmp_path / "out.jsonl"
+    files = ["--hypotheses", str(tmp_path / "hyp"), "--references", str(tmp_path / "ref")]
+    assert main(["score", "-m", metric, *files]) == code
+    assert problem in capsys.readouterr().err
+    assert main(["compare", str(systems), "-m", metric]) == code
+    assert problem in capsys.readouterr().err
+    assert main(["explain", str(lists), "-u", metric]) == code
+    assert problem in capsys.readouterr().err
+    assert main(["decode", str(lists), "-u", metric, "-o", str(out), "--max-errors", "9"]) == code
+    if code == 3:
+        assert not out.read_bytes()
+        errors = Path(f"{out}.errors.jsonl").read_text().splitlines()
+        assert len(errors) == 3
+        assert all("no pair has a finite value, found 9 nan" in error for error in errors)

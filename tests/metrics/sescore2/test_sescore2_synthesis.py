@@ -333,8 +333,33 @@ def test_golden_probabilities() -> None:
             np.concatenate(case["subtoken_probabilities"]),
         )
         np.testing.assert_allclose(flat, expected, atol=1e-6)
-    alone = model().probabilities(asked[:1])[0]
-    assert alone == model().probabilities(asked)[0]
+
+
+def random_maskings(number: int) -> list[Masking]:
+    """Texts of 2 to 30 words, with 1 to 4 words masked, some behind a source."""
+    random = np.random.default_rng(0)
+    text = "the a dog security plan committee approved for in May of house small 5 , ."
+    vocabulary = text.split()
+    maskings = []
+    for _ in range(number):
+        shown = words(" ".join(random.choice(vocabulary, random.integers(2, 30))))
+        start = int(random.integers(len(shown)))
+        end = min(len(shown), start + int(random.integers(1, 5)))
+        source = " ".join(random.choice(vocabulary, random.integers(0, 12)))
+        maskings.append(Masking(shown, start, end, source))
+    return maskings
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 24, 120])
+def test_probabilities_do_not_depend_on_the_batch(size: int) -> None:
+    asked = random_maskings(120)
+    alone = [model().probabilities([masking])[0] for masking in asked]
+    together = []
+    for start in range(0, len(asked), size):
+        together += model().probabilities(asked[start : start + size])
+    assert together == alone
+    backwards = model().probabilities(asked[::-1])
+    assert backwards[::-1] == alone
 
 
 @pytest.mark.parametrize("mode", ["code", "paper"])
@@ -417,6 +442,13 @@ def test_what_is_too_long_for_the_masked_model_keeps_its_masks() -> None:
             (probabilities,) = short.probabilities([Masking(anchor, place, place + 1, source)])
             assert len(probabilities[0]) >= 1
             assert all(0 <= p <= 1 for p in probabilities[0])
+
+
+def test_a_masked_model_of_nan_is_an_error() -> None:
+    broken = MaskedLM(MLM, "cpu")
+    next(broken.head.parameters()).data.fill_(float("nan"))
+    with pytest.raises(MetricError, match=r"tiny_mlm: a probability that is no number"):
+        broken.probabilities(random_maskings(1))
 
 
 def test_a_model_without_masks_is_refused() -> None:

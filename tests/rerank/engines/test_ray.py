@@ -707,3 +707,24 @@ def _descendants(process: int) -> set[int]:
     }:
         processes |= more
     return processes - {process}
+
+
+@pytest.mark.parametrize("how", ["whole", "split"])
+def test_what_is_not_finite_and_what_leaves_are_the_same_records(
+    how: str, on_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = [["a b", "a"], ["leave", "a"], ["nan", "a"], ["nan", "nan"], ["b", "a b"]]
+    rows = [{"id": str(i), "candidates": texts} for i, texts in enumerate(lists)]
+    source = write_lists(tmp_path / "in.jsonl", rows)
+    utility = "tests.support.faulty:unruly"
+    allowed = ("--max-errors", "9")
+    assert decode(source, tmp_path / "local", utility, *allowed) == 3
+    if how == "split":
+        cut_up(monkeypatch)
+    assert decode(source, tmp_path / "ray", utility, *allowed, *ON_RAY, "ray.actors=2") == 3
+    for suffix in ("", ".errors.jsonl"):
+        own = Path(f"{tmp_path}/local{suffix}").read_bytes()
+        assert Path(f"{tmp_path}/ray{suffix}").read_bytes() == own
+    errors = [json.loads(line) for line in own.splitlines()]
+    assert [(row["id"], row["where"]) for row in errors] == [("1", utility), ("3", utility)]
+    assert errors[0]["reason"] == "SystemExit: 0"

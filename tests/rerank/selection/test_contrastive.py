@@ -181,7 +181,8 @@ def test_by_hand(context: int, expected: dict[Any, tuple[int, int, int]]) -> Non
         ([nan, 0], 2, 0, False, False),
         ([nan, nan], 2, 1, False, True),
         ([inf, inf], 2, 1, False, True),
-        ([inf, 1e308], 1, 0, True, False),
+        ([inf, 1e308], 2, 0, False, False),
+        ([1, inf], 1, 0, True, False),
         ([-inf, -1], 2, 0, False, False),
         ([1, -inf], 1, 0, True, False),
     ],
@@ -502,7 +503,7 @@ def test_what_is_odd_is_counted(tmp_path: Path, capsys: Captured) -> None:
         == 0
     )
     shown = capsys.readouterr()
-    assert "3 items, 2 with a utility that is not a number\n" in shown.err
+    assert "3 items, 2 with not-finite\n" in shown.err
     assert json.loads(shown.out.splitlines()[0])["correct"] == 1
     item_ranks = [json.loads(line)["ranks"] for line in (tmp_path / "out").read_text().splitlines()]
     assert [ranks[f"{__name__}:unsure"]["utilities"] for ranks in item_ranks] == [

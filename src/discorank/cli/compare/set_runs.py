@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
+from ...metrics.execution.failures import failures_named
 from ...metrics.mixture import Utility
 from ...metrics.text.line_source import LineSource
 from ...metrics.text.texts import Text
@@ -98,7 +99,8 @@ def _fitted(metric: Utility, documents: Sequence[DocumentOutputs]) -> Utility:
     for document in documents:
         for texts in document.references.values():
             references += texts
-    return metric.fit(references)
+    with failures_named(metric.signature()):
+        return metric.fit(references)
 
 
 def _compare_systems(

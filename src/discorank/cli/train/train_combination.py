@@ -19,7 +19,7 @@ from ...rerank.tuning.combination_training import (
 )
 from ...tables import aligned
 from ..console import say
-from ..inputs import InputOptions, cache_in, metric_in, open_input
+from ..inputs import CodeOptions, InputOptions, cache_in, metric_in, open_input
 from ..options import Options, build, needed
 from ..running import check_not_input, check_writable, complete_or_absent
 
@@ -50,7 +50,7 @@ _TOWARD = {"mean": "their mean", "zero": "zero"}
 OPTIONS = Options(
     "train combination",
     "Train a weighted combination of metrics on preferences. Its weights go to stdout.",
-    [InputOptions, TrainCombinationOptions, Tuning],
+    [InputOptions, TrainCombinationOptions, Tuning, CodeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
 )

@@ -21,9 +21,12 @@ from ...metrics.sescore2.saved_models import check_free
 from ...metrics.sescore2.severity import Severity
 from ...metrics.sescore2.synthesis import Synthesis, embed, mine, perturb, search, write_texts
 from ...metrics.sescore2.training_settings import Training
+from ...metrics.spec.allowed_code import AllowedCode
 from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.user_functions import is_function_name
 from ...rerank.selection.statistics import tau_b
 from ..console import Progress, say
+from ..inputs import CodeOptions
 from ..options import Options, build, needed
 
 STAGES = ("texts", "embed", "search", "mine", "perturb", "label", "fit")
@@ -61,7 +64,7 @@ OPTIONS = Options(
     "Train the metric sescore2 on texts. An interrupted run goes on with the same command. A first argument names one "
     f"stage to run alone, each needs those before it: {', '.join(STAGES)}; or convert, which makes a folder of a "
     "released checkpoint, with bounds for rescaling if texts follow it.",
-    [TrainSEScore2Options, Synthesis, Severity, Training],
+    [TrainSEScore2Options, Synthesis, Severity, Training, CodeOptions],
     positional={"input": "*"},
     short={"output": "o"},
 )
@@ -110,7 +113,13 @@ def _run_stage(name: str, values: Mapping[str, Any], work: Path) -> Stage:
             return mine(work, synthesis, tell)
         if name == "perturb":
             return perturb(work, synthesis, tell)
-        return label(work, build(Severity, values), device, tell)
+        return label(work, build(Severity, values), device, tell, allowed=_allowed(values))
+
+
+def _allowed(values: Mapping[str, Any]) -> AllowedCode:
+    """Whose code a stage may name: the module of --words, which the user names, and --allow-code."""
+    own = values["words"].partition(":")[0] if is_function_name(values["words"]) else ""
+    return AllowedCode.of([*values["allow_code"], *filter(None, [own])])
 
 
 def _validation(values: Mapping[str, Any]) -> tuple[Validate | None, str | None]:

@@ -1,0 +1,38 @@
+"""What a metric raises becomes an error that names the metric, whatever it is: nothing in it ends a command.
+
+A metric of the user's may call `sys.exit`, or raise what passes every `except Exception`. An interrupt stays one:
+Ctrl-C, SIGTERM, and the end of a worker that Ray stops. So do errors of this package, and memory that runs out, which
+callers answer with smaller batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..errors import DiscorankError, MetricError
+from .batches import is_out_of_memory
+
+
+@contextmanager
+def failures_named(metric: str) -> Iterator[None]:
+    """Runs steps of a metric.
+
+    Args:
+        metric: its signature.
+
+    Raises:
+        MetricError: they raised something.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, DiscorankError) or is_interrupt(error) or is_out_of_memory(error):
+            raise
+        problem = f"{type(error).__name__}: {error}"
+        raise MetricError(problem, where=metric) from error
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether somebody stops the process: Ctrl-C, SIGTERM, or Ray, which marks its SystemExit in a worker."""
+    return isinstance(error, KeyboardInterrupt) or hasattr(error, "ray_terminate_msg")

@@ -1,0 +1,125 @@
+"""Which code a file may name: that of the modules its reader allows, and no other.
+
+Metrics and settings may name code, which is imported and called: ``module:Class``, ``module:function``, and
+``spacy:MODEL``, the package of a model. In Python, on the command line and in a configuration file such a name is the
+user's own. In data (a combination, a run file, a stage of a training job) it is somebody else's: it is refused before
+anything is imported, unless the user allows its module. A module that is allowed opens no other: what it has imported
+itself stays closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..errors import InputError, excerpt
+from .user_functions import function_named, is_function_name
+
+SPACY = "spacy"
+_SHOWN = 100  # characters of a name in errors
+# Kinds of names that look like functions and are none, by the setting that knows them.
+_TAGGERS_AND_RULES = {("nouns", "hanta"), ("sentences", "pysbd")}
+
+
+class CodeRefusedError(InputError):
+    """A file names code that was not allowed."""
+
+
+class AllowedCode(NamedTuple):
+    """What a file may name.
+
+    Args:
+        modules: names of modules, which stand for their submodules too.
+        plug_ins: whether metrics count that installed packages registered under a plain name.
+    """
+
+    modules: tuple[str, ...] = ()
+    plug_ins: bool = True
+
+    @classmethod
+    def of(cls, modules: str | Sequence[str], plug_ins: bool = True) -> AllowedCode:
+        """What is allowed by names of modules.
+
+        Raises:
+            InputError: a name is none of a module.
+        """
+        names = (modules,) if isinstance(modules, str) else tuple(modules)
+        for name in names:
+            if not isinstance(name, str) or not all(map(str.isidentifier, name.split("."))):
+                fix = "Give names of modules, such as mymetrics or mypackage.metrics"
+                raise InputError(f"found {excerpt(name)}", where="allow_code", fix=fix)
+        return cls(names, plug_ins)
+
+    def has(self, module: str) -> bool:
+        """Whether a module is allowed."""
+        return any(f"{module}.".startswith(f"{allowed}.") for allowed in self.modules)
+
+    def check(self, name: str) -> None:
+        """Raises CodeRefusedError unless the module of ``module:attribute`` is allowed; imports nothing."""
+        module = name.partition(":")[0]
+        if not self.has(module):
+            raise refused(f"names the code {_short(name)!r}, which is not allowed", module)
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Imports the functions that settings name, and nothing that is not allowed.
+
+        Raises:
+            CodeRefusedError: one is not allowed.
+            ModelLoadError: one cannot be imported.
+        """
+        for name in code_in(settings):
+            self.check(name)
+            if not name.startswith(f"{SPACY}:"):
+                self.check_home(function_named(name, "function"), name)
+
+    def check_home(self, target: Any, name: str) -> None:
+        """Raises CodeRefusedError unless an imported class or function is of an allowed module, not imported there."""
+        home = getattr(target, "__module__", None)
+        if not isinstance(home, str):
+            home = type(target).__module__
+        if not self.has(home):
+            raise refused(
+                f"names {_short(name)!r}, which is code of {home!r}, and that is not allowed", home
+            )
+
+
+NO_CODE = AllowedCode()
+
+
+def refused(problem: str, module: str) -> CodeRefusedError:
+    """The error for code of a module that is not allowed."""
+    fix = (
+        f"If you trust the file and that module: --allow-code {_short(module)}, or in Python "
+        f'load_metric(..., allow_code=("{_short(module)}",))'
+    )
+    return CodeRefusedError(problem, fix=fix)
+
+
+def code_in(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Every name of code among settings, however deep.
+
+    >>> list(code_in({"nouns": "hanta:en", "k": [{"f": "os:system"}], "model": "spacy:./x"}))
+    ['spacy:./x', 'os:system']
+    """
+    rest: list[Any] = []
+    for setting, value in settings.items():
+        is_text = isinstance(value, str)
+        if is_text and (setting, value.partition(":")[0]) in _TAGGERS_AND_RULES:
+            continue
+        rest.append(value)
+    while rest:
+        value = rest.pop()
+        if isinstance(value, str) and _is_code(value):
+            yield value
+        elif isinstance(value, Mapping):
+            rest += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple):
+            rest += value
+
+
+def _is_code(text: str) -> bool:
+    return is_function_name(text) or text.startswith(f"{SPACY}:")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
