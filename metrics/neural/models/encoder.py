@@ -22,6 +22,8 @@ from .packed_attention import ROWS, attention_within, slabs_of, use_packed_atten
 DType = Literal["float32", "bfloat16", "float16"]
 # `model_type` of the configurations whose models run packed.
 PACKED = {"bert", "camembert", "electra", "roberta", "xlm-roberta", "xlm-roberta-xl"}
+# Of these, those with a last norm over the last layer, so that no layer can be taken away.
+NORMED_AT_THE_END = {"xlm-roberta-xl"}
 # Nothing is fetched, no code is run.
 LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 # What a configuration may ask for: all else is code on the hub, which the package kernels would fetch and run.
@@ -60,7 +62,8 @@ class Encoder:
         self.layer = layers if layer is None else layer
         self.packed = model.config.model_type in PACKED
         if self.packed:
-            model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
+            if model.config.model_type not in NORMED_AT_THE_END:
+                model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
             use_packed_attention(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)

@@ -239,6 +239,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
     values["weight_map"]["shared.weight"] = "../tiny-metricx-24/model.safetensors"
     index.write_text(json.dumps(values))
     with pytest.raises(
-        ModelLoadError, match=r"names the shard '\.\./tiny.*expected a file of the folder"
+        ModelLoadError, match=r"found '\.\./tiny.*expected the name of a file in the folder"
     ):
         _ = tiny(sharded).scorer
