@@ -71,6 +71,15 @@ def test_presets(tmp_path: Path, capsys: Captured) -> None:
     assert "unknown preset 'mbr-chrff'. Did you mean 'mbr-chrf'" in capsys.readouterr().err
 
 
+def test_a_file_of_the_working_directory_does_not_stand_in_for_a_preset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mbr-chrf").write_text("utility: canary:utility\n")
+    write_lists(tmp_path / "in.jsonl", made_lists(3))
+    assert main(["decode", "in.jsonl", "--config", "mbr-chrf", "-o", "out.jsonl", "--quiet"]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -311,17 +311,17 @@ def needed(values: Mapping[str, Any], name: str, flag: str) -> Any:
 
 
 def _preset(name: str) -> Path:
-    """The file a --config names: a path, or a preset shipped with discorank."""
-    path = Path(name)
-    if path.exists() or path.suffix:
-        return path
+    """The file a --config names: a preset of discorank, whatever stands in the working directory, or a path."""
     from importlib.resources import files
 
     folder = Path(str(files("discorank.configs")))
     presets = {preset.stem: preset for preset in folder.glob("*.yaml")}
-    if name not in presets:
+    if name in presets:
+        return presets[name]
+    path = Path(name)
+    if not path.exists() and not path.suffix:
         raise unknown("preset", name, presets, where="--config")
-    return presets[name]
+    return path
 
 
 def field_helps(component: type) -> dict[str, str]:
