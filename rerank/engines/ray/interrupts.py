@@ -17,7 +17,11 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def put_off() -> Iterator[None]:
-    """Signals that have handlers are handled at the end of the block, also where Ray put handlers of its own."""
+    """Signals that have handlers are handled at the end of the block.
+
+    While Ray starts, it has handlers of its own for SIGTERM: one in Python that exits, and one in C++ that prints where
+    it came and has the process aborted three seconds later.
+    """
     came: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -28,11 +32,12 @@ def put_off() -> Iterator[None]:
         with _replaced(handlers, note):
             yield
     except SystemExit:
-        # Ray's own handler of SIGTERM, which stands while Ray starts
         if signal.SIGTERM in handlers:
             came.append(signal.SIGTERM)
         raise
     finally:
+        if signal.SIGTERM in came:
+            signal.alarm(0)
         for number in came:
             handlers[number](number, None)
 

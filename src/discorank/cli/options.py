@@ -187,9 +187,9 @@ class Options:
         for name, value in values.items():
             if isinstance(value, list):
                 values[name] = tuple(value)
+        self._check(values)
         if print_config:
             self._print(values)
-        self._check(values)
         return values
 
     def _assigned(self, assignment: str) -> dict[str, Any]:
