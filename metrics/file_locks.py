@@ -5,6 +5,7 @@ A lock is a file beside the one it is for. It stays when it is given up: taking 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,15 +27,35 @@ def locked(path: Path, lock_file: Path | None = None) -> Iterator[None]:
         ResumeError: another process is writing it.
         InputError: it cannot be written.
     """
-    lock = FileLock(lock_file or f"{path}.lock", timeout=0)
+    # links to one file are one file
+    lock_path = str(lock_file or f"{os.path.realpath(path)}.lock")
+    lock = FileLock(lock_path, timeout=0)
     try:
         lock.acquire()
-    except Timeout:
+    except (Timeout, OSError) as error:
+        _check_lockable(path, lock_path, error)
         problem = "another process is writing it"
         raise ResumeError(problem, where=str(path), fix="Wait for it, or stop it") from None
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from error
     try:
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def locked_folder(path: Path) -> Iterator[None]:
+    """Keeps other processes from a whole folder; the lock is ``.NAME.lock`` beside it. Raises as `locked`."""
+    parent, name = os.path.split(os.path.realpath(path))
+    with locked(path, Path(parent, f".{name}.lock")):
+        yield
+
+
+def _check_lockable(path: Path, lock_path: str, error: Exception) -> None:
+    """Raises InputError if a lock cannot be had since its file cannot be made: on some disks that looks like a lock."""
+    try:
+        os.close(os.open(lock_path, os.O_RDWR | os.O_CREAT, 0o666))
+    except OSError as refusal:
+        problem, fix = f"cannot be written: {refusal.strerror}", "Choose another output"
+        raise InputError(problem, where=str(path), fix=fix) from error
+    if isinstance(error, OSError):
+        raise InputError(f"cannot be locked: {error.strerror}", where=str(path)) from error

@@ -279,9 +279,9 @@ class Checkpoint:
 
 def _check_distinct(sinks: Mapping[str, Path]) -> None:
     """Raises InputError if two outputs are one file."""
-    seen: dict[Path, str] = {}
+    seen: dict[str, str] = {}
     for name, path in sinks.items():
-        other = seen.setdefault(path.resolve(), name)
+        other = seen.setdefault(os.path.realpath(path), name)
         if other != name:
             raise InputError(
                 f"is the file of {other} and of {name}", where=str(path), fix="Name two files"

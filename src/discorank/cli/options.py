@@ -213,13 +213,14 @@ class Options:
         raise SystemExit(0)
 
     def _check(self, values: Mapping[str, Any]) -> None:
-        """Raises InputError for a NUL, and for a wrong type or range where the component needs nothing else."""
+        """Raises InputError for what is no text, and for a wrong type or range where the component needs nothing else."""
+        if values["engine"] not in ("local", "ray"):
+            raise unknown("engine", str(values["engine"]), ("local", "ray"), where="--engine")
         for name, value in values.items():
             texts = value if isinstance(value, tuple) else (value,)
-            if any("\0" in text for text in texts if isinstance(text, str)):
-                raise InputError(
-                    "holds a NUL character", where=FLAG_NAMES.get(name, name), fix="Leave it out"
-                )
+            for text in texts:
+                if isinstance(text, str):
+                    _check_characters(text, FLAG_NAMES.get(name, name))
         for component in self.components:
             if all(field.default is not MISSING for field in fields(component)):
                 build(component, values)
@@ -262,6 +263,17 @@ class Options:
             return None
         parsed = parse_value(value)
         return _number(parsed) if float in kinds and isinstance(parsed, str) else parsed
+
+
+def _check_characters(text: str, where: str) -> None:
+    """Raises InputError for what no file can hold as text: a NUL, bytes that are not UTF-8."""
+    if "\0" in text:
+        raise InputError("holds a NUL character", where=where, fix="Leave it out")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        fix = "Rename the file, or write it in UTF-8"
+        raise InputError("holds bytes that are not UTF-8", where=where, fix=fix) from None
 
 
 def _number(text: str) -> float | str:

@@ -21,6 +21,9 @@ from .options import build
 from .watching import Watch
 
 
+_NAME_A_FILE = "Name a file; without one the output goes to stdout"
+
+
 @settings
 class OutputOptions:
     """Where rows go.
@@ -68,6 +71,8 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
 
 def check_output(output: str | None, inputs: Sequence[str | None]) -> Path | None:
     """The output of a run, None for stdout; raises InputError if it, or what stands beside it, is an input."""
+    if output == "":
+        raise InputError("is empty", where="--output", fix=_NAME_A_FILE)
     path = None if output in (None, "-") else Path(str(output))
     if path is not None and path.suffix == ".gz":
         raise InputError(
@@ -122,6 +127,8 @@ def check_not_input(output: str | Path | None, inputs: Iterable[str | None]) -> 
 
 def check_writable(path: str, fix: str = "Name a file") -> None:
     """Raises InputError where `complete_or_absent` would: for commands that compute before they write."""
+    if not path:
+        raise InputError("is empty", where="the output", fix=fix)
     if os.path.exists(f"{path}.run.json"):
         raise InputError("is the output of a run", where=path, fix="Choose another output")
     real = os.path.realpath(path)
@@ -141,7 +148,7 @@ def complete_or_absent(path: str) -> Iterator[BinaryIO]:
     Raises:
         InputError: it cannot be written.
     """
-    check_writable(path, "Name a file; without one the output goes to stdout")
+    check_writable(path, _NAME_A_FILE)
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
     try:

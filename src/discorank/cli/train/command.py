@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         "discorank train",
         description=f"Make a model from data.\n\nkinds:\n{kinds}",
-        epilog="discorank train KIND --help tells more; both take --config, --set and --print-config.",
+        epilog="discorank train KIND --help tells more; all take --config, --set and --print-config.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("kind", nargs="?", help=argparse.SUPPRESS)
