@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -27,6 +27,8 @@ def locked(path: Path, lock_file: Path | None = None) -> Iterator[None]:
         ResumeError: another process is writing it.
         InputError: it cannot be written.
     """
+    with suppress(FileNotFoundError):
+        _check_reachable(path)
     # links to one file are one file
     lock_path = str(lock_file or f"{os.path.realpath(path)}.lock")
     lock = FileLock(lock_path, timeout=0)
@@ -48,6 +50,17 @@ def locked_folder(path: Path) -> Iterator[None]:
     parent, name = os.path.split(os.path.realpath(path))
     with locked(path, Path(parent, f".{name}.lock")):
         yield
+
+
+def _check_reachable(path: Path) -> None:
+    """Raises InputError for a path that cannot be followed, and FileNotFoundError where nothing stands."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        problem, fix = f"cannot be written: {error.strerror}", "Choose another output"
+        raise InputError(problem, where=str(path), fix=fix) from error
 
 
 def _check_lockable(path: Path, lock_path: str, error: Exception) -> None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from .argument_parser import PrintableParser
 from .standard_streams import repair, silence_stdout
 from .stopping import Stop, stoppable
 
@@ -108,7 +109,7 @@ def _run(arguments: list[str]) -> int:
         module: Any = import_module(f".{arguments[0]}", __package__)
         return int(module.run(arguments[1:]))
     subcommands = "\n".join(f"  {name:<8}  {about}" for name, about in SUBCOMMANDS.items())
-    parser = argparse.ArgumentParser(
+    parser = PrintableParser(
         "discorank",
         description=f"Choose the best of many candidate texts.\n\nsubcommands:\n{subcommands}",
         epilog="discorank SUBCOMMAND --help tells more; --debug shows tracebacks.",

@@ -30,6 +30,7 @@ from pydantic import Field
 from ..metrics.errors import InputError, unknown
 from ..metrics.spec.checked_settings import settings
 from ..metrics.spec.safe_yaml import parse_value, read_yaml
+from .argument_parser import PrintableParser
 
 T = TypeVar("T")
 FLAG_NAMES = {"input_format": "from"}  # fields whose option cannot have the field's name
@@ -97,7 +98,7 @@ class Options:
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
         self.positional = dict(positional or {})
-        self.parser = argparse.ArgumentParser(
+        self.parser = PrintableParser(
             f"discorank {name}", description=about, allow_abbrev=False
         )
         for component in self.components:
