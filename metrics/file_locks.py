@@ -27,8 +27,7 @@ def locked(path: Path, lock_file: Path | None = None) -> Iterator[None]:
         ResumeError: another process is writing it.
         InputError: it cannot be written.
     """
-    with suppress(FileNotFoundError):
-        _check_reachable(path)
+    check_reachable(path)
     # links to one file are one file
     lock_path = str(lock_file or f"{os.path.realpath(path)}.lock")
     lock = FileLock(lock_path, timeout=0)
@@ -52,12 +51,11 @@ def locked_folder(path: Path) -> Iterator[None]:
         yield
 
 
-def _check_reachable(path: Path) -> None:
-    """Raises InputError for a path that cannot be followed, and FileNotFoundError where nothing stands."""
+def check_reachable(path: Path) -> None:
+    """Raises InputError for a path that leads nowhere: too long a name, a loop of links."""
     try:
-        os.stat(path)
-    except FileNotFoundError:
-        raise
+        with suppress(FileNotFoundError):
+            os.stat(path)
     except OSError as error:
         problem, fix = f"cannot be written: {error.strerror}", "Choose another output"
         raise InputError(problem, where=str(path), fix=fix) from error

@@ -81,7 +81,7 @@ def _ended(arguments: list[str], debug: bool, stop: Stop) -> int:
     # the working directory, behind all else: -u module:Class imports the user's own module from there
     sys.path.append("")
     try:
-        code = _run(arguments)
+        code = _run(arguments, stop)
         sys.stdout.flush()
         return code
     except SystemExit as end:
@@ -89,7 +89,9 @@ def _ended(arguments: list[str], debug: bool, stop: Stop) -> int:
     except BrokenPipeError:
         silence_stdout()
         return 0
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a panic of a library in Rust is no Exception
         if stop.number is not None:  # what a library made of the signal
             raise KeyboardInterrupt from error
         return _failed(error, debug)
@@ -103,10 +105,11 @@ def _interrupted(arguments: list[str], code: int) -> int:
     return code
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], stop: Stop) -> int:
     """Runs the subcommand's module, or answers what stands without one."""
     if arguments and arguments[0] in SUBCOMMANDS:
-        module: Any = import_module(f".{arguments[0]}", __package__)
+        with stop.put_off():  # there are libraries that panic when they are half imported
+            module: Any = import_module(f".{arguments[0]}", __package__)
         return int(module.run(arguments[1:]))
     subcommands = "\n".join(f"  {name:<8}  {about}" for name, about in SUBCOMMANDS.items())
     parser = PrintableParser(
@@ -130,7 +133,7 @@ def _run(arguments: list[str]) -> int:
     return parser.error(f"a subcommand is needed: {', '.join(SUBCOMMANDS)}")
 
 
-def _failed(error: Exception, debug: bool) -> int:
+def _failed(error: BaseException, debug: bool) -> int:
     """Prints what went wrong; returns the exit code."""
     from ..metrics.errors import DiscorankError
     from ..printable import printable

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, cast
 
 from ..metrics.complete_files import complete_file
 from ..metrics.errors import InputError
+from ..metrics.file_locks import check_reachable
 from ..metrics.spec.checked_settings import settings
 from ..rerank.decider import Decider
 from ..rerank.engines.interface import Engine
@@ -131,6 +132,7 @@ def check_writable(path: str, fix: str = "Name a file") -> None:
         raise InputError("is empty", where="the output", fix=fix)
     if os.path.exists(f"{path}.run.json"):
         raise InputError("is the output of a run", where=path, fix="Choose another output")
+    check_reachable(Path(path))
     real = os.path.realpath(path)
     if os.path.exists(real) and not os.path.isfile(real):
         raise InputError("is no plain file", where=path or real, fix=fix)

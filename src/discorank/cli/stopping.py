@@ -38,6 +38,8 @@ class Stop:
         self.number: int | None = None
         self.raised_at = 0.0
         self.ended = False
+        self.is_put_off = False
+        self.waiting: int | None = None  # the signal that came while it was put off
 
     def exit_code(self, error: KeyboardInterrupt) -> int:
         """128 and the number of the signal, as in shells: 130, 143, 129."""
@@ -51,11 +53,25 @@ class Stop:
             KeyboardInterrupt: it is the first, or the command has been ending for long.
         """
         is_first = self.number is None
+        if self.is_put_off:
+            self.waiting = self.waiting or number
+            return
         if self.ended or not (is_first or monotonic() - self.raised_at > PATIENCE_SECONDS):
             return
         self.number = self.number or number
         self.raised_at = monotonic()
         raise KeyboardInterrupt if self.number == signal.SIGINT else TerminatedError
+
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """What comes within the block is raised at its end."""
+        self.is_put_off = True
+        try:
+            yield
+        finally:
+            self.is_put_off = False
+        if self.waiting is not None:
+            self.take(self.waiting, None)
 
     def lost(self, unraisable: Any) -> None:
         """Takes note of an exception that nobody could catch, such as one in a destructor; a stop is sent again."""
