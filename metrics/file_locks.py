@@ -68,5 +68,5 @@ def _check_lockable(path: Path, lock_path: str, error: Exception) -> None:
     except OSError as refusal:
         problem, fix = f"cannot be written: {refusal.strerror}", "Choose another output"
         raise InputError(problem, where=str(path), fix=fix) from error
-    if isinstance(error, OSError):
+    if not isinstance(error, Timeout) and isinstance(error, OSError):
         raise InputError(f"cannot be locked: {error.strerror}", where=str(path)) from error

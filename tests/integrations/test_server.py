@@ -671,6 +671,8 @@ def test_a_key_that_cannot_be_sent_is_refused_unseen(
         "ftp://host",
         "http://",
         "http://h:x",
+        "http://h:0/v1",
+        "http://h\x1b[2J/v1",
     ],
 )
 def test_an_address_that_is_none_or_holds_secrets_is_refused_unseen(url: str) -> None:
@@ -678,6 +680,62 @@ def test_an_address_that_is_none_or_holds_secrets_is_refused_unseen(url: str) ->
         Connection(url)
     assert KEY not in str(error.value)
     assert error.value.__cause__ is None
+
+
+SECRETS = {
+    "a key": {"api_key": KEY},
+    "another": {"Api-Key": KEY},
+    "within": {"extra": [{"headers": {"Authorization": f"Bearer {KEY}"}}]},
+    "a token": {"token": KEY},
+    "a token of": {"hf_token": KEY},
+    "a secret": {"clientSecret": KEY},
+    "a password": {"db": {"password": KEY}},
+    "a login": {"webhook": f"https://user:{KEY}@host/x"},
+    "a query": {"webhook": f"https://host/x?a=1&api_key={KEY}"},
+    "a header": {"value": f"Bearer {KEY}"},
+    "JSON in a text": {"generation_config": json.dumps({"api_key": KEY})},
+}
+
+
+@pytest.mark.parametrize("form", ["flag", "set", "config", "print"])
+def test_a_secret_in_a_request_is_refused_and_stays_nowhere(
+    form: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, outputs = tmp_path / "in.txt", tmp_path / "outputs"
+    source.write_text("a\n")
+    outputs.mkdir()
+    with serving(echo) as server:
+        command = ["generate", str(source), "--from", "text", "--backend", "server", "-n", "1"]
+        command += ["--base-url", server.url, "--generator", "m", "--sampling", "ancestral"]
+        command += ["-o", str(outputs / "out"), "--debug"]
+        for kind, request in SECRETS.items():
+            config = tmp_path / "config.yaml"
+            config.write_text(json.dumps({"request": json.dumps(request)}))
+            given = {
+                "flag": ["--request", json.dumps(request)],
+                "print": ["--request", json.dumps(request), "--print-config"],
+                "set": ["--set", f"request={json.dumps(request)}"],
+                "config": ["--config", str(config)],
+            }
+            assert main([*command, *given[form]]) == 2, kind
+            shown = capfd.readouterr()
+            assert "holds a secret" in shown.err
+            assert "key_variable" in shown.err
+            assert KEY not in shown.out + shown.err
+        for broken in (KEY, json.dumps(KEY), f'{{"api_key": "{KEY}"', f'[{{"api_key": "{KEY}"}}]'):
+            assert main([*command, "--request", broken]) == 2
+            assert KEY not in "".join(capfd.readouterr())
+        assert not server.seen
+    assert not list(outputs.iterdir())
+
+
+def test_what_is_no_secret_passes() -> None:
+    request = {
+        **{"stop_token_ids": [1], "skip_special_tokens": True, "min_tokens": 3, "eos_token": "</s>"},
+        **{"max_completion_tokens": 5, "valid_token": "x", "api_key": None, "keyword": "token"},
+        **{"stop": ["://", "a@b", "?x=1"], "url": "http://host/x?page=2", "prompt_logprobs": 1},
+    }
+    assert ServerSettings(model="m", request=json.dumps(request)).further == request
 
 
 # settings
