@@ -1,4 +1,7 @@
-"""What people do to a command by mistake: closed streams, outputs and inputs that cannot be. It is never an internal error."""
+"""What people do to a command by mistake: closed streams, outputs and inputs that cannot be.
+
+It is never an internal error.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,16 @@ COMMANDS = {
     "check": ["check", "IN"],
     "convert": ["convert", "IN", "-o", "OUT"],
     "generate": [
-        *("generate", "IN", "--backend", "server", "--base-url", "http://localhost:9/v1", "-n", "1"),
+        *(
+            "generate",
+            "IN",
+            "--backend",
+            "server",
+            "--base-url",
+            "http://localhost:9/v1",
+            "-n",
+            "1",
+        ),
         *("--generator", "m", "--sampling", "ancestral", "--retries", "0", "-o", "OUT"),
     ],
     "sescore2": ["train", "sescore2", "texts", "IN", "-o", "OUT"],
@@ -42,7 +54,13 @@ COMMANDS = {
     "cite": ["cite", "IN"],
     "metrics": ["metrics", "IN"],
 }
-SOURCES = {"score": "scored", "compare": SYSTEMS, "scores": SYSTEMS, "metrics": "chrf", "cite": "chrf"}
+SOURCES = {
+    "score": "scored",
+    "compare": SYSTEMS,
+    "scores": SYSTEMS,
+    "metrics": "chrf",
+    "cite": "chrf",
+}
 
 
 @pytest.fixture(scope="module")

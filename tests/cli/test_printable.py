@@ -107,7 +107,16 @@ COMMANDS = {
     "report": ["report", "IN", "-o", "OUT"],
     "check": ["check", "IN"],
     "generate": [
-        *("generate", "IN", "--backend", "server", "--base-url", "http://localhost:9/v1", "-n", "1"),
+        *(
+            "generate",
+            "IN",
+            "--backend",
+            "server",
+            "--base-url",
+            "http://localhost:9/v1",
+            "-n",
+            "1",
+        ),
         *("--generator", HOSTILE, "--sampling", "ancestral", "--retries", "0", "-o", "OUT"),
     ],
     "sescore2": ["train", "sescore2", "texts", "IN", "-o", "OUT"],
@@ -127,10 +136,19 @@ COMMANDS = {
     "a base": ["generate", "IN", "--backend", "server", "--base-url", f"http://{HOSTILE}"],
 }
 ROWS: list[object] = [
-    {"id": HOSTILE, "document": HOSTILE, "source": HOSTILE, "candidates": [HOSTILE, "x", f"y{HOSTILE}"]},
+    {
+        "id": HOSTILE,
+        "document": HOSTILE,
+        "source": HOSTILE,
+        "candidates": [HOSTILE, "x", f"y{HOSTILE}"],
+    },
     {"id": HOSTILE, HOSTILE: HOSTILE, "candidates": []},
     {"id": f"{HOSTILE}2", "hypothesis": HOSTILE, "references": [HOSTILE]},
-    {"id": f"{HOSTILE}3", "systems": {HOSTILE: [HOSTILE], "B": ["x"]}, "references": {HOSTILE: ["y"]}},
+    {
+        "id": f"{HOSTILE}3",
+        "systems": {HOSTILE: [HOSTILE], "B": ["x"]},
+        "references": {HOSTILE: ["y"]},
+    },
     HOSTILE,
 ]
 

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP, at any point of any command: the documented exit code, one line, and a run that goes on."""
+"""SIGINT, SIGTERM and SIGHUP, at any point of any command: the documented exit code, one line, a run that goes on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ MESSAGE = "discorank: interrupted; the same command goes on from here"
 
 
 @contextmanager
-def started(*words: str, folder: Path, ignoring_hangups: bool = False) -> Iterator[subprocess.Popen[str]]:
+def started(
+    *words: str, folder: Path, ignoring_hangups: bool = False
+) -> Iterator[subprocess.Popen[str]]:
     """A command that heeds signals, killed at the end of the block; its stdin never ends."""
 
     def heed() -> None:
@@ -58,7 +60,9 @@ def started(*words: str, folder: Path, ignoring_hangups: bool = False) -> Iterat
 
 def until(process: subprocess.Popen[str], path: Path) -> None:
     """Waits for a file with something in it, or that a process has left for us."""
-    while process.poll() is None and not (path.exists() and (path.stat().st_size or "reached" in path.name)):
+    while process.poll() is None and not (
+        path.exists() and (path.stat().st_size or "reached" in path.name)
+    ):
         time.sleep(0.01)
 
 
@@ -96,7 +100,9 @@ def gated_input(folder: Path) -> Path:
     return write_lists(folder / "in.jsonl", lists)
 
 
-def goes_on(folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch, utility: str = GATED) -> None:
+def goes_on(
+    folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch, utility: str = GATED
+) -> None:
     """The run at `out` goes on to the same bytes as one that nobody stopped."""
     monkeypatch.setenv(faulty.GATES, str(folder))
     (folder / "0").touch()
@@ -135,7 +141,11 @@ def test_while_it_reads(engine: tuple[str, ...], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("engine", "number"),
-    [((), signal.SIGTERM), (RAY, signal.SIGTERM), *(pytest.param(RAY, n, marks=pytest.mark.slow) for n in CODES)],
+    [
+        ((), signal.SIGTERM),
+        (RAY, signal.SIGTERM),
+        *(pytest.param(RAY, n, marks=pytest.mark.slow) for n in CODES),
+    ],
 )
 @pytest.mark.timeout(600)
 def test_while_it_computes(
@@ -266,10 +276,13 @@ def test_a_stop_that_is_lost_comes_again() -> None:
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGHUP)
 
-    with stoppable(is_program=False) as stop, pytest.raises(TerminatedError):
+    def waits() -> None:
         Deaf()
         while True:
             time.sleep(0.01)
+
+    with stoppable(is_program=False) as stop, pytest.raises(TerminatedError):
+        waits()
     assert stop.number == signal.SIGHUP
 
 
@@ -290,9 +303,13 @@ def test_what_a_library_makes_of_a_signal_is_no_internal_error(
 def test_signals_are_put_off_and_ignored() -> None:
     with stoppable(is_program=False) as stop:
         done = []
-        with pytest.raises(TerminatedError), put_off():
+
+        def calls() -> None:
             signal.raise_signal(signal.SIGHUP)
             done.append("the call into Ray")
+
+        with pytest.raises(TerminatedError), put_off():
+            calls()
         assert done
     with stoppable(is_program=False) as stop:
         with ignored():

@@ -731,7 +731,12 @@ def test_a_secret_in_a_request_is_refused_and_stays_nowhere(
 
 def test_what_is_no_secret_passes() -> None:
     request = {
-        **{"stop_token_ids": [1], "skip_special_tokens": True, "min_tokens": 3, "eos_token": "</s>"},
+        **{
+            "stop_token_ids": [1],
+            "skip_special_tokens": True,
+            "min_tokens": 3,
+            "eos_token": "</s>",
+        },
         **{"max_completion_tokens": 5, "valid_token": "x", "api_key": None, "keyword": "token"},
         **{"stop": ["://", "a@b", "?x=1"], "url": "http://host/x?page=2", "prompt_logprobs": 1},
     }

@@ -98,9 +98,7 @@ class Options:
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
         self.positional = dict(positional or {})
-        self.parser = PrintableParser(
-            f"discorank {name}", description=about, allow_abbrev=False
-        )
+        self.parser = PrintableParser(f"discorank {name}", description=about, allow_abbrev=False)
         for component in self.components:
             self._declare(component, hidden, defaults or {}, short or {})
         for group, component in self.groups.items():
@@ -214,14 +212,11 @@ class Options:
         raise SystemExit(0)
 
     def _check(self, values: Mapping[str, Any]) -> None:
-        """Raises InputError for what is no text, and for a wrong type or range where the component needs nothing else."""
+        """Raises InputError for what is no text, for a wrong type or range where the component needs nothing else."""
         if values["engine"] not in ("local", "ray"):
             raise unknown("engine", str(values["engine"]), ("local", "ray"), where="--engine")
         for name, value in values.items():
-            texts = value if isinstance(value, tuple) else (value,)
-            for text in texts:
-                if isinstance(text, str):
-                    _check_characters(text, FLAG_NAMES.get(name, name))
+            _check_characters(value, FLAG_NAMES.get(name, name))
         for component in self.components:
             if all(field.default is not MISSING for field in fields(component)):
                 build(component, values)
@@ -266,8 +261,10 @@ class Options:
         return _number(parsed) if float in kinds and isinstance(parsed, str) else parsed
 
 
-def _check_characters(text: str, where: str) -> None:
+def _check_characters(value: Any, where: str) -> None:
     """Raises InputError for what no file can hold as text: a NUL, bytes that are not UTF-8."""
+    texts = value if isinstance(value, tuple) else (value,)
+    text = "".join(text for text in texts if isinstance(text, str))
     if "\0" in text:
         raise InputError("holds a NUL character", where=where, fix="Leave it out")
     try:

@@ -21,7 +21,6 @@ from .inputs import open_input, reading_in
 from .options import build
 from .watching import Watch
 
-
 _NAME_A_FILE = "Name a file; without one the output goes to stdout"
 
 

@@ -32,24 +32,26 @@ def repair() -> None:
     Reading a closed stdin, or writing to a closed stdout, is then an OSError; what is said to a closed stderr is lost.
     """
     for number, flags in _STANDINS:
-        try:
-            os.fstat(number)
-        except OSError:
-            standin = os.open(os.devnull, flags)
-            if standin != number:
-                os.dup2(standin, number)
-                os.close(standin)
-    if sys.stdin is None:
-        sys.stdin = open(0, encoding="utf-8", closefd=False)
-    if sys.stdout is None:
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
-    if sys.stderr is None:
-        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)
+        _open_standin(number, flags)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
     if type(sys.stderr) is TextIOWrapper:
         encoding, errors = sys.stderr.encoding, "backslashreplace"
         sys.stderr = _Said(sys.stderr.detach(), encoding, errors, line_buffering=True)
     if isinstance(sys.stdout, TextIOWrapper):  # a table on a terminal that has not all letters
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _open_standin(number: int, flags: int) -> None:
+    """Has a file descriptor that is closed stand for no device."""
+    try:
+        os.fstat(number)
+    except OSError:
+        standin = os.open(os.devnull, flags)
+        if standin != number:
+            os.dup2(standin, number)
+            os.close(standin)
 
 
 def silence_stdout() -> None:
