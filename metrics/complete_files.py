@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import ResourceError
+from .file_locks import locked_folder
 
 
 @contextmanager
@@ -20,7 +21,8 @@ def complete_file(path: Path, draft: Path | None = None) -> Iterator[Path]:
 
     Args:
         path: the file to be.
-        draft: the file that is written until then, in the same folder; ``.NAME.draft`` if not given.
+        draft: the file that is written until then, in the same folder; ``.NAME.draft`` if not given, for those who
+            have a lock on the folder.
 
     Raises:
         ResourceError: it cannot be written.
@@ -46,8 +48,15 @@ def complete_folder(path: Path) -> Iterator[Path]:
 
     Raises:
         ResourceError: it cannot be written.
+        ResumeError: another process is writing it.
+        InputError: there is no place for it.
     """
-    path = path.resolve()
+    with locked_folder(path):
+        yield from _replacing(Path(os.path.realpath(path)))
+
+
+def _replacing(path: Path) -> Iterator[Path]:
+    """The draft folder of a folder that nobody else writes."""
     draft = path.with_name(f".{path.name}.draft")
     old = path.with_name(f".{path.name}.old")
     try:

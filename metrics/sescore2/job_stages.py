@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from ..complete_files import complete_file
 from ..errors import InputError, ResumeError
+from ..file_locks import locked
 from ..representations import Array
 from ..spec.small_files import check_regular, read_small_json
 from ..text.line_source import LineSource
@@ -155,13 +155,7 @@ def opened(folder: Path, settings: Mapping[str, Any]) -> Iterator[Stage]:
     except OSError as error:
         problem = f"cannot be made: {error.strerror}"
         raise InputError(problem, where=str(folder), fix="Choose another folder") from error
-    lock = FileLock(folder / ".lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        problem = "another process is writing it"
-        raise ResumeError(problem, where=str(folder), fix="Wait for it, or stop it") from None
-    try:
+    with locked(folder, folder / ".lock"):
         plain = json.loads(json.dumps(settings))
         stage = _read(folder) or Stage(folder, plain, None)
         problem = _difference(stage.settings, plain)
@@ -170,8 +164,6 @@ def opened(folder: Path, settings: Mapping[str, Any]) -> Iterator[Stage]:
             raise ResumeError(problem, where=str(folder), fix=fix)
         stage._save()
         yield stage
-    finally:
-        lock.release()
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
 from typing import Any, BinaryIO, NamedTuple
 
-from filelock import FileLock, Timeout
-
 from ...metrics.errors import InputError, ResourceError, ResumeError
 from ...metrics.execution.meter import Metered
+from ...metrics.file_locks import locked
 from ...metrics.spec.small_files import read_small_file
 from ..engines.status import WorkerStatus, amounts, work_of
 
@@ -89,7 +88,7 @@ class Checkpoint:
         try:
             for name, path in self.sinks.items():
                 if name != "errors":  # its name comes from that of the rows
-                    self.locks.enter_context(_locked(path))
+                    self.locks.enter_context(locked(path))
             self.state, self.found_digest = self._read()
             self._cut()
         except BaseException:
@@ -278,33 +277,11 @@ class Checkpoint:
                 path.unlink(missing_ok=True)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Keeps other processes from a file.
-
-    Raises:
-        ResumeError: another one is writing it.
-        InputError: it cannot be written.
-    """
-    lock = FileLock(f"{path}.lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        fix = "Wait for it, or stop it"
-        raise ResumeError("another process is writing it", where=str(path), fix=fix) from None
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 def _check_distinct(sinks: Mapping[str, Path]) -> None:
     """Raises InputError if two outputs are one file."""
-    seen: dict[Path, str] = {}
+    seen: dict[str, str] = {}
     for name, path in sinks.items():
-        other = seen.setdefault(path.resolve(), name)
+        other = seen.setdefault(os.path.realpath(path), name)
         if other != name:
             raise InputError(
                 f"is the file of {other} and of {name}", where=str(path), fix="Name two files"

@@ -19,6 +19,7 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ...metrics.errors import InputError, ResourceError
+from ...metrics.file_locks import locked_folder
 from ..runs.rows import as_line
 from .agreement import SegmentAgreement, SystemAgreement
 from .comparison import MetaEvaluation, SystemComparison, clean
@@ -175,25 +176,33 @@ def save(comparison: KeptComparison, folder: str | Path) -> None:
 
     Raises:
         InputError: the folder holds something else, or cannot be made.
+        ResumeError: another process is writing it.
         ResourceError: writing failed.
     """
     path = Path(folder)
     check_folder(path)
-    digest = blake2b(digest_size=16)
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        (path / HEAD).unlink(missing_ok=True)
-        with open(path / DOCUMENTS, "wb") as file:
-            for document in comparison.documents:
-                line = as_line(asdict(document))
-                digest.update(line)
-                file.write(line)
-        head = {name: value for name, value in asdict(comparison).items() if name != "documents"}
-        counted = {"count": len(comparison.documents), "digest": digest.hexdigest()}
-        row = {"kind": KIND, "version": VERSION, **head, "documents": counted}
-        (path / HEAD).write_bytes(as_line(row))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked_folder(path):
+            _write(comparison, path)
     except OSError as error:
         raise ResourceError(f"cannot be written: {error.strerror}", where=str(path)) from error
+
+
+def _write(comparison: KeptComparison, path: Path) -> None:
+    """Writes a comparison into a folder that nobody else writes."""
+    digest = blake2b(digest_size=16)
+    path.mkdir(exist_ok=True)
+    (path / HEAD).unlink(missing_ok=True)
+    with open(path / DOCUMENTS, "wb") as file:
+        for document in comparison.documents:
+            line = as_line(asdict(document))
+            digest.update(line)
+            file.write(line)
+    head = {name: value for name, value in asdict(comparison).items() if name != "documents"}
+    counted = {"count": len(comparison.documents), "digest": digest.hexdigest()}
+    row = {"kind": KIND, "version": VERSION, **head, "documents": counted}
+    (path / HEAD).write_bytes(as_line(row))
 
 
 def check_folder(path: Path) -> None:

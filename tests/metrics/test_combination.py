@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.inputs import adapted
-from discorank.cli.main import TerminatedError, main
+from discorank.cli.main import main
 from discorank.cli.options import MODEL_OPTIONS
+from discorank.cli.stopping import TerminatedError
 from discorank.cli.train.train_combination import shown as as_text
 from discorank.metrics.combination import Combination
 from discorank.metrics.execution.cache import Cache

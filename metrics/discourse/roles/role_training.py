@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ...complete_files import complete_folder
 from ...errors import InputError
 from ...execution.batches import in_batches
 from ...logistic import folds
@@ -41,6 +42,7 @@ def train(
 
     Raises:
         InputError: the data is not of the form, or `out` is no empty folder and cannot be made.
+        ResumeError: another process is writing it.
         ModelLoadError: the encoder is not there.
     """
     schema = settings.roles
@@ -53,7 +55,8 @@ def train(
         f"{len(documents)} documents to train on, {len(test)} to test on, {len(schema.names)} roles"
     )
     train_kind = fine_tuned if settings.fine_tune else train_linear
-    train_kind(settings, schema.names, documents, out, device, say)
+    with complete_folder(out) as draft:
+        train_kind(settings, schema.names, documents, draft, device, say)
     classifier = load_classifier(out, device, "float32", settings.encoder, settings.max_tokens)
     role_counts = np.bincount(np.concatenate([document.roles for document in documents]))
     majority = int(role_counts.argmax())

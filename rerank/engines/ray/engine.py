@@ -23,7 +23,8 @@ from ..interface import Result, Task
 from ..status import Status, WorkerMeter
 from .actors import Actor, stolen_by
 from .blocks import Kind
-from .cluster import Cluster, reason, uninterrupted
+from .cluster import Cluster, reason
+from .interrupts import ignored, put_off
 from .settings import RaySettings
 from .work import DEPTH, Work
 from .worker import LoadResult, StepResult
@@ -66,6 +67,18 @@ class RayEngine:
             self._number_parts(metric)
         if not self.actors:
             self.cluster.join()
+        with put_off():
+            self._load()
+        self.last_alive = dict.fromkeys(BOTH, monotonic())
+        while not self._has_loaded("model"):
+            with put_off():
+                self._wait()
+        self.began_at = monotonic()
+        self.waited_seconds = 0.0
+
+    def _load(self) -> None:
+        """Has actors, which are started if need be, begin to load what is new to them."""
+        if not self.actors:
             self._start()
         for actor in self.actors:
             actor.meter = WorkerMeter(actor.meter.name)
@@ -73,11 +86,6 @@ class RayEngine:
                 actor.load(self.work.metrics)
             elif actor.loaded:
                 actor.meter.loaded()
-        self.last_alive = dict.fromkeys(BOTH, monotonic())
-        while not self._has_loaded("model"):
-            self._wait()
-        self.began_at = monotonic()
-        self.waited_seconds = 0.0
 
     def _number_parts(self, metric: Utility) -> None:
         """Gives a number to those plain metrics of a utility that are new."""
@@ -101,9 +109,11 @@ class RayEngine:
             ResourceError: no actor for `start_seconds`, or more than `restarts` deaths of one in a row.
         """
         while not self.work.results and self.work.keys:
+            with put_off():
+                self._send()
+                self._wait()
+        with put_off():
             self._send()
-            self._wait()
-        self._send()
         return self.work.taken()
 
     def forget(self, keys: Collection[int]) -> None:
@@ -122,7 +132,7 @@ class RayEngine:
 
     def close(self) -> None:
         """Stops the actors, and Ray if it was started here."""
-        with uninterrupted():
+        with ignored():  # Ray that is interrupted while it stops leaves processes behind
             if self.ray.is_initialized():
                 for actor in self.actors:
                     self.ray.kill(actor.handle)

@@ -289,7 +289,7 @@ def test_processes_share_a_cache(tmp_path: Path) -> None:
     with_errors = {"env": dict(os.environ), "stderr": subprocess.PIPE, "text": True}
     running = [subprocess.Popen(command, **with_errors) for _ in range(3)]  # type: ignore[call-overload]
     for process in running:
-        assert process.communicate(timeout=60)[1] == ""
+        assert process.communicate(timeout=900)[1] == ""
         assert process.returncode == 0
     cache = Cache(tmp_path / "cache")
     assert len(cache.get([key(str(j)) for j in range(34)])) == 34

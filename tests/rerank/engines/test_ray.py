@@ -71,7 +71,7 @@ def cluster() -> Iterator[None]:
 def on_ray(cluster: None) -> Iterator[None]:
     """The session, and the certainty that a test leaves no actor in it."""
     yield
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 600
     while ray.available_resources().get("CPU", 0) < 4 and time.monotonic() < deadline:
         time.sleep(0.05)
     assert ray.available_resources()["CPU"] == 4
@@ -235,7 +235,7 @@ def test_a_split_list_outlives_its_workers(
 def is_gone(name: Any) -> bool:
     """Whether an object died with its owner."""
     try:
-        ray.get(name, timeout=10)
+        ray.get(name, timeout=600)
     except ray.exceptions.ObjectLostError:
         return True
     return False
@@ -338,7 +338,7 @@ def test_nothing_stays_in_the_object_store(
         assert len(list(decoder.decode(lists, engine))) == 3
         assert max(held) > 400 * 400 * 8
         assert engine.work.held_bytes == 0
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 600
         while (left := used()) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert left == 0
@@ -679,11 +679,11 @@ def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.15)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=900)
     assert process.returncode == 130
     assert b"the same command goes on from here" in err
     assert b"1 of 1 actors alive" in err
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 600
     while (
         left := [pid for pid in started if Path(f"/proc/{pid}").exists()]
     ) and time.monotonic() < deadline:

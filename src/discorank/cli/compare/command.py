@@ -165,8 +165,10 @@ def _folders(values: Mapping[str, Any], names: Sequence[str]) -> list[Path]:
     Raises:
         InputError: there is nothing to save, or something else stands there.
     """
-    if not values["save"]:
+    if values["save"] is None:
         return []
+    if not values["save"]:
+        raise InputError("is empty", where="--save", fix="Name a folder")
     if not values["metric"]:
         raise InputError("systems are compared by no metric", where="--save", fix="Give --metric")
     parent = Path(values["save"])
