@@ -183,7 +183,7 @@ def test_no_config_raises_anything_but_our_errors(
 
 
 def test_no_traceback_without_debug(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    def broken(arguments: list[str]) -> int:
+    def broken(arguments: list[str], stop: object) -> int:
         raise ZeroDivisionError("boom")
 
     monkeypatch.setattr(command, "_run", broken)
