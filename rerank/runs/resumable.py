@@ -8,41 +8,30 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from ...metrics.errors import InputError, ResourceError, ResumeError
-from ...metrics.execution.meter import Metered
 from ...metrics.file_locks import locked
-from ...metrics.spec.small_files import read_small_file
-from ..engines.status import WorkerStatus, amounts, work_of
+from ..engines.status import amounts
+from .block_digests import BlockDigests
+from .output_checks import checked_output
+from .run_file import (
+    Measured,
+    RecordedRun,
+    State,
+    read_run_file,
+    recorded_run,
+    write_run_file,
+)
 
 EVERY_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """How far a run has come; replaced whole, never changed."""
-
-    entries: int = 0  # input entries that the outputs stand for
-    digest: Any = field(default_factory=lambda: blake2b(digest_size=16))  # of these entries
-    sizes: Mapping[str, int] = field(default_factory=dict)  # good bytes of each output
-    counts: Mapping[str, int] = field(default_factory=dict)
-    seconds: float = 0.0  # of earlier sessions
-    work: Metered = field(default_factory=Metered)  # of earlier sessions
-
-
-class Measured(NamedTuple):
-    """What this session has done so far: figures for the run file that no result depends on."""
-
-    work: Metered = Metered()
-    workers: tuple[WorkerStatus, ...] = ()
+_NOTHING_YET = BlockDigests()
 
 
 class Checkpoint:
@@ -56,7 +45,8 @@ class Checkpoint:
 
     Raises:
         InputError: `out` cannot be written.
-        ResumeError: an output without a run file, another identity, or outputs shorter than the run file says.
+        ResumeError: an output without a run file, another identity, a damaged run file, or outputs that are not what it
+            says.
     """
 
     def __init__(
@@ -89,7 +79,9 @@ class Checkpoint:
             for name, path in self.sinks.items():
                 if name != "errors":  # its name comes from that of the rows
                     self.locks.enter_context(locked(path))
-            self.state, self.found_digest = self._read()
+            earlier = self._earlier()
+            self.earlier_input = earlier and earlier.input_digest
+            self.state = self._state(earlier)
             self._cut()
         except BaseException:
             self.close()
@@ -101,7 +93,7 @@ class Checkpoint:
     @property
     def resumed(self) -> bool:
         """Whether an earlier run stands here."""
-        return self.found_digest is not None
+        return self.earlier_input is not None
 
     def commit(self, raw: bytes, writes: Mapping[str, bytes], counts: Mapping[str, int]) -> None:
         """Appends what one input entry yields; saves about once a second.
@@ -109,16 +101,20 @@ class Checkpoint:
         Raises:
             ResourceError: the disk is full or gone.
         """
-        sizes, total = dict(self.state.sizes), dict(self.state.counts)
+        outputs, total = dict(self.state.outputs), dict(self.state.counts)
         for name, data in writes.items():
             self._append(name, data)
-            sizes[name] = sizes.get(name, 0) + len(data)
+            outputs[name] = outputs.get(name, _NOTHING_YET).extended(data)
         for name, n in counts.items():
             total[name] = total.get(name, 0) + n
         digest = self.state.digest.copy()
         digest.update(raw + b"\n")
         self.state = replace(
-            self.state, entries=self.state.entries + 1, digest=digest, sizes=sizes, counts=total
+            self.state,
+            entries=self.state.entries + 1,
+            digest=digest,
+            outputs=outputs,
+            counts=total,
         )
         if monotonic() - self.saved_at > EVERY_SECONDS:
             self.save()
@@ -129,7 +125,7 @@ class Checkpoint:
 
     def check_input(self, where: str) -> None:
         """Raises ResumeError unless the skipped entries are those that the earlier run read."""
-        if self.found_digest is not None and self.reread.hexdigest() != self.found_digest:
+        if self.earlier_input is not None and self.reread.hexdigest() != self.earlier_input:
             raise ResumeError(
                 f"the first {self.state.entries} entries differ from those that {self.out} was made from",
                 where=where,
@@ -197,14 +193,8 @@ class Checkpoint:
             "input": {"entries": state.entries, "digest": state.digest.hexdigest()},
             "counts": dict(sorted(state.counts.items())),
             "timings": {"seconds": round(seconds, 3), **self._timings()},
-            "bytes": dict(state.sizes),
         }
-        draft = Path(f"{self.run_file}.tmp")
-        with open(draft, "w", encoding="utf-8") as file:
-            json.dump(row, file, ensure_ascii=False, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, self.run_file)
+        write_run_file(self.run_file, state, row)
 
     def _timings(self) -> dict[str, Any]:
         """The work of all sessions, and the workers of this one."""
@@ -213,7 +203,8 @@ class Checkpoint:
             {"workers": [one.row() for one in workers]} if workers else {}
         )
 
-    def _read(self) -> tuple[State, str | None]:
+    def _earlier(self) -> RecordedRun | None:
+        """What the run file says, if an earlier run stands here."""
         if not self.run_file.exists():
             for path in self.sinks.values():
                 if path.exists() and path.stat().st_size:
@@ -222,36 +213,39 @@ class Checkpoint:
                         where=str(path),
                         fix="Choose another file",
                     )
-            return State(), None
+            return None
+        fix = self._restore()
         try:
-            row = json.loads(read_small_file(self.run_file, "").decode("utf-8"))
-            was, data = dict(row["settings"]), row["input"]
-            sizes, counts = (
-                {str(k): int(v) for k, v in row[name].items()} for name in ("bytes", "counts")
-            )
-            if int(data["entries"]) < 0 or min((*sizes.values(), *counts.values()), default=0) < 0:
-                raise ValueError("a negative number")
-            spent, digest = row["timings"], str(data["digest"])
-            seconds, work = float(spent["seconds"]), work_of(spent)
-            state = State(
-                int(data["entries"]), blake2b(digest_size=16), sizes, counts, seconds, work
-            )
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-            OverflowError,
-        ) as error:
-            raise ResumeError(
-                f"cannot be read ({error})",
-                where=str(self.run_file),
-                fix=f"Remove it and {self.out} to start anew",
-            ) from error
-        self._compare(was)
-        return state, digest
+            run = recorded_run(read_run_file(self.run_file, fix), str(self.run_file), fix)
+        except InputError as error:
+            raise _refused(error) from error
+        self._compare(run.settings)
+        return run
+
+    def _state(self, earlier: RecordedRun | None) -> State:
+        """How far the earlier run has come, its outputs checked."""
+        if earlier is None:
+            return State()
+        outputs, fix = {}, self._restore()
+        try:
+            for name, path in self.sinks.items():
+                recorded = earlier.outputs.get(name)
+                outputs[name] = checked_output(path, recorded, earlier.complete, fix)
+        except InputError as error:
+            raise _refused(error) from error
+        return State(
+            earlier.entries,
+            blake2b(digest_size=16),
+            {name: digests for name, digests in outputs.items() if digests.num_bytes},
+            earlier.counts,
+            earlier.seconds,
+            earlier.work,
+        )
+
+    def _restore(self) -> str:
+        """What to do about a damaged run."""
+        paths = [path for path in (*self.sinks.values(), self.run_file) if path.exists()]
+        return f"Restore it, or remove {' and '.join(map(str, paths))} to start anew"
 
     def _compare(self, was: Mapping[str, Any]) -> None:
         now = json.loads(json.dumps(self.identity))
@@ -262,19 +256,17 @@ class Checkpoint:
             raise ResumeError("; ".join(changes), where=str(self.run_file), fix=fix)
 
     def _cut(self) -> None:
+        """Takes away what the run file does not count."""
         for name, path in self.sinks.items():
-            good = self.state.sizes.get(name, 0)
-            size = path.stat().st_size if path.exists() else 0
-            if size < good:
-                raise ResumeError(
-                    f"{size} bytes, the run file says {good}",
-                    where=str(path),
-                    fix=f"Remove {self.out} and {self.run_file} to start anew",
-                )
-            if size > good:
+            good = self.state.num_bytes(name)
+            if path.exists() and path.stat().st_size > good:
                 os.truncate(path, good)
             if name == "errors" and not good:
                 path.unlink(missing_ok=True)
+
+
+def _refused(error: InputError) -> ResumeError:
+    return ResumeError(error.problem, where=error.where, fix=error.fix)
 
 
 def _check_distinct(sinks: Mapping[str, Path]) -> None:
@@ -286,45 +278,3 @@ def _check_distinct(sinks: Mapping[str, Path]) -> None:
             raise InputError(
                 f"is the file of {other} and of {name}", where=str(path), fix="Name two files"
             )
-
-
-class Stream:
-    """The outputs of a run that leaves nothing behind: rows on stdout, error records on stderr."""
-
-    resumed = False
-
-    def __init__(self) -> None:
-        self.state = State()
-        self.sinks: dict[str, Path] = {}
-        self.out = Path("-")
-
-    def commit(self, raw: bytes, writes: Mapping[str, bytes], counts: Mapping[str, int]) -> None:
-        """Writes what one input entry yields."""
-        for name, data in writes.items():
-            stream = sys.stderr if name == "errors" else sys.stdout
-            stream.buffer.write(data)
-            stream.flush()
-        total = {
-            name: self.state.counts.get(name, 0) + counts.get(name, 0)
-            for name in {*self.state.counts, *counts}
-        }
-        self.state = replace(self.state, entries=self.state.entries + 1, counts=total)
-
-    def leave(self, name: str, data: bytes) -> None:
-        """Writes an error record that stops the run."""
-        self.commit(b"", {name: data}, {})
-
-    def skip(self, raw: bytes) -> None:
-        """There is nothing to skip."""
-
-    def check_input(self, where: str) -> None:
-        """There is nothing to compare with."""
-
-    def begin(self, measured: Callable[[], Measured] = Measured) -> None:
-        """There is nothing to open."""
-
-    def save(self, *, complete: bool = False) -> None:
-        """There is nothing to save."""
-
-    def close(self) -> None:
-        """There is nothing to close."""
