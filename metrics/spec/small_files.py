@@ -15,6 +15,24 @@ from ..errors import InputError
 MAX_BYTES = 16 << 20
 
 
+def check_regular(path: str | Path, fix: str = "Give a file") -> os.stat_result:
+    """The state of a file that is to be read.
+
+    Raises:
+        InputError: there is none, it is a folder, a device, a pipe or a socket, or a link that leads to none.
+    """
+    where = str(path)
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise _unreadable(error, where, fix) from error
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError("cannot be read: Is a directory", where=where, fix=fix)
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError("is a device or a pipe, expected a file", where=where, fix=fix)
+    return status
+
+
 def read_small_file(path: str | Path, fix: str, max_bytes: int = MAX_BYTES) -> bytes:
     """The bytes of a file.
 
@@ -22,7 +40,7 @@ def read_small_file(path: str | Path, fix: str, max_bytes: int = MAX_BYTES) -> b
         InputError: it cannot be read, is a device, a pipe or a folder, or is larger than `max_bytes`; with what to do.
     """
     where = str(path)
-    check_no_special_file(path, fix)
+    check_regular(path, fix)
     try:
         with open(path, "rb") as file:
             data = file.read(max_bytes + 1)
@@ -33,20 +51,7 @@ def read_small_file(path: str | Path, fix: str, max_bytes: int = MAX_BYTES) -> b
     return data
 
 
-def check_no_special_file(path: str | Path, fix: str) -> None:
-    """Refuses what may give bytes for ever, or none.
-
-    Raises:
-        InputError: it is not there, or is a device or a pipe; with what to do.
-    """
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise _unreadable(error, str(path), fix) from error
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise InputError("is a device or a pipe, expected a file", where=str(path), fix=fix)
-
-
-def _unreadable(error: OSError | ValueError, where: str, fix: str) -> InputError:
+def _unreadable(error: Exception, where: str, fix: str) -> InputError:
+    """The refusal of a file that the system cannot read."""
     reason = getattr(error, "strerror", None) or str(error)
     return InputError(f"cannot be read: {reason}", where=where, fix=fix)

@@ -6,9 +6,9 @@ What stands behind the good bytes of a run that was broken off is nobody's, and 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError
 from .block_digests import BlockDigests
@@ -26,16 +26,21 @@ class _Content(NamedTuple):
     is_closed: bool  # whether the last line has its end
 
 
-def check_beside(path: str | Path) -> None:
+def check_beside(path: str | Path) -> Mapping[str, Any] | None:
     """Checks a file that is read, if it is the output of a run: if the run file stands beside it.
+
+    Returns the values of the run file; None where there is none.
 
     Raises:
         InputError: the run file is damaged, or the file is not what it says; with the place and what to do.
     """
     run_file = Path(f"{path}.run.json")
-    if str(path) != "-" and run_file.exists():
-        run = recorded_run(read_run_file(run_file, AS_INPUT), str(run_file), AS_INPUT)
-        check_read(path, "rows", run)
+    if str(path) == "-" or not run_file.exists():
+        return None
+    values = read_run_file(run_file, AS_INPUT)
+    run = recorded_run(values, str(run_file), AS_INPUT)
+    check_read(path, "rows", run)
+    return values
 
 
 def check_read(path: str | Path, name: str, run: RecordedRun) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
 from ...metrics.spec.checksums import KEY, check, checksum_of, with_checksum
-from ...metrics.spec.small_files import check_no_special_file
+from ...metrics.spec.small_files import check_regular
 from ...metrics.text.line_source import Line, LineSource
 from ...metrics.text.texts import Text
 from ..choice import Ranking
@@ -140,9 +140,15 @@ class SavedMatrices:
         self._source.close()
 
     def _open(self) -> None:
-        check_no_special_file(self.path, _MAKE_ONE)
+        check_regular(self.path, _MAKE_ONE)
         self._source = LineSource(self.path, line_bytes=LINE_BYTES)
-        self._lines = iter(self._source)
+        self._lines = self._read()
+
+    def _read(self) -> Iterator[Line]:
+        try:
+            yield from self._source
+        except InputError as error:
+            raise InputError(error.problem, where=error.where, fix=_SAVE_AGAIN) from error
 
     def _header(self) -> dict[str, Any]:
         first = _parsed(self.path, next(self._lines, (1, b"null")))
