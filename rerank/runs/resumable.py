@@ -6,7 +6,6 @@ on resume. It is replaced in one step, after the outputs are on disk. It knows n
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
@@ -14,24 +13,23 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ...metrics.errors import InputError, ResourceError, ResumeError
 from ...metrics.file_locks import locked
 from ..engines.status import amounts
 from .block_digests import BlockDigests
-from .output_checks import checked_output
-from .run_file import (
-    Measured,
-    RecordedRun,
-    State,
-    read_run_file,
-    recorded_run,
-    write_run_file,
-)
+from .earlier_run import earlier_run
+from .run_file import Measured, State, write_run_file
 
 EVERY_SECONDS = 1.0
-_NOTHING_YET = BlockDigests()
+
+
+class Growth(NamedTuple):
+    """An output: the digests of its bytes when the run was last saved, and what was written since."""
+
+    digests: BlockDigests
+    since: list[bytes]
 
 
 class Checkpoint:
@@ -79,9 +77,10 @@ class Checkpoint:
             for name, path in self.sinks.items():
                 if name != "errors":  # its name comes from that of the rows
                     self.locks.enter_context(locked(path))
-            earlier = self._earlier()
-            self.earlier_input = earlier and earlier.input_digest
-            self.state = self._state(earlier)
+            earlier = earlier_run(self.run_file, self.sinks, self.identity)
+            self.earlier_input = earlier.input_digest
+            self.state = earlier.state
+            self.growth = {name: Growth(earlier.digests[name], []) for name in self.sinks}
             self._cut()
         except BaseException:
             self.close()
@@ -101,10 +100,11 @@ class Checkpoint:
         Raises:
             ResourceError: the disk is full or gone.
         """
-        outputs, total = dict(self.state.outputs), dict(self.state.counts)
+        sizes, total = dict(self.state.sizes), dict(self.state.counts)
         for name, data in writes.items():
             self._append(name, data)
-            outputs[name] = outputs.get(name, _NOTHING_YET).extended(data)
+            self.growth[name].since.append(data)
+            sizes[name] = sizes.get(name, 0) + len(data)
         for name, n in counts.items():
             total[name] = total.get(name, 0) + n
         digest = self.state.digest.copy()
@@ -113,7 +113,7 @@ class Checkpoint:
             self.state,
             entries=self.state.entries + 1,
             digest=digest,
-            outputs=outputs,
+            sizes=sizes,
             counts=total,
         )
         if monotonic() - self.saved_at > EVERY_SECONDS:
@@ -194,7 +194,16 @@ class Checkpoint:
             "counts": dict(sorted(state.counts.items())),
             "timings": {"seconds": round(seconds, 3), **self._timings()},
         }
-        write_run_file(self.run_file, state, row)
+        write_run_file(self.run_file, row, self._hashed(state))
+
+    def _hashed(self, state: State) -> dict[str, BlockDigests]:
+        """The digests of the outputs up to a state."""
+        for name, growth in self.growth.items():
+            written = b"".join(growth.since)
+            new_bytes = state.sizes.get(name, 0) - growth.digests.num_bytes
+            # in one step, as a signal may come at any
+            self.growth[name] = Growth(growth.digests.extended(written[:new_bytes]), [])
+        return {name: self.growth[name].digests for name in state.sizes}
 
     def _timings(self) -> dict[str, Any]:
         """The work of all sessions, and the workers of this one."""
@@ -203,70 +212,14 @@ class Checkpoint:
             {"workers": [one.row() for one in workers]} if workers else {}
         )
 
-    def _earlier(self) -> RecordedRun | None:
-        """What the run file says, if an earlier run stands here."""
-        if not self.run_file.exists():
-            for path in self.sinks.values():
-                if path.exists() and path.stat().st_size:
-                    raise ResumeError(
-                        f"it exists, but {self.run_file.name} does not",
-                        where=str(path),
-                        fix="Choose another file",
-                    )
-            return None
-        fix = self._restore()
-        try:
-            run = recorded_run(read_run_file(self.run_file, fix), str(self.run_file), fix)
-        except InputError as error:
-            raise _refused(error) from error
-        self._compare(run.settings)
-        return run
-
-    def _state(self, earlier: RecordedRun | None) -> State:
-        """How far the earlier run has come, its outputs checked."""
-        if earlier is None:
-            return State()
-        outputs, fix = {}, self._restore()
-        try:
-            for name, path in self.sinks.items():
-                recorded = earlier.outputs.get(name)
-                outputs[name] = checked_output(path, recorded, earlier.complete, fix)
-        except InputError as error:
-            raise _refused(error) from error
-        return State(
-            earlier.entries,
-            blake2b(digest_size=16),
-            {name: digests for name, digests in outputs.items() if digests.num_bytes},
-            earlier.counts,
-            earlier.seconds,
-            earlier.work,
-        )
-
-    def _restore(self) -> str:
-        """What to do about a damaged run."""
-        paths = [path for path in (*self.sinks.values(), self.run_file) if path.exists()]
-        return f"Restore it, or remove {' and '.join(map(str, paths))} to start anew"
-
-    def _compare(self, was: Mapping[str, Any]) -> None:
-        now = json.loads(json.dumps(self.identity))
-        differing = [key for key in sorted({*was, *now}) if was.get(key) != now.get(key)]
-        if differing:
-            changes = [f"{key} was {was.get(key)!r}, now {now.get(key)!r}" for key in differing]
-            fix = "Choose another output, or the same settings"
-            raise ResumeError("; ".join(changes), where=str(self.run_file), fix=fix)
-
     def _cut(self) -> None:
         """Takes away what the run file does not count."""
         for name, path in self.sinks.items():
-            good = self.state.num_bytes(name)
+            good = self.state.sizes.get(name, 0)
             if path.exists() and path.stat().st_size > good:
                 os.truncate(path, good)
             if name == "errors" and not good:
                 path.unlink(missing_ok=True)
-
-
-def _refused(error: InputError) -> ResumeError:
-    return ResumeError(error.problem, where=error.where, fix=error.fix)
 
 
 def _check_distinct(sinks: Mapping[str, Path]) -> None:

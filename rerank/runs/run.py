@@ -243,7 +243,7 @@ def _writes(
     writes = {"rows": json_row(outcome) if run.format == "jsonl" else text_row(outcome)}
     if run.save_utilities:
         signature = decider.identity["utility"]
-        has_header = checkpoint.state.num_bytes("utilities") > 0
+        has_header = checkpoint.state.sizes.get("utilities", 0) > 0
         first = b"" if has_header else header(signature)
         writes["utilities"] = first + matrix_row(outcome, signature)
     distinct = len({candidate.text for candidate in outcome.candidates})

@@ -28,14 +28,10 @@ class State:
 
     entries: int = 0  # input entries that the outputs stand for
     digest: Any = field(default_factory=lambda: blake2b(digest_size=16))  # of these entries
-    outputs: Mapping[str, BlockDigests] = field(default_factory=dict)  # of their good bytes
+    sizes: Mapping[str, int] = field(default_factory=dict)  # good bytes of each output
     counts: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0  # of earlier sessions
     work: Metered = field(default_factory=Metered)  # of earlier sessions
-
-    def num_bytes(self, output: str) -> int:
-        """How many bytes of an output are good."""
-        return self.outputs[output].num_bytes if output in self.outputs else 0
 
 
 class Measured(NamedTuple):
@@ -134,19 +130,21 @@ def recorded_run(values: Mapping[str, Any], where: str, fix: str) -> RecordedRun
     return run
 
 
-def write_run_file(path: Path, state: State, values: Mapping[str, Any]) -> None:
-    """Replaces a run file by one of this state and these values, in one step.
+def write_run_file(
+    path: Path, values: Mapping[str, Any], outputs: Mapping[str, BlockDigests]
+) -> None:
+    """Replaces a run file by one of these values, and of these outputs, in one step.
 
     Raises:
         ResourceError: it cannot be written.
     """
     blocks = {
         name: {"bytes_each": output.block_bytes, "digests": " ".join(output.all)}
-        for name, output in state.outputs.items()
+        for name, output in outputs.items()
     }
     row = {
         **values,
-        "bytes": {name: output.num_bytes for name, output in state.outputs.items()},
+        "bytes": {name: output.num_bytes for name, output in outputs.items()},
         "blocks": blocks,
     }
     text = json.dumps(with_checksum(row), ensure_ascii=False, indent=1)
