@@ -219,8 +219,8 @@ def test_the_place_of_damage_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     out.write_bytes(data)
     assert main(command) == 4
     first, last = (data[:end].count(b"\n") + 1 for end in (1 << 16, (2 << 16) - 1))
-    place = f"bytes 65536 to 131071 (lines {first} to {last}), and 1 other blocks"
-    assert place in capsys.readouterr().err
+    block = f"bytes 65536 to 131071 (lines {first} to {last}), and 1 other blocks"
+    assert block in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("num_rows", [0, 5, 17])
