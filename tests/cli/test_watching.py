@@ -24,6 +24,7 @@ from discorank.cli.watching import (
     time_table,
 )
 from discorank.metrics.execution.meter import Metered
+from discorank.metrics.spec.checksums import with_checksum
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.status import Status, WorkerStatus
 from discorank.rerank.mbr_decoder import MBRDecoder
@@ -233,10 +234,11 @@ def test_a_run_file_without_amounts_is_resumed(tmp_path: Path, capsys: Captured)
     run_file = Path(f"{out}.run.json")
     assert decode(write_lists(tmp_path / "in.jsonl", lists[:20]), out) == 0
     row = json.loads(run_file.read_text())
-    run_file.write_text(json.dumps(row | {"timings": {"seconds": 5.0}}))
+    run_file.write_text(json.dumps(with_checksum(row | {"timings": {"seconds": 5.0}})))
     source = write_lists(tmp_path / "in.jsonl", lists)
     assert decode(source, out) == 0
     assert timings(out)["seconds"] > 5
-    run_file.write_text(json.dumps(row | {"timings": {"seconds": 5.0, "stages": ["prepare"]}}))
+    broken = row | {"timings": {"seconds": 5.0, "stages": ["prepare"]}}
+    run_file.write_text(json.dumps(with_checksum(broken)))
     assert decode(source, out) == 4
     assert "cannot be read" in capsys.readouterr().err

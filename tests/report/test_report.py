@@ -29,6 +29,7 @@ from discorank.tables import number
 
 from ..cli.test_compare import document, write
 from ..support.comparisons import EVIL, LISTS, comparison, large, run_of
+from ..support.run_files import run_file, write_run_file_for
 
 MEGABYTE = 10**6
 
@@ -728,15 +729,21 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     run = run_of(tmp_path, LISTS, "-u", "chrf")
     rows = run.read_text(encoding="utf-8").splitlines(keepends=True)
     run.write_text("".join(rows[:-1]), encoding="utf-8")
-    assert "2 rows, its run file says 3" in refused(capsys, str(run))
+    size, whole = run.stat().st_size, run_file(run)["bytes"]["rows"]
+    problem = f"chosen.jsonl: {size} bytes, the run file says {whole}. Restore it, or give a copy"
+    assert problem in refused(capsys, str(run))
+    write_run_file_for(run)
+    problem = f"chosen.jsonl: 2 lines in the first {size} bytes, the counts of the run file say 3"
+    assert problem in refused(capsys, str(run))
     run.write_text("".join([*rows[:-1], '{"id": "x"}\n']), encoding="utf-8")
+    write_run_file_for(run)
     assert "chosen.jsonl:3: index: Field required. Give the output of decode" in refused(
         capsys, str(run)
     )
-    head = Path(f"{run}.run.json")
     run.write_text("".join(rows), encoding="utf-8")
-    settings = json.loads(head.read_text(encoding="utf-8"))["settings"]
-    changed(head, settings={key: value for key, value in settings.items() if key != "weights"})
+    settings = run_file(run)["settings"]
+    without_weights = {key: value for key, value in settings.items() if key != "weights"}
+    write_run_file_for(run, settings=without_weights)
     assert "chosen.jsonl.run.json: cannot be read (KeyError('weights'" in refused(capsys, str(run))
 
 
@@ -745,6 +752,7 @@ def test_a_choice_that_comes_out_otherwise_is_told(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in run.read_text(encoding="utf-8").splitlines()]
     rows[0]["index"] = 1
     run.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_run_file_for(run)
     assert read_run(run).rows["one"].index == 1
     page = reported(str(run))
     assert page.island("lists-data")["lists"][0]["chosen"] == 1
@@ -767,7 +775,7 @@ def test_a_damaged_run_file_is_refused(
     part: dict[str, Any], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_of(tmp_path, LISTS, "-u", "chrf")
-    changed(Path(f"{run}.run.json"), **part)
+    write_run_file_for(run, **part)
     assert f"chosen.jsonl.run.json: {problem}" in refused(capsys, str(run))
 
 
@@ -788,6 +796,7 @@ def test_a_damaged_row_is_refused(
     run.write_text(
         "\n".join([json.dumps({**json.loads(first), **part}), *rest]) + "\n", encoding="utf-8"
     )
+    write_run_file_for(run)
     assert f"chosen.jsonl:1: {problem}" in refused(capsys, str(run))
 
 
@@ -796,6 +805,7 @@ def test_gaps_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
     first, *rest = run.read_text(encoding="utf-8").splitlines()
     row = json.dumps({**json.loads(first), "gap": float("inf")})
     run.write_text("\n".join([row, *rest]) + "\n", encoding="utf-8")
+    write_run_file_for(run)
     assert len(reported(str(run)).named("svg")) == 2
 
 

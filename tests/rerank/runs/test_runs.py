@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from discorank.cli.main import main
+from discorank.metrics.spec.checksums import with_checksum
 from discorank.rerank.runs import resumable as checkpoint
 from discorank.rerank.runs.resumable import Checkpoint
 
@@ -252,7 +253,8 @@ def test_a_broken_run_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
         {**good, "counts": {"rows": "x"}},
         {**good, "settings": 3},
     ):
-        Path(f"{out}.run.json").write_text(json.dumps(broken))
+        signed = with_checksum(broken) if isinstance(broken, dict) else broken
+        Path(f"{out}.run.json").write_text(json.dumps(signed))
         assert decode(source, out) == 4
         assert "out.run.json" in capsys.readouterr().err
 

@@ -446,6 +446,21 @@ def test_what_is_wrong_is_named(
     assert message in capsys.readouterr().err
 
 
+def test_choices_of_a_damaged_run_are_not_compared(
+    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    reading = ["--from", "systems", "--human", "mqm:lower"]
+    assert main(["decode", systems, *reading, "-u", "ter", "-o", str(out)]) == 0
+    data = bytearray(out.read_bytes())
+    place = data.index(b'"text": "') + len(b'"text": "')
+    data[place] ^= 1
+    out.write_bytes(data)
+    capsys.readouterr()
+    assert main(["compare", systems, "--decoded", str(out), "--human", "mqm:lower"]) == 2
+    assert "out: damaged or edited: bytes 0 to" in capsys.readouterr().err
+
+
 def test_a_broken_run_file_is_named(
     systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
