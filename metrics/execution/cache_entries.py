@@ -1,4 +1,7 @@
-"""An entry of the cache as bytes: a mark, a checksum of its key and content, and the content, a safetensors file.
+"""An entry of the cache as bytes: a mark, a CRC-32 of its key and content, and the content, a safetensors file.
+
+A CRC sees every damage of up to 32 bits in a row and misses one in 2^32 of any other; entries are large and read in
+every run, and it is several times faster than a digest (benchmarks/reliability/cache_checksum_cost.py).
 
 What 0.1 wrote is the content alone. The mark tells the two apart: read as the length of a safetensors header, which is
 what a file begins with, it is larger than any.
@@ -7,16 +10,16 @@ what a file begins with, it is larger than any.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
 from ..representations import IntArray, Ragged, Reps
 
 MARK = b"checked\xff"
-DIGEST_BYTES = 16
-START = len(MARK) + DIGEST_BYTES
+CHECKSUM_BYTES = 4
+START = len(MARK) + CHECKSUM_BYTES
 
 
 @dataclass
@@ -85,9 +88,7 @@ def read_entry(key: Any, value: Any) -> Entry:
 
 
 def _checksum(key: bytes, content: bytes) -> bytes:
-    digest = blake2b(key, digest_size=DIGEST_BYTES)
-    digest.update(content)
-    return digest.digest()
+    return crc32(content, crc32(key)).to_bytes(CHECKSUM_BYTES, "little")
 
 
 def _read(content: bytes) -> Reps | None:

@@ -19,7 +19,7 @@ from safetensors.numpy import save
 
 from discorank import InputError, Metric, load_metric
 from discorank.metrics.execution.cache import ASIDE, FILE, Cache, key
-from discorank.metrics.execution.cache_entries import MARK, read_entry, written_entry
+from discorank.metrics.execution.cache_entries import MARK, START, read_entry, written_entry
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.meter import Metered
 from discorank.metrics.execution.store import Store
@@ -139,7 +139,7 @@ def test_an_entry_of_another_key_is_damaged(
 
 def without_checksums(entries: sqlite3.Connection) -> None:
     """Makes every entry what 0.1 wrote."""
-    start = len(MARK) + 16 + 1  # counted from 1
+    start = START + 1  # counted from 1
     entries.execute("UPDATE entries SET value = substr(value, ?)", (start,))
 
 
