@@ -7,8 +7,8 @@ computed as if alone, so it reads documents, contexts and several references as 
 reference-free metrics reranks. The range is open, symmetry that of its parts.
 
 A model is a JSON file: ``{"format": 1, "features": [{"metric": "chrf", "weight": 1.2, "min": 3.1, "max": 97.0},
-...]}``; other keys say how it was trained. No weights ship with discorank: they do not carry over from one kind of
-text to another.
+...]}``; "checksum" tells of damage, other keys say how it was trained. No weights ship with discorank: they do not
+carry over from one kind of text to another.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .errors import DiscorankError, InputError, excerpt
 from .mixture import Mix, Utility
 from .papers import JOTY_2014, JOTY_2017, Paper
 from .scorer import Info
+from .spec.checksums import KEY, check
 from .spec.signature import call, parse
 from .spec.small_files import read_small_file
 
@@ -32,6 +33,7 @@ FORMAT = 1
 _MARK = "@sha256:"
 _MIN_WIDTH = 1e-300  # of a feature's range: 1 / width is finite
 _FIX = "Make one with: discorank train combination"
+_EDITED = f'If it was edited on purpose, remove "{KEY}" from it, else fetch or train it again'
 
 
 @dataclass(frozen=True)
@@ -166,11 +168,13 @@ def finite(value: Any) -> float:
 
 
 def _features(data: bytes, where: str) -> list[Mapping[str, Any]]:
-    """The features of a model file; raises InputError unless it is of the form in the module's docstring."""
+    """The features of a model file; raises InputError unless it is whole and of the form in the module's docstring."""
     try:
         model = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise InputError(f"no JSON: {excerpt(str(error))}", where=where, fix=_FIX) from None
+    if isinstance(model, Mapping):
+        check(model, where, _EDITED)
     is_model = isinstance(model, Mapping) and model.get("format") == FORMAT
     if not is_model or not isinstance(model.get("features"), list):
         raise InputError(f"found {excerpt(model)}", where=where, fix=_FIX)

@@ -23,9 +23,11 @@ def read_small_file(path: str | Path, fix: str, max_bytes: int = MAX_BYTES) -> b
     """
     where = str(path)
     try:
-        mode = os.stat(path).st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
             raise InputError("is a device or a pipe, expected a file", where=where, fix=fix)
+        if stat.S_ISREG(status.st_mode) and status.st_size > max_bytes:
+            raise InputError(f"larger than {max_bytes} bytes", where=where, fix=fix)
         with open(path, "rb") as file:
             data = file.read(max_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name

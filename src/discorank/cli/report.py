@@ -26,7 +26,8 @@ from ..rerank.features import PLAIN
 from ..rerank.lists import CandidateList
 from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.reranker import Reranker
-from ..rerank.selection.comparison_folder import FILES, KeptComparison, load
+from ..rerank.selection.comparison_folder import FILES, load
+from ..rerank.selection.kept_comparison import KeptComparison
 from .console import Progress, say
 from .explain import explanation
 from .inputs import InputOptions, adapted, cache_in, open_input
