@@ -303,8 +303,8 @@ def _layers(state: Mapping[str, Any], width: int | None, path: Path) -> Layers:
             problem = f"{name} of the head is {actual}, expected {shape} finite numbers"
             raise ModelLoadError(problem, where=str(path), fix=_NOT_WHOLE)
     layers = []
-    for place in LINEAR:
-        weight = state[f"{place}.weight"].float()
-        bias = state[f"{place}.bias"].float()
+    for place in LINEAR:  # copies: tensors of a mapped file would change with it
+        weight = state[f"{place}.weight"].float().clone()
+        bias = state[f"{place}.bias"].float().clone()
         layers.append((weight, bias))
     return tuple(layers)

@@ -214,7 +214,7 @@ def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
             names = ", ".join(missing[:3])
             problem = f"{len(missing)} weights are missing ({names})"
         raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
-    return model
+    return _in_memory(model)
 
 
 def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
@@ -237,13 +237,21 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
             fix="encoder_path must be the encoder that the checkpoint was trained from",
         )
     with quietly():
-        return type(model).from_pretrained(
+        loaded = type(model).from_pretrained(
             None,
             config=model.config,
             state_dict=dict(state),
             dtype="float32",
             **_without_pooler(model),
         )
+    return _in_memory(loaded)
+
+
+def _in_memory(model: Any) -> Any:
+    """The model with weights of its own: those of a mapped file would change with the file."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
+    return model
 
 
 def _misfits(shapes: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:

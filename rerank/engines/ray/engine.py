@@ -19,7 +19,7 @@ from ....metrics.errors import DiscorankError, ModelLoadError, ResourceError
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.meter import Metered
 from ....metrics.mixture import Utility
-from ..interface import Result, Task
+from ..interface import Result, Task, loaded_as
 from ..status import Status, WorkerMeter
 from .actors import Actor, stolen_by
 from .blocks import Kind
@@ -84,8 +84,9 @@ class RayEngine:
     def _number_parts(self, metric: Utility) -> None:
         """Gives a number to those plain metrics of a utility that are new."""
         for _, part in metric.parts:
-            if part not in self.work.metric_numbers:
-                self.work.metric_numbers[part] = len(self.work.metrics)
+            key = loaded_as(part)
+            if key not in self.work.metric_numbers:
+                self.work.metric_numbers[key] = len(self.work.metrics)
                 self.work.metrics.append(part)
 
     def _count_faults(self) -> None:
