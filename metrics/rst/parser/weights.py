@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -90,7 +91,10 @@ def load(path: Path) -> Model:
         TypeError,
         AttributeError,
         EOFError,
+        MemoryError,
+        RuntimeError,  # of zipfile, for flags that are not ours
         zipfile.BadZipFile,
+        zlib.error,
     ) as error:
         problem = f"no weights of the discourse parser: {error}"
         fix = "Train one with: discorank train rst"
