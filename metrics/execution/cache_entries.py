@@ -58,7 +58,7 @@ class Faults:
         return ", ".join(problems)
 
 
-class Entry(NamedTuple):
+class CacheEntry(NamedTuple):
     """An entry as it was read."""
 
     reps: Reps | None  # of one item; None where it is damaged
@@ -73,18 +73,18 @@ def written_entry(key: bytes, reps: Reps) -> bytes:
     return MARK + _checksum(key, content) + content
 
 
-def read_entry(key: Any, value: Any) -> Entry:
+def read_entry(key: Any, value: Any) -> CacheEntry:
     """The entry that was stored under a key, whatever a damaged file gives for either."""
     if not isinstance(key, bytes) or not isinstance(value, bytes):
-        return Entry(None)
+        return CacheEntry(None)
     if not value.startswith(MARK):
         reps = _read(value)
         if reps is None or not _is_one_item(reps):
-            return Entry(None)
-        return Entry(reps, is_checked=False)
+            return CacheEntry(None)
+        return CacheEntry(reps, is_checked=False)
     content = value[START:]
     is_whole = value[len(MARK) : START] == _checksum(key, content)
-    return Entry(_read(content) if is_whole else None)
+    return CacheEntry(_read(content) if is_whole else None)
 
 
 def _checksum(key: bytes, content: bytes) -> bytes:
