@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 from benchmarks.support.lists import synthetic
 from benchmarks.support.measuring import cpu_seconds
-from discorank import MBRDecoder
+from discorank import MBRDecoder, load_metric
 from discorank.metrics.execution import cache_entries
 from discorank.metrics.execution.cache import FILE, Cache
 from discorank.rerank.engines.local import LocalEngine
@@ -41,10 +41,11 @@ class Timed:
 
 def run(records: list[dict[str, Any]], folder: str) -> str:
     """CPU seconds of decoding with this cache, as a line."""
-    decoder = MBRDecoder(METRIC)
+    metric = load_metric(METRIC)
+    decoder = MBRDecoder(metric)
     cache = Cache(folder)
     engine = LocalEngine(cache)
-    engine.load([decoder.utility])
+    engine.load([metric])
     checksum = Timed(cache_entries._checksum)
     get, put = Timed(cache.get), Timed(cache.put)
     with (
