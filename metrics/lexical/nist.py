@@ -94,6 +94,11 @@ class NIST(Metric):
         tokenizer = tokenizer_for(lang)
         return self.with_defaults(tokenize=tokenizer) if tokenizer else self
 
+    def check_files(self) -> None:
+        """As every metric."""
+        if self.information is not None and not self.information.startswith(FITTED):
+            check_file(self.information)
+
     def load(self) -> NISTScorer:
         """The scorer with its counts.
 
@@ -107,7 +112,7 @@ class NIST(Metric):
         if self.information is None or self.information.startswith(FITTED):
             fix = 'Name a file of texts like the references, one per line: nist(information="FILE"), or call fit(texts)'
             raise InputError("no texts to count n-grams in", where=self.name, fix=fix)
-        path = path_of(check_file(self.information))
+        path = path_of(self.information)
         try:
             return Information.of(map(_Splitter(self), _lines(path)), self.order)
         except UnicodeDecodeError as error:

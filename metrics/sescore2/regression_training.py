@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
@@ -322,6 +323,10 @@ class Run:
     def _load(self, path: Path) -> Any:
         try:
             check_regular(path)
+            with ZipFile(path) as archive:  # torch does not look at its checksums
+                damaged = archive.testzip()
+            if damaged:
+                raise BadZipFile(damaged)
             return self.torch.load(path, map_location=self.device, weights_only=True)
         except Exception as error:  # a damaged file: many kinds
             problem = f"cannot be read: {type(error).__name__}"

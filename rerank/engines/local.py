@@ -21,7 +21,7 @@ from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison, Truncation
 from ..expectation import expected_utility, linear_expected_utility
 from .finite_pairs import PairCounts, pairs_error, pairs_flags
-from .interface import Result, Task
+from .interface import Loaded, Result, Task, loaded_as
 from .status import Status
 
 STORE_BYTES = 1 << 26  # representations kept for later lists
@@ -55,7 +55,7 @@ class LocalEngine:
     def __init__(self, cache: Cache | None = None) -> None:
         self.cache = cache
         self.waiting: list[tuple[int, Task]] = []
-        self.stores: dict[Metric, Store] = {}
+        self.stores: dict[Loaded, Store] = {}
         self.wave = FIRST_WAVE
         self.meter = Meter()
         self.begun = perf_counter()
@@ -139,9 +139,10 @@ class LocalEngine:
         return results
 
     def _store(self, metric: Metric) -> Store:
-        if metric not in self.stores:
-            self.stores[metric] = Store(metric.scorer, self.cache, self.meter)
-        return self.stores[metric]
+        key = loaded_as(metric)
+        if key not in self.stores:
+            self.stores[key] = Store(metric.scorer, self.cache, self.meter)
+        return self.stores[key]
 
 
 def places_of(tasks: Sequence[Task]) -> dict[Metric, list[tuple[int, int]]]:

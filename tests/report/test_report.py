@@ -18,16 +18,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.cli.main import main
+from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
 from discorank.report import plots, svg
 from discorank.report.choices import read_run, story
 from discorank.report.heat_map import heat_map
 from discorank.report.labels import Box, placed
 from discorank.report.page import rendered
 from discorank.report.summary_text import believed, summary
-from discorank.rerank.selection.comparison_folder import DOCUMENTS, HEAD, KeptComparison, load, save
+from discorank.rerank.selection.comparison_folder import DOCUMENTS, HEAD, load, save
+from discorank.rerank.selection.kept_comparison import KeptComparison
 from discorank.tables import number
 
 from ..cli.test_compare import document, write
+from ..support.bit_flips import NUM_FLIPS, refused_flips
 from ..support.comparisons import EVIL, LISTS, comparison, large, run_of
 from ..support.run_files import run_file, write_run_file_for
 
@@ -88,9 +91,55 @@ def test_a_comparison_is_kept_whole(small: KeptComparison, tmp_path: Path) -> No
 
 
 def changed(path: Path, **parts: Any) -> None:
-    path.write_text(
-        json.dumps({**json.loads(path.read_text(encoding="utf-8")), **parts}), encoding="utf-8"
-    )
+    row = {**json.loads(path.read_text(encoding="utf-8")), **parts}
+    path.write_text(json.dumps(with_checksum(row)), encoding="utf-8")
+
+
+def test_a_flipped_bit_of_a_comparison_is_refused_or_changes_nothing(
+    small: KeptComparison, tmp_path: Path
+) -> None:
+    save(small, tmp_path)
+    for name in (HEAD, DOCUMENTS):
+        assert refused_flips(tmp_path / name, lambda: load(tmp_path), small, NUM_FLIPS // 2)
+
+
+@pytest.mark.slow
+def test_no_flipped_bit_of_hundreds_changes_a_comparison(
+    small: KeptComparison, tmp_path: Path
+) -> None:
+    save(small, tmp_path)
+    for name in (HEAD, DOCUMENTS):
+        assert refused_flips(tmp_path / name, lambda: load(tmp_path), small, 300)
+
+
+def test_an_edited_comparison_is_refused_and_one_without_checksum_read(
+    small: KeptComparison, tmp_path: Path
+) -> None:
+    save(small, tmp_path)
+    text = (tmp_path / HEAD).read_text(encoding="utf-8")
+    (tmp_path / HEAD).write_text(text.replace('"draws": 300', '"draws": 301'), encoding="utf-8")
+    match = r'comparison.json: is damaged or was edited: .*with --save; .* take "checksum" out'
+    with pytest.raises(ValueError, match=match):
+        load(tmp_path)
+    row = {name: value for name, value in json.loads(text).items() if name != "checksum"}
+    (tmp_path / HEAD).write_text(json.dumps(row), encoding="utf-8")
+    with pytest.warns(UncheckedWarning, match=r'comparison.json: has no "checksum"'):
+        assert load(tmp_path) == small
+
+
+@pytest.mark.parametrize("name", [HEAD, DOCUMENTS])
+def test_a_file_beyond_its_bound_is_refused_unread(
+    name: str, small: KeptComparison, tmp_path: Path
+) -> None:
+    save(small, tmp_path)
+    with open(tmp_path / name, "ab") as file:
+        file.truncate(3 << 30)  # of which the disk holds nothing
+    with pytest.raises(ValueError, match=rf"{name}: larger than \d+ bytes"):
+        load(tmp_path)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(ValueError, match=rf"{name}: is a device or a pipe"):
+        load(tmp_path)
 
 
 def test_a_damaged_comparison_is_refused(small: KeptComparison, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ...errors import InputError
 from ...execution.batches import in_batches
 from ...logistic import folds
 from ...neural.models import model_files as files
+from ...neural.models.written_models import with_files
 from ...representations import FloatArray, IntArray
 from .classifier import CONFIG, KIND, WEIGHTS, Classifier, SentenceFeatures, load_classifier, places
 from .fine_tuning import fine_tuned
@@ -111,7 +112,8 @@ def train_linear(
     out.mkdir(exist_ok=True)
     tensors = {"weight": weight.astype(np.float32), "bias": bias.astype(np.float32)}
     save_file(tensors, out / WEIGHTS)
-    plain = json.dumps(about, indent=1)
+    (out / CONFIG).unlink(missing_ok=True)
+    plain = json.dumps(with_files(about, out), indent=1)
     (out / CONFIG).write_text(plain + "\n", encoding="utf-8")
 
 

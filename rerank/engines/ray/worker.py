@@ -22,7 +22,7 @@ from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer
 from ....metrics.spec.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison
-from ..interface import Result, Task
+from ..interface import Loaded, Result, Task, loaded_as
 from ..local import LocalEngine, problem_of
 from .stages import Reduced, Share, Tile, TileValues, results
 
@@ -52,9 +52,9 @@ class SentTask(NamedTuple):
     keep_matrix: bool
 
     @classmethod
-    def of(cls, key: int, task: Task, numbers: dict[Metric, int]) -> SentTask:
+    def of(cls, key: int, task: Task, numbers: dict[Loaded, int]) -> SentTask:
         """The task with its metrics named by number."""
-        parts = tuple((weight, numbers[part]) for weight, part in task.metric.parts)
+        parts = tuple((weight, numbers[loaded_as(part)]) for weight, part in task.metric.parts)
         return cls(key, _amounts(task), parts, task.id, *task[2:])
 
     def task(self, metrics: Sequence[Metric]) -> Task:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,10 @@ from discorank.metrics.sescore2.synthesis import (
     write_texts,
 )
 from discorank.metrics.sescore2.training_settings import Training
+from discorank.metrics.spec.checksums import UncheckedWarning
 from discorank.metrics.text.texts import Item
+
+from ...support.bit_flips import refused_flips
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
 ENCODER = str(GOLDEN / "tiny_encoder")
@@ -128,8 +132,52 @@ def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
     with opened(tmp_path / "s", {}) as stage:
         stage.write([{"n": 0}])
         (tmp_path / "s" / "00000.jsonl").write_text('{"n": 0}\n{"n"')
+        with pytest.raises(InputError, match=r"00000\.jsonl: is damaged\. Remove its folder"):
+            list(stage.rows())
+        stage.digests.clear()
         with pytest.raises(InputError, match=r"00000\.jsonl:2: is no JSON"):
             list(stage.rows())
+
+
+def test_flipped_bits_of_a_stage_are_refused(tmp_path: Path) -> None:
+    rows, array = tmp_path / "rows", tmp_path / "array"
+    with opened(rows, {"a": 1}) as stage:
+        stage.write([{"n": 0.25}])
+        stage.finish({"rows": 1})
+    with opened(array, {"a": 1}) as stage:
+        stage.write(np.arange(4.0))
+        stage.finish({"rows": 1})
+
+    def read() -> object:
+        stage = finished(rows)
+        values = finished(array).array().tolist()
+        return list(stage.rows()), values, stage.settings, stage.counts
+
+    expected = read()
+    assert refused_flips(rows / "00000.jsonl", read, expected, 10) == 10
+    assert refused_flips(array / "00000.npy", read, expected, 10) == 10
+    assert refused_flips(rows / "stage.json", read, expected)
+
+
+def test_a_shard_that_was_not_yet_listed_is_made_again(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", {}) as stage:
+        stage.write([{"n": 0}])
+    (tmp_path / "s" / "00001.jsonl").write_text('{"n": 7}\n')
+    with opened(tmp_path / "s", {}) as stage:
+        assert [path.name for path in stage.shards] == ["00000.jsonl"]
+
+
+def test_a_stage_of_0_1_is_read_with_a_warning(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", {}) as stage:
+        stage.write([{"n": 0}])
+        stage.finish({"rows": 1})
+    path = tmp_path / "s" / "stage.json"
+    about = json.loads(path.read_text())
+    for key in ("digests", "checksum"):
+        del about[key]
+    path.write_text(json.dumps(about))
+    with pytest.warns(UncheckedWarning, match=r'stage\.json: has no "checksum"'):
+        assert list(finished(tmp_path / "s").rows()) == [{"n": 0}]
 
 
 def test_an_array_stage(tmp_path: Path) -> None:
@@ -305,6 +353,18 @@ def weights(folder: Path) -> dict[str, Any]:
         **load_file(folder / "model.safetensors"),
         **load_file(folder / "estimator.safetensors"),
     }
+
+
+def test_flipped_bits_of_saved_weights_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.pt"
+    torch.save({"step": 3, "weights": torch.arange(512.0)}, path)
+    run: Any = SimpleNamespace(torch=torch, device="cpu")
+
+    def read() -> object:
+        state = Run._load(run, path)
+        return state["step"], state["weights"].tolist()
+
+    assert refused_flips(path, read, read()) > 10
 
 
 def test_an_interrupted_training_ends_in_the_same_weights(work: Path, tmp_path: Path) -> None:

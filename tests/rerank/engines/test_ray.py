@@ -178,6 +178,19 @@ def test_models_give_the_same_bytes(
     cache.close()
 
 
+def test_damage_that_actors_meet_is_told_here(on_ray: None, tmp_path: Path) -> None:
+    decider = MBRDecoder(utility=f"bertscore({TINY})", nbest=None)
+    cache = Cache(tmp_path / "cache")
+    expected = [json_row(ranking) for ranking in decider.decode(SHORT, LocalEngine(cache))]
+    cache.base.execute("UPDATE entries SET value = substr(value, 1, 40) WHERE rowid % 2")
+    (num_damaged,) = cache.base.execute("SELECT count(*) FROM entries WHERE rowid % 2").fetchone()
+    with RayEngine(RaySettings(actors=1), cache) as engine:
+        found = [json_row(ranking) for ranking in decider.decode(SHORT, engine)]
+    assert found == expected
+    with pytest.warns(RuntimeWarning, match=f"{num_damaged} entries were damaged"):
+        cache.close()
+
+
 def test_only_a_call_that_has_arrived_is_taken_over() -> None:
     now = time.monotonic()
     steps = [Step("decide", (), [], (1, 1), copies=1) for _ in range(2)]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from discorank import Document, InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
 from discorank.integrations.formats.earlier_choices import read_chosen
+from discorank.metrics.spec.checksums import with_checksum
 from discorank.metrics.text.line_source import LineSource
 from discorank.rerank.selection.averages import mean_choices
 from discorank.rerank.selection.choosers import BASELINES, ChooserComparison, compare_choosers
@@ -252,7 +253,7 @@ def test_a_combination_chooses_by_its_parts(tmp_path: Path) -> None:
         {"metric": name, "weight": 1.0, "min": 0.0, "max": 1.0} for name in ("chrf++", "ter")
     ]
     model = tmp_path / "m.json"
-    model.write_text(json.dumps({"format": 1, "features": features}))
+    model.write_text(json.dumps(with_checksum({"format": 1, "features": features})))
     metric = load_metric(f"combination(model={json.dumps(str(model))})")
     assert bases(metric) == bases_of(metric.signature()) == bases(load_metric("chrf + ter"))
     model.unlink()
