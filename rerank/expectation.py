@@ -14,9 +14,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..metrics.execution.evaluate import Folded
+from ..metrics.execution.tiles import Tile, middle
 from ..metrics.representations import Block, FloatArray, Reps
 from ..metrics.scorer import Scorer
 
+CELLS = 1 << 20  # of a matrix that are weighted at once
 NO_WEIGHT = 1e-9  # a smaller share of all weights is rounding: nothing remains
 CANCELLED = 1e-6  # a difference smaller than this share of its terms has lost too many digits
 
@@ -29,18 +31,89 @@ def expected_utility(
     With `own` [H], the weight of one copy of each hypothesis as its own pseudo-reference, the matrix is square and that
     weight is left out; where none remains the expectation is NaN. The order of a row's sum depends on R alone.
     """
-    total = weights.sum()
+    num_rows, num_columns = matrix.shape
+    sums = np.empty(num_rows)
+    step = max(1, CELLS // max(1, num_columns))
+    for top in range(0, num_rows, step):
+        rows = matrix[top : top + step]
+        sums[top : top + step] = weighted_sums(rows, weights, own, top)
+    return expected_of_sums(sums, weights, own)
+
+
+def weighted_sums(
+    values: FloatArray,
+    weights: FloatArray,
+    own: FloatArray | None = None,
+    top: int = 0,
+    left: int = 0,
+) -> FloatArray:
+    """The weighted sum [rows] of every row of a part [rows, columns] of a matrix, without its own weight.
+
+    Args:
+        values: of the part.
+        weights: of all references, [R].
+        own: as in `expected_utility`, [H].
+        top: the part's first row in the matrix.
+        left: the part's first column.
+    """
+    num_rows, num_columns = values.shape
+    part_weights = weights[left : left + num_columns]
     # a reference of weight 0 does not count, not even where its utility is NaN or infinite
-    counting = np.where(weights > 0, matrix, 0.0)
+    counting = np.where(part_weights > 0, values, 0.0)
     with np.errstate(invalid="ignore"):
-        weighted = np.multiply(counting, weights, order="C")
-        if own is None:
-            return np.asarray(weighted.sum(axis=1) / total)
-        # the diagonal counts with what remains of its weight
-        remaining = weights - own
-        diagonal = np.where(remaining > 0, np.diagonal(matrix), 0.0)
-        np.fill_diagonal(weighted, diagonal * remaining)
-    return _means(weighted.sum(axis=1), total - own, total)
+        weighted = np.multiply(counting, part_weights, order="C")
+        if own is not None:
+            # the diagonal counts with what remains of its weight
+            both = np.arange(max(top, left), min(top + num_rows, left + num_columns))
+            remaining = weights[both] - own[both]
+            diagonal = np.where(remaining > 0, values[both - top, both - left], 0.0)
+            weighted[both - top, both - left] = diagonal * remaining
+        return np.asarray(weighted.sum(axis=1))
+
+
+def expected_of_sums(
+    sums: FloatArray, weights: FloatArray, own: FloatArray | None = None
+) -> FloatArray:
+    """Expected utilities [H] from the weighted sums [H] of all columns."""
+    total = weights.sum()
+    if own is None:
+        return np.asarray(sums / total)
+    return _means(sums, total - own, total)
+
+
+class TiledSums:
+    """The weighted sums of a large matrix's rows from those of its tiles, with the bytes of the whole matrix.
+
+    A range of columns is the sum of its two halves, down to the ranges that the tiles have: numpy's pairwise summation
+    of a whole row adds up in the same order, so neither tiles nor workers change the last bit.
+
+    Args:
+        num_rows: H.
+        num_columns: R.
+    """
+
+    def __init__(self, num_rows: int, num_columns: int) -> None:
+        self.num_rows = num_rows
+        self.num_columns = num_columns
+        self.of_columns: dict[tuple[int, int], FloatArray] = {}  # [H] by range of columns
+
+    def add(self, tile: Tile, sums: FloatArray) -> None:
+        """Takes the sums [rows] of a tile."""
+        if tile.columns not in self.of_columns:
+            self.of_columns[tile.columns] = np.zeros(self.num_rows)
+        self.of_columns[tile.columns][tile.top : tile.bottom] = sums
+
+    def whole(self) -> FloatArray:
+        """The sums [H] of all columns."""
+        return self._range(0, self.num_columns)
+
+    def _range(self, left: int, right: int) -> FloatArray:
+        """The sums [H] of a range of columns."""
+        if (left, right) in self.of_columns:
+            return self.of_columns[left, right]
+        cut = middle(left, right)
+        with np.errstate(invalid="ignore"):
+            return self._range(left, cut) + self._range(cut, right)
 
 
 def linear_expected_utility(

@@ -16,13 +16,14 @@ from ....metrics.errors import DiscorankError
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.meter import Metered
 from ....metrics.execution.store import Fresh
+from ....metrics.execution.tiles import Tile
 from ....metrics.mixture import Mix
 from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer
 from ....metrics.text.texts import Comparison
 from ..interface import Result, Task
 from ..local import LocalEngine, problem_of
-from .stages import Reduced, Share, Tile, TileValues, results
+from .stages import Reduced, Share, TileValues, results
 
 Keyed = tuple[int, Result | DiscorankError]  # the result of the list of this key
 MAX_SHARES = 4  # shares of groups that are kept for further steps
@@ -155,7 +156,7 @@ class Worker:
         tiles: Sequence[Tile],
         fresh: Fresh,
     ) -> tuple[list[TileValues] | None, StepResult]:
-        """The values of some tiles of a group's matrices."""
+        """The values of some tiles of a group's matrices; of large ones their sums."""
 
         def run() -> list[TileValues]:
             return self._share(group, block, metric).compare(fresh, tiles)
