@@ -5,6 +5,7 @@ Nothing here depends on which metric runs, and no value depends on which lists s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -13,7 +14,7 @@ from warnings import warn
 
 import numpy as np
 
-from ..errors import MetricError, TruncationWarning, excerpt
+from ..errors import MetricError, ResourceError, TruncationWarning, excerpt
 from ..representations import Block, FloatArray, IntArray, Reps
 from ..scorer import Scorer, Scoring
 from ..text.texts import Comparison, Truncation
@@ -59,11 +60,28 @@ def shape_of(metric: Scoring, comparison: Comparison) -> tuple[int, int]:
 def _by_tiles(
     metric: Scoring, comparison: Comparison, shape: tuple[int, int], store: Store
 ) -> FloatArray:
-    """The whole matrix [H, R] of a large list."""
+    """The whole matrix [H, R] of a large list.
+
+    Raises:
+        ResourceError: this machine has no memory for it.
+    """
+    num_bytes = 8 * shape[0] * shape[1]
+    if num_bytes > memory_bytes():
+        raise ResourceError(
+            f"{shape[0]} x {shape[1]} utilities take {num_bytes / 1e9:.1f} GB, "
+            f"this machine has {memory_bytes() / 1e9:.1f} GB",
+            where=metric.name,
+            fix="Leave out what keeps them (--save-utilities, keep_matrix), or shorten the list",
+        )
     matrix = np.empty(shape)
     for tile, values in tile_values(metric, comparison, store):
         matrix[tile.top : tile.bottom, tile.left : tile.right] = values
     return matrix
+
+
+def memory_bytes() -> int:
+    """The memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def tile_values(
