@@ -14,6 +14,7 @@ from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
 from ..rerank.decider import Decider
 from ..rerank.engines.interface import Engine
+from ..rerank.engines.local import LocalEngine
 from ..rerank.runs.run import RunSettings, run_lists
 from .console import Progress, say
 from .inputs import open_input, reading_in
@@ -44,6 +45,8 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
             open_input(values) as lists,
             Progress("lists", lists.fraction, quiet, watch) as progress,
         ):
+            if isinstance(engine, LocalEngine):
+                engine.meter.on_count = progress.refresh
             counts = run_lists(
                 decider,
                 watch.reading(lists),

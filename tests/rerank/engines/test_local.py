@@ -70,21 +70,22 @@ def test_a_matrix_that_no_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_kept_of_lists_that_are_done_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However fast they are done: the size of a wave and of a store of cheap representations has a bound."""
+    """However fast they are done: a wave has a largest size, and so has a store of what costs little to make again."""
     monkeypatch.setattr(local, "SHORT_SECONDS", 1e9)
-    monkeypatch.setattr(local, "FIRST_WAVE", 1 << 19)
+    monkeypatch.setattr(local, "LAST_WAVE", 1 << 17)
+    monkeypatch.setattr(local, "STORE_BYTES", 1 << 20)
     engine = LocalEngine()
     held = []
-    texts = different_texts(4000)
+    texts = different_texts(600)
     lists = [
-        {"id": str(i), "candidates": [f"{i} {text}" for text in texts[i % 1000 :][:3]]}
-        for i in range(12_000)
+        {"id": str(i), "candidates": [f"{i} {text}" for text in texts[i % 500 :][:3]]}
+        for i in range(3000)
     ]
     for _ in MBRDecoder(utility="rouge-l").decode(iter(lists), engine):
         held.append(sum(store.nbytes for store in engine.stores.values()))
-    assert engine.wave <= 1 << 20
-    # a store is emptied before a wave that follows one that filled it
-    assert max(held) < 20 << 20
+    assert engine.wave == 1 << 17
+    # a store is emptied before the wave that follows the one which filled it: 2 MB for a wave of 130,000 characters
+    assert max(held) < 4 << 20
 
 
 @pytest.mark.slow
