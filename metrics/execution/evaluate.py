@@ -25,6 +25,7 @@ from .tiles import Tile, is_large, part_of, tiles_of
 
 # What one list's matrix is made of, as `columns_of` returns it: columns, each the comparisons whose mean it is.
 Columns = Sequence[Sequence[Comparison]]
+COPIES = 3  # of a matrix that is kept: it is joined with those of a utility's other parts
 
 
 def matrices(
@@ -65,10 +66,10 @@ def _by_tiles(
     Raises:
         ResourceError: this machine has no memory for it.
     """
-    num_bytes = 8 * shape[0] * shape[1]
+    num_bytes = COPIES * 8 * shape[0] * shape[1]
     if num_bytes > memory_bytes():
         raise ResourceError(
-            f"{shape[0]} x {shape[1]} utilities take {num_bytes / 1e9:.1f} GB, "
+            f"{shape[0]} x {shape[1]} utilities take {num_bytes / 1e9:.1f} GB to keep, "
             f"this machine has {memory_bytes() / 1e9:.1f} GB",
             where=metric.name,
             fix="Leave out what keeps them (--save-utilities, keep_matrix), or shorten the list",
