@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -56,15 +56,17 @@ class Metered:
 
 
 class Meter:
-    """What a process counts its work into."""
+    """What a process counts its work into; `on_count` is called whenever more is done, within a large list too."""
 
     def __init__(self) -> None:
+        self.on_count: Callable[[], None] = lambda: None
         self.amounts: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def count(self, **amounts: int) -> None:
         """Adds to the amounts of `Metered`."""
         self.amounts.update(amounts)
+        self.on_count()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

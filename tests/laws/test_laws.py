@@ -33,6 +33,7 @@ from discorank.metrics.execution.by_sentence import columns_of
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
+from discorank.metrics.execution.tiles import tiles_of
 from discorank.metrics.registry import BUILT_IN, names
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
 from discorank.metrics.scorer import Info, Reading
@@ -40,7 +41,6 @@ from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.spec.signature import portable
 from discorank.metrics.text.texts import Item
 from discorank.rerank.engines.interface import Task
-from discorank.rerank.engines.ray.groups import row_tiles, triangle
 from discorank.rerank.engines.ray.stages import Share
 
 # the tiny models read 128 tokens, which some drawn texts exceed: that is told, and the laws hold all the same
@@ -406,7 +406,7 @@ def test_tiles_equal_the_whole(
     for array in (*(array for _, array in fresh.reps.arrays()), fresh.lengths, fresh.truncation):
         array.setflags(write=False)
     wide = len(references) if metric.info.needs_references else 1
-    steps = (triangle if wide == len(h) else row_tiles)(0, len(h), wide, count)
+    steps = tiles_of(0, len(h), wide, wide == len(h), count)
     tiles = [tile for step in steps for tile in share.compare(fresh, step)]
     ((expectation, truncation),) = share.reduce(fresh, tiles).values()
     u = expectation.matrix

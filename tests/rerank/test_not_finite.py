@@ -26,7 +26,7 @@ from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import NO_CONTEXT, Item
 from discorank.rerank.choice import Ranking
-from discorank.rerank.engines.interface import Result, Task
+from discorank.rerank.engines.interface import Result, Task, loaded_as
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray.stages import Share, Tile, results
 from discorank.rerank.engines.ray.worker import SentTask, Worker
@@ -180,7 +180,8 @@ def by_worker(task: Task) -> Any:
     loaded = worker.load(metrics)
     if loaded.error is not None:
         return loaded.error
-    sent = SentTask.of(0, task, {metric: i for i, metric in enumerate(metrics)})
+    numbers = {loaded_as(metric): i for i, metric in enumerate(metrics)}
+    sent = SentTask.of(0, task, numbers)
     return worker.value([sent]).results[0][1]
 
 
@@ -516,7 +517,7 @@ def test_saved_utilities_without_a_finite_pair_are_an_error(tmp_path: Path) -> N
         [{"id": "0", "candidates": ["1", "2"]}]
     )
     object.__setattr__(ranking, "matrix", odd)
-    saved.write_bytes(header("product") + matrix_row(ranking))
+    saved.write_bytes(header("product") + matrix_row(ranking, "product"))
     again = str(tmp_path / "again.jsonl")
     assert main(["decode", path, "-o", again, "--utilities", str(saved)]) == 3
     assert "no pair has a finite value, found 4 -inf" in Path(f"{again}.errors.jsonl").read_text()

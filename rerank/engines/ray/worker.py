@@ -17,6 +17,7 @@ from ....metrics.execution.cache import Cache
 from ....metrics.execution.failures import is_interrupt
 from ....metrics.execution.meter import Metered
 from ....metrics.execution.store import Fresh
+from ....metrics.execution.tiles import Tile
 from ....metrics.mixture import Mix
 from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer
@@ -24,7 +25,7 @@ from ....metrics.spec.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison
 from ..interface import Loaded, Result, Task, loaded_as
 from ..local import LocalEngine, problem_of
-from .stages import Reduced, Share, Tile, TileValues, results
+from .stages import Reduced, Share, TileValues, results
 
 Keyed = tuple[int, Result | DiscorankError]  # the result of the list of this key
 MAX_SHARES = 4  # shares of groups that are kept for further steps
@@ -160,7 +161,7 @@ class Worker:
         tiles: Sequence[Tile],
         fresh: Fresh,
     ) -> tuple[list[TileValues] | None, StepResult]:
-        """The values of some tiles of a group's matrices."""
+        """The values of some tiles of a group's matrices; of large ones their sums."""
 
         def run() -> list[TileValues]:
             return self._share(group, block, metric).compare(fresh, tiles)

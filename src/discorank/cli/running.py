@@ -15,6 +15,7 @@ from ..metrics.file_locks import check_reachable
 from ..metrics.spec.checked_settings import settings
 from ..rerank.decider import Decider
 from ..rerank.engines.interface import Engine
+from ..rerank.engines.local import LocalEngine
 from ..rerank.runs.run import RunSettings, run_lists
 from .console import Progress, say
 from .inputs import open_input, reading_in
@@ -47,6 +48,8 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
             open_input(values) as lists,
             Progress("lists", lists.fraction, quiet, watch) as progress,
         ):
+            if isinstance(engine, LocalEngine):
+                engine.meter.on_count = progress.refresh
             counts = run_lists(
                 decider,
                 watch.reading(lists),

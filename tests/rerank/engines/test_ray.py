@@ -20,6 +20,7 @@ from discorank.cli.main import main
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError, MetricError, ModelLoadError, ResourceError
 from discorank.metrics.execution.cache import Cache
+from discorank.metrics.execution.tiles import is_large
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.engines.interface import Engine
@@ -31,6 +32,7 @@ from discorank.rerank.engines.ray.blocks import Step
 from discorank.rerank.engines.ray.engine import RayEngine
 from discorank.rerank.engines.ray.groups import Group
 from discorank.rerank.engines.ray.settings import RaySettings
+from discorank.rerank.engines.ray.worker import StepResult
 from discorank.rerank.engines.status import WorkerMeter
 from discorank.rerank.lists import read_list
 from discorank.rerank.mbr_decoder import MBRDecoder
@@ -38,7 +40,7 @@ from discorank.rerank.reranker import Reranker
 from discorank.rerank.runs.rows import json_row
 
 from ...support import faulty
-from ...support.lists import WORDS, made_lists, write_lists
+from ...support.lists import WORDS, different_texts, made_lists, write_lists
 
 ray: Any = pytest.importorskip("ray")
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
@@ -208,6 +210,39 @@ def test_lists_split_over_four_actors_give_the_same_bytes(on_ray: None, split: N
     with RayEngine(RaySettings(actors=4)) as engine:
         assert rows_of(work, engine) == expected
         assert not engine.work.groups
+
+
+def test_large_lists_have_the_same_sums_whatever_the_tiles(
+    on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only sums of tiles leave the workers, of which there are more than the local engine has tiles."""
+    texts = different_texts(760)
+    record: dict[str, Any] = {"id": "large", "candidates": texts}
+    logprobs = [{"text": text, "logprob": -len(text) / 7} for text in texts]
+    work = [
+        (MBRDecoder(utility="chrf + 0.3*bleu", nbest=None), [record]),
+        (MBRDecoder(utility="chrf", self_pair=False, nbest=None), [record]),
+        (
+            MBRDecoder(utility="rouge-l", weights="logprob", nbest=None),
+            [{**record, "candidates": logprobs}],
+        ),
+    ]
+    assert is_large(760, 760)
+    expected = rows_of(work, LocalEngine())
+    monkeypatch.setattr(ray_groups, "MIN_SECONDS", 1e-3)
+    sizes = []
+    finished = ray_work.Work.finished
+
+    def measured(work: ray_work.Work, step: Step, value: Any, outcome: StepResult) -> None:
+        if step.method == "compare":
+            sizes.append(outcome.nbytes)
+        finished(work, step, value, outcome)
+
+    monkeypatch.setattr(ray_work.Work, "finished", measured)
+    with RayEngine(RaySettings(actors=2)) as engine:
+        assert rows_of(work, engine) == expected
+    assert len(sizes) > 8
+    assert sum(sizes) < 760 * 760
 
 
 def test_split_lists_keep_their_matrices(on_ray: None, split: None) -> None:
