@@ -28,6 +28,8 @@ def outputs_of(folder: Path) -> Outputs:
     for name in outputs:
         if name.endswith(RUN_FILE):
             outputs[name] = without_timings((folder / name).read_bytes())
+        elif name.endswith(".pt"):
+            outputs[name] = values_of(folder / name)
     return outputs
 
 
@@ -40,6 +42,25 @@ def without_timings(data: bytes) -> bytes:
     # a checksum covers the timings too
     kept = {key: value for key, value in row.items() if key not in ("timings", "checksum")}
     return json.dumps(kept, sort_keys=True).encode()
+
+
+def values_of(path: Path) -> bytes:
+    """Every value in a file of torch: its pickle names equal strings once or twice, as it happens."""
+    import torch
+
+    values: list[bytes] = []
+
+    def add(name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key in sorted(value, key=str):
+                add(f"{name}.{key}", value[key])
+        elif isinstance(value, torch.Tensor):
+            values.append(f"{name} {value.shape} {value.numpy().tobytes().hex()}".encode())
+        else:
+            values.append(f"{name} {value!r}".encode())
+
+    add("", torch.load(path, map_location="cpu", weights_only=True))
+    return b"\n".join(values)
 
 
 def what_differs(expected: Outputs, folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""A storm: a command is started, disturbed by a signal, started again ... until it ends; then all it left is compared."""
+"""A storm: a command is started and disturbed by signals until it ends; then all that it left is compared."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ class Target:
         command: what the table shows of it.
         words: its arguments, by the folder of its outputs.
         source: its input, of which every entry must come out once.
+        prepare: fills the folder of the outputs before the first start.
         code: how it ends when nothing disturbs it.
         promise_after: a promise that must hold after every signal, whatever comes later.
         wrong_after: what breaks that promise.
@@ -59,6 +60,7 @@ class Target:
     command: str
     words: Callable[[Path], Sequence[str]]
     source: Path | None = None
+    prepare: Callable[[Path], object] = nothing_wrong
     code: int = 0
     promise_after: str = ""
     wrong_after: Callable[[Path], list[str]] = nothing_wrong
@@ -143,6 +145,7 @@ def stormed(target: Target, tries: int, seed: int, folder: Path) -> list[Tried]:
             break
         own = folder / f"run{number}"
         own.mkdir()
+        target.prepare(own)
         before = tally.hits.total()
         ended = _one_run(target, tally, tries - before, r, pace, own)
         tally.note_end(tally.hits.total() - before, ended, expected, own)
@@ -156,15 +159,14 @@ def calm(target: Target, folder: Path) -> tuple[Outputs, Pace]:
         RuntimeError: it fails.
     """
     folder.mkdir(parents=True)
+    target.prepare(folder)
     ended, pace = undisturbed(target.words(folder), folder)
     if ended.code != target.code:
         raise RuntimeError(f"{target.command}: exit code {ended.code}\n{ended.said}")
     return outputs_of(folder), pace
 
 
-def _one_run(
-    target: Target, tally: Tally, most: int, r: Random, pace: Pace, folder: Path
-) -> Ended:
+def _one_run(target: Target, tally: Tally, most: int, r: Random, pace: Pace, folder: Path) -> Ended:
     """One run, disturbed until it ends or `most` signals have hit it; how it ended."""
     words = target.words(folder)
     for _ in range(most):

@@ -1,8 +1,8 @@
 """A comparison of systems on disk: a folder with the texts, scores and tests, from which a report can be made later.
 
 ``comparison.json`` holds what concerns whole systems, ``documents.jsonl`` a document per line with its texts and
-scores. The first is written last and holds a digest of the second, so a folder is complete or refused. Numbers that
-are none (NaN) are null.
+scores. The first holds a digest of the second, and the folder takes its place when it is whole: an earlier one stays
+until then. Numbers that are none (NaN) are null.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from ...metrics.errors import InputError, ResourceError
+from ...metrics.complete_files import complete_folder
+from ...metrics.errors import InputError
 from ..runs.rows import as_line
 from .agreement import SegmentAgreement, SystemAgreement
 from .comparison import MetaEvaluation, SystemComparison, clean
@@ -171,19 +172,17 @@ def kept(
 
 
 def save(comparison: KeptComparison, folder: str | Path) -> None:
-    """Writes a comparison into a folder, which is made if needed and may hold an earlier one.
+    """Writes a comparison as a folder, which takes the place of an earlier one when it is whole.
 
     Raises:
-        InputError: the folder holds something else, or cannot be made.
-        ResourceError: writing failed.
+        InputError: the folder holds something else.
+        ResourceError: it cannot be made or written.
     """
     path = Path(folder)
     check_folder(path)
     digest = blake2b(digest_size=16)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        (path / HEAD).unlink(missing_ok=True)
-        with open(path / DOCUMENTS, "wb") as file:
+    with complete_folder(path) as draft:
+        with open(draft / DOCUMENTS, "wb") as file:
             for document in comparison.documents:
                 line = as_line(asdict(document))
                 digest.update(line)
@@ -191,9 +190,7 @@ def save(comparison: KeptComparison, folder: str | Path) -> None:
         head = {name: value for name, value in asdict(comparison).items() if name != "documents"}
         counted = {"count": len(comparison.documents), "digest": digest.hexdigest()}
         row = {"kind": KIND, "version": VERSION, **head, "documents": counted}
-        (path / HEAD).write_bytes(as_line(row))
-    except OSError as error:
-        raise ResourceError(f"cannot be written: {error.strerror}", where=str(path)) from error
+        (draft / HEAD).write_bytes(as_line(row))
 
 
 def check_folder(path: Path) -> None:
