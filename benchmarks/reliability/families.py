@@ -7,9 +7,12 @@ from pathlib import Path
 
 from benchmarks.reliability import (
     comparison_storms,
+    damage,
     decode_storms,
+    full_disk,
     generate_storms,
     ray_storms,
+    sharing,
     training_storms,
 )
 from benchmarks.reliability.promises import Tried
@@ -46,4 +49,7 @@ FAMILIES: Mapping[str, Trial] = {
     "ray-actor": ray_storms.workers,
     "ray-node": ray_storms.whole_nodes,
     "ray-driver": ray_storms.drivers,
+    "damage": damage.flipped_bits,
+    "sharing": sharing.two_processes,
+    "full-disk": full_disk.full_disks,
 }
