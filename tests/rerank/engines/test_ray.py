@@ -341,6 +341,11 @@ def test_nothing_stays_in_the_object_store(
         deadline = time.monotonic() + 10
         while (left := used()) and time.monotonic() < deadline:
             time.sleep(0.1)
+        print("LEFT", left, flush=True)
+        import gc
+        print("GC", gc.collect(), flush=True)
+        time.sleep(3)
+        print("LEFT2", used(), flush=True)
         assert left == 0
 
 
