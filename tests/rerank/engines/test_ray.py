@@ -343,6 +343,7 @@ def test_nothing_stays_in_the_object_store(
             time.sleep(0.1)
         print("LEFT", left, flush=True)
         import gc
+
         print("GC", gc.collect(), flush=True)
         time.sleep(3)
         print("LEFT2", used(), flush=True)
