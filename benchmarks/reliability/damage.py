@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -121,7 +122,7 @@ def flipped(form: Form, tries: int, seed: int, folder: Path) -> Counter[str]:
     counts: Counter[str] = Counter()
     for _ in range(tries):
         bit = r.randrange(size)
-        outcome = judged(expected, read(form, sound, work, lambda path, bit=bit: flip(path, bit)))
+        outcome = judged(expected, read(form, sound, work, partial(flip, bit)))
         counts[outcome] += 1
         if outcome in ("silent", "internal errors"):
             place = f"bit {bit % 8} of byte {bit // 8}"
@@ -156,7 +157,7 @@ def read(form: Form, sound: Path, work: Path, damage: Callable[[Path], None]) ->
     return result._replace(outputs=kept)
 
 
-def flip(path: Path, bit: int) -> None:
+def flip(bit: int, path: Path) -> None:
     """Flips a bit of a file."""
     data = bytearray(path.read_bytes())
     data[bit // 8] ^= 1 << bit % 8

@@ -36,7 +36,7 @@ def sentences(folder: Path, count: int) -> Path:
 
 def saved_model(folder: Path) -> Path:
     """A tiny model on disk."""
-    disable_progress_bar()
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     model_of("bart").save_pretrained(folder / "bart")
     tokenizer_of("bart").save_pretrained(folder / "bart")
     return folder / "bart"

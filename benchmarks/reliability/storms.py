@@ -118,18 +118,22 @@ class Tally:
         """What was promised, tried and kept."""
         target, tried = self.target, self.hits.total()
         by_name = ", ".join(f"{n} {name}" for name, n in sorted(self.hits.items()))
-        detail = f"{by_name} in {self.runs} runs"
-        promises = [("the same bytes after signals", tried, self.survived, detail)]
+        rows = [
+            ("the same bytes after signals", tried, self.survived, f"{by_name}: {self.runs} runs")
+        ]
         if target.source is not None:
             once = self.inputs - self.lost - self.doubled
             detail = f"{self.lost} lost, {self.doubled} doubled"
-            promises.append(("every input comes out once", self.inputs, once, detail))
+            rows.append(("every input comes out once", self.inputs, once, detail))
         if self.heeded:
             detail = "SIGHUP 129, SIGINT 130, SIGTERM 143"
-            promises.append(("ends as documented", self.heeded, self.right_ends, detail))
+            rows.append(("ends as documented", self.heeded, self.right_ends, detail))
         if target.promise_after:
-            promises.append((target.promise_after, tried, self.right_after, "after each signal"))
-        return [Tried(target.family, name, target.command, *rest) for name, *rest in promises]
+            rows.append((target.promise_after, tried, self.right_after, "after each signal"))
+        return [
+            Tried(target.family, promise, target.command, tried, kept, detail)
+            for promise, tried, kept, detail in rows
+        ]
 
 
 def stormed(target: Target, tries: int, seed: int, folder: Path) -> list[Tried]:
