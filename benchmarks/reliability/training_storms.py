@@ -15,7 +15,7 @@ SMALL = (
     *("--encoder", ENCODER, "--backbone", ENCODER, "--neighbours", "8", "--margin", "0.9"),
     *("--batch-size", "4", "--device", "cpu", "--quiet"),
 )
-EPOCHS = 8
+EPOCHS = 4
 STAGES_BEFORE_FIT = ("texts", "embed", "search", "mine", "perturb", "label")
 WHOLE = "a model stands there whole or not at all"
 ABOUT = "sescore2.json"  # is in every model
