@@ -28,6 +28,7 @@ from discorank.cli.main import main
 from tests.support.lists import made_lists, write_lists
 
 FLIPS_PER_TRY = 10
+INTERRUPTED = (129, 130, 143)
 UTILITIES = "utilities.jsonl"
 CACHE = "cache/representations.sqlite"
 BERT = f'doc-bertscore(model="{MODELS}/tiny-bert",layer=2)'
@@ -188,5 +189,7 @@ def run(words: Words, work: Path) -> Result:
         warnings.simplefilter("always")
         code = main(list(words))
         gc.collect()  # some warn when they are done with
+    if code in INTERRUPTED:  # the command heeded a signal that was meant for this process
+        raise KeyboardInterrupt
     texts = [str(warning.message) for warning in warned]
     return Result(code, said.getvalue() + "\n".join(texts), outputs_of(work))
