@@ -6,6 +6,7 @@ What is written is a draft beside the place it is for; it is flushed to disk and
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,8 +36,11 @@ def complete_file(path: Path, draft: Path | None = None) -> Iterator[Path]:
         os.replace(draft, path)
     except BrokenPipeError:  # of another stream: whoever reads it has enough
         raise
-    except OSError as error:
-        problem = f"cannot be written: {error.strerror or error}"
+    except Exception as error:
+        cause = _disk_error(error)
+        if cause is None:
+            raise
+        problem = f"cannot be written: {cause.strerror or cause}"
         raise ResourceError(problem, where=str(path)) from error
     finally:
         draft.unlink(missing_ok=True)
@@ -70,11 +74,26 @@ def _replacing(path: Path) -> Iterator[Path]:
             os.replace(path, old)
         os.replace(draft, path)
         shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
-        problem = f"cannot be written: {error.strerror or error}"
+    except Exception as error:
+        cause = _disk_error(error)
+        if cause is None:
+            raise
+        problem = f"cannot be written: {cause.strerror or cause}"
         raise ResourceError(problem, where=str(path)) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _disk_error(error: BaseException) -> OSError | None:
+    """The system's error, also where a library raises another in its place: safetensors in words, torch behind it."""
+    if isinstance(error, OSError):
+        return error
+    words = str(error) if type(error).__name__ == "SafetensorError" else ""
+    if match := re.search(r"\(os error (\d+)\)", words):
+        number = int(match[1])
+        return OSError(number, os.strerror(number))
+    behind = error.__context__ if isinstance(error, RuntimeError) else None
+    return behind if isinstance(behind, OSError) else None
 
 
 def _flush_to_disk(path: Path) -> None:

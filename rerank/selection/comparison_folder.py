@@ -1,8 +1,8 @@
 """A comparison of systems on disk: a folder with the texts, scores and tests, from which a report can be made later.
 
 ``comparison.json`` holds what concerns whole systems, ``documents.jsonl`` a document per line with its texts and
-scores. The first is written last and holds a digest of the second and a checksum of itself, so a folder is complete
-and as it was written, or refused.
+scores. The first holds a digest of the second and a checksum of itself, so a folder is as it was written, or refused;
+it takes its place when it is whole, and an earlier one stays until then.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from ...metrics.complete_files import complete_folder
 from ...metrics.errors import InputError, ResourceError
-from ...metrics.file_locks import locked_folder
 from ...metrics.spec.checksums import KEY, check, with_checksum
 from ...metrics.spec.small_files import read_small_file
 from ..runs.rows import as_line
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def save(comparison: KeptComparison, folder: str | Path) -> None:
-    """Writes a comparison into a folder, which is made if needed and may hold an earlier one.
+    """Writes a comparison as a folder, which takes the place of an earlier one when it is whole.
 
     Raises:
         InputError: the folder holds something else, or cannot be made.
@@ -45,17 +45,15 @@ def save(comparison: KeptComparison, folder: str | Path) -> None:
     check_folder(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with locked_folder(path):
-            _write(comparison, path)
     except OSError as error:
-        raise ResourceError(f"cannot be written: {error.strerror}", where=str(path)) from error
+        raise ResourceError(f"cannot be made: {error.strerror}", where=str(path)) from error
+    with complete_folder(path) as draft:
+        _write(comparison, draft)
 
 
 def _write(comparison: KeptComparison, path: Path) -> None:
-    """Writes a comparison into a folder that nobody else writes."""
+    """Writes a comparison into an empty folder."""
     digest = blake2b(digest_size=16)
-    path.mkdir(exist_ok=True)
-    (path / HEAD).unlink(missing_ok=True)
     with open(path / DOCUMENTS, "wb") as file:
         for document in comparison.documents:
             line = as_line(asdict(document))

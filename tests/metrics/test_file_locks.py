@@ -12,7 +12,8 @@ import pytest
 from discorank.metrics.complete_files import complete_folder
 from discorank.metrics.errors import InputError, ResumeError
 from discorank.metrics.file_locks import locked, locked_folder
-from discorank.rerank.selection.comparison_folder import KeptComparison, save
+from discorank.rerank.selection.comparison_folder import save
+from discorank.rerank.selection.kept_comparison import KeptComparison
 
 
 def test_a_file_has_one_writer(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.cli.main import main
+from discorank.metrics.errors import ResourceError
 from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
 from discorank.report import plots, svg
 from discorank.report.choices import read_run, story
@@ -25,6 +26,7 @@ from discorank.report.heat_map import heat_map
 from discorank.report.labels import Box, placed
 from discorank.report.page import rendered
 from discorank.report.summary_text import believed, summary
+from discorank.rerank.selection import comparison_folder
 from discorank.rerank.selection.comparison_folder import DOCUMENTS, HEAD, load, save
 from discorank.rerank.selection.kept_comparison import KeptComparison
 from discorank.tables import number
@@ -204,6 +206,27 @@ def test_parts_that_do_not_fit_together_are_refused(small: KeptComparison, tmp_p
     save(replace(small, human=(replace(small.human[0], agreement=()),)), tmp_path)
     with pytest.raises(ValueError, match="of different systems or metrics"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_an_earlier_comparison_stays_until_the_next_is_whole(
+    end: BaseException, small: KeptComparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(small, tmp_path / "kept")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()}
+    lines = iter([b"{}", b"{}"])
+
+    def stopped(row: object) -> bytes:
+        for line in lines:
+            return line
+        raise end
+
+    with monkeypatch.context() as patch:
+        patch.setattr(comparison_folder, "as_line", stopped)
+        with pytest.raises((KeyboardInterrupt, ResourceError)):
+            save(small, tmp_path / "kept")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 def test_a_folder_of_other_things_is_left_alone(small: KeptComparison, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from discorank.cli.stopping import TerminatedError
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import DiscorankError, InputError, MetricError
 from discorank.metrics.execution.meter import Meter
+from discorank.metrics.execution.tiles import Tile
 from discorank.metrics.mixture import Mix
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info, Scorer
@@ -28,7 +29,7 @@ from discorank.metrics.text.texts import NO_CONTEXT, Item
 from discorank.rerank.choice import Ranking
 from discorank.rerank.engines.interface import Result, Task, loaded_as
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.engines.ray.stages import Share, Tile, results
+from discorank.rerank.engines.ray.stages import Share, results
 from discorank.rerank.engines.ray.worker import SentTask, Worker
 from discorank.rerank.expectation import expected_utility
 from discorank.rerank.features import normalized

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
@@ -387,6 +390,31 @@ def test_an_interrupted_training_ends_in_the_same_weights(work: Path, tmp_path: 
     assert whole.keys() == parts.keys()
     for name in whole:
         assert torch.equal(whole[name], parts[name]), name
+
+
+def test_a_training_that_is_killed_ends_in_the_same_files(work: Path, tmp_path: Path) -> None:
+    def command(name: str) -> list[str]:
+        folders = ["-o", str(tmp_path / name / "model"), "--work", str(tmp_path / name / "work")]
+        small = ["--backbone", ENCODER, "--epochs", "12", "--batch-size", "4", "--device", "cpu"]
+        often = ["--save-every-seconds", "0", "--quiet"]
+        return ["train", "sescore2", "fit", "texts.txt", *folders, *small, *often]
+
+    for name in ("whole", "parts"):
+        shutil.copytree(work, tmp_path / name / "work", ignore=lambda *_: ["fit"])
+    process = subprocess.Popen([sys.executable, "-m", "discorank", *command("parts")])
+    state = tmp_path / "parts" / "work" / "fit" / "state.pt"
+    while process.poll() is None and not state.exists():
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "parts" / "model").exists()
+    assert main(command("parts")) == 0
+    assert main(command("whole")) == 0
+    whole, parts = (
+        {path.name: path.read_bytes() for path in (tmp_path / name / "model").iterdir()}
+        for name in ("whole", "parts")
+    )
+    assert whole == parts
 
 
 def test_a_finished_training_is_kept(work: Path, tmp_path: Path) -> None:

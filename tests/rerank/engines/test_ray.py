@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -368,6 +369,9 @@ def test_nothing_stays_in_the_object_store(
             - ray.available_resources()["object_store_memory"]
         )
 
+    # an exception of an earlier test and its frames may hold objects until Python looks for such circles
+    gc.collect()
+    before = used()
     held: list[int] = []
     follow = Group.next
 
@@ -387,9 +391,10 @@ def test_nothing_stays_in_the_object_store(
         assert max(held) > 400 * 400 * 8
         assert engine.work.held_bytes == 0
         deadline = time.monotonic() + 600
-        while (left := used()) and time.monotonic() < deadline:
+        while (left := used()) > before and time.monotonic() < deadline:
+            gc.collect()
             time.sleep(0.1)
-        assert left == 0
+        assert left <= before
 
 
 def test_comparing_actors_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
