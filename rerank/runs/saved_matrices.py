@@ -21,6 +21,7 @@ import numpy as np
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
 from ...metrics.spec.checksums import DIGEST_BYTES, KEY, check, checksum_of, with_checksum
+from ...metrics.spec.limits import limits
 from ...metrics.spec.small_files import check_regular
 from ...metrics.text.line_source import Line, LineSource
 from ...metrics.text.texts import Text
@@ -28,7 +29,6 @@ from ..choice import Ranking
 from .rows import as_line
 
 KIND = "discorank-utilities"
-LINE_BYTES = 1 << 30  # a list of 10,000 distinct texts
 _BEFORE_CHECKSUM = b', "checksum": "'
 _MAKE_ONE = "Make one with decode --save-utilities"
 _SAVE_AGAIN = "Restore it, or save the utilities again"
@@ -58,10 +58,15 @@ def matrix_row(ranking: Ranking, signature: str) -> bytes:
             "the ranking has no matrix", where=ranking.id, fix="Decode with keep_matrix=True"
         )
     values = np.ascontiguousarray(ranking.matrix, "<f8")
-    if values.nbytes * 4 // 3 > LINE_BYTES - (1 << 16):
+    bound = limits().matrix_bytes
+    if values.nbytes * 4 // 3 > bound - (1 << 16):
         shape = " x ".join(map(str, values.shape))
-        problem = f"a matrix of {shape} utilities, more than {LINE_BYTES} bytes in a line"
-        raise InputError(problem, where="save_utilities", fix="Decode without saving utilities")
+        problem = f"a matrix of {shape} utilities, more than {bound} bytes in a line"
+        raise InputError(
+            problem,
+            where="save_utilities",
+            fix="Decode without saving utilities, or: --max matrix_bytes=NUMBER",
+        )
     row = {
         "id": ranking.id,
         "texts": text_digest(candidate.text for candidate in ranking.candidates),
@@ -148,7 +153,7 @@ class SavedMatrices:
 
     def _open(self) -> None:
         check_regular(self.path, _MAKE_ONE)
-        self._source = LineSource(self.path, line_bytes=LINE_BYTES)
+        self._source = LineSource(self.path, line_bytes=limits().matrix_bytes)
         self._lines = self._read()
 
     def _read(self) -> Iterator[Line]:

@@ -26,7 +26,6 @@ from .kept_comparison import KeptComparison, KeptDocument, KeptScores
 
 KIND, VERSION = "discorank-comparison", 1
 FILES = HEAD, DOCUMENTS = "comparison.json", "documents.jsonl"
-MAX_HEAD_BYTES, MAX_DOCUMENTS_BYTES = 1 << 28, 1 << 31
 _COMPARE_AGAIN = "Compare again with --save"
 _NAME_A_FOLDER = "Name a folder that discorank compare --save wrote"
 _EDITED = f'{_COMPARE_AGAIN}; if it was edited on purpose, take "{KEY}" out of it'
@@ -90,7 +89,7 @@ def load(folder: str | Path) -> KeptComparison:
     _check_single(path)
     head = _read_head(path / HEAD)
     counted = head.pop("documents", None)
-    lines = read_small_file(path / DOCUMENTS, _NAME_A_FOLDER, MAX_DOCUMENTS_BYTES)
+    lines = read_small_file(path / DOCUMENTS, _NAME_A_FOLDER, name="documents_bytes")
     digest = blake2b(lines, digest_size=16).hexdigest()
     if not isinstance(counted, dict) or digest != counted.get("digest"):
         raise InputError(
@@ -122,7 +121,7 @@ def _check_single(path: Path) -> None:
 
 
 def _read_head(path: Path) -> dict[str, Any]:
-    data = read_small_file(path, _NAME_A_FOLDER, MAX_HEAD_BYTES)
+    data = read_small_file(path, _NAME_A_FOLDER, name="comparison_bytes")
     try:
         head = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -10,13 +10,14 @@ import argparse
 import errno
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 from .argument_parser import PrintableParser
-from .standard_streams import repair, silence_stdout
+from .standard_streams import repair, show_warning, silence_stdout
 from .stopping import Stop, stoppable
 
 SUBCOMMANDS = {
@@ -62,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     if argv is None:
         repair()
+        warnings.showwarning = show_warning
     with stoppable(is_program=argv is None) as stop:
         try:
             code = _ended(arguments, debug, stop)

@@ -7,6 +7,8 @@ import sys
 from contextlib import suppress
 from io import TextIOWrapper
 
+from ..printable import printable
+
 # for what is closed: a file that refuses to be read, one that refuses to be written, one that takes all
 _STANDINS = ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
 
@@ -24,6 +26,11 @@ class _Said(TextIOWrapper):
         """Flushes what can be flushed."""
         with suppress(OSError):
             super().flush()
+
+
+def show_warning(message: Warning | str, *place: object, **more: object) -> None:
+    """A warning in a line of its own on stderr, as messages are, in place of Python's with the place in the code."""
+    print(printable(f"discorank: warning: {message}"), file=sys.stderr)
 
 
 def repair() -> None:

@@ -374,13 +374,13 @@ def test_special_files_are_no_utilities(
 
 
 def test_a_matrix_too_large_for_a_line_is_not_saved(
-    run: Kept, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Kept, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("discorank.rerank.runs.saved_matrices.LINE_BYTES", 1 << 16)
     lists = run.folder / "other.jsonl"
     write_lists(lists, made_lists(1))
     command = ["decode", str(lists), "-u", "chrf", "-o", str(run.folder / "other"), "--quiet"]
-    assert main([*command, "--save-utilities", str(run.folder / "other.u")]) == 3
+    saving = ["--save-utilities", str(run.folder / "other.u"), "--max", "matrix_bytes=65536"]
+    assert main([*command, *saving]) == 3
     assert "more than 65536 bytes in a line. Decode without saving" in capsys.readouterr().err
 
 
