@@ -104,13 +104,22 @@ class Metric(ABC):
             DiscorankError: as `load`; a ModelLoadError for any other error in it.
         """
         try:
-            return self.load()
+            scorer = self.load()
         except (DiscorankError, MemoryError):
             raise
         except BaseException as error:
             if is_interrupt(error):
                 raise
             raise ModelLoadError(f"{type(error).__name__}: {error}", where=self.name) from error
+        self.check_files()
+        return scorer
+
+    def check_files(self) -> None:  # noqa: B027  nothing to check without files
+        """Checks that the files that settings name are those that the signature names; done after they were read.
+
+        Raises:
+            DiscorankError: they have changed since the metric was made, here or in another process.
+        """
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "scorer"}

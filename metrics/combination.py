@@ -7,8 +7,9 @@ computed as if alone, so it reads documents, contexts and several references as 
 reference-free metrics reranks. The range is open, symmetry that of its parts.
 
 A model is a JSON file: ``{"format": 1, "features": [{"metric": "chrf", "weight": 1.2, "min": 3.1, "max": 97.0},
-...]}``; other keys say how it was trained. No weights ship with discorank: they do not carry over from one kind of
-text to another. Code that a model file names is loaded only from modules that the user allows (`spec.allowed_code`).
+...]}``; "checksum" tells of damage, other keys say how it was trained. No weights ship with discorank: they do not
+carry over from one kind of text to another. Code that a model file names is loaded only from modules that the user
+allows (`spec.allowed_code`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .errors import DiscorankError, InputError, excerpt
 from .mixture import Mix, Utility
 from .papers import JOTY_2014, JOTY_2017, Paper
 from .scorer import Info
+from .spec.checksums import KEY, check
 from .spec.digests import DIGITS, path_of, stamped
 from .spec.limits import limits
 from .spec.signature import call, parse
@@ -32,6 +34,7 @@ from .spec.small_files import parse_small_json, read_small_file
 FORMAT = 1
 MIN_WIDTH, MAX_WIDTH = 1e-300, 1e300  # of a feature's range: 1 / width is finite, and so are sums
 _FIX = "Make one with: discorank train combination"
+_EDITED = f'If it was edited on purpose, remove "{KEY}" from it, else fetch or train it again'
 
 
 @dataclass(frozen=True)
@@ -182,8 +185,10 @@ def finite(value: Any) -> float:
 
 
 def _features(data: bytes, where: str) -> list[Mapping[str, Any]]:
-    """The features of a model file; raises InputError unless it is of the form in the module's docstring."""
+    """The features of a model file; raises InputError unless it is whole and of the form in the module's docstring."""
     model = parse_small_json(data, where, _FIX)
+    if isinstance(model, Mapping):
+        check(model, where, _EDITED)
     is_model = isinstance(model, Mapping) and model.get("format") == FORMAT
     if not is_model or not isinstance(model.get("features"), list):
         raise InputError(f"found {excerpt(model)}", where=where, fix=_FIX)

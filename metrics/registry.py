@@ -254,6 +254,9 @@ def _from_mapping(
             where=where,
             fix='Write {"name": "chrf", ...}',
         )
+    if name.endswith((".yaml", ".yml")):
+        fix = "Write the metric's own name and settings"
+        raise InputError(f"names the file {excerpt(name)}", where=where, fix=fix)
     settings = {str(key): value for key, value in values.items() if key != "name"}
     if "allow_code" in settings:
         fix = "Give it to load_metric, or as --allow-code"

@@ -157,6 +157,15 @@ def turned(blocks: Sequence[Block]) -> list[bool]:
     return is_turned
 
 
+def with_turned(matrices: Sequence[FloatArray], is_turned: Sequence[bool]) -> list[FloatArray]:
+    """The matrices of all blocks from those of the blocks that are not the one before them turned."""
+    rest = iter(matrices)
+    result: list[FloatArray] = []
+    for again in is_turned:
+        result.append(result[-1].T if again else next(rest))
+    return result
+
+
 def cell_rows(blocks: Sequence[Block]) -> tuple[IntArray, IntArray]:
     """Rows of the hypothesis and of the reference of every cell of every block, [cells] each."""
     hypotheses = np.concatenate([block.hypotheses for block in blocks])

@@ -14,9 +14,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..metrics.execution.evaluate import Folded
+from ..metrics.execution.tiles import Tile, middle
 from ..metrics.representations import Block, FloatArray, Reps
 from ..metrics.scorer import Scorer
 
+CELLS = 1 << 20  # of a matrix that are weighted at once
 NO_WEIGHT = 1e-9  # a smaller share of all weights is rounding: nothing remains
 CANCELLED = 1e-6  # a difference smaller than this share of its terms has lost too many digits
 
@@ -31,25 +33,50 @@ def expected_utility(
     with a pair that is not finite has an expectation that is not; one of finite pairs has a finite one, whatever their
     size.
     """
-    total = weights.sum()
-    # a reference of weight 0 does not count, not even where its utility is NaN or infinite
-    counting = np.where(weights > 0, matrix, 0.0)
-    with np.errstate(invalid="ignore", over="ignore"):
-        weighted = np.multiply(counting, weights, order="C")
-        if own is None:
-            values = np.asarray(weighted.sum(axis=1) / total)
-        else:
-            # the diagonal counts with what remains of its weight
-            remaining = weights - own
-            diagonal = np.where(remaining > 0, np.diagonal(matrix), 0.0)
-            np.fill_diagonal(weighted, diagonal * remaining)
-            values = _means(weighted.sum(axis=1), total - own, total)
+    num_rows, num_columns = matrix.shape
+    sums = np.empty(num_rows)
+    step = max(1, CELLS // max(1, num_columns))
+    for top in range(0, num_rows, step):
+        rows = matrix[top : top + step]
+        sums[top : top + step] = weighted_sums(rows, weights, own, top)
+    values = expected_of_sums(sums, weights, own)
     for i in np.flatnonzero(~np.isfinite(values)).tolist():
         row_weights = weights.copy()
         if own is not None:
             row_weights[i] -= own[i]
-        values[i] = _scaled_mean(matrix[i], row_weights, total)
+        values[i] = _scaled_mean(matrix[i], row_weights, weights.sum())
     return values
+
+
+def weighted_sums(
+    values: FloatArray,
+    weights: FloatArray,
+    own: FloatArray | None = None,
+    top: int = 0,
+    left: int = 0,
+) -> FloatArray:
+    """The weighted sum [rows] of every row of a part [rows, columns] of a matrix, without its own weight.
+
+    Args:
+        values: of the part.
+        weights: of all references, [R].
+        own: as in `expected_utility`, [H].
+        top: the part's first row in the matrix.
+        left: the part's first column.
+    """
+    num_rows, num_columns = values.shape
+    part_weights = weights[left : left + num_columns]
+    # a reference of weight 0 does not count, not even where its utility is NaN or infinite
+    counting = np.where(part_weights > 0, values, 0.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        weighted = np.multiply(counting, part_weights, order="C")
+        if own is not None:
+            # the diagonal counts with what remains of its weight
+            both = np.arange(max(top, left), min(top + num_rows, left + num_columns))
+            remaining = weights[both] - own[both]
+            diagonal = np.where(remaining > 0, values[both - top, both - left], 0.0)
+            weighted[both - top, both - left] = diagonal * remaining
+        return np.asarray(weighted.sum(axis=1))
 
 
 def _scaled_mean(utilities: FloatArray, weights: FloatArray, total: float) -> float:
@@ -65,6 +92,51 @@ def _scaled_mean(utilities: FloatArray, weights: FloatArray, total: float) -> fl
     mean = float((values / largest * weights).sum() / weights.sum()) * largest
     # rounding may lead beyond the largest
     return min(max(mean, float(values.min())), float(values.max()))
+
+
+def expected_of_sums(
+    sums: FloatArray, weights: FloatArray, own: FloatArray | None = None
+) -> FloatArray:
+    """Expected utilities [H] from the weighted sums [H] of all columns."""
+    total = weights.sum()
+    if own is None:
+        return np.asarray(sums / total)
+    return _means(sums, total - own, total)
+
+
+class TiledSums:
+    """The weighted sums of a large matrix's rows from those of its tiles, with the bytes of the whole matrix.
+
+    A range of columns is the sum of its two halves, down to the ranges that the tiles have: numpy's pairwise summation
+    of a whole row adds up in the same order, so neither tiles nor workers change the last bit.
+
+    Args:
+        num_rows: H.
+        num_columns: R.
+    """
+
+    def __init__(self, num_rows: int, num_columns: int) -> None:
+        self.num_rows = num_rows
+        self.num_columns = num_columns
+        self.of_columns: dict[tuple[int, int], FloatArray] = {}  # [H] by range of columns
+
+    def add(self, tile: Tile, sums: FloatArray) -> None:
+        """Takes the sums [rows] of a tile."""
+        if tile.columns not in self.of_columns:
+            self.of_columns[tile.columns] = np.zeros(self.num_rows)
+        self.of_columns[tile.columns][tile.top : tile.bottom] = sums
+
+    def whole(self) -> FloatArray:
+        """The sums [H] of all columns."""
+        return self._range(0, self.num_columns)
+
+    def _range(self, left: int, right: int) -> FloatArray:
+        """The sums [H] of a range of columns."""
+        if (left, right) in self.of_columns:
+            return self.of_columns[left, right]
+        cut = middle(left, right)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self._range(left, cut) + self._range(cut, right)
 
 
 def linear_expected_utility(

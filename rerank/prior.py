@@ -4,7 +4,8 @@
 m(r) is the prior of the system that a text comes from, the shrunk mean of its errors relative to the mean system, sigma
 the standard deviation of what systems and segments leave unexplained, min over the list (it changes no choice). With
 the self pair, expected utility under these weights chooses the best system's text where it is far ahead, and what most
-systems agree on where they are close. `selection.system_prior` estimates a prior; it is kept as a JSON file.
+systems agree on where they are close. `selection.system_prior` estimates a prior; it is kept as a JSON file, which has
+a checksum.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.representations import FloatArray
+from ..metrics.spec.checksums import KEY, check
 from ..metrics.spec.limits import limits
 from ..metrics.spec.small_files import check_json_size, read_small_file
 from .lists import Candidate, CandidateList, finite
@@ -28,6 +30,7 @@ KIND, FORMAT = "discorank-prior", 1
 STRENGTH = 6.0
 FIELD = "prior_weight"
 _FIX = "Make one with: discorank train prior"
+_EDITED = f'If it was edited on purpose, remove "{KEY}" from it, else fetch or make it again'
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,7 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
     """The prior of a file; a prior, or none, is returned as it is.
 
     Raises:
-        InputError: the file cannot be read or is no prior.
+        InputError: the file cannot be read, is no prior, or is another than was written.
     """
     if spec is None or isinstance(spec, Prior):
         return spec
@@ -188,6 +191,9 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
         raise error.inside(str(spec)) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"no JSON: {excerpt(str(error))}", where=str(spec), fix=_FIX) from None
+    if isinstance(data, Mapping):
+        check(data, str(spec), _EDITED)
+        data = {name: value for name, value in data.items() if name != KEY}
     return read_prior(data, str(spec))
 
 

@@ -19,6 +19,7 @@ from discorank.metrics.combination import FORMAT
 from discorank.metrics.mixture import Utility
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
+from discorank.metrics.spec.checksums import with_checksum
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.selection.system_scores import Scored, human_scored
 from discorank.rerank.tuning.combination_training import Tuning, gathered, learn
@@ -56,9 +57,8 @@ def trained(
     about = {"trained_on": [data.name for data, _ in others], "penalty": learned.fitting.penalty}
     about |= {"pairs": len(learned.differences), "features": features}
     unfinished = path.with_suffix(".part")
-    unfinished.write_text(
-        json.dumps({"format": FORMAT, **about}, indent=1) + "\n", encoding="utf-8"
-    )
+    model = with_checksum({"format": FORMAT, **about})
+    unfinished.write_text(json.dumps(model, indent=1) + "\n", encoding="utf-8")
     os.replace(unfinished, path)
     return load_metric("combination", model=str(path))
 

@@ -52,6 +52,12 @@ VARYING = (
         rb'"\1": TIME',
         "seconds that a run took, whole and by stage",
     ),
+    Variation(
+        ".run.json",
+        rb'"checksum": "[0-9a-f]+"',
+        b'"checksum": SOME',
+        "the checksum of the run file covers its times",
+    ),
 )
 
 

@@ -16,8 +16,11 @@ from statistics import median
 WORK = (
     ("chrf", 8, 1000),
     ("chrf", 32, 150),
+    ("chrf", 128, 15),
     ("chrf", 512, 2),
+    ("chrf", 1024, 1),
     ("bleu", 32, 100),
+    ("bleu", 1024, 1),
     ("rouge-l", 32, 100),
 )
 RUN = """

@@ -11,7 +11,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-RECENT = 1 << 16
+RECENT = 1 << 12
 DIGEST_BYTES = 16
 Digests = npt.NDArray[np.bytes_]  # [n] of DIGEST_BYTES bytes, sorted
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.text.line_source import LineSource
+from ...rerank.runs.output_checks import check_beside
 from ..files.entries import ListEntry, with_order_errors
 from .aligned_files import with_aligned_lines
 from .fairseq_log import read_fairseq
@@ -168,8 +169,9 @@ def open_lists(
             systems, keys with further systems.
 
     Raises:
-        InputError: the format or an option is not known, or the file cannot be opened. Iterating raises it where the
-            file must be refused whole; a bad record is an error entry.
+        InputError: the format or an option is not known, the file cannot be opened, or it is the output of a run and
+            not what the run file beside it says. Iterating raises it where the file must be refused whole; a bad
+            record is an error entry.
     """
     if format not in _FORMATS:
         raise unknown("format", format, _FORMATS)
@@ -188,6 +190,7 @@ def open_lists(
             where="sources",
             fix="Give one of them as a file",
         )
+    check_beside(path)
     opened, entries = _FORMATS[format].open(path, options)
     aligned = _aligned_files(options, format)
     opened += aligned.values()

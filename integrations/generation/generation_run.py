@@ -16,9 +16,10 @@ from typing import Any
 
 from ...metrics.errors import DiscorankError, ResumeError
 from ...rerank.lists import NOTHING, write_list
-from ...rerank.runs.resumable import Checkpoint, Stream
+from ...rerank.runs.resumable import Checkpoint
 from ...rerank.runs.rows import as_line
 from ...rerank.runs.run import Written, completing, outputs, write_outcomes
+from ...rerank.runs.stream import Stream
 from .document_turns import Turn, Turns
 from .prompts import PromptEntry
 

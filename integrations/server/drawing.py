@@ -15,6 +15,7 @@ from typing import Any
 from ...metrics.errors import DiscorankError, InputError
 from ...rerank.lists import Candidate
 from ..generation.generator import Generated, Prompt
+from .client import ExhaustedError
 from .settings import ServerPool, ServerSettings
 
 EMPTY_REPLIES = 3  # replies without any text, after which a pool is given up
@@ -101,6 +102,17 @@ class Drawing:
         self.awaited -= n
         self.error = error
         self.given_up = True
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing came of it since what may pass did not."""
+        return not self.candidates_of and isinstance(self.error, ExhaustedError)
+
+    def begin_again(self) -> None:
+        """Forgets that it failed: the same requests are made as at first."""
+        self.next_call = 0
+        self.error = None
+        self.given_up = False
 
     def candidates(self) -> list[Candidate]:
         """The candidates that have come, in the order of the requests."""

@@ -1,4 +1,8 @@
-"""The `Generator` of a server: many requests at a time, lists in the order of the prompts. Nothing is chosen here."""
+"""The `Generator` of a server: many requests at a time, lists in the order of the prompts. Nothing is chosen here.
+
+A prompt that fails for good is at fault itself if the server answers another request, fails at the prompt once more,
+and answers again; otherwise the server is. So neither one bad prompt ends a run, nor does an outage cost an input.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,16 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
+from ...rerank.lists import Candidate
 from ..generation.generator import Generated, Prompt
-from .client import Client, ExhaustedError, RefusedError, UnusableError
+from .client import BusyError, Client, ExhaustedError, RefusedError, UnusableError
 from .drawing import Drawing, outcome
 from .replies import candidates_in
 from .settings import Connection, ServerSettings
 
 AHEAD = 4  # prompts under way for each connection
+PROBE = "Hello"  # what a server is asked that failed at a prompt
+PROBES = 2  # how many of these are answered before the prompt is at fault
 
 
 @dataclass(slots=True, eq=False)
@@ -26,19 +33,57 @@ class _PromptUnderWay:
     prompt: Prompt
     drawings: list[Drawing]
     fatal: DiscorankError | None = None
+    num_probes: int = 0  # sent
+    probing: bool = False  # whether one is under way
 
     @property
     def done(self) -> bool:
-        return self.fatal is not None or all(drawing.done for drawing in self.drawings)
+        if self.fatal is not None:
+            return True
+        is_drawn = all(drawing.done for drawing in self.drawings)
+        return is_drawn and not (self.probing or self.is_suspect)
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether the server is to be asked something else, to see whether it works."""
+        is_drawn = all(drawing.done for drawing in self.drawings)
+        is_failure = self.failure is not None and not isinstance(self.failure, BusyError)
+        return is_drawn and is_failure and self.num_probes < PROBES
+
+    @property
+    def failure(self) -> DiscorankError | None:
+        """Why the server gave nothing for a pool, where it was not for what it answered."""
+        errors = (drawing.error for drawing in self.drawings if drawing.exhausted)
+        return next(errors, None)
+
+    def failed(self) -> None:
+        """The server works no more: what it did at this prompt ends the run."""
+        if self.failure is not None:
+            self.fatal = self.placed(self.failure)
+
+    def placed(self, error: DiscorankError) -> ExhaustedError:
+        """The error with the prompt that it came at."""
+        where = f"prompt {self.prompt.id!r}: server"
+        fix = f"{error.fix}, and run the same command again"
+        return ExhaustedError(error.problem, where=where, fix=fix)
+
+    def answered(self) -> None:
+        """The server works: it gets the prompt again, or has failed at it often enough."""
+        self.probing = False
+        if self.num_probes == PROBES:
+            return
+        for drawing in self.drawings:
+            if drawing.exhausted:
+                drawing.begin_again()
 
 
 class _Request(NamedTuple):
-    """A request under way: its number, and for how many candidates it is."""
+    """A request under way: its number, and for how many candidates it is; of no drawing if it is a probe."""
 
     under_way: _PromptUnderWay
-    drawing: Drawing
-    call: int
-    n: int
+    drawing: Drawing | None
+    call: int = 0
+    n: int = 0
 
 
 Requests = dict[Future[Any], _Request]
@@ -77,7 +122,8 @@ class ServerGenerator:
         `missing_pseudo_references`) says how many did not, and `missing_because` why.
 
         Raises:
-            ResourceError: the server cannot be reached, or a prompt has no candidate since it failed for so long.
+            ResourceError: the server cannot be reached, or failed for so long that a prompt has no candidate, and at
+                other requests too.
             InputError: it refuses the key, or does not know the model.
         """
         with Client(self.connection) as client:
@@ -108,17 +154,31 @@ class ServerGenerator:
         requests: Requests,
     ) -> None:
         """Sends the requests that a prompt lacks."""
-        if under_way.fatal is not None:
-            return
         path = "chat/completions" if self.settings.chat else "completions"
+        if under_way.fatal is not None or under_way.probing:
+            return
+        if under_way.is_suspect:
+            under_way.probing = True
+            under_way.num_probes += 1
+            requests[client.post(path, self._probe())] = _Request(under_way, None)
+            return
         for drawing in under_way.drawings:
             for call, n, body in drawing.requests(self.accepts_n):
                 future = client.post(path, body)
                 requests[future] = _Request(under_way, drawing, call, n)
 
+    def _probe(self) -> dict[str, Any]:
+        """A request that a server which works can answer."""
+        drawing = Drawing(Prompt(PROBE, PROBE), self.settings.pools[0], self.settings)
+        _, _, body = next(drawing.requests(accepts_n=False))
+        return {**body, "max_tokens": 1}
+
     def _take(self, request: _Request, future: Future[Any]) -> None:
         """Takes the candidates of a request that ended, or notes its error."""
         under_way, drawing, call, n = request
+        if drawing is None:
+            self._take_probe(under_way, future)
+            return
         try:
             choices = candidates_in(future.result(), self.settings.chat)
         except RefusedError as error:
@@ -136,18 +196,31 @@ class ServerGenerator:
             if drawing.candidates_of[call] and (drawing.one_at_a_time or ignores_n):
                 self.accepts_n = False
 
+    def _take_probe(self, under_way: _PromptUnderWay, future: Future[Any]) -> None:
+        """Takes note whether the server answered something else than the prompt it failed at."""
+        try:
+            choices = candidates_in(future.result(), self.settings.chat)
+        except RefusedError:
+            under_way.answered()
+        except ExhaustedError:
+            under_way.failed()
+        except DiscorankError as error:
+            under_way.fatal = error
+        else:
+            if any(isinstance(choice, Candidate) for choice in choices):
+                under_way.answered()
+            else:
+                under_way.failed()
+
 
 def _generated(under_way: _PromptUnderWay) -> Generated:
     """The outcome of a prompt that is done; raises the error that ends the run."""
     if under_way.fatal is not None:
         raise under_way.fatal
     generated = outcome(under_way.prompt, under_way.drawings)
+    if isinstance(generated, BusyError):
+        raise under_way.placed(generated)
     if isinstance(generated, ExhaustedError):
-        where = f"prompt {under_way.prompt.id!r}: server"
-        fix = f"{generated.fix}, and run the same command again; if this prompt alone fails, leave it out"
-        raise ExhaustedError(
-            generated.problem,
-            where=where,
-            fix=fix,
-        )
+        problem = f"{generated.problem}, while the server answers other requests"
+        return InputError(problem, where="server", fix="Mend the prompt, or leave it out")
     return generated

@@ -1,31 +1,46 @@
 """A bounded cache of representations on disk, for texts that are read again in another run.
 
 An entry's key is a digest of everything that its content depends on: the metric with the digests of its files, the text
-with its context, the kind of device and the versions of the libraries. Several processes may share one folder. What
-cannot be read counts as absent; nothing in it is ever executed.
+with its context, the kind of device and the versions of the libraries. Several processes may share one folder. Nothing
+in it is ever executed.
+
+What is damaged is made anew. An entry stands behind a checksum of its key and content (`cache_entries`); one that does
+not fit counts as absent. Where SQLite itself finds its file damaged, the file is moved aside (``.damaged``) and another
+begun. A cache that cannot be used at all, be it full, locked or gone, costs time and changes nothing: the run goes on
+without it. All of this is told in warnings: faults of the file at once, damaged entries as one count at the end.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from warnings import warn
+from weakref import finalize
 
 from ..errors import InputError
 from ..representations import Reps
+from .cache_entries import Faults, read_entry, written_entry
 
 FILE = "representations.sqlite"
+ASIDE = f"{FILE}.damaged"
 MAX_BYTES = 10 * 10**9
 BATCH = 500  # keys of one query
-TOTAL = "SELECT coalesce(sum(size), 0) FROM entries"
-LAST_USE = "SELECT coalesce(max(used), 0) FROM entries"
-OLDEST = "SELECT key, size FROM entries ORDER BY used, rowid LIMIT 100"
+LATEST = 1 << 53  # a later time of use is none that was written
+TOTAL = "SELECT coalesce(sum(length(value)), 0) FROM entries"
+LAST_USE = f"SELECT coalesce(max(used), 0) FROM entries WHERE used BETWEEN 0 AND {LATEST}"  # noqa: S608
+OLDEST = "SELECT rowid, length(value) FROM entries ORDER BY used, rowid LIMIT 100"
 TABLES = """
 CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, used INTEGER NOT NULL, size INTEGER NOT NULL, value BLOB);
 CREATE INDEX IF NOT EXISTS by_use ON entries (used);
 """
+# what SQLite says of a file that is not as it was written; of other faults another file would not be free
+DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+# beside SQLite's own, what values of a damaged file raise on the way into Python
+BROKEN = (sqlite3.Error, OverflowError, ValueError, TypeError)
 
 
 class Cache:
@@ -43,9 +58,37 @@ class Cache:
         if max_bytes < 1:
             raise InputError(f"found {max_bytes}", where="max_bytes", fix="Give a positive number")
         self.folder, self.max_bytes = folder, max_bytes
+        self.faults = Faults()
+        self.warnings: set[str] = set()  # that were given
+        self.usable = self.renewed = False
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
-            self.base = sqlite3.connect(Path(folder) / FILE, timeout=60, isolation_level=None)
+        except (OSError, ValueError) as error:
+            raise self._refusal(error) from error
+        try:
+            self._open()
+        except BROKEN as error:
+            try:
+                is_renewed = self._renewed(error)
+            except (OSError, *BROKEN):
+                is_renewed = False
+            if not is_renewed:
+                raise self._refusal(error) from error
+        # at the end of the process, if nobody closes it before
+        self._end = finalize(self, _tell, self.faults, folder)
+
+    def _refusal(self, error: Exception) -> InputError:
+        fix = "Name another folder"
+        return InputError(f"cannot be used: {error}", where=f"cache {self.folder}", fix=fix)
+
+    def _open(self) -> None:
+        """Connects to the file, made if it is not there."""
+        path = Path(self.folder) / FILE
+        self.inode = _inode(path)
+        self.base = sqlite3.connect(path, timeout=60, isolation_level=None)
+        try:
+            self.inode = _inode(path)
+            self.base.text_factory = bytes
             self.base.execute("PRAGMA journal_mode=WAL")
             self.base.execute("PRAGMA synchronous=OFF")  # what a crash loses is made again
             self.base.executescript(TABLES)
@@ -53,50 +96,61 @@ class Cache:
             self.added = self._number(TOTAL)
             # the time of this process: entries that it uses are younger than all others
             self.clock = self._number(LAST_USE) + 1
-        except (OSError, sqlite3.Error) as error:
-            raise InputError(
-                f"cannot be used: {error}",
-                where=f"cache {folder}",
-                fix="Name another folder",
-            ) from error
+        except BaseException:
+            self.base.close()
+            raise
+        self.usable = True
 
     def _number(self, query: str) -> int:
         return int(self.base.execute(query).fetchone()[0])
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Reps]:
-        """The entries that there are of these keys."""
+        """The entries that there are of these keys; damaged ones count as absent, those of 0.1 get their checksum."""
         entries: dict[bytes, Reps] = {}
+        unchecked: dict[bytes, Reps] = {}
+        if not self.usable:
+            return entries
         try:
             for start in range(0, len(keys), BATCH):
                 batch = keys[start : start + BATCH]
                 marks = ",".join("?" * len(batch))
                 select = f"SELECT key, value FROM entries WHERE key IN ({marks})"  # noqa: S608
                 for key, value in self.base.execute(select, batch):
-                    reps = _read(value)
-                    if reps is not None:
-                        entries[key] = reps
+                    entry = read_entry(key, value)
+                    if entry.reps is None:
+                        self.faults.damaged.add(key)
+                        continue
+                    entries[key] = entry.reps
+                    if not entry.is_checked:
+                        unchecked[key] = entry.reps
                 mark_used = f"UPDATE entries SET used = {self.clock} WHERE key IN ({marks})"  # noqa: S608
                 self.base.execute(mark_used, batch)
-        except sqlite3.Error as error:
-            self._warn(error)
+        except BROKEN as error:
+            self._failed(error)
+        if unchecked:
+            self.faults.unchecked.update(unchecked)
+            self.put(unchecked)
         return entries
 
     def put(self, entries: Mapping[bytes, Reps]) -> None:
         """Keeps these, and lets go of the oldest beyond `max_bytes`."""
+        if not self.usable:
+            return
         rows = []
         for key, reps in entries.items():
-            value = _written(reps)
+            value = written_entry(key, reps)
             rows.append((key, self.clock, len(value), value))
         try:
             self.base.execute("BEGIN IMMEDIATE")
             self._put(rows)
             self.base.execute("COMMIT")
         except BaseException as error:
-            if self.base.in_transaction:
-                self.base.execute("ROLLBACK")
-            if not isinstance(error, sqlite3.Error):
+            with suppress(sqlite3.Error):
+                if self.base.in_transaction:
+                    self.base.execute("ROLLBACK")
+            if not isinstance(error, BROKEN):
                 raise
-            self._warn(error)
+            self._failed(error)
         self.clock += 1
 
     def _put(self, rows: Sequence[tuple[bytes, int, int, bytes]]) -> None:
@@ -108,20 +162,72 @@ class Cache:
         total = self._number(TOTAL)  # other processes may have added, too
         while total > self.max_bytes:
             oldest = self.base.execute(OLDEST).fetchall()
-            for key, size in oldest:
-                self.base.execute("DELETE FROM entries WHERE key = ?", (key,))
+            if not oldest:
+                raise ValueError("entries are counted that are not there")
+            for row, size in oldest:
+                self.base.execute("DELETE FROM entries WHERE rowid = ?", (row,))
                 total -= size
                 if total <= self.max_bytes:
                     break
         self.added = total
 
-    def _warn(self, error: sqlite3.Error) -> None:
-        """Warns that the cache could not be used; what it would have held is computed again."""
-        warn(f"cache {self.folder}: {error}", RuntimeWarning, stacklevel=4)
+    def _failed(self, error: Exception) -> None:
+        """Begins another file where this one is damaged, else warns: what it would have held is computed again."""
+        try:
+            if self._renewed(error):
+                return
+        except (OSError, *BROKEN) as second:
+            error = second
+        self._warn(str(error))
+
+    def _renewed(self, error: Exception) -> bool:
+        """Whether another file was begun: once in a process, and only for one that is damaged."""
+        if self.renewed or not _is_damage(error):
+            return False
+        self.renewed, self.usable = True, False
+        self.base.close()
+        path = Path(self.folder) / FILE
+        if _inode(path) == self.inode:  # else another process has begun one
+            os.replace(path, path.with_name(ASIDE))
+            for log in ("-wal", "-shm"):
+                path.with_name(FILE + log).unlink(missing_ok=True)
+        self._open()
+        self._warn(f"is damaged ({error}): it was moved to {ASIDE}, and what it held is made anew")
+        return True
+
+    def _warn(self, problem: str) -> None:
+        """Warns of a problem, of the same once."""
+        if problem not in self.warnings:
+            self.warnings.add(problem)
+            warn(f"cache {self.folder}: {problem}", RuntimeWarning, stacklevel=5)
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Lets go of the file, and says how many entries were damaged or unchecked, if any."""
         self.base.close()
+        self.usable = False
+        self._end()
+
+
+def _tell(faults: Faults, folder: str | Path) -> None:
+    """Warns of entries that were damaged or unchecked."""
+    problems = faults.in_words()
+    if problems:
+        warn(f"cache {folder}: {problems}", RuntimeWarning, stacklevel=4)
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether an error says that the file is not as it was written."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE
+    return not isinstance(error, OSError)
+
+
+def _inode(path: Path) -> int | None:
+    """What tells a file from another of its name; None where there is none."""
+    try:
+        return os.stat(path).st_ino
+    except (OSError, ValueError):
+        return None
 
 
 def key(*parts: str) -> bytes:
@@ -132,19 +238,3 @@ def key(*parts: str) -> bytes:
         digest.update(len(raw).to_bytes(8, "little"))
         digest.update(raw)
     return digest.digest()
-
-
-def _written(reps: Reps) -> bytes:
-    from safetensors.numpy import save
-
-    return save(dict(reps.arrays()))
-
-
-def _read(value: bytes) -> Reps | None:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        return Reps.from_arrays(load(value)) if isinstance(value, bytes) else None
-    except (SafetensorError, ValueError, KeyError):
-        return None

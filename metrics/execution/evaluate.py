@@ -5,7 +5,8 @@ Nothing here depends on which metric runs, and no value depends on which lists s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import NamedTuple, Self
@@ -13,7 +14,7 @@ from warnings import warn
 
 import numpy as np
 
-from ..errors import MetricError, TruncationWarning, excerpt
+from ..errors import MetricError, ResourceError, TruncationWarning, excerpt
 from ..representations import Block, FloatArray, IntArray, Reps
 from ..scorer import Scorer, Scoring
 from ..text.texts import Comparison, Truncation
@@ -21,10 +22,11 @@ from .batches import in_halves, is_out_of_memory
 from .by_sentence import columns_of, lift
 from .failures import failures_named
 from .store import Store
+from .tiles import Tile, is_large, part_of, tiles_of
 
 # What one list's matrix is made of, as `columns_of` returns it: columns, each the comparisons whose mean it is.
 Columns = Sequence[Sequence[Comparison]]
-LIST_CELLS = 1 << 22  # cells of one list above which it is compared some rows at a time
+COPIES = 3  # of a matrix that is kept: it is joined with those of a utility's other parts
 
 
 def matrices(
@@ -33,61 +35,98 @@ def matrices(
     store: Store | None = None,
 ) -> list[FloatArray]:
     """Values [H, R] of every comparison ([H, 1] when reference-free), in the paper's direction."""
-    scorer = metric.scorer
-    shapes = [_shape(metric, comparison) for comparison in comparisons]
-    columns = []
+    store = store or Store(metric.scorer)
+    shapes = [shape_of(metric, comparison) for comparison in comparisons]
+    at_once = []
     for comparison, shape in zip(comparisons, shapes, strict=True):
-        if 0 not in shape:
-            columns.append(columns_of(metric, comparison))
+        if 0 not in shape and not is_large(*shape):
+            at_once.append(columns_of(metric, comparison))
+    results = []
     with failures_named(metric.signature()):
-        values = iter(matrices_of_columns(scorer, columns, store or Store(scorer)))
-    return [np.zeros(shape) if 0 in shape else next(values) for shape in shapes]
+        values = iter(matrices_of_columns(metric.scorer, at_once, store))
+        for comparison, shape in zip(comparisons, shapes, strict=True):
+            if 0 in shape:
+                results.append(np.zeros(shape))
+            elif is_large(*shape):
+                results.append(_by_tiles(metric, comparison, shape, store))
+            else:
+                results.append(next(values))
+    return results
 
 
-def _shape(metric: Scoring, comparison: Comparison) -> tuple[int, int]:
+def shape_of(metric: Scoring, comparison: Comparison) -> tuple[int, int]:
     """[H, R], or [H, 1] when reference-free."""
     num_references = len(comparison.references) if metric.info.needs_references else 1
     return len(comparison.hypotheses), num_references
+
+
+def _by_tiles(
+    metric: Scoring, comparison: Comparison, shape: tuple[int, int], store: Store
+) -> FloatArray:
+    """The whole matrix [H, R] of a large list.
+
+    Raises:
+        ResourceError: this machine has no memory for it.
+    """
+    num_bytes = COPIES * 8 * shape[0] * shape[1]
+    if num_bytes > memory_bytes():
+        raise ResourceError(
+            f"{shape[0]} x {shape[1]} utilities take {num_bytes / 1e9:.1f} GB to keep, "
+            f"this machine has {memory_bytes() / 1e9:.1f} GB",
+            where=metric.name,
+            fix="Leave out what keeps them (--save-utilities, keep_matrix), or shorten the list",
+        )
+    matrix = np.empty(shape)
+    for tile, values in tile_values(metric, comparison, store):
+        matrix[tile.top : tile.bottom, tile.left : tile.right] = values
+    return matrix
+
+
+def memory_bytes() -> int:
+    """The memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def tile_values(
+    metric: Scoring, comparison: Comparison, store: Store
+) -> Iterator[tuple[Tile, FloatArray]]:
+    """The values of a large list tile by tile, so that they need not be together in memory."""
+    columns = columns_of(metric, comparison)
+    # every text is represented before the first tile, in batches of like length
+    store.add(list(chain.from_iterable(columns)))
+    shape = shape_of(metric, comparison)
+    for tiles in tiles_of(0, *shape, is_square(metric, comparison)):
+        parts = [part_of(columns, tile) for tile in tiles]
+        values = matrices_of_columns(metric.scorer, parts, store)
+        yield from zip(tiles, values, strict=True)
+
+
+def is_square(metric: Scoring, comparison: Comparison) -> bool:
+    """Whether hypotheses and references are the same texts, each read in one way only."""
+    same_texts = comparison.references is comparison.hypotheses
+    return same_texts and metric.info.needs_references and not metric.reads.everywhere
 
 
 def matrices_of_columns(
     scorer: Scorer, columns: Sequence[Columns], store: Store
 ) -> list[FloatArray]:
     """The matrix [H, R] of every list, in the paper's direction; `columns` holds what each is made of."""
-    # 1. One block of rows per comparison, without repeated rows, in pieces where it is very large.
+    # 1. One block of rows per comparison, without repeated rows.
     all_columns = chain.from_iterable(columns)
     comparisons = list(chain.from_iterable(all_columns))
     folded = [Folded.of(block) for block in store.add(comparisons)]
-    pieces = [_pieces(fold.block) for fold in folded]
 
-    # 2. The values of all pieces, a group of lists at a time.
-    blocks = list(chain.from_iterable(pieces))
-    values = iter(_compared(scorer, store, blocks))
+    # 2. The values of all blocks, a group of lists at a time.
+    values = _compared(scorer, store, [fold.block for fold in folded])
 
-    # 3. Pieces are joined to comparisons, comparisons averaged to columns, columns joined to lists again.
-    unfolded = []
-    for fold, block_pieces in zip(folded, pieces, strict=True):
-        matrix = _joined([next(values) for _ in block_pieces], axis=0)
-        unfolded.append(fold.spread(matrix))
-    parts = iter(unfolded)
+    # 3. Comparisons are averaged to columns, columns joined to lists again.
+    spread = [fold.spread(matrix) for fold, matrix in zip(folded, values, strict=True)]
+    parts = iter(spread)
     results = []
     for list_columns in columns:
         means = [_mean([next(parts) for _ in column]) for column in list_columns]
-        results.append(_joined(means, axis=1))
+        results.append(means[0] if len(means) == 1 else np.concatenate(means, axis=1))
     return results
-
-
-def _pieces(block: Block) -> list[Block]:
-    """The block, or some rows of it at a time if it is very large."""
-    if block.cells <= LIST_CELLS:
-        return [block]
-    step = max(1, LIST_CELLS // max(1, len(block.references)))
-    references = block.references.copy()  # no longer square
-    pieces = []
-    for start in range(0, len(block.hypotheses), step):
-        hypotheses = block.hypotheses[start : start + step]
-        pieces.append(Block(hypotheses, references, block.source))
-    return pieces
 
 
 def _compared(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> list[FloatArray]:
@@ -135,10 +174,6 @@ def _by_rows(scorer: Scorer, reps: Reps, block: Block) -> FloatArray:
         return list(scorer.compare(reps, [part])[0])
 
     return np.array(in_halves(compare, block.hypotheses.tolist()))
-
-
-def _joined(parts: Sequence[FloatArray], axis: int) -> FloatArray:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=axis)
 
 
 def _mean(parts: Sequence[FloatArray]) -> FloatArray:

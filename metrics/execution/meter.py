@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -23,6 +23,7 @@ class Metered:
         pairs: distinct pairs of a list that were compared (or lie under a linear form), texts where there is no
             reference.
         seconds: by stage; see `STAGES`.
+        damaged_entries, unchecked_entries: entries of the cache that were damaged, or had no checksum.
     """
 
     texts: int = 0
@@ -30,6 +31,8 @@ class Metered:
     tokens: int = 0
     pairs: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
+    damaged_entries: int = 0
+    unchecked_entries: int = 0
 
     def __add__(self, other: Metered) -> Metered:
         names = dict.fromkeys((*self.seconds, *other.seconds))
@@ -42,6 +45,8 @@ class Metered:
             self.tokens + other.tokens,
             self.pairs + other.pairs,
             seconds,
+            self.damaged_entries + other.damaged_entries,
+            self.unchecked_entries + other.unchecked_entries,
         )
 
     @property
@@ -51,15 +56,17 @@ class Metered:
 
 
 class Meter:
-    """What a process counts its work into."""
+    """What a process counts its work into; `on_count` is called whenever more is done, within a large list too."""
 
     def __init__(self) -> None:
+        self.on_count: Callable[[], None] = lambda: None
         self.amounts: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def count(self, **amounts: int) -> None:
         """Adds to the amounts of `Metered`."""
         self.amounts.update(amounts)
+        self.on_count()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -5,7 +5,8 @@ A store lives across waves of new items; a cache, where there is one, lives acro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -56,11 +57,6 @@ class Fresh(NamedTuple):
         own = {_STORED_LENGTHS: self.lengths, _STORED_TRUNCATION: self.truncation}
         return Reps({**self.reps.columns, **own})
 
-    @staticmethod
-    def is_packed(reps: Reps) -> bool:
-        """Whether this is what `packed` returns; not so for what an older version put into a cache."""
-        return {_STORED_LENGTHS, _STORED_TRUNCATION} <= reps.columns.keys()
-
     @classmethod
     def unpacked(cls, reps: Reps) -> Fresh:
         """The inverse of `packed`."""
@@ -68,6 +64,15 @@ class Fresh(NamedTuple):
         lengths: Any = columns.pop(_STORED_LENGTHS)
         truncation: Any = columns.pop(_STORED_TRUNCATION)
         return cls(Reps(columns), lengths, truncation)
+
+
+def _of_one_form(packed: Mapping[bytes, Reps]) -> dict[bytes, Reps]:
+    """The entries that have the columns which most have, those of `Fresh.packed` among them."""
+    forms = Counter(frozenset(reps.columns) for reps in packed.values())
+    usual = max(forms, key=forms.__getitem__, default=frozenset())
+    if not {_STORED_LENGTHS, _STORED_TRUNCATION} <= usual:
+        return {}
+    return {key: reps for key, reps in packed.items() if reps.columns.keys() == usual}
 
 
 def _identity(item: Item) -> tuple[str, ...]:
@@ -158,21 +163,36 @@ class Store:
     def _cached(self, shared: cache.Cache, new: Sequence[Item]) -> Fresh:
         """What the cache has of these items; the rest is computed and put into it."""
         keys = [cache.key(self.scorer.identity, *_identity(item)) for item in new]
+        damaged, unchecked = shared.faults.counts
         with self.meter.stage("cache"):
             read = shared.get(keys)
-            by_key = {key: packed for key, packed in read.items() if Fresh.is_packed(packed)}
-        missing = [i for i, key in enumerate(keys) if key not in by_key]
-        if missing:
-            computed = self._computed([new[i] for i in missing])
-            added = {}
-            for row, i in enumerate(missing):
-                alone = computed.take(np.array([row]))
-                added[keys[i]] = alone.packed()
+        by_key = _of_one_form(read)
+        added = self._computed_alone(keys, new, by_key)
+        if len(_of_one_form(by_key | added)) < len(keys):  # what was read is of another form
+            by_key = {}
+            added = self._computed_alone(keys, new, by_key)
+        shared.faults.damaged.update(read.keys() - by_key.keys())
+        if added:
             with self.meter.stage("cache"):
                 shared.put(added)
-            by_key |= added
-        self.meter.count(cached_texts=len(new) - len(missing))
+        now_damaged, now_unchecked = shared.faults.counts
+        self.meter.count(
+            cached_texts=len(by_key),
+            damaged_entries=now_damaged - damaged,
+            unchecked_entries=now_unchecked - unchecked,
+        )
+        by_key |= added
         return Fresh.unpacked(Reps.concat([by_key[key] for key in keys]))
+
+    def _computed_alone(
+        self, keys: Sequence[bytes], new: Sequence[Item], known: Mapping[bytes, Reps]
+    ) -> dict[bytes, Reps]:
+        """The items that are not known, computed, each packed by itself."""
+        missing = [i for i, key in enumerate(keys) if key not in known]
+        if not missing:
+            return {}
+        computed = self._computed([new[i] for i in missing])
+        return {keys[i]: computed.take(np.array([row])).packed() for row, i in enumerate(missing)}
 
     def _computed(self, new: Sequence[Item]) -> Fresh:
         with self.meter.stage("prepare"):

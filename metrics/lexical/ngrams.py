@@ -14,7 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..representations import Array, Block, FloatArray, IntArray, Ragged
+from ..representations import (
+    Array,
+    Block,
+    FloatArray,
+    IntArray,
+    Ragged,
+    by_block,
+    turned,
+    with_turned,
+)
 from .clipped_matches import COUNT_BITS, MAX_COUNT, BoolArray, ListGroup, begins, clipped_matches
 from .ranges import ranges
 
@@ -42,7 +51,22 @@ class _Line(NamedTuple):
 
 
 def matches(symbols: Ragged, blocks: Sequence[Block], order: int) -> Iterator[FloatArray]:
-    """For n = 1..order the clipped n-gram matches [cells] of all pairs of all blocks, each block's [H, R] flat."""
+    """For n = 1..order the clipped n-gram matches [cells] of all pairs of all blocks, each block's [H, R] flat.
+
+    They are the same both ways: a block that is the one before it turned is not counted again.
+    """
+    is_turned = turned(blocks)
+    if not any(is_turned):
+        yield from _matches_one_way(symbols, blocks, order)
+        return
+    one_way = [block for block, again in zip(blocks, is_turned, strict=True) if not again]
+    for values in _matches_one_way(symbols, one_way, order):
+        matrices = with_turned(by_block(values, one_way), is_turned)
+        yield np.concatenate([matrix.ravel() for matrix in matrices])
+
+
+def _matches_one_way(symbols: Ragged, blocks: Sequence[Block], order: int) -> Iterator[FloatArray]:
+    """`matches` of blocks of which none is another one turned."""
     shapes = np.array([_padded_shape(block) for block in blocks])
     kinds = np.unique(shapes)
     if len(kinds) == 1:

@@ -24,7 +24,7 @@ from pydantic import Field
 from ..base import Metric
 from ..errors import InputError
 from ..papers import DODDINGTON_2002
-from ..representations import Block, FloatArray, IntArray, Ragged, Reps
+from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..spec.digests import DIGITS, MARK, check_file, path_of
@@ -94,6 +94,11 @@ class NIST(Metric):
         tokenizer = tokenizer_for(lang)
         return self.with_defaults(tokenize=tokenizer) if tokenizer else self
 
+    def check_files(self) -> None:
+        """As every metric."""
+        if self.information is not None and not self.information.startswith(FITTED):
+            check_file(self.information)
+
     def load(self) -> NISTScorer:
         """The scorer with its counts.
 
@@ -107,7 +112,7 @@ class NIST(Metric):
         if self.information is None or self.information.startswith(FITTED):
             fix = 'Name a file of texts like the references, one per line: nist(information="FILE"), or call fit(texts)'
             raise InputError("no texts to count n-grams in", where=self.name, fix=fix)
-        path = path_of(check_file(self.information))
+        path = path_of(self.information)
         try:
             return Information.of(map(_Splitter(self), _lines(path)), self.order)
         except UnicodeDecodeError as error:
@@ -169,10 +174,15 @@ class NISTScorer(Scorer):
         information = reps["information"][rows].values
         lengths = words.lengths.astype(float)
         matrices = []
-        for block in local:
+        shared: list[FloatArray] = []
+        # what two texts share is the same both ways
+        for block, is_turned in zip(local, turned(local), strict=True):
             of_h = lengths[block.hypotheses][:, None]
             of_r = lengths[block.references][None, :]
-            shared = list(weighted_matches(words, information, block))
+            if is_turned:
+                shared = [matched.T for matched in shared]
+            else:
+                shared = list(weighted_matches(words, information, block))
             ngrams = [np.maximum(of_h - n, 0) for n in range(self.order)]
             matrices.append(_nist(shared, ngrams, of_h, of_r))
         return matrices

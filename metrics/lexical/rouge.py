@@ -22,7 +22,7 @@ from pydantic import Field
 
 from ..base import Metric
 from ..papers import LIN_2004
-from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned
+from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned, with_turned
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
@@ -128,12 +128,10 @@ class RougeScorer(Scorer):
         # A block that is the one before it turned has its matrix transposed.
         repeats = turned(local)
         distinct = [block for block, repeat in zip(local, repeats, strict=True) if not repeat]
-        common = iter(self._common(words, distinct))
+        common = with_turned(self._common(words, distinct), repeats)
         lengths = words.lengths.astype(float)
-        x = np.zeros((0, 0))
         matrices = []
-        for block, repeat in zip(local, repeats, strict=True):
-            x = x.T if repeat else next(common)
+        for block, x in zip(local, common, strict=True):
             of_h = lengths[block.hypotheses][:, None]
             of_r = lengths[block.references]
             matrices.append(_f(x, of_h, of_r))

@@ -11,7 +11,7 @@ from itertools import count, pairwise
 
 import numpy as np
 
-from ..representations import Array, Block, IntArray, Ragged, Reps
+from ..representations import Array, Block, IntArray, Ragged, Reps, turned
 
 
 def packed(tokens: Sequence[Sequence[str]]) -> tuple[dict[str, Ragged | IntArray], IntArray]:
@@ -51,11 +51,17 @@ def numbered(reps: Reps, blocks: Sequence[Block]) -> tuple[Ragged, list[Block]]:
 
 
 def localised(blocks: Sequence[Block]) -> tuple[IntArray, list[Block]]:
-    """All rows of some blocks one after the other, and the same blocks counting from these rows."""
+    """All rows of some blocks one after the other, and the same blocks counting from these rows.
+
+    A block that is the one before it turned has the same rows, and is still turned.
+    """
     parts: list[IntArray] = []
     local: list[Block] = []
     start = 0
-    for block in blocks:
+    for block, is_turned in zip(blocks, turned(blocks), strict=True):
+        if is_turned:
+            local.append(Block(local[-1].references, local[-1].hypotheses))
+            continue
         end = start + len(block.hypotheses)
         hypotheses = np.arange(start, end)
         references = hypotheses  # one array if the block is square

@@ -87,6 +87,12 @@ class TreeKernel(Metric):
             return self
         return replace(self, parser="none")
 
+    def check_files(self) -> None:
+        """As every metric."""
+        for spec in (self.trees, self.weights):
+            if spec is not None:
+                check_file(spec)
+
     def load(self) -> TreeKernelScorer:
         """The scorer; the parser is loaded when the first text needs it."""
         return TreeKernelScorer(self)

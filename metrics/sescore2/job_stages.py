@@ -1,8 +1,9 @@
 """Stages of a longer job on disk: each a folder of numbered shards, so that a killed run goes on where it stopped.
 
 A shard is JSON lines or one array; it takes its name only when it is whole. ``stage.json`` holds the settings that the
-shards depend on, with the digest of the stage before; a stage of other settings is refused, a finished one is kept as
-it is. One process at a time may write a stage. What is in the shards is left to the stages.
+shards depend on, with the digest of the stage before, and the digest of every shard; a stage of other settings or with
+a damaged shard is refused, a finished one is kept as it is. One process at a time may write a stage. What is in the
+shards is left to the stages.
 """
 
 from __future__ import annotations
@@ -10,21 +11,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from ..complete_files import complete_file
 from ..errors import InputError, ResumeError
+from ..file_locks import locked
 from ..representations import Array
+from ..spec.checksums import check, with_checksum
 from ..spec.small_files import check_regular, read_small_json
 from ..text.line_source import LineSource
 
 Row = Mapping[str, Any]
 OnProgress = Callable[[int], None]
+_AGAIN = "Remove its folder and run the stage again"
 # settings whose values, digests, tell a reader nothing
 OF_DIGESTS = {
     "input": "the input texts differ",
@@ -39,6 +42,7 @@ class Stage:
         folder: where it is.
         settings: what its content depends on.
         counts: what it counted, once it is finished.
+        digests: of its shards, by name.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Stage:
         self.folder = folder
         self.settings = settings
         self.counts = counts
+        self.digests: dict[str, str] = {}
 
     @property
     def digest(self) -> str:
@@ -81,13 +86,9 @@ class Stage:
         suffix = "npy" if isinstance(rows, np.ndarray) else "jsonl"
         shard = self.folder / f"{len(self.shards):05}.{suffix}"
         with complete_file(shard) as path:
-            if isinstance(rows, np.ndarray):
-                with open(path, "wb") as file:
-                    np.save(file, rows)
-                return
-            with open(path, "w", encoding="utf-8") as text:
-                for row in rows:
-                    text.write(json.dumps(row, ensure_ascii=False) + "\n")
+            _write_shard(path, rows)
+            self.digests[shard.name] = _digest_of(path)
+        self._save()
 
     def finish(self, counts: Mapping[str, int]) -> None:
         """Marks it as complete."""
@@ -101,31 +102,68 @@ class Stage:
             InputError: a shard is damaged.
         """
         for path in self.shards if shards is None else shards:
-            fix = "Remove its folder and run the stage again"
-            check_regular(path, fix)
+            check_regular(path, _AGAIN)
+            self._check(path)
             for number, line in LineSource(path):
                 try:
                     row = json.loads(line)
                 except ValueError as error:
                     where = f"{path}:{number}"
-                    raise InputError(f"is no JSON: {error}", where=where, fix=fix) from error
+                    raise InputError(f"is no JSON: {error}", where=where, fix=_AGAIN) from error
                 yield row
 
     def array(self, shards: Sequence[Path] | None = None) -> Array:
-        """The rows of array shards, all unless some are named."""
+        """The rows of array shards, all unless some are named.
+
+        Raises:
+            InputError: a shard is damaged.
+        """
         paths = self.shards if shards is None else shards
         for path in paths:
-            check_regular(path, "Remove its folder and run the stage again")
+            check_regular(path, _AGAIN)
+            self._check(path)
         return np.concatenate([np.load(path, allow_pickle=False) for path in paths])
+
+    def _check(self, shard: Path) -> None:
+        """Raises InputError if a shard is not as it was written."""
+        expected = self.digests.get(shard.name)
+        if expected is not None and _digest_of(shard) != expected:
+            raise InputError("is damaged", where=str(shard), fix=_AGAIN)
+
+    def _drop_unlisted(self) -> None:
+        """Removes what a process that was killed wrote last, before it could be listed: it is made again."""
+        for shard in self.shards:
+            if shard.name not in self.digests:
+                shard.unlink()
 
     def _save(self) -> None:
         """Writes ``stage.json``."""
-        about = {"complete": self.complete, "settings": self.settings, "counts": self.counts}
+        about: dict[str, Any] = {
+            "complete": self.complete,
+            "settings": self.settings,
+            "counts": self.counts,
+            "digests": self.digests,
+        }
         if self.complete:
             about["shards"] = len(self.shards)
         with complete_file(self.folder / "stage.json") as path:
-            plain = json.dumps(about, indent=1, ensure_ascii=False)
+            plain = json.dumps(with_checksum(about), indent=1, ensure_ascii=False)
             path.write_text(plain + "\n", encoding="utf-8")
+
+
+def _write_shard(path: Path, rows: Iterable[Row] | Array) -> None:
+    if isinstance(rows, np.ndarray):
+        with open(path, "wb") as file:
+            np.save(file, rows)
+        return
+    with open(path, "w", encoding="utf-8") as text:
+        for row in rows:
+            text.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _digest_of(path: Path) -> str:
+    with open(path, "rb") as file:
+        return file_digest(file, "sha256").hexdigest()[:32]
 
 
 def finished(folder: Path) -> Stage:
@@ -155,23 +193,16 @@ def opened(folder: Path, settings: Mapping[str, Any]) -> Iterator[Stage]:
     except OSError as error:
         problem = f"cannot be made: {error.strerror}"
         raise InputError(problem, where=str(folder), fix="Choose another folder") from error
-    lock = FileLock(folder / ".lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        problem = "another process is writing it"
-        raise ResumeError(problem, where=str(folder), fix="Wait for it, or stop it") from None
-    try:
+    with locked(folder, folder / ".lock"):
         plain = json.loads(json.dumps(settings))
         stage = _read(folder) or Stage(folder, plain, None)
         problem = _difference(stage.settings, plain)
         if problem:
             fix = "Choose another folder, or remove this one and those of later stages"
             raise ResumeError(problem, where=str(folder), fix=fix)
+        stage._drop_unlisted()
         stage._save()
         yield stage
-    finally:
-        lock.release()
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
@@ -200,10 +231,17 @@ def _read(folder: Path) -> Stage | None:
         settings = dict(about["settings"])
         counts = dict(about["counts"] or {})
         stage = Stage(folder, settings, counts if about["complete"] else None)
+        if "digests" in about:
+            stage.digests = dict(about["digests"])
+        else:  # a stage of 0.1
+            stage.digests = {shard.name: _digest_of(shard) for shard in stage.shards}
         written = int(about["shards"]) if stage.complete else None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        fix = "Remove its folder and run the stage again"
-        raise ResumeError(f"cannot be read ({error})", where=str(path), fix=fix) from error
+        raise ResumeError(f"cannot be read ({error})", where=str(path), fix=_AGAIN) from error
+    try:
+        check(about, str(path), _AGAIN)
+    except InputError as error:
+        raise ResumeError(error.problem, where=error.where, fix=error.fix) from None
     present = len(stage.shards)
     if written is not None and written != present:
         problem = f"{present} shards of {written} are there"

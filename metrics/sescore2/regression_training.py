@@ -8,11 +8,12 @@ of the test data must not serve for that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
@@ -258,8 +259,7 @@ class Run:
         if score > self.best:
             self.best = score
             self.worse = 0
-            with complete_file(self.stage.folder / "best.pt") as path:
-                self.torch.save(self.network.state_dict(), path)
+            self._write("best.pt", self.network.state_dict())
         else:
             self.worse += 1
         return score
@@ -303,9 +303,13 @@ class Run:
         self._check_weights()
         state = {"step": self.step, "best": self.best, "worse": self.worse}
         weights = {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}
-        with complete_file(self.stage.folder / "state.pt") as path:
-            self.torch.save({**state, **weights}, path)
+        self._write("state.pt", {**state, **weights})
         self.saved_at = monotonic()
+
+    def _write(self, name: str, values: Mapping[str, Any]) -> None:
+        """Writes a file of the stage, whole or not at all."""
+        with complete_file(self.stage.folder / name) as path, open(path, "wb") as file:
+            self.torch.save(dict(values), file)
 
     def _resume(self) -> None:
         """Takes up the state that an earlier run saved, if there is one."""
@@ -322,6 +326,10 @@ class Run:
     def _load(self, path: Path) -> Any:
         try:
             check_regular(path)
+            with ZipFile(path) as archive:  # torch does not look at its checksums
+                damaged = archive.testzip()
+            if damaged:
+                raise BadZipFile(damaged)
             return self.torch.load(path, map_location=self.device, weights_only=True)
         except Exception as error:  # a damaged file: many kinds
             problem = f"cannot be read: {type(error).__name__}"

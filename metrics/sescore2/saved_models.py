@@ -1,8 +1,8 @@
 """Models of SEScore2 on disk: folders written by the training here, and the released checkpoints.
 
 A folder is that of the encoder (config.json, model.safetensors, tokenizer) with the head in ``estimator.safetensors``
-and ``sescore2.json`` beside it. A released checkpoint is one pickled torch module, of classes that are not imported:
-it is read as inert data, and its encoder's tokenizer is named by `encoder_path`.
+and ``sescore2.json`` beside it, which tells of damage. A released checkpoint is one pickled torch module, of classes
+that are not imported: it is read as inert data, and its encoder's tokenizer is named by `encoder_path`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..neural.models import model_files as files
 from ..neural.models.context_tokens import Frame, Reader, TruncationRule
 from ..neural.models.encoder import from_state, longest_input, pretrained, quietly, tokenizer_of
 from ..neural.models.inert_pickle import Inert, InertCheckpoint, open_archive, read_inert
+from ..neural.models.written_models import check_written, with_files
 from ..spec.small_files import read_small_json
 from .regression_network import LINEAR, head_state
 
@@ -99,7 +100,7 @@ def _write(
                 shutil.copyfile(file, draft / file.name)
         contiguous = {name: value.contiguous() for name, value in head.items()}
         save_file(contiguous, draft / HEAD)
-        plain = json.dumps({"format": 1, **about}, indent=1)
+        plain = json.dumps(with_files({"format": 1, **about}, draft), indent=1)
         (draft / ABOUT).write_text(plain + "\n", encoding="utf-8")
         # safetensors writes files that nobody else may read
         mode = (draft / ABOUT).stat().st_mode
@@ -164,6 +165,7 @@ def _of_folder(folder: Path) -> SEScore2Model:
     from safetensors.torch import load_file
 
     about = _about(folder / ABOUT)
+    check_written(about, folder / ABOUT, _AGAIN)
     try:
         state = load_file(folder / HEAD)
     except Exception as error:  # not there or damaged: many kinds
@@ -302,8 +304,8 @@ def _layers(state: Mapping[str, Any], width: int | None, path: Path) -> Layers:
             problem = f"{name} of the head is {actual}, expected {shape} finite numbers"
             raise ModelLoadError(problem, where=str(path), fix=_NOT_WHOLE)
     layers = []
-    for place in LINEAR:
-        weight = state[f"{place}.weight"].float()
-        bias = state[f"{place}.bias"].float()
+    for place in LINEAR:  # copies: tensors of a mapped file would change with it
+        weight = state[f"{place}.weight"].float().clone()
+        bias = state[f"{place}.bias"].float().clone()
         layers.append((weight, bias))
     return tuple(layers)

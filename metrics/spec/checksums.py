@@ -49,7 +49,10 @@ def check(values: Mapping[str, Any], where: str, fix: str) -> None:
         problem = f'{where}: has no "{KEY}", so damage in it would not be seen'
         warn(problem, UncheckedWarning, stacklevel=3)
         return
-    expected = checksum_of(values)
+    try:
+        expected = checksum_of(values)
+    except RecursionError:
+        raise InputError("is nested too deeply", where=where, fix=fix) from None
     if values[KEY] != expected:
         problem = "is damaged or was edited: its checksum does not fit what it holds"
         raise InputError(problem, where=where, fix=fix)

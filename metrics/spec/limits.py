@@ -37,6 +37,9 @@ class Limits:
         array_bytes: bytes of all arrays of one .npz file, unpacked.
         tokenizer_bytes: bytes of one file of a tokenizer, such as a vocabulary.
         pickle_bytes: bytes of the structure of a torch checkpoint, its weights left out.
+        matrix_bytes: bytes of the saved utilities of one list; 10,000 distinct texts have 1 GiB.
+        comparison_bytes: bytes of what a saved comparison says of whole systems.
+        documents_bytes: bytes of the documents of a saved comparison.
         reply_bytes: bytes of one reply of a server.
         members: members of one archive.
         tensors: tensors in one file of weights.
@@ -61,6 +64,9 @@ class Limits:
     array_bytes: Bound = 256 * MiB
     tokenizer_bytes: Bound = 128 * MiB
     pickle_bytes: Bound = 64 * MiB
+    matrix_bytes: Bound = 1024 * MiB
+    comparison_bytes: Bound = 256 * MiB
+    documents_bytes: Bound = 2048 * MiB
     reply_bytes: Bound = 64 * MiB
     members: Bound = 100_000
     tensors: Bound = 100_000

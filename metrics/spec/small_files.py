@@ -54,14 +54,16 @@ def read_small_file(
         InputError: it cannot be read, is a device, a pipe or a folder, or is larger than that; with what to do.
     """
     where = str(path)
-    check_regular(path, fix)
+    status = check_regular(path, fix)
     bound = getattr(limits(), name) if max_bytes is None else max_bytes
+    data = b""
     try:
-        with open(path, "rb") as file:
-            data = file.read(bound + 1)
+        if status.st_size <= bound:
+            with open(path, "rb") as file:
+                data = file.read(bound + 1)
     except OSError as error:
         raise _unreadable(error, where, fix) from error
-    if len(data) > bound:
+    if max(status.st_size, len(data)) > bound:
         if max_bytes is None:
             fix = f"{fix} (or: --max {name}=NUMBER)" if fix else more(name)
         raise InputError(f"larger than {bound} bytes", where=where, fix=fix)

@@ -38,6 +38,10 @@ class PairCounts(NamedTuple):
             negative_inf=int(np.isneginf(matrix).sum()),
         )
 
+    def plus(self, other: PairCounts) -> PairCounts:
+        """Those of two parts of a matrix."""
+        return PairCounts(*(a + b for a, b in zip(self, other, strict=True)))
+
     @property
     def not_finite(self) -> int:
         """How many pairs have no finite value."""

@@ -8,11 +8,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
+from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison
 from .status import Status
+
+Loaded = tuple[Metric, tuple[str, ...]]
+
+
+def loaded_as(metric: Metric) -> Loaded:
+    """What a scorer stands under: the settings, and the digests of their files, which may be others by now."""
+    return metric, tuple(metric.stamped.values())
 
 
 class Task(NamedTuple):

@@ -12,20 +12,30 @@ from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, MetricError
 from ...metrics.execution.by_sentence import columns_of, lift
 from ...metrics.execution.cache import Cache
-from ...metrics.execution.evaluate import Folded, matrices
+from ...metrics.execution.evaluate import Folded, matrices, shape_of, tile_values
 from ...metrics.execution.failures import failures_named, is_interrupt
 from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
+from ...metrics.execution.tiles import Tile, is_large
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from ...metrics.text.texts import Comparison, Truncation
-from ..expectation import expected_utility, linear_expected_utility
+from ..expectation import (
+    TiledSums,
+    expected_of_sums,
+    expected_utility,
+    linear_expected_utility,
+    weighted_sums,
+)
 from .finite_pairs import PairCounts, pairs_error, pairs_flags
-from .interface import Result, Task
+from .interface import Loaded, Result, Task, loaded_as
 from .status import Status
 
-STORE_BYTES = 1 << 26  # representations kept for later lists
+# representations kept for later lists: those that a model made, and those that cost little to make again
+MODEL_STORE_BYTES = 1 << 26
+STORE_BYTES = 1 << 23
 FIRST_WAVE = 1 << 16  # characters handed to the metric at once, to begin with
+LAST_WAVE = 1 << 20  # and at most, so that a wave's memory does not depend on how fast it is done
 SHORT_SECONDS, LONG_SECONDS = 0.3, 1.5  # a wave outside this is made longer or shorter
 TRUNCATION_FLAGS: Mapping[Truncation, tuple[str, ...]] = {
     Truncation.NONE: (),
@@ -45,6 +55,13 @@ class Expectation(NamedTuple):
     pairs: PairCounts = PairCounts()
 
 
+class TileSums(NamedTuple):
+    """What is kept of a tile: the weighted sum of every row [rows], and how many of its pairs are finite."""
+
+    sums: FloatArray
+    pairs: PairCounts
+
+
 class LocalEngine:
     """Loaded scorers in this process, one store of representations for each.
 
@@ -55,7 +72,7 @@ class LocalEngine:
     def __init__(self, cache: Cache | None = None) -> None:
         self.cache = cache
         self.waiting: list[tuple[int, Task]] = []
-        self.stores: dict[Metric, Store] = {}
+        self.stores: dict[Loaded, Store] = {}
         self.wave = FIRST_WAVE
         self.meter = Meter()
         self.begun = perf_counter()
@@ -74,18 +91,25 @@ class LocalEngine:
 
     def collect(self) -> list[tuple[int, Result | DiscorankError]]:
         """Works off one wave of what waits; the wave grows or shrinks towards about a second."""
-        if sum(store.nbytes for store in self.stores.values()) > STORE_BYTES:
-            self.stores.clear()
+        self._let_go()
         wave, characters = self._next_wave()
         start = perf_counter()
         results = self._results([task for _, task in wave])
         seconds = perf_counter() - start
         if seconds < SHORT_SECONDS and characters >= self.wave:
-            self.wave *= 2
+            self.wave = min(2 * self.wave, LAST_WAVE)
         elif seconds > LONG_SECONDS:
             self.wave = max(1, self.wave // 2)
         keys = [key for key, _ in wave]
         return list(zip(keys, results, strict=True))
+
+    def _let_go(self) -> None:
+        """Empties the stores of models, or those of all other scorers, if they hold more than they may together."""
+        for by_model, max_bytes in ((True, MODEL_STORE_BYTES), (False, STORE_BYTES)):
+            held = [key for key in self.stores if key[0].info.bucketed == by_model]
+            if sum(self.stores[key].nbytes for key in held) > max_bytes:
+                for key in held:
+                    del self.stores[key]
 
     def _next_wave(self) -> tuple[list[tuple[int, Task]], int]:
         """The next lists of about `wave` characters together, at least one, and how many characters they have."""
@@ -139,9 +163,10 @@ class LocalEngine:
         return results
 
     def _store(self, metric: Metric) -> Store:
-        if metric not in self.stores:
-            self.stores[metric] = Store(metric.scorer, self.cache, self.meter)
-        return self.stores[metric]
+        key = loaded_as(metric)
+        if key not in self.stores:
+            self.stores[key] = Store(metric.scorer, self.cache, self.meter)
+        return self.stores[key]
 
 
 def places_of(tasks: Sequence[Task]) -> dict[Metric, list[tuple[int, int]]]:
@@ -167,16 +192,27 @@ def is_linear(metric: Metric, task: Task) -> bool:
     return metric.info.linear and not task.keep_matrix
 
 
+def is_tiled(metric: Metric, comparison: Comparison, task: Task) -> bool:
+    """Whether the list is so large that its matrix is never whole: each tile is reduced when it is compared."""
+    return not task.keep_matrix and is_large(*shape_of(metric, comparison))
+
+
 def expectations(
     metric: Metric, store: Store, lists: Sequence[tuple[Comparison, Task]]
 ) -> list[Expectation]:
-    """Expected values of every list, by the metric's linear form where it has one, else from the whole matrix."""
-    with_matrix = [comparison for comparison, task in lists if not is_linear(metric, task)]
+    """Expected values of every list, by the linear form of the metric if it has one, else from matrix or tiles."""
+    with_matrix = [
+        comparison
+        for comparison, task in lists
+        if not is_linear(metric, task) and not is_tiled(metric, comparison, task)
+    ]
     whole = iter(matrices(metric, with_matrix, store))
     result: list[Expectation] = []
     for comparison, task in lists:
         if is_linear(metric, task):
             result.append(linear_form(metric, store, comparison, task))
+        elif is_tiled(metric, comparison, task):
+            result.append(tiled(metric, store, comparison, task))
         else:
             result.append(reduced(metric, task, next(whole), store.meter))
     return result
@@ -184,21 +220,51 @@ def expectations(
 
 def reduced(metric: Metric, task: Task, matrix: FloatArray, meter: Meter) -> Expectation:
     """Expected values from the whole matrix [H, R] of a list."""
-    weights, own = task.weights, task.own
-    if not metric.info.needs_references:  # one column, which is no reference
-        weights, own = np.ones(1), None
     with meter.stage("choose"):
-        values = expected_utility(matrix, weights, own)
+        values = expected_utility(matrix, *weights_of(metric, task))
         pairs = PairCounts.of(matrix)
     return Expectation(values, matrix if task.keep_matrix else None, pairs)
 
 
+def tiled(metric: Metric, store: Store, comparison: Comparison, task: Task) -> Expectation:
+    """Expected values of a large list, whose matrix is never whole."""
+    sums, pairs = TiledSums(*shape_of(metric, comparison)), PairCounts()
+    with failures_named(metric.signature()):
+        for tile, values in tile_values(metric, comparison, store):
+            of_tile = tile_sums(metric, task, tile, values, store.meter)
+            sums.add(tile, of_tile.sums)
+            pairs = pairs.plus(of_tile.pairs)
+    return reduced_sums(metric, task, sums, pairs)
+
+
+def tile_sums(metric: Metric, task: Task, tile: Tile, values: FloatArray, meter: Meter) -> TileSums:
+    """What is kept of the values [rows, columns] of a tile."""
+    with meter.stage("choose"):
+        sums = weighted_sums(values, *weights_of(metric, task), tile.top, tile.left)
+        return TileSums(sums, PairCounts.of(values))
+
+
+def reduced_sums(metric: Metric, task: Task, sums: TiledSums, pairs: PairCounts) -> Expectation:
+    """Expected values from the sums of all tiles of a list, of which so many pairs are finite."""
+    values = expected_of_sums(sums.whole(), *weights_of(metric, task))
+    return Expectation(values, None, pairs)
+
+
+def weights_of(metric: Metric, task: Task) -> tuple[FloatArray, FloatArray | None]:
+    """The weights [R] and own weights [H] that the columns of a list's matrix have."""
+    if not metric.info.needs_references:  # one column, which is no reference
+        return np.ones(1), None
+    return task.weights, task.own
+
+
 def linear_form(metric: Metric, store: Store, comparison: Comparison, task: Task) -> Expectation:
-    """Expected values by the linear form; where one is not finite, from the whole matrix, which says of which pair."""
+    """Expected values by the linear form; where one is not finite, from all pairs, which says of which."""
     with failures_named(metric.signature()), np.errstate(over="ignore", invalid="ignore"):
         values = _linear_values(metric, store, comparison, task)
     if np.isfinite(values).all():
         return Expectation(values)
+    if is_tiled(metric, comparison, task):
+        return tiled(metric, store, comparison, task)
     (matrix,) = matrices(metric, [comparison], store)
     return reduced(metric, task, matrix, store.meter)
 

@@ -6,44 +6,30 @@ on resume. It is replaced in one step, after the outputs are on disk. It knows n
 
 from __future__ import annotations
 
-import json
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
 from typing import Any, BinaryIO, NamedTuple
 
-from filelock import FileLock, Timeout
-
 from ...metrics.errors import InputError, ResourceError, ResumeError
-from ...metrics.execution.meter import Metered
-from ...metrics.spec.small_files import read_small_file
-from ..engines.status import WorkerStatus, amounts, work_of
+from ...metrics.file_locks import locked
+from ..engines.status import amounts
+from .block_digests import BlockDigests
+from .earlier_run import earlier_run
+from .run_file import Measured, State, write_run_file
 
 EVERY_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """How far a run has come; replaced whole, never changed."""
+class Growth(NamedTuple):
+    """An output: the digests of its bytes when the run was last saved, and what was written since."""
 
-    entries: int = 0  # input entries that the outputs stand for
-    digest: Any = field(default_factory=lambda: blake2b(digest_size=16))  # of these entries
-    sizes: Mapping[str, int] = field(default_factory=dict)  # good bytes of each output
-    counts: Mapping[str, int] = field(default_factory=dict)
-    seconds: float = 0.0  # of earlier sessions
-    work: Metered = field(default_factory=Metered)  # of earlier sessions
-
-
-class Measured(NamedTuple):
-    """What this session has done so far: figures for the run file that no result depends on."""
-
-    work: Metered = Metered()
-    workers: tuple[WorkerStatus, ...] = ()
+    digests: BlockDigests
+    since: list[bytes]
 
 
 class Checkpoint:
@@ -57,7 +43,8 @@ class Checkpoint:
 
     Raises:
         InputError: `out` cannot be written.
-        ResumeError: an output without a run file, another identity, or outputs shorter than the run file says.
+        ResumeError: an output without a run file, another identity, a damaged run file, or outputs that are not what it
+            says.
     """
 
     def __init__(
@@ -89,8 +76,11 @@ class Checkpoint:
         try:
             for name, path in self.sinks.items():
                 if name != "errors":  # its name comes from that of the rows
-                    self.locks.enter_context(_locked(path))
-            self.state, self.found_digest = self._read()
+                    self.locks.enter_context(locked(path))
+            earlier = earlier_run(self.run_file, self.sinks, self.identity)
+            self.earlier_input = earlier.input_digest
+            self.state = earlier.state
+            self.growth = {name: Growth(earlier.digests[name], []) for name in self.sinks}
             self._cut()
         except BaseException:
             self.close()
@@ -102,7 +92,7 @@ class Checkpoint:
     @property
     def resumed(self) -> bool:
         """Whether an earlier run stands here."""
-        return self.found_digest is not None
+        return self.earlier_input is not None
 
     def commit(self, raw: bytes, writes: Mapping[str, bytes], counts: Mapping[str, int]) -> None:
         """Appends what one input entry yields; saves about once a second.
@@ -113,13 +103,18 @@ class Checkpoint:
         sizes, total = dict(self.state.sizes), dict(self.state.counts)
         for name, data in writes.items():
             self._append(name, data)
+            self.growth[name].since.append(data)
             sizes[name] = sizes.get(name, 0) + len(data)
         for name, n in counts.items():
             total[name] = total.get(name, 0) + n
         digest = self.state.digest.copy()
         digest.update(raw + b"\n")
         self.state = replace(
-            self.state, entries=self.state.entries + 1, digest=digest, sizes=sizes, counts=total
+            self.state,
+            entries=self.state.entries + 1,
+            digest=digest,
+            sizes=sizes,
+            counts=total,
         )
         if monotonic() - self.saved_at > EVERY_SECONDS:
             self.save()
@@ -130,7 +125,7 @@ class Checkpoint:
 
     def check_input(self, where: str) -> None:
         """Raises ResumeError unless the skipped entries are those that the earlier run read."""
-        if self.found_digest is not None and self.reread.hexdigest() != self.found_digest:
+        if self.earlier_input is not None and self.reread.hexdigest() != self.earlier_input:
             raise ResumeError(
                 f"the first {self.state.entries} entries differ from those that {self.out} was made from",
                 where=where,
@@ -198,14 +193,17 @@ class Checkpoint:
             "input": {"entries": state.entries, "digest": state.digest.hexdigest()},
             "counts": dict(sorted(state.counts.items())),
             "timings": {"seconds": round(seconds, 3), **self._timings()},
-            "bytes": dict(state.sizes),
         }
-        draft = Path(f"{self.run_file}.tmp")
-        with open(draft, "w", encoding="utf-8") as file:
-            json.dump(row, file, ensure_ascii=False, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, self.run_file)
+        write_run_file(self.run_file, row, self._hashed(state))
+
+    def _hashed(self, state: State) -> dict[str, BlockDigests]:
+        """The digests of the outputs up to a state."""
+        for name, growth in self.growth.items():
+            written = b"".join(growth.since)
+            new_bytes = state.sizes.get(name, 0) - growth.digests.num_bytes
+            # in one step, as a signal may come at any
+            self.growth[name] = Growth(growth.digests.extended(written[:new_bytes]), [])
+        return {name: self.growth[name].digests for name in state.sizes}
 
     def _timings(self) -> dict[str, Any]:
         """The work of all sessions, and the workers of this one."""
@@ -214,140 +212,22 @@ class Checkpoint:
             {"workers": [one.row() for one in workers]} if workers else {}
         )
 
-    def _read(self) -> tuple[State, str | None]:
-        if not self.run_file.exists():
-            for path in self.sinks.values():
-                if path.exists() and path.stat().st_size:
-                    raise ResumeError(
-                        f"it exists, but {self.run_file.name} does not",
-                        where=str(path),
-                        fix="Choose another file",
-                    )
-            return State(), None
-        try:
-            row = json.loads(read_small_file(self.run_file, "").decode("utf-8"))
-            was, data = dict(row["settings"]), row["input"]
-            sizes, counts = (
-                {str(k): int(v) for k, v in row[name].items()} for name in ("bytes", "counts")
-            )
-            if int(data["entries"]) < 0 or min((*sizes.values(), *counts.values()), default=0) < 0:
-                raise ValueError("a negative number")
-            spent, digest = row["timings"], str(data["digest"])
-            seconds, work = float(spent["seconds"]), work_of(spent)
-            state = State(
-                int(data["entries"]), blake2b(digest_size=16), sizes, counts, seconds, work
-            )
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-            OverflowError,
-        ) as error:
-            raise ResumeError(
-                f"cannot be read ({error})",
-                where=str(self.run_file),
-                fix=f"Remove it and {self.out} to start anew",
-            ) from error
-        self._compare(was)
-        return state, digest
-
-    def _compare(self, was: Mapping[str, Any]) -> None:
-        now = json.loads(json.dumps(self.identity))
-        differing = [key for key in sorted({*was, *now}) if was.get(key) != now.get(key)]
-        if differing:
-            changes = [f"{key} was {was.get(key)!r}, now {now.get(key)!r}" for key in differing]
-            fix = "Choose another output, or the same settings"
-            raise ResumeError("; ".join(changes), where=str(self.run_file), fix=fix)
-
     def _cut(self) -> None:
+        """Takes away what the run file does not count."""
         for name, path in self.sinks.items():
             good = self.state.sizes.get(name, 0)
-            size = path.stat().st_size if path.exists() else 0
-            if size < good:
-                raise ResumeError(
-                    f"{size} bytes, the run file says {good}",
-                    where=str(path),
-                    fix=f"Remove {self.out} and {self.run_file} to start anew",
-                )
-            if size > good:
+            if path.exists() and path.stat().st_size > good:
                 os.truncate(path, good)
             if name == "errors" and not good:
                 path.unlink(missing_ok=True)
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Keeps other processes from a file.
-
-    Raises:
-        ResumeError: another one is writing it.
-        InputError: it cannot be written.
-    """
-    lock = FileLock(f"{path}.lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        fix = "Wait for it, or stop it"
-        raise ResumeError("another process is writing it", where=str(path), fix=fix) from None
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 def _check_distinct(sinks: Mapping[str, Path]) -> None:
     """Raises InputError if two outputs are one file."""
-    seen: dict[Path, str] = {}
+    seen: dict[str, str] = {}
     for name, path in sinks.items():
-        other = seen.setdefault(path.resolve(), name)
+        other = seen.setdefault(os.path.realpath(path), name)
         if other != name:
             raise InputError(
                 f"is the file of {other} and of {name}", where=str(path), fix="Name two files"
             )
-
-
-class Stream:
-    """The outputs of a run that leaves nothing behind: rows on stdout, error records on stderr."""
-
-    resumed = False
-
-    def __init__(self) -> None:
-        self.state = State()
-        self.sinks: dict[str, Path] = {}
-        self.out = Path("-")
-
-    def commit(self, raw: bytes, writes: Mapping[str, bytes], counts: Mapping[str, int]) -> None:
-        """Writes what one input entry yields."""
-        for name, data in writes.items():
-            stream = sys.stderr if name == "errors" else sys.stdout
-            stream.buffer.write(data)
-            stream.flush()
-        total = {
-            name: self.state.counts.get(name, 0) + counts.get(name, 0)
-            for name in {*self.state.counts, *counts}
-        }
-        self.state = replace(self.state, entries=self.state.entries + 1, counts=total)
-
-    def leave(self, name: str, data: bytes) -> None:
-        """Writes an error record that stops the run."""
-        self.commit(b"", {name: data}, {})
-
-    def skip(self, raw: bytes) -> None:
-        """There is nothing to skip."""
-
-    def check_input(self, where: str) -> None:
-        """There is nothing to compare with."""
-
-    def begin(self, measured: Callable[[], Measured] = Measured) -> None:
-        """There is nothing to open."""
-
-    def save(self, *, complete: bool = False) -> None:
-        """There is nothing to save."""
-
-    def close(self) -> None:
-        """There is nothing to close."""

@@ -27,9 +27,11 @@ from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList
 from ..scheduler import Decided, Outcome, accept_all
 from .entry import Entry
-from .resumable import Checkpoint, Measured, Stream
+from .resumable import Checkpoint
 from .rows import error_row, json_row, text_row
+from .run_file import Measured
 from .saved_matrices import header, matrix_row
+from .stream import Stream
 
 PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
 
@@ -240,10 +242,10 @@ def _writes(
         return {}, {"context_only": 1}
     writes = {"rows": json_row(outcome) if run.format == "jsonl" else text_row(outcome)}
     if run.save_utilities:
-        first = (
-            b"" if checkpoint.state.sizes.get("utilities") else header(decider.identity["utility"])
-        )
-        writes["utilities"] = first + matrix_row(outcome)
+        signature = decider.identity["utility"]
+        has_header = checkpoint.state.sizes.get("utilities", 0) > 0
+        first = b"" if has_header else header(signature)
+        writes["utilities"] = first + matrix_row(outcome, signature)
     distinct = len({candidate.text for candidate in outcome.candidates})
     counts = {
         "rows": 1,

@@ -1,199 +1,67 @@
 """A comparison of systems on disk: a folder with the texts, scores and tests, from which a report can be made later.
 
 ``comparison.json`` holds what concerns whole systems, ``documents.jsonl`` a document per line with its texts and
-scores. The first is written last and holds a digest of the second, so a folder is complete or refused. Numbers that
-are none (NaN) are null.
+scores. The first holds a digest of the second and a checksum of itself, so a folder is as it was written, or refused;
+it takes its place when it is whole, and an earlier one stays until then.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cache, cached_property
+from collections.abc import Hashable
+from dataclasses import asdict, replace
+from functools import cache
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from ...metrics.complete_files import complete_folder
 from ...metrics.errors import InputError, ResourceError
+from ...metrics.spec.checksums import KEY, check, with_checksum
+from ...metrics.spec.small_files import read_small_file
 from ..runs.rows import as_line
-from .agreement import SegmentAgreement, SystemAgreement
-from .comparison import MetaEvaluation, SystemComparison, clean
-from .document_outputs import DocumentOutputs, Judgements
-from .significance import Verdicts
-from .system_scores import Scored
+from .kept_comparison import KeptComparison, KeptDocument, KeptScores
 
 KIND, VERSION = "discorank-comparison", 1
 FILES = HEAD, DOCUMENTS = "comparison.json", "documents.jsonl"
-Number = Annotated[float, Field(allow_inf_nan=False)] | None
 _COMPARE_AGAIN = "Compare again with --save"
+_NAME_A_FOLDER = "Name a folder that discorank compare --save wrote"
+_EDITED = f'{_COMPARE_AGAIN}; if it was edited on purpose, take "{KEY}" out of it'
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class KeptPair:
-    """Two systems by number: a's score minus b's with its interval; p of the randomisation, corrected if asked for."""
-
-    a: int
-    b: int
-    difference: Number
-    p: float
-    low: Number
-    high: Number
-
-
-@dataclass(frozen=True)
-class KeptScores:
-    """Systems under a metric, or under people's judgement: a number per system, a test per pair."""
-
-    name: str
-    higher_is_better: bool
-    systems: tuple[str, ...]
-    scores: tuple[Number, ...]
-    low: tuple[Number, ...]
-    high: tuple[Number, ...]
-    clusters: tuple[int, ...]
-    pairs: tuple[KeptPair, ...]
-    exact: bool
-    cuts: int = 0
-
-    @property
-    def order(self) -> list[int]:
-        """The systems, best first; those without a score last."""
-        sign = -1.0 if self.higher_is_better else 1.0
-        keys = [(score is None, sign * (score or 0.0)) for score in self.scores]
-        return sorted(range(len(keys)), key=keys.__getitem__)
-
-    def p(self, a: int, b: int) -> float:
-        """p of two systems; 1 of one and itself."""
-        return self._p_values.get((min(a, b), max(a, b)), 1.0)
-
-    @cached_property
-    def _p_values(self) -> dict[tuple[int, int], float]:
-        return {(pair.a, pair.b): pair.p for pair in self.pairs}
-
-
-@dataclass(frozen=True)
-class KeptAgreement:
-    """A metric against people: statistics of whole systems, and of segments or documents (`unit`), by name."""
-
-    metric: str
-    unit: str
-    systems: Mapping[str, Number]
-    segments: Mapping[str, Number]
-
-
-@dataclass(frozen=True)
-class KeptTest:
-    """p that two metrics agree equally well with people."""
-
-    a: str
-    b: str
-    p_pearson: Number
-    p_accuracy: Number
-    p_williams: Number
-
-
-@dataclass(frozen=True)
-class KeptHuman:
-    """People's scores in one dimension, and every metric against them."""
-
-    scores: KeptScores
-    agreement: tuple[KeptAgreement, ...]
-    tests: tuple[KeptTest, ...]
-
-
-@dataclass(frozen=True)
-class KeptDocument:
-    """A document's texts and scores; `scores` by metric [systems], `segments` by metric [systems, segments]."""
-
-    id: str
-    whole: bool
-    source: tuple[str, ...] | None
-    systems: Mapping[str, tuple[str, ...]]
-    references: Mapping[str, tuple[str, ...]]
-    scores: Mapping[str, tuple[Number, ...]]
-    segments: Mapping[str, tuple[tuple[Number, ...], ...]]
-    human: Mapping[str, Mapping[str, tuple[Number, ...] | float]]
-
-
-@dataclass(frozen=True)
-class KeptTable:
-    """A table as it was printed."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class KeptComparison:
-    """A comparison as it was saved."""
-
-    settings: Mapping[str, Any]
-    versions: Mapping[str, str]
-    metrics: tuple[KeptScores, ...]
-    human: tuple[KeptHuman, ...]
-    documents: tuple[KeptDocument, ...]
-    choosers: tuple[KeptTable, ...] = ()
-
-    @property
-    def systems(self) -> tuple[str, ...]:
-        """The systems, in the order of the file."""
-        return self.metrics[0].systems
-
-    @property
-    def level(self) -> float:
-        """Of significance."""
-        return float(self.settings["level"])
-
-
-def kept(
-    comparison: SystemComparison,
-    settings: Mapping[str, Any],
-    choosers: Sequence[KeptTable] = (),
-) -> KeptComparison:
-    """What is saved of a comparison; settings (level, draws, seed, ...) and tables of choosers are kept as they are."""
-    metrics = []
-    for scored, verdicts in zip(comparison.scored, comparison.verdicts, strict=True):
-        metrics.append(_scores(scored, verdicts))
-    return KeptComparison(
-        settings=dict(settings),
-        versions={"discorank": version("discorank")},
-        metrics=tuple(metrics),
-        human=tuple(_human(meta, comparison.scored) for meta in comparison.meta),
-        documents=tuple(_documents(comparison)),
-        choosers=tuple(choosers),
-    )
-
-
 def save(comparison: KeptComparison, folder: str | Path) -> None:
-    """Writes a comparison into a folder, which is made if needed and may hold an earlier one.
+    """Writes a comparison as a folder, which takes the place of an earlier one when it is whole.
 
     Raises:
         InputError: the folder holds something else, or cannot be made.
+        ResumeError: another process is writing it.
         ResourceError: writing failed.
     """
     path = Path(folder)
     check_folder(path)
-    digest = blake2b(digest_size=16)
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        (path / HEAD).unlink(missing_ok=True)
-        with open(path / DOCUMENTS, "wb") as file:
-            for document in comparison.documents:
-                line = as_line(asdict(document))
-                digest.update(line)
-                file.write(line)
-        head = {name: value for name, value in asdict(comparison).items() if name != "documents"}
-        counted = {"count": len(comparison.documents), "digest": digest.hexdigest()}
-        row = {"kind": KIND, "version": VERSION, **head, "documents": counted}
-        (path / HEAD).write_bytes(as_line(row))
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ResourceError(f"cannot be written: {error.strerror}", where=str(path)) from error
+        raise ResourceError(f"cannot be made: {error.strerror}", where=str(path)) from error
+    with complete_folder(path) as draft:
+        _write(comparison, draft)
+
+
+def _write(comparison: KeptComparison, path: Path) -> None:
+    """Writes a comparison into an empty folder."""
+    digest = blake2b(digest_size=16)
+    with open(path / DOCUMENTS, "wb") as file:
+        for document in comparison.documents:
+            line = as_line(asdict(document))
+            digest.update(line)
+            file.write(line)
+    head = {name: value for name, value in asdict(comparison).items() if name != "documents"}
+    counted = {"count": len(comparison.documents), "digest": digest.hexdigest()}
+    row = {"kind": KIND, "version": VERSION, **head, "documents": counted}
+    (path / HEAD).write_bytes(as_line(with_checksum(row)))
 
 
 def check_folder(path: Path) -> None:
@@ -221,7 +89,7 @@ def load(folder: str | Path) -> KeptComparison:
     _check_single(path)
     head = _read_head(path / HEAD)
     counted = head.pop("documents", None)
-    lines = _read_bytes(path / DOCUMENTS)
+    lines = read_small_file(path / DOCUMENTS, _NAME_A_FOLDER, name="documents_bytes")
     digest = blake2b(lines, digest_size=16).hexdigest()
     if not isinstance(counted, dict) or digest != counted.get("digest"):
         raise InputError(
@@ -252,119 +120,20 @@ def _check_single(path: Path) -> None:
         )
 
 
-def _scores(scored: Scored, verdicts: Verdicts) -> KeptScores:
-    pairs = []
-    for pair in verdicts.pairs:
-        kept_pair = KeptPair(
-            pair.a,
-            pair.b,
-            difference=clean(pair.difference),
-            p=pair.p_corrected,
-            low=clean(pair.low),
-            high=clean(pair.high),
-        )
-        pairs.append(kept_pair)
-    return KeptScores(
-        name=scored.name,
-        higher_is_better=scored.higher_is_better,
-        systems=scored.systems,
-        scores=tuple(map(clean, verdicts.scores)),
-        low=tuple(map(clean, verdicts.low)),
-        high=tuple(map(clean, verdicts.high)),
-        clusters=tuple(verdicts.clusters.tolist()),
-        pairs=tuple(pairs),
-        exact=verdicts.exact,
-        cuts=scored.cuts,
-    )
-
-
-def _human(meta: MetaEvaluation, scored: Sequence[Scored]) -> KeptHuman:
-    names = [metric.name for metric in scored]
-    agreement = []
-    for name, unit, systems, segments in zip(
-        names,
-        meta.units,
-        meta.systems,
-        meta.segments,
-        strict=True,
-    ):
-        agreement.append(KeptAgreement(name, unit, _numbers(systems), _numbers(segments)))
-    tests = []
-    for test in meta.tests:
-        p_values = (test.p_pearson, test.p_accuracy, test.p_williams)
-        tests.append(KeptTest(names[test.a], names[test.b], *p_values))
-    return KeptHuman(_scores(meta.human, meta.verdicts), tuple(agreement), tuple(tests))
-
-
-def _numbers(statistics: SystemAgreement | SegmentAgreement) -> dict[str, Number]:
-    """Statistics by name, NaN as None."""
-    numbers: dict[str, Number] = {}
-    for name, value in statistics._asdict().items():
-        numbers[name] = clean(value) if isinstance(value, int | float) else None
-    return numbers
-
-
-def _documents(comparison: SystemComparison) -> Iterator[KeptDocument]:
-    """Every document with its part of all scores."""
-    by_document = {scored.name: scored.document_scores() for scored in comparison.scored}
-    by_segment = {}
-    for scored in comparison.scored:
-        if scored.segments is not None:
-            by_segment[scored.name] = scored.segments
-    start = 0
-    for d, document in enumerate(comparison.documents):
-        end = start + document.segments
-        segments = {}
-        for name, table in by_segment.items():
-            segments[name] = tuple(tuple(map(clean, row)) for row in table[:, start:end])
-        yield KeptDocument(
-            id=document.id,
-            whole=document.whole,
-            source=document.source,
-            systems={name: document.systems[name] for name in comparison.systems},
-            references=dict(document.references),
-            scores={name: tuple(map(clean, table[:, d])) for name, table in by_document.items()},
-            segments=segments,
-            human=_judgements(comparison, document),
-        )
-        start = end
-
-
-def _judgements(
-    comparison: SystemComparison, document: DocumentOutputs
-) -> dict[str, dict[str, Judgements]]:
-    """People's scores of a document, by dimension and by system: those of all systems, then of other judged texts."""
-    names = list(comparison.systems)
-    for meta in comparison.meta:
-        names += meta.human.systems
-    judgements = {}
-    for meta in comparison.meta:
-        scores = document.human.get(meta.human.name, {})
-        by_system = {name: scores[name] for name in dict.fromkeys(names) if name in scores}
-        judgements[meta.human.name] = by_system
-    return judgements
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        fix = "Name a folder that discorank compare --save wrote"
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path), fix=fix) from error
-
-
 def _read_head(path: Path) -> dict[str, Any]:
-    data = _read_bytes(path)
+    data = read_small_file(path, _NAME_A_FOLDER, name="comparison_bytes")
     try:
         head = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON ({error})", where=str(path), fix=_COMPARE_AGAIN) from error
-    if not isinstance(head, dict) or head.pop("kind", None) != KIND:
+    if not isinstance(head, dict) or head.get("kind") != KIND:
         raise InputError(
             "not a saved comparison",
             where=str(path),
             fix="Make one with discorank compare --save",
         )
+    check(head, str(path), _EDITED)
+    head = {name: value for name, value in head.items() if name not in ("kind", KEY)}
     number = head.pop("version", None)
     if number != VERSION:
         problem = f"is of version {number!r:.20}, expected {VERSION}"

@@ -30,6 +30,7 @@ from ...metrics.logistic import (
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checksums import with_checksum
 from ..lists import CandidateList
 from .candidate_features import Against, features
 from .preferences import by_scores, by_votes, verdicts
@@ -250,7 +251,7 @@ def train_combination(
     say: Callable[[str], None] = lambda text: None,
     cache: Cache | None = None,
 ) -> dict[str, Any]:
-    """The model as JSON data, ready to be written and named in ``combination(model=...)``.
+    """The model as JSON data with its checksum, ready to be written and named in ``combination(model=...)``.
 
     Raises:
         InputError: no preferences, fewer than two documents, a metric twice, a metric without what it needs.
@@ -273,7 +274,7 @@ def train_combination(
         f"{len(records)} lists, {len(data.values)} candidates, {len(data.groups)} pairs, {documents} documents"
     )
     learned = learn(data, tuning)
-    return {
+    model = {
         "format": FORMAT,
         "features": _feature_rows(metrics, learned, data, tuning),
         "against": tuning.against,
@@ -287,6 +288,7 @@ def train_combination(
         "documents": documents,
         "held_out": held_out(learned.differences, data.groups, learned.fitting),
     }
+    return with_checksum(model)
 
 
 def _metric_values(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-# control characters; separators of lines and paragraphs; marks that override the direction of what follows
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# control characters; separators of lines and paragraphs; marks that override the direction of what follows;
+# halves of characters, which stand for bytes that are no text
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-|[+-]?(inf|nan)")
 

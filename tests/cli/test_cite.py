@@ -12,6 +12,7 @@ from discorank.cli.main import main
 from discorank.metrics import papers
 from discorank.metrics.papers import OF_TESTS, POPOVIC_2015, REI_2022, ZHANG_2020, Paper, bibtex
 from discorank.metrics.registry import BUILT_IN, papers_of
+from discorank.metrics.spec.checksums import with_checksum
 
 PAPERS = [paper for paper in vars(papers).values() if isinstance(paper, Paper)]
 
@@ -58,7 +59,7 @@ def test_a_combination_is_cited_with_its_parts(
         for name in ("chrf", "bertscore(context=1)")
     ]
     model = tmp_path / "m.json"
-    model.write_text(json.dumps({"format": 1, "features": features}))
+    model.write_text(json.dumps(with_checksum({"format": 1, "features": features})))
     assert main(["cite", f"combination(model={json.dumps(str(model))})"]) == 0
     out = capsys.readouterr().out
     assert (

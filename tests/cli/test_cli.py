@@ -71,6 +71,15 @@ def test_presets(tmp_path: Path, capsys: Captured) -> None:
     assert "unknown preset 'mbr-chrff'. Did you mean 'mbr-chrf'" in capsys.readouterr().err
 
 
+def test_a_file_of_the_working_directory_does_not_stand_in_for_a_preset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mbr-chrf").write_text("utility: canary:utility\n")
+    write_lists(tmp_path / "in.jsonl", made_lists(3))
+    assert main(["decode", "in.jsonl", "--config", "mbr-chrf", "-o", "out.jsonl", "--quiet"]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -173,8 +182,20 @@ def test_no_config_raises_anything_but_our_errors(
     capsys.readouterr()
 
 
+def test_a_warning_is_a_line_without_its_place_in_the_code(tmp_path: Path) -> None:
+    path = tmp_path / "metric.json"
+    features = [{"metric": "chrf", "weight": 1, "min": 0, "max": 1}]
+    path.write_text(json.dumps({"format": 1, "features": features}))
+    command = ["explain", DEMO, "-u", f"combination(model={json.dumps(str(path))})", "--quiet"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "discorank", *command], capture_output=True, text=True, check=True
+    )
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f'discorank: warning: {path}: has no "checksum"')
+
+
 def test_no_traceback_without_debug(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    def broken(arguments: list[str]) -> int:
+    def broken(arguments: list[str], stop: object) -> int:
         raise ZeroDivisionError("boom")
 
     monkeypatch.setattr(command, "_run", broken)

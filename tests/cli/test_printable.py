@@ -89,3 +89,82 @@ def test_compare_moves_no_cursor_and_writes_no_formula(tmp_path: Path, capsys: C
             cells = [cell for row in csv.reader(io.StringIO(shown)) for cell in row]
             assert "'=1+1" in cells
             assert "=1+1" not in cells
+
+
+HOSTILE = f"a{CLEAR}\x9b2J\x7f\r\u202eb"
+# IN is a file with hostile text in every place, OUT a path with a hostile name
+COMMANDS = {
+    "decode": ["decode", "IN", "-u", "chrf", "-o", "OUT", "--max-errors", "9"],
+    "rows on stdout": ["decode", "IN", "-u", "chrf", "--max-errors", "9"],
+    "rerank": ["rerank", "IN", "-m", "logprob", "-o", "OUT"],
+    "explain": ["explain", "IN", "-u", "chrf"],
+    "score": ["score", "IN", "-m", "chrf"],
+    "contrastive": ["score", "IN", "-m", "chrf", "--contrastive"],
+    "compare": ["compare", "IN", "-m", "chrf", "--draws", "10"],
+    "saved": ["compare", "IN", "-m", "chrf", "--draws", "10", "--save", "OUT"],
+    "latex": ["compare", "IN", "-m", "chrf", "--draws", "10", "--format", "latex"],
+    "markdown": ["compare", "IN", "-m", "chrf", "--draws", "10", "--format", "markdown"],
+    "report": ["report", "IN", "-o", "OUT"],
+    "check": ["check", "IN"],
+    "generate": [
+        *(
+            "generate",
+            "IN",
+            "--backend",
+            "server",
+            "--base-url",
+            "http://localhost:9/v1",
+            "-n",
+            "1",
+        ),
+        *("--generator", HOSTILE, "--sampling", "ancestral", "--retries", "0", "-o", "OUT"),
+    ],
+    "sescore2": ["train", "sescore2", "texts", "IN", "-o", "OUT"],
+    "combination": ["train", "combination", "IN", "-m", "chrf", "--teacher", "bleu", "-o", "OUT"],
+    "prior": ["train", "prior", "IN", "--human", "mqm:lower", "-o", "OUT"],
+    "rst": ["train", "rst", "IN", "-o", "OUT"],
+    "roles": ["train", "roles", "IN", "-o", "OUT"],
+    "cite": ["cite", HOSTILE],
+    "metrics": ["metrics", HOSTILE],
+    "a subcommand": [HOSTILE],
+    "a kind": ["train", HOSTILE],
+    "an option": ["decode", "IN", f"--{HOSTILE}"],
+    "a choice": ["decode", "IN", "-u", "chrf", "--format", HOSTILE],
+    "a setting": ["decode", "IN", "-u", "chrf", "--set", f"{HOSTILE}=1"],
+    "a number": ["decode", "IN", "-u", "chrf", "--max-errors", HOSTILE],
+    "a preset": ["decode", "IN", "--config", HOSTILE],
+    "a base": ["generate", "IN", "--backend", "server", "--base-url", f"http://{HOSTILE}"],
+}
+ROWS: list[object] = [
+    {
+        "id": HOSTILE,
+        "document": HOSTILE,
+        "source": HOSTILE,
+        "candidates": [HOSTILE, "x", f"y{HOSTILE}"],
+    },
+    {"id": HOSTILE, HOSTILE: HOSTILE, "candidates": []},
+    {"id": f"{HOSTILE}2", "hypothesis": HOSTILE, "references": [HOSTILE]},
+    {
+        "id": f"{HOSTILE}3",
+        "systems": {HOSTILE: [HOSTILE], "B": ["x"]},
+        "references": {HOSTILE: ["y"]},
+    },
+    HOSTILE,
+]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_moves_the_cursor(name: str, tmp_path: Path, capsys: Captured) -> None:
+    """Each row on its own and all together, in a file with a hostile name."""
+    for number in range(len(ROWS) + 1):
+        folder = tmp_path / f"{number}{HOSTILE}"
+        folder.mkdir()
+        source = folder / HOSTILE
+        rows = ROWS[number : number + 1] or ROWS
+        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        places = {"IN": str(source), "OUT": str(folder / f"{HOSTILE}.out")}
+        main([places.get(word, word) for word in COMMANDS[name]])
+        shown = capsys.readouterr()
+        # rows and their error records are JSON, in which what is above the ASCII controls stands as it is
+        unsafe = "\x1b\x07\r" if name == "rows on stdout" else "\x1b\x07\x9b\x7f\r\u202e"
+        assert not set(shown.out + shown.err) & set(unsafe), ascii(shown)

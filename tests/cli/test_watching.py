@@ -23,12 +23,14 @@ from discorank.cli.watching import (
     starving,
     time_table,
 )
+from discorank.metrics.execution import tiles
 from discorank.metrics.execution.meter import Metered
+from discorank.metrics.spec.checksums import with_checksum
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.status import Status, WorkerStatus
 from discorank.rerank.mbr_decoder import MBRDecoder
 
-from ..support.lists import made_lists, write_lists
+from ..support.lists import different_texts, made_lists, write_lists
 
 Captured = pytest.CaptureFixture[str]
 WORK = Metered(10, 2, 4000, 250, {"prepare": 1.0, "compare": 4.0})
@@ -233,10 +235,22 @@ def test_a_run_file_without_amounts_is_resumed(tmp_path: Path, capsys: Captured)
     run_file = Path(f"{out}.run.json")
     assert decode(write_lists(tmp_path / "in.jsonl", lists[:20]), out) == 0
     row = json.loads(run_file.read_text())
-    run_file.write_text(json.dumps(row | {"timings": {"seconds": 5.0}}))
+    run_file.write_text(json.dumps(with_checksum(row | {"timings": {"seconds": 5.0}})))
     source = write_lists(tmp_path / "in.jsonl", lists)
     assert decode(source, out) == 0
     assert timings(out)["seconds"] > 5
-    run_file.write_text(json.dumps(row | {"timings": {"seconds": 5.0, "stages": ["prepare"]}}))
+    broken = row | {"timings": {"seconds": 5.0, "stages": ["prepare"]}}
+    run_file.write_text(json.dumps(with_checksum(broken)))
     assert decode(source, out) == 4
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_rates_move_within_a_large_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(console, "LOG_SECONDS", 0.0)
+    monkeypatch.setattr(tiles, "WIDEST", 130)
+    row = {"id": "large", "candidates": different_texts(500)}
+    assert main(["decode", str(write_lists(tmp_path / "l.jsonl", [row])), "-u", "rouge-l"]) == 0
+    before_the_first = [line for line in capsys.readouterr().err.splitlines() if "0/?" in line]
+    assert sum("pairs/s" in line for line in before_the_first) > 5

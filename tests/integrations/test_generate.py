@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -186,6 +187,19 @@ def test_a_run_stopped_anywhere_goes_on(
         finished = {row["id"] for row in rows(out)}
     assert out.read_bytes() == (folder / "whole.jsonl").read_bytes()
     assert json.loads(Path(f"{out}.run.json").read_text())["complete"]
+
+
+def test_damaged_lists_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = written(tmp_path / "in.jsonl", inputs(2, 3)), tmp_path / "out.jsonl"
+    run(plain(Scribe()), source, out)
+    data = bytearray(out.read_bytes())
+    data[len(data) // 2] ^= 1
+    out.write_bytes(data)
+    place = f"out.jsonl: damaged or edited: bytes 0 to {len(data) - 1} (lines 1 to 6)"
+    with pytest.raises(ResumeError, match=re.escape(place)):
+        run(plain(Scribe()), source, out)
+    assert main(["decode", str(out), "-u", "chrf", "-o", str(tmp_path / "chosen"), "--quiet"]) == 2
+    assert place in capsys.readouterr().err
 
 
 def test_every_block_is_saved_before_the_next(tmp_path: Path) -> None:
@@ -553,7 +567,7 @@ def test_a_killed_run_goes_on(folder: Path, tmp_path: Path) -> None:
         [sys.executable, "-m", "discorank", *command(folder, source, out, *small)]
     )
     assert main(command(folder, source, whole, *small)) == 0
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 900
     while not (out.exists() and out.stat().st_size):
         assert process.poll() is None
         assert time.monotonic() < deadline

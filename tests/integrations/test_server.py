@@ -348,7 +348,7 @@ def test_what_may_pass_is_tried_again(broken: Reply) -> None:
             match=r"(?s)prompt 'id0': server: .*, 2 times\. Raise retries, or lower conn",
         ):
             list(generator(server, {"retries": 1}).generate(prompts("a")))
-        assert len(server.seen) == 2
+        assert len([seen for seen in server.seen if seen.body["prompt"] == "a"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -404,6 +404,75 @@ def test_an_outage_loses_no_input_whatever_errors_are_allowed(
         json.loads(line) for line in (tmp_path / "out.jsonl.errors.jsonl").read_text().splitlines()
     )
     assert (error["id"], error["reason"]) == ("1", "status 400: too long")
+
+
+BAD = {
+    "500": Reply({"error": "cannot tokenize"}, 500),
+    "no JSON": Reply(b"<html>"),
+    "no choices": Reply({"choices": []}),
+    "cut off": Reply(b"{", length=1000),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_a_bad_prompt_is_an_error_record_where_the_server_works(bad: Reply, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    for inputs in (["bad"], ["a", "bad", "b"]):
+        source.write_text("".join(f"{text}\n" for text in inputs))
+        out = tmp_path / f"out{len(inputs)}.jsonl"
+        with serving(
+            lambda seen, number: bad if seen.body["prompt"] == "bad" else echo(seen, number)
+        ) as server:
+            command = [
+                *("generate", str(source), "--from", "text", "--backend", "server", "-n", "2"),
+                *("--base-url", server.url, "--generator", "m", "--sampling", "ancestral"),
+                *("--retries", "1", "--backoff-seconds", "0.001", "-o", str(out), "--quiet"),
+            ]
+            assert main(command) == 3  # stops at it
+            assert main([*command, "--max-errors", "1"]) == 3
+        rows = [json.loads(line) for line in out.read_text().splitlines()]
+        assert [row["id"] for row in rows] == [str(i) for i in (0, 2) if len(inputs) == 3]
+        errors = Path(f"{out}.errors.jsonl").read_text().splitlines()
+        assert [json.loads(line)["id"] for line in errors] == [str(inputs.index("bad"))]
+        assert json.loads(Path(f"{out}.run.json").read_text())["complete"]
+
+
+def test_a_prompt_that_fails_in_an_outage_is_drawn_again() -> None:
+    """The server is back when it is asked whether it works: the list is as if it had never been gone."""
+
+    def answer(seen: Seen, number: int) -> Reply:
+        return Reply(b"", 502) if number < 2 else echo(seen, number)
+
+    with serving(answer) as server:
+        (record,) = good(list(generator(server, {"retries": 1}).generate(prompts("a"))))
+        asked = [seen.body["prompt"] for seen in server.seen]
+    with serving(echo) as server:
+        (whole,) = good(list(generator(server).generate(prompts("a"))))
+    assert asked == ["a", "a", "Hello", "a"]
+    assert record == whole
+
+
+def test_a_server_that_fails_at_everything_ends_the_run(tmp_path: Path) -> None:
+    """It works for a while, then never again: exit code 5, whatever errors are allowed, and no input is lost."""
+    source, out = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    source.write_text("".join(f"text {i}\n" for i in range(8)))
+    works = 3
+
+    def answer(seen: Seen, number: int) -> Reply:
+        return echo(seen, number) if number < works else Reply(b"", 500)
+
+    with serving(answer) as server:
+        command = [
+            *("generate", str(source), "--from", "text", "--backend", "server", "-n", "2"),
+            *("--base-url", server.url, "--generator", "m", "--sampling", "ancestral"),
+            *("--retries", "0", "--connections", "1", "--max-errors", "9", "--quiet"),
+            *("-o", str(out)),
+        ]
+        assert main(command) == 5
+        assert len(out.read_text().splitlines()) == 3
+        works = 10**6
+        assert main(command) == 0
+    assert len(out.read_text().splitlines()) == 8
 
 
 def test_a_reply_too_large_is_an_error() -> None:
@@ -602,6 +671,8 @@ def test_a_key_that_cannot_be_sent_is_refused_unseen(
         "ftp://host",
         "http://",
         "http://h:x",
+        "http://h:0/v1",
+        "http://h\x1b[2J/v1",
     ],
 )
 def test_an_address_that_is_none_or_holds_secrets_is_refused_unseen(url: str) -> None:
@@ -609,6 +680,67 @@ def test_an_address_that_is_none_or_holds_secrets_is_refused_unseen(url: str) ->
         Connection(url)
     assert KEY not in str(error.value)
     assert error.value.__cause__ is None
+
+
+SECRETS = {
+    "a key": {"api_key": KEY},
+    "another": {"Api-Key": KEY},
+    "within": {"extra": [{"headers": {"Authorization": f"Bearer {KEY}"}}]},
+    "a token": {"token": KEY},
+    "a token of": {"hf_token": KEY},
+    "a secret": {"clientSecret": KEY},
+    "a password": {"db": {"password": KEY}},
+    "a login": {"webhook": f"https://user:{KEY}@host/x"},
+    "a query": {"webhook": f"https://host/x?a=1&api_key={KEY}"},
+    "a header": {"value": f"Bearer {KEY}"},
+    "JSON in a text": {"generation_config": json.dumps({"api_key": KEY})},
+}
+
+
+@pytest.mark.parametrize("form", ["flag", "set", "config", "print"])
+def test_a_secret_in_a_request_is_refused_and_stays_nowhere(
+    form: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source, outputs = tmp_path / "in.txt", tmp_path / "outputs"
+    source.write_text("a\n")
+    outputs.mkdir()
+    with serving(echo) as server:
+        command = ["generate", str(source), "--from", "text", "--backend", "server", "-n", "1"]
+        command += ["--base-url", server.url, "--generator", "m", "--sampling", "ancestral"]
+        command += ["-o", str(outputs / "out"), "--debug"]
+        for kind, request in SECRETS.items():
+            config = tmp_path / "config.yaml"
+            config.write_text(json.dumps({"request": json.dumps(request)}))
+            given = {
+                "flag": ["--request", json.dumps(request)],
+                "print": ["--request", json.dumps(request), "--print-config"],
+                "set": ["--set", f"request={json.dumps(request)}"],
+                "config": ["--config", str(config)],
+            }
+            assert main([*command, *given[form]]) == 2, kind
+            shown = capfd.readouterr()
+            assert "holds a secret" in shown.err
+            assert "key_variable" in shown.err
+            assert KEY not in shown.out + shown.err
+        for broken in (KEY, json.dumps(KEY), f'{{"api_key": "{KEY}"', f'[{{"api_key": "{KEY}"}}]'):
+            assert main([*command, "--request", broken]) == 2
+            assert KEY not in "".join(capfd.readouterr())
+        assert not server.seen
+    assert not list(outputs.iterdir())
+
+
+def test_what_is_no_secret_passes() -> None:
+    request = {
+        **{
+            "stop_token_ids": [1],
+            "skip_special_tokens": True,
+            "min_tokens": 3,
+            "eos_token": "</s>",
+        },
+        **{"max_completion_tokens": 5, "valid_token": "x", "api_key": None, "keyword": "token"},
+        **{"stop": ["://", "a@b", "?x=1"], "url": "http://host/x?page=2", "prompt_logprobs": 1},
+    }
+    assert ServerSettings(model="m", request=json.dumps(request)).further == request
 
 
 # settings
@@ -619,7 +751,7 @@ def test_an_address_that_is_none_or_holds_secrets_is_refused_unseen(url: str) ->
     [
         ({"system": "x"}, "system: only a chat has one"),
         ({"reference_top_p": 0.5}, "num_references: no pseudo-references are generated"),
-        ({"request": "[1]"}, r"request: found '\[1\]', expected a JSON object"),
+        ({"request": "[1]"}, r"request: found a list, expected a JSON object"),
         ({"request": "{"}, "request: not JSON"),
         ({"request": '{"n": 3}'}, r"request\.n: is a key that has a setting of its own"),
         *(

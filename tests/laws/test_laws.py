@@ -33,6 +33,7 @@ from discorank.metrics.execution.by_sentence import columns_of
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.meter import Meter
 from discorank.metrics.execution.store import Fresh, Store
+from discorank.metrics.execution.tiles import tiles_of
 from discorank.metrics.registry import BUILT_IN, names
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
 from discorank.metrics.scorer import Info, Reading
@@ -40,7 +41,6 @@ from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.spec.signature import portable
 from discorank.metrics.text.texts import Item
 from discorank.rerank.engines.interface import Task
-from discorank.rerank.engines.ray.groups import row_tiles, triangle
 from discorank.rerank.engines.ray.stages import Share
 
 # the tiny models read 128 tokens, which some drawn texts exceed: that is told, and the laws hold all the same
@@ -431,7 +431,7 @@ def test_tiles_equal_the_whole(
     for array in (*(array for _, array in fresh.reps.arrays()), fresh.lengths, fresh.truncation):
         array.setflags(write=False)
     wide = len(references) if metric.info.needs_references else 1
-    steps = (triangle if wide == len(h) else row_tiles)(0, len(h), wide, count)
+    steps = tiles_of(0, len(h), wide, wide == len(h), count)
     tiles = [tile for step in steps for tile in share.compare(fresh, step)]
     ((expectation, truncation),) = share.reduce(fresh, tiles).values()
     u = expectation.matrix
@@ -800,11 +800,11 @@ FROZEN: dict[str, str] = {
     "doc-comet": 'comet(model="@sha256:d0efe56455cbdf42",context=2,encoder_path="@sha256:9026ac1908ab09ae")',
     "doc-comet-qe": 'comet-qe(model="@sha256:22b1728478801dd4",context=2,encoder_path="@sha256:9026ac1908ab09ae")',
     "doc-prism": 'prism(model="@sha256:ffe6fd168adbb50d",context=2,lang="de_DE")',
-    "pdd": 'pdd(model="@sha256:4b69e876cfc03a40")',
+    "pdd": 'pdd(model="@sha256:779bb3f4b629e4e0")',
     "meteor": "meteor",
     "nist": 'nist(information="@sha256:1893d3a05f6bd90e")',
     "prism": 'prism(model="@sha256:ffe6fd168adbb50d",lang="en_XX")',
-    "role-match": 'role-match(model="@sha256:4b69e876cfc03a40")',
+    "role-match": 'role-match(model="@sha256:779bb3f4b629e4e0")',
     "rouge-l": "rouge-l",
     "rouge-w": "rouge-w",
     "sescore2": 'sescore2(model="@sha256:46c084e2bdef77fd",encoder_path="@sha256:c4382ab6bf653ed5")',

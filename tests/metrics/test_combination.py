@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.inputs import adapted
-from discorank.cli.main import TerminatedError, main
+from discorank.cli.main import main
 from discorank.cli.options import MODEL_OPTIONS
+from discorank.cli.stopping import TerminatedError
 from discorank.cli.train.train_combination import shown as as_text
 from discorank.metrics.combination import Combination
 from discorank.metrics.execution.cache import Cache
@@ -32,6 +33,7 @@ from discorank.metrics.logistic import (
     loss,
     units,
 )
+from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
 from discorank.rerank.lists import read_list
 from discorank.rerank.tuning.candidate_features import features
 from discorank.rerank.tuning.combination_training import (
@@ -45,6 +47,7 @@ from discorank.rerank.tuning.combination_training import (
 )
 from discorank.rerank.tuning.preferences import by_scores, by_votes, verdicts
 
+from ..support.bit_flips import NUM_FLIPS, refused_flips
 from ..support.trees import GOLDEN
 
 BOUNDED = bounded(max_examples=25, deadline=None, database=None)
@@ -413,7 +416,8 @@ def write(path: Path, *parts: tuple[str, float], **extra: Any) -> str:
     described = [
         {"metric": metric, "weight": weight, "min": 0, "max": 2} for metric, weight in parts
     ]
-    path.write_text(json.dumps({"format": 1, "features": described, **extra}), encoding="utf-8")
+    model = with_checksum({"format": 1, "features": described, **extra})
+    path.write_text(json.dumps(model), encoding="utf-8")
     return str(path)
 
 
@@ -507,11 +511,39 @@ def test_a_combination_of_itself_is_refused(tmp_path: Path) -> None:
         (FEATURE % ("true", "0", "2"), r"features\[0\]: found"),
     ],
 )
+@pytest.mark.filterwarnings(f"ignore::{UncheckedWarning.__module__}.{UncheckedWarning.__name__}")
 def test_broken_models(tmp_path: Path, text: str, match: str) -> None:
     path = tmp_path / "m.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=match):
         load_metric("combination", model=str(path))
+
+
+def test_a_damaged_or_edited_model_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.json", ("chrf", 4), ("ter", 1))
+    text = Path(path).read_text(encoding="utf-8")
+    edited = text.replace('"weight": 4', '"weight": 5')
+    Path(path).write_text(edited, encoding="utf-8")
+    match = r'm.json: is damaged or was edited: .*remove "checksum" from it, else fetch or train it'
+    with pytest.raises(InputError, match=match):
+        load_metric("combination", model=path)
+    unchecked = {key: value for key, value in json.loads(edited).items() if key != "checksum"}
+    Path(path).write_text(json.dumps(unchecked), encoding="utf-8")
+    with pytest.warns(UncheckedWarning, match='m.json: has no "checksum"'):
+        metric = load_metric("combination", model=path)
+    assert metric.parts[0][0] == 2.5
+
+
+@pytest.mark.parametrize("num_flips", [NUM_FLIPS, pytest.param(None, marks=pytest.mark.slow)])
+def test_a_flipped_bit_of_a_model_is_refused_or_changes_nothing(
+    num_flips: int | None, tmp_path: Path
+) -> None:
+    path = Path(write(tmp_path / "m.json", ("chrf", 4), ("ter", 1)))
+
+    def parts() -> object:
+        return load_metric("combination", model=str(path)).parts
+
+    assert refused_flips(path, parts, parts(), num_flips)
 
 
 def test_a_combination_needs_its_model() -> None:

@@ -58,6 +58,13 @@ def test_settings_beside_a_name_win() -> None:
     assert load_metric(metric) is metric
 
 
+def test_a_yaml_file_that_names_a_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(f"name: {path}\n")
+    with pytest.raises(InputError, match=r"m\.yaml: names the file"):
+        load_metric(path)
+
+
 @pytest.mark.parametrize("suffix", [".yaml", ".yml"])
 def test_a_yaml_file(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"metric{suffix}"

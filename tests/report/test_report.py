@@ -18,17 +18,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.cli.main import main
+from discorank.metrics.errors import ResourceError
+from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
 from discorank.report import plots, svg
 from discorank.report.choices import read_run, story
 from discorank.report.heat_map import heat_map
 from discorank.report.labels import Box, placed
 from discorank.report.page import rendered
 from discorank.report.summary_text import believed, summary
-from discorank.rerank.selection.comparison_folder import DOCUMENTS, HEAD, KeptComparison, load, save
+from discorank.rerank.selection import comparison_folder
+from discorank.rerank.selection.comparison_folder import DOCUMENTS, HEAD, load, save
+from discorank.rerank.selection.kept_comparison import KeptComparison
 from discorank.tables import number
 
 from ..cli.test_compare import document, write
+from ..support.bit_flips import NUM_FLIPS, refused_flips
 from ..support.comparisons import EVIL, LISTS, comparison, large, run_of
+from ..support.run_files import run_file, write_run_file_for
 
 MEGABYTE = 10**6
 
@@ -87,9 +93,55 @@ def test_a_comparison_is_kept_whole(small: KeptComparison, tmp_path: Path) -> No
 
 
 def changed(path: Path, **parts: Any) -> None:
-    path.write_text(
-        json.dumps({**json.loads(path.read_text(encoding="utf-8")), **parts}), encoding="utf-8"
-    )
+    row = {**json.loads(path.read_text(encoding="utf-8")), **parts}
+    path.write_text(json.dumps(with_checksum(row)), encoding="utf-8")
+
+
+def test_a_flipped_bit_of_a_comparison_is_refused_or_changes_nothing(
+    small: KeptComparison, tmp_path: Path
+) -> None:
+    save(small, tmp_path)
+    for name in (HEAD, DOCUMENTS):
+        assert refused_flips(tmp_path / name, lambda: load(tmp_path), small, NUM_FLIPS // 2)
+
+
+@pytest.mark.slow
+def test_no_flipped_bit_of_hundreds_changes_a_comparison(
+    small: KeptComparison, tmp_path: Path
+) -> None:
+    save(small, tmp_path)
+    for name in (HEAD, DOCUMENTS):
+        assert refused_flips(tmp_path / name, lambda: load(tmp_path), small, 300)
+
+
+def test_an_edited_comparison_is_refused_and_one_without_checksum_read(
+    small: KeptComparison, tmp_path: Path
+) -> None:
+    save(small, tmp_path)
+    text = (tmp_path / HEAD).read_text(encoding="utf-8")
+    (tmp_path / HEAD).write_text(text.replace('"draws": 300', '"draws": 301'), encoding="utf-8")
+    match = r'comparison.json: is damaged or was edited: .*with --save; .* take "checksum" out'
+    with pytest.raises(ValueError, match=match):
+        load(tmp_path)
+    row = {name: value for name, value in json.loads(text).items() if name != "checksum"}
+    (tmp_path / HEAD).write_text(json.dumps(row), encoding="utf-8")
+    with pytest.warns(UncheckedWarning, match=r'comparison.json: has no "checksum"'):
+        assert load(tmp_path) == small
+
+
+@pytest.mark.parametrize("name", [HEAD, DOCUMENTS])
+def test_a_file_beyond_its_bound_is_refused_unread(
+    name: str, small: KeptComparison, tmp_path: Path
+) -> None:
+    save(small, tmp_path)
+    with open(tmp_path / name, "ab") as file:
+        file.truncate(3 << 30)  # of which the disk holds nothing
+    with pytest.raises(ValueError, match=rf"{name}: larger than \d+ bytes"):
+        load(tmp_path)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(ValueError, match=rf"{name}: is a device or a pipe"):
+        load(tmp_path)
 
 
 def test_a_damaged_comparison_is_refused(small: KeptComparison, tmp_path: Path) -> None:
@@ -154,6 +206,27 @@ def test_parts_that_do_not_fit_together_are_refused(small: KeptComparison, tmp_p
     save(replace(small, human=(replace(small.human[0], agreement=()),)), tmp_path)
     with pytest.raises(ValueError, match="of different systems or metrics"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_an_earlier_comparison_stays_until_the_next_is_whole(
+    end: BaseException, small: KeptComparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(small, tmp_path / "kept")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()}
+    lines = iter([b"{}", b"{}"])
+
+    def stopped(row: object) -> bytes:
+        for line in lines:
+            return line
+        raise end
+
+    with monkeypatch.context() as patch:
+        patch.setattr(comparison_folder, "as_line", stopped)
+        with pytest.raises((KeyboardInterrupt, ResourceError)):
+            save(small, tmp_path / "kept")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 def test_a_folder_of_other_things_is_left_alone(small: KeptComparison, tmp_path: Path) -> None:
@@ -728,15 +801,21 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     run = run_of(tmp_path, LISTS, "-u", "chrf")
     rows = run.read_text(encoding="utf-8").splitlines(keepends=True)
     run.write_text("".join(rows[:-1]), encoding="utf-8")
-    assert "2 rows, its run file says 3" in refused(capsys, str(run))
+    size, whole = run.stat().st_size, run_file(run)["bytes"]["rows"]
+    problem = f"chosen.jsonl: {size} bytes, the run file says {whole}. Restore it, or give a copy"
+    assert problem in refused(capsys, str(run))
+    write_run_file_for(run)
+    problem = f"chosen.jsonl: 2 lines in the first {size} bytes, the counts of the run file say 3"
+    assert problem in refused(capsys, str(run))
     run.write_text("".join([*rows[:-1], '{"id": "x"}\n']), encoding="utf-8")
+    write_run_file_for(run)
     assert "chosen.jsonl:3: index: Field required. Give the output of decode" in refused(
         capsys, str(run)
     )
-    head = Path(f"{run}.run.json")
     run.write_text("".join(rows), encoding="utf-8")
-    settings = json.loads(head.read_text(encoding="utf-8"))["settings"]
-    changed(head, settings={key: value for key, value in settings.items() if key != "weights"})
+    settings = run_file(run)["settings"]
+    without_weights = {key: value for key, value in settings.items() if key != "weights"}
+    write_run_file_for(run, settings=without_weights)
     assert "chosen.jsonl.run.json: cannot be read (KeyError('weights'" in refused(capsys, str(run))
 
 
@@ -745,6 +824,7 @@ def test_a_choice_that_comes_out_otherwise_is_told(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in run.read_text(encoding="utf-8").splitlines()]
     rows[0]["index"] = 1
     run.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_run_file_for(run)
     assert read_run(run).rows["one"].index == 1
     page = reported(str(run))
     assert page.island("lists-data")["lists"][0]["chosen"] == 1
@@ -767,7 +847,7 @@ def test_a_damaged_run_file_is_refused(
     part: dict[str, Any], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_of(tmp_path, LISTS, "-u", "chrf")
-    changed(Path(f"{run}.run.json"), **part)
+    write_run_file_for(run, **part)
     assert f"chosen.jsonl.run.json: {problem}" in refused(capsys, str(run))
 
 
@@ -788,6 +868,7 @@ def test_a_damaged_row_is_refused(
     run.write_text(
         "\n".join([json.dumps({**json.loads(first), **part}), *rest]) + "\n", encoding="utf-8"
     )
+    write_run_file_for(run)
     assert f"chosen.jsonl:1: {problem}" in refused(capsys, str(run))
 
 
@@ -796,6 +877,7 @@ def test_gaps_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
     first, *rest = run.read_text(encoding="utf-8").splitlines()
     row = json.dumps({**json.loads(first), "gap": float("inf")})
     run.write_text("\n".join([row, *rest]) + "\n", encoding="utf-8")
+    write_run_file_for(run)
     assert len(reported(str(run)).named("svg")) == 2
 
 

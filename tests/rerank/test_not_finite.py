@@ -15,19 +15,21 @@ from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 from discorank import MBRDecoder, Reranker
-from discorank.cli.main import TerminatedError, main
+from discorank.cli.main import main
+from discorank.cli.stopping import TerminatedError
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import DiscorankError, InputError, MetricError
 from discorank.metrics.execution.meter import Meter
+from discorank.metrics.execution.tiles import Tile
 from discorank.metrics.mixture import Mix
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import NO_CONTEXT, Item
 from discorank.rerank.choice import Ranking
-from discorank.rerank.engines.interface import Result, Task
+from discorank.rerank.engines.interface import Result, Task, loaded_as
 from discorank.rerank.engines.local import LocalEngine
-from discorank.rerank.engines.ray.stages import Share, Tile, results
+from discorank.rerank.engines.ray.stages import Share, results
 from discorank.rerank.engines.ray.worker import SentTask, Worker
 from discorank.rerank.expectation import expected_utility
 from discorank.rerank.features import normalized
@@ -179,7 +181,8 @@ def by_worker(task: Task) -> Any:
     loaded = worker.load(metrics)
     if loaded.error is not None:
         return loaded.error
-    sent = SentTask.of(0, task, {metric: i for i, metric in enumerate(metrics)})
+    numbers = {loaded_as(metric): i for i, metric in enumerate(metrics)}
+    sent = SentTask.of(0, task, numbers)
     return worker.value([sent]).results[0][1]
 
 
@@ -515,7 +518,7 @@ def test_saved_utilities_without_a_finite_pair_are_an_error(tmp_path: Path) -> N
         [{"id": "0", "candidates": ["1", "2"]}]
     )
     object.__setattr__(ranking, "matrix", odd)
-    saved.write_bytes(header("product") + matrix_row(ranking))
+    saved.write_bytes(header("product") + matrix_row(ranking, "product"))
     again = str(tmp_path / "again.jsonl")
     assert main(["decode", path, "-o", again, "--utilities", str(saved)]) == 3
     assert "no pair has a finite value, found 4 -inf" in Path(f"{again}.errors.jsonl").read_text()

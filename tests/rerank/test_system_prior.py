@@ -17,6 +17,7 @@ from scipy.integrate import quad  # type: ignore[import-untyped]
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
+from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
 from discorank.rerank.lists import read_list
 from discorank.rerank.prior import Prior, SystemPrior, load_prior, read_prior
 from discorank.rerank.selection.document_outputs import DocumentOutputs
@@ -24,6 +25,7 @@ from discorank.rerank.selection.shrinkage import posterior, shrunk
 from discorank.rerank.selection.system_prior import estimate_prior
 
 from ..docs.test_docs import blocks
+from ..support.bit_flips import NUM_FLIPS, refused_flips
 from .test_mbr import BOUNDED, WORDS, plain, same_choice
 
 SCORES = st.sampled_from([0.0, 0.0, 0.1, 1.0, 2.0, 5.0, 9.0])
@@ -392,6 +394,30 @@ def test_a_prior_has_the_only_say_in_weights() -> None:
     assert "prior" not in MBRDecoder(utility="chrf").identity
 
 
+def test_a_damaged_or_edited_prior_is_refused(tmp_path: Path) -> None:
+    good = with_checksum(prior_of({"A": 0.1, "B": -0.1}).as_json())
+    path = tmp_path / "prior.json"
+    path.write_text(json.dumps({**good, "sigma": 2.0}), encoding="utf-8")
+    match = r'prior.json: is damaged or was edited: .*remove "checksum" from it, else fetch or make'
+    with pytest.raises(InputError, match=match):
+        load_prior(path)
+    del good["checksum"]
+    path.write_text(json.dumps({**good, "sigma": 2.0}), encoding="utf-8")
+    with pytest.warns(UncheckedWarning, match='prior.json: has no "checksum"'):
+        assert load_prior(path) == prior_of({"A": 0.1, "B": -0.1}, sigma=2.0)
+
+
+@pytest.mark.parametrize("num_flips", [NUM_FLIPS, pytest.param(None, marks=pytest.mark.slow)])
+def test_a_flipped_bit_of_a_prior_is_refused_or_changes_nothing(
+    num_flips: int | None, tmp_path: Path
+) -> None:
+    path, prior = tmp_path / "prior.json", prior_of({"A": 0.1, "B": -0.1})
+    row = with_checksum(prior.as_json())
+    path.write_text(json.dumps(row, indent=1), encoding="utf-8")
+    assert refused_flips(path, lambda: load_prior(path), prior, num_flips)
+
+
+@pytest.mark.filterwarnings(f"ignore::{UncheckedWarning.__module__}.{UncheckedWarning.__name__}")
 def test_files_that_are_no_prior(tmp_path: Path) -> None:
     good = prior_of({"A": 0.1, "B": -0.1}).as_json()
     path = tmp_path / "prior.json"
@@ -545,7 +571,7 @@ def test_a_run_goes_on_with_the_same_prior_alone(
     broken.write_text("".join(lines), encoding="utf-8")
     Path(prior).rename(moved)
     other = prior_of({"A": 0.1, "B": 0.2, "C": 0.3})
-    Path(prior).write_text(json.dumps(other.as_json()), encoding="utf-8")
+    Path(prior).write_text(json.dumps(with_checksum(other.as_json())), encoding="utf-8")
     capsys.readouterr()
     assert main(["decode", str(broken), *options, "--prior", prior, "-o", str(out)]) == 4
     assert f"now '{other.digest}'" in capsys.readouterr().err

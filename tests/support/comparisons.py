@@ -11,7 +11,8 @@ from typing import Any
 from discorank import load_metric
 from discorank.cli.main import main
 from discorank.rerank.selection.comparison import compare_systems
-from discorank.rerank.selection.comparison_folder import (
+from discorank.rerank.selection.document_outputs import DocumentOutputs
+from discorank.rerank.selection.kept_comparison import (
     KeptComparison,
     KeptDocument,
     KeptHuman,
@@ -19,7 +20,6 @@ from discorank.rerank.selection.comparison_folder import (
     KeptScores,
     kept,
 )
-from discorank.rerank.selection.document_outputs import DocumentOutputs
 
 SETTINGS = {"input": "systems.jsonl", "level": 0.05, "draws": 300, "seed": 0}
 WORDS = [

@@ -81,6 +81,19 @@ class Missing(Metric):
         raise ModelLoadError("not on this node", where="model", fix="Copy it there")
 
 
+@settings
+class Loading(Metric):
+    """A metric that never ends loading, and leaves a file in the folder of the environment when it begins."""
+
+    name: ClassVar[str] = "tests.support.faulty:Loading"
+    info: ClassVar[Info] = Info(summary="toy")
+
+    def load(self) -> Scorer:
+        Path(os.environ[GATES], "loading.reached").touch()
+        while True:
+            time.sleep(0.02)
+
+
 def sleepy(hypothesis: str, reference: str) -> float:
     """Shared words; a text "sleep" takes a second."""
     if hypothesis == "sleep":

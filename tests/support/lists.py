@@ -60,3 +60,12 @@ def write_lists(path: Path, rows: Any) -> Path:
         "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
     )
     return path
+
+
+def different_texts(n: int, seed: int = 0) -> list[str]:
+    """n different texts of a few words."""
+    r = random.Random(seed)
+    texts: dict[str, None] = {}
+    while len(texts) < n:
+        texts[" ".join(r.choices(WORDS, k=r.randint(2, 9)))] = None
+    return list(texts)

@@ -68,7 +68,10 @@ def serving(answer: Callable[[Seen, int], Reply]) -> Iterator[Server]:
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            try:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            except ValueError:
+                return  # the client has gone before it had said all
             reply = server.reply(self.path, body, self.headers["Authorization"])
             try:
                 send(self, reply, server.ended)

@@ -18,10 +18,12 @@ from ...neural.models import model_files as files
 from ...neural.models.context_tokens import Frame, Reader
 from ...neural.models.encoder import DType, Encoder, pretrained, tokenizer_of
 from ...neural.models.packed_attention import ROWS, slabs_of
+from ...neural.models.written_models import check_written
 from ...representations import FloatArray, IntArray, Ragged
 from ...spec.small_files import read_small_json
 
 CONFIG, WEIGHTS, KIND = "config.json", "model.safetensors", "roles"
+_AGAIN = "Train it again: discorank train roles"
 PLACES = 4  # features of a sentence's place
 
 
@@ -56,6 +58,7 @@ def load_classifier(
     config = read_config(folder)
     if config.get("discorank") != KIND:
         return TransformersClassifier(folder, device, dtype, max_tokens)
+    check_written(config, folder / CONFIG, _AGAIN)
     return LinearClassifier(folder, config, device, dtype, encoder_path, max_tokens)
 
 
@@ -278,8 +281,7 @@ def _weights(
         bias = tensors["bias"].astype(np.float64)
     except Exception as error:  # the reader raises many kinds
         problem = f"{type(error).__name__}: {str(error)[:200]}"
-        fix = "Train it again: discorank train roles"
-        raise ModelLoadError(problem, where=str(folder / WEIGHTS), fix=fix) from error
+        raise ModelLoadError(problem, where=str(folder / WEIGHTS), fix=_AGAIN) from error
     right_shapes = weight.shape == (num_roles, width) and bias.shape == (num_roles,)
     if not right_shapes or not np.isfinite(weight).all():
         problem = f"weights of the shape {weight.shape}, expected ({num_roles}, {width})"

@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ...complete_files import complete_folder
 from ...errors import InputError
 from ...execution.batches import in_batches
 from ...logistic import folds
 from ...neural.models import model_files as files
+from ...neural.models.written_models import with_files
 from ...representations import FloatArray, IntArray
 from .classifier import CONFIG, KIND, WEIGHTS, Classifier, SentenceFeatures, load_classifier, places
 from .fine_tuning import fine_tuned
@@ -41,6 +43,7 @@ def train(
 
     Raises:
         InputError: the data is not of the form, or `out` is no empty folder and cannot be made.
+        ResumeError: another process is writing it.
         ModelLoadError: the encoder is not there.
     """
     schema = settings.roles
@@ -53,7 +56,8 @@ def train(
         f"{len(documents)} documents to train on, {len(test)} to test on, {len(schema.names)} roles"
     )
     train_kind = fine_tuned if settings.fine_tune else train_linear
-    train_kind(settings, schema.names, documents, out, device, say)
+    with complete_folder(out) as draft:
+        train_kind(settings, schema.names, documents, draft, device, say)
     classifier = load_classifier(out, device, "float32", settings.encoder, settings.max_tokens)
     role_counts = np.bincount(np.concatenate([document.roles for document in documents]))
     majority = int(role_counts.argmax())
@@ -108,7 +112,8 @@ def train_linear(
     out.mkdir(exist_ok=True)
     tensors = {"weight": weight.astype(np.float32), "bias": bias.astype(np.float32)}
     save_file(tensors, out / WEIGHTS)
-    plain = json.dumps(about, indent=1)
+    (out / CONFIG).unlink(missing_ok=True)
+    plain = json.dumps(with_files(about, out), indent=1)
     (out / CONFIG).write_text(plain + "\n", encoding="utf-8")
 
 

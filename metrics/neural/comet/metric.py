@@ -187,7 +187,7 @@ def mixer_of(checkpoint: CometCheckpoint, device: Any) -> Mixer:
     if checkpoint.layer != "mix" or checkpoint.scalars is None or checkpoint.gamma is None:
         return Mixer(None, None, False, checkpoint.pool)
     scalars = checkpoint.scalars.float().to(device)  # [layers + 1]
-    gamma = checkpoint.gamma.float().to(device)  # [1]
+    gamma = checkpoint.gamma.float().to(device).clone()  # [1]
     sparse = checkpoint.layer_transformation == "sparsemax"
     shares = sparsemax(scalars) if sparse else scalars.softmax(0)
     return Mixer(shares, gamma, checkpoint.layer_norm, checkpoint.pool)
@@ -195,8 +195,8 @@ def mixer_of(checkpoint: CometCheckpoint, device: Any) -> Mixer:
 
 def head_of(checkpoint: CometCheckpoint, device: Any) -> Head:
     """The estimator of a checkpoint."""
-    layers = [
-        (weight.float().to(device), bias.float().to(device))
+    layers = [  # copies: tensors of a mapped file would change with it
+        (weight.float().to(device).clone(), bias.float().to(device).clone())
         for weight, bias in checkpoint.estimator
     ]
     final = activation(checkpoint.final_activation) if checkpoint.final_activation else None

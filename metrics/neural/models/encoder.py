@@ -237,7 +237,7 @@ def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
             problem = f"{len(missing)} weights are missing ({names})"
         raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
     _check_finite(model, folder)
-    return model
+    return _in_memory(model)
 
 
 def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
@@ -268,7 +268,7 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
             **_without_pooler(model),
         )
     _check_finite(loaded, folder)
-    return loaded
+    return _in_memory(loaded)
 
 
 def _check_finite(model: Any, folder: Path) -> None:
@@ -279,6 +279,13 @@ def _check_finite(model: Any, folder: Path) -> None:
             problem = f"a weight that is no number ({name})"
             fix = "The file is damaged, or training went wrong: get another"
             raise ModelLoadError(problem, where=str(folder), fix=fix)
+
+
+def _in_memory(model: Any) -> Any:
+    """The model with weights of its own: those of a mapped file would change with the file."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
+    return model
 
 
 def _misfits(shapes: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:

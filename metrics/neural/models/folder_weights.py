@@ -25,7 +25,7 @@ FIX = "Fetch the files again"
 
 
 def read_weights(folder: Path, skip: re.Pattern[str] | None = None) -> dict[str, Any]:
-    """The tensors of a model's folder on the CPU, in the precision of the files and mapped from them.
+    """The tensors of a model's folder on the CPU, in the precision of the files; copies, as a file may change.
 
     Args:
         folder: the model's folder.
@@ -94,7 +94,7 @@ def _read(file: Path, skip: re.Pattern[str] | None, row: int | None = None) -> M
         if file.suffix == ".safetensors":
             return _of_safetensors(file, skip, row)
         tensors = _of_pickle(file, skip)
-        return tensors if row is None else {name: x[row] for name, x in tensors.items()}
+        return {name: (x if row is None else x[row]).clone() for name, x in tensors.items()}
     except ModelLoadError:
         raise
     except Exception as error:  # damaged files: many kinds
@@ -108,8 +108,8 @@ def _of_safetensors(file: Path, skip: re.Pattern[str] | None, row: int | None) -
     with safe_open(file, framework="pt", device="cpu") as tensors:
         names = [name for name in tensors.keys() if not (skip and skip.fullmatch(name))]  # noqa: SIM118  no mapping
         if row is not None:
-            return {name: tensors.get_slice(name)[row] for name in names}
-        return {name: tensors.get_tensor(name) for name in names}
+            return {name: tensors.get_slice(name)[row].clone() for name in names}
+        return {name: tensors.get_tensor(name).clone() for name in names}
 
 
 def _of_pickle(file: Path, skip: re.Pattern[str] | None) -> Mapping[str, Any]:

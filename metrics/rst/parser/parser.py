@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...representations import FloatArray, IntArray, Ragged
+from ...spec.digests import MARK, check_file
 from ...text.sentence_splitting import sentences
 from ...text.texts import RSTTree
 from ..tokens import words as tokenized
@@ -167,8 +168,12 @@ def loaded(weights: str | None = None, digest: str = "") -> Parser:
 
     Raises:
         ModelLoadError: the file is missing or no weights.
+        InputError: it has another digest.
     """
-    return Parser(load(Path(weights) if weights else SHIPPED))
+    parser = Parser(load(Path(weights) if weights else SHIPPED))
+    if weights and digest:
+        check_file(f"{weights}{MARK}{digest}")
+    return parser
 
 
 def english() -> Parser:

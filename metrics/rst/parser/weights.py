@@ -94,9 +94,10 @@ def load(path: Path) -> Model:
         TypeError,
         AttributeError,
         EOFError,
-        RuntimeError,
-        zlib.error,
+        MemoryError,
+        RuntimeError,  # of zipfile, for flags that are not ours
         zipfile.BadZipFile,
+        zlib.error,
     ) as error:
         problem = f"no weights of the discourse parser: {error}"
         fix = "Train one with: discorank train rst"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import ceil
 from typing import Any
 
 from ....metrics.errors import ModelLoadError, ResourceError
 from ....metrics.spec.limits import limits
+from .interrupts import put_off
 from .settings import RaySettings
 from .worker import Worker
 
@@ -46,21 +43,17 @@ class Cluster:
         os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
         address = self.settings.address
         options = {"address": address} if address is not None else self._local_options()
-        is_main_thread = threading.current_thread() is threading.main_thread()
-        handler = signal.getsignal(signal.SIGTERM)
         try:
             _reach(address)
-            self.ray.init(**options, logging_level="ERROR", log_to_driver=False)
+            with put_off():  # Ray that is interrupted while it starts leaves processes behind
+                self.started = True
+                self.ray.init(**options, logging_level="ERROR", log_to_driver=False)
         except (OSError, RuntimeError, ValueError) as error:
             raise ResourceError(
                 f"Ray cannot be reached: {error}",
                 where=f"ray.address {address}",
                 fix="Start it, or mend the address",
             ) from error
-        finally:
-            if is_main_thread and callable(handler):
-                signal.signal(signal.SIGTERM, handler)  # Ray puts its own in its place
-        self.started = True
 
     def _local_options(self) -> dict[str, Any]:
         """How Ray is started on this machine: with a core for every actor, even where there are fewer."""
@@ -74,7 +67,7 @@ class Cluster:
 
     def leave(self) -> None:
         """Stops Ray if it was started here."""
-        if self.started and self.ray.is_initialized():
+        if self.started:
             self.ray.shutdown()
         self.started = False
 
@@ -125,22 +118,6 @@ def _imported() -> Any:
         fix = "Install it: pip install 'discorank[ray]'"
         raise ModelLoadError("Ray is not installed", where="engine ray", fix=fix) from error
     return ray
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """SIGINT and SIGTERM are not heeded: Ray that is interrupted while it stops leaves processes behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handlers = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        handlers[number] = signal.signal(number, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler or signal.SIG_DFL)  # None where it was not set in Python
 
 
 def _reach(address: str | None) -> None:

@@ -19,11 +19,12 @@ from ....metrics.errors import DiscorankError, ModelLoadError, ResourceError
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.meter import Metered
 from ....metrics.mixture import Utility
-from ..interface import Result, Task
+from ..interface import Result, Task, loaded_as
 from ..status import Status, WorkerMeter
 from .actors import Actor, stolen_by
 from .blocks import Kind
-from .cluster import Cluster, reason, uninterrupted
+from .cluster import Cluster, reason
+from .interrupts import ignored, put_off
 from .settings import RaySettings
 from .work import DEPTH, Work
 from .worker import LoadResult, StepResult
@@ -45,6 +46,7 @@ class RayEngine:
     def __init__(self, settings: RaySettings | None = None, cache: Cache | None = None) -> None:
         self.settings = settings or RaySettings()
         self.cache = None if cache is None else (os.path.abspath(cache.folder), cache.max_bytes)
+        self.own_cache = cache  # it says at the end what the actors met in theirs
         self.cluster = Cluster(self.settings)
         self.ray: Any = self.cluster.ray
         self.work = Work(self.ray, self.settings)
@@ -62,10 +64,23 @@ class RayEngine:
             ModelLoadError: a metric cannot be loaded where an actor runs.
             ResourceError: no cluster, or no actor within `start_seconds`.
         """
+        self._count_faults()
         for metric in metrics:
             self._number_parts(metric)
         if not self.actors:
             self.cluster.join()
+        with put_off():
+            self._load()
+        self.last_alive = dict.fromkeys(BOTH, monotonic())
+        while not self._has_loaded("model"):
+            with put_off():
+                self._wait()
+        self.began_at = monotonic()
+        self.waited_seconds = 0.0
+
+    def _load(self) -> None:
+        """Has actors, which are started if need be, begin to load what is new to them."""
+        if not self.actors:
             self._start()
         for actor in self.actors:
             actor.meter = WorkerMeter(actor.meter.name)
@@ -73,18 +88,20 @@ class RayEngine:
                 actor.load(self.work.metrics)
             elif actor.loaded:
                 actor.meter.loaded()
-        self.last_alive = dict.fromkeys(BOTH, monotonic())
-        while not self._has_loaded("model"):
-            self._wait()
-        self.began_at = monotonic()
-        self.waited_seconds = 0.0
 
     def _number_parts(self, metric: Utility) -> None:
         """Gives a number to those plain metrics of a utility that are new."""
         for _, part in metric.parts:
-            if part not in self.work.metric_numbers:
-                self.work.metric_numbers[part] = len(self.work.metrics)
+            key = loaded_as(part)
+            if key not in self.work.metric_numbers:
+                self.work.metric_numbers[key] = len(self.work.metrics)
                 self.work.metrics.append(part)
+
+    def _count_faults(self) -> None:
+        """Adds the entries of caches that actors found damaged or unchecked to those of this process."""
+        work = self.status().work
+        if self.own_cache is not None:
+            self.own_cache.faults.add(work.damaged_entries, work.unchecked_entries)
 
     def _has_loaded(self, kind: Kind) -> bool:
         """Whether an actor is loaded that does steps of this kind."""
@@ -101,9 +118,11 @@ class RayEngine:
             ResourceError: no actor for `start_seconds`, or more than `restarts` deaths of one in a row.
         """
         while not self.work.results and self.work.keys:
+            with put_off():
+                self._send()
+                self._wait()
+        with put_off():
             self._send()
-            self._wait()
-        self._send()
         return self.work.taken()
 
     def forget(self, keys: Collection[int]) -> None:
@@ -122,7 +141,8 @@ class RayEngine:
 
     def close(self) -> None:
         """Stops the actors, and Ray if it was started here."""
-        with uninterrupted():
+        with ignored():  # Ray that is interrupted while it stops leaves processes behind
+            self._count_faults()
             if self.ray.is_initialized():
                 for actor in self.actors:
                     self.ray.kill(actor.handle)

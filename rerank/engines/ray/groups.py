@@ -7,17 +7,18 @@ go of each when the last step that reads it is done. A metric with a linear form
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
+from itertools import chain
+from math import ceil
 from typing import Any
 
 from ....metrics.base import Metric
+from ....metrics.execution.evaluate import is_square, shape_of
+from ....metrics.execution.tiles import Tile, is_large, tiles_of
 from .blocks import BLOCK_SECONDS, Amounts, Kind, Rates, Step
-from .stages import Tile
 from .worker import Layout, SentTask
 
-ROWS = 16  # tiles have a multiple of this number of rows
 MIN_SECONDS = 0.1  # what a step of a stage should take at least
 MAX_STEPS = 1024  # chunks of a list's texts, and tiles of its matrix
 
@@ -176,41 +177,23 @@ class Group:
         count = _num_steps(self.rates.of((0, self.pairs)), num_comparing, len(self.tasks))
         steps: list[list[Tile]] = []
         for place, (comparison, is_linear) in enumerate(zip(comparisons, linear, strict=True)):
-            num_rows = len(comparison.hypotheses)
-            num_columns = len(comparison.references) if metric.info.needs_references else 1
-            if is_linear or not num_rows or not num_columns:
+            shape = shape_of(metric, comparison)
+            if is_linear or 0 in shape:
                 continue
-            is_square = comparison.references is comparison.hypotheses
-            cut = triangle if is_square and not metric.reads.everywhere else row_tiles
-            steps += cut(place, num_rows, num_columns, count)
+            tiles = list(tiles_of(place, *shape, is_square(metric, comparison), count))
+            steps += _in_steps(tiles, count) if is_large(*shape) else tiles
         if steps and len(self.tasks) > 1:
             steps = [[tile for tiles in steps for tile in tiles]]
         return steps, any(linear)
 
 
-def row_tiles(place: int, num_rows: int, num_columns: int, count: int) -> Iterator[list[Tile]]:
-    """Some rows at a time."""
-    for top, bottom in _row_ranges(num_rows, count):
-        yield [Tile(place, top, bottom, 0, num_columns)]
-
-
-def triangle(place: int, num_rows: int, num_columns: int, count: int) -> Iterator[list[Tile]]:
-    """A square matrix cut both ways, a tile beside the diagonal with the same one turned: they share some work."""
-    # n ranges give n (n + 1) / 2 steps; the smallest n with `count` of them or more
-    num_ranges = ceil((sqrt(8 * count + 1) - 1) / 2)
-    ranges = list(_row_ranges(num_rows, num_ranges))
-    for i, rows in enumerate(ranges):
-        for columns in ranges[i + 1 :]:
-            yield [Tile(place, *rows, *columns), Tile(place, *columns, *rows)]
-    for rows in ranges:
-        yield [Tile(place, *rows, *rows)]
-
-
-def _row_ranges(num_rows: int, count: int) -> Iterator[tuple[int, int]]:
-    """At most `count` ranges (top, bottom) of multiples of `ROWS` that cover all rows."""
-    size = ceil(num_rows / count / ROWS) * ROWS
-    for top in range(0, num_rows, size):
-        yield top, min(top + size, num_rows)
+def _in_steps(tiles: Sequence[list[Tile]], count: int) -> list[list[Tile]]:
+    """About `count` steps of tiles that follow one another."""
+    size = max(1, len(tiles) // count)
+    return [
+        list(chain.from_iterable(tiles[start : start + size]))
+        for start in range(0, len(tiles), size)
+    ]
 
 
 def _num_steps(seconds: float, actors: int, lists: int) -> int:

@@ -1,7 +1,8 @@
 """Lists valued in stages that may run in different processes: represent some texts, compare tiles, reduce matrices.
 
 Every value has the bytes that the local engine gives it: a representation depends on its item alone, a value on its
-pair alone, and each matrix is reduced whole, by the same function. It knows nothing of Ray.
+pair alone, and each matrix is reduced by the same functions: whole, or, if it is large, tile by tile in an order of
+summation that does not depend on tiles. It knows nothing of Ray.
 """
 
 from __future__ import annotations
@@ -16,32 +17,39 @@ from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError
 from ....metrics.execution.by_sentence import columns_of, lift
 from ....metrics.execution.cache import Cache
-from ....metrics.execution.evaluate import matrices_of_columns
+from ....metrics.execution.evaluate import matrices_of_columns, shape_of
 from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter
 from ....metrics.execution.store import Fresh, Store
+from ....metrics.execution.tiles import Tile, part_of, with_their_turned
 from ....metrics.representations import FloatArray
 from ....metrics.text.texts import Comparison, Item, Truncation
+from ...expectation import TiledSums
+from ..finite_pairs import PairCounts
 from ..interface import Result, Task
-from ..local import Expectation, is_linear, linear_form, places_of, reduced, result_of
-
-
-class Tile(NamedTuple):
-    """A part of a list's matrix: rows from `top` to `bottom`, columns from `left` to `right`."""
-
-    place: int  # which of the lists that its metric compares
-    top: int
-    bottom: int
-    left: int
-    right: int
+from ..local import (
+    Expectation,
+    is_linear,
+    is_tiled,
+    linear_form,
+    places_of,
+    reduced,
+    reduced_sums,
+    result_of,
+    tile_sums,
+)
 
 
 class TileValues(NamedTuple):
-    """Values of a tile [rows, columns], and the most that was left out of its texts."""
+    """Values of a tile [rows, columns], or of a large list their sums [rows], and the most that its texts lack.
+
+    `pairs` is counted where only sums are kept.
+    """
 
     tile: Tile
     values: FloatArray
     truncation: Truncation
+    pairs: PairCounts = PairCounts()
 
 
 class Share:
@@ -94,11 +102,29 @@ class Share:
     def compare(self, fresh: Fresh, tiles: Sequence[Tile]) -> list[TileValues]:
         """The values of some tiles; a tile and the same one turned should follow one another."""
         store = self.store(fresh)
-        parts = [_part_of(self.columns[tile.place], tile) for tile in tiles]
+        at_once = [tile for tile in tiles if not self._is_tiled(tile.place)]
+        result = self._values(store, at_once)
+        # of a large list, only the sums of a tile and of the same one turned are kept before the next is compared
+        large = [tile for tile in tiles if self._is_tiled(tile.place)]
+        for together in with_their_turned(large):
+            for piece in self._values(store, together):
+                task, _ = self.lists[piece.tile.place]
+                kept = tile_sums(self.metric, task, piece.tile, piece.values, self.meter)
+                result.append(piece._replace(values=kept.sums, pairs=kept.pairs))
+        return result
+
+    def _values(self, store: Store, tiles: Sequence[Tile]) -> list[TileValues]:
+        """The values [rows, columns] of some tiles, compared together."""
+        parts = [part_of(self.columns[tile.place], tile) for tile in tiles]
         with failures_named(self.metric.signature()):
             values = matrices_of_columns(self.metric.scorer, parts, store)
         truncations = [_truncation(store, columns) for columns in parts]
         return [TileValues(*row) for row in zip(tiles, values, truncations, strict=True)]
+
+    def _is_tiled(self, place: int) -> bool:
+        """Whether only sums of the tiles of a list are kept."""
+        task, comparison = self.lists[place]
+        return is_tiled(self.metric, comparison, task)
 
     def linear(self, fresh: Fresh, place: int) -> Reduced:
         """Expectations [H] of a list without its matrix, and the most that was left out of its texts."""
@@ -119,6 +145,10 @@ class Share:
         ):
             if fresh is not None and self.columns[place] and is_linear(self.metric, task):
                 reduced_lists[task_and_part] = self.linear(fresh, place)
+            elif self._is_tiled(place):
+                sums, pairs, truncation = self._sums(place, pieces)
+                expectation = reduced_sums(self.metric, task, sums, pairs)
+                reduced_lists[task_and_part] = Reduced(expectation, truncation)
             else:
                 u, truncation = self._matrix(place, pieces)
                 expectation = reduced(self.metric, task, u, self.meter)
@@ -128,14 +158,27 @@ class Share:
     def _matrix(self, place: int, pieces: Sequence[TileValues]) -> tuple[FloatArray, Truncation]:
         """The matrix [H, R] of a list put together from tiles, and the most that was left out of its texts."""
         _, comparison = self.lists[place]
-        num_columns = len(comparison.references) if self.metric.info.needs_references else 1
-        u = np.zeros((len(comparison.hypotheses), num_columns))
+        u = np.zeros(shape_of(self.metric, comparison))
         truncation = Truncation.NONE
-        for tile, values, tile_truncation in pieces:
+        for tile, values, tile_truncation, _ in pieces:
             if tile.place == place:
                 u[tile.top : tile.bottom, tile.left : tile.right] = values
                 truncation = max(truncation, tile_truncation)
         return u, truncation
+
+    def _sums(
+        self, place: int, pieces: Sequence[TileValues]
+    ) -> tuple[TiledSums, PairCounts, Truncation]:
+        """The sums of a large list's tiles, its pairs, and the most that was left out of its texts."""
+        _, comparison = self.lists[place]
+        sums = TiledSums(*shape_of(self.metric, comparison))
+        pairs, truncation = PairCounts(), Truncation.NONE
+        for tile, tile_values, tile_truncation, tile_pairs in pieces:
+            if tile.place == place:
+                sums.add(tile, tile_values)
+                pairs = pairs.plus(tile_pairs)
+                truncation = max(truncation, tile_truncation)
+        return sums, pairs, truncation
 
 
 class Reduced(NamedTuple):
@@ -161,25 +204,6 @@ def results(
 def _truncation(store: Store, columns: Sequence[Sequence[Comparison]]) -> Truncation:
     """The most that was left out of a text."""
     return max((store.truncation_of(column) for column in columns), default=Truncation.NONE)
-
-
-def _part_of(columns: Sequence[Sequence[Comparison]], tile: Tile) -> list[list[Comparison]]:
-    """A tile of every comparison that the list's matrix is made of."""
-    if len(columns) > 1:  # one for every reference
-        columns = columns[tile.left : tile.right]
-        references = slice(None)
-    else:
-        references = slice(tile.left, tile.right)
-    return [[_tile(unit, tile, references) for unit in column] for column in columns]
-
-
-def _tile(unit: Comparison, tile: Tile, references: slice) -> Comparison:
-    """The tile's rows against some references; square where it stands on the diagonal of a square comparison."""
-    rows = unit.hypotheses[tile.top : tile.bottom]
-    is_square = unit.references is unit.hypotheses
-    if is_square and (tile.top, tile.bottom) == (tile.left, tile.right):
-        return Comparison(rows, rows, unit.source)
-    return Comparison(rows, unit.references[references], unit.source)
 
 
 def _items(unit: Comparison) -> Sequence[Item]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError, MetricError
-from ..interface import Result, Task
+from ..interface import Loaded, Result, Task
 from .blocks import BLOCK_SECONDS, Kind, Queue, Rates, Step
 from .cluster import reason
 from .groups import Group
@@ -36,7 +36,7 @@ class Work:
         self.ray = ray
         self.settings = settings
         self.metrics: list[Metric] = []
-        self.metric_numbers: dict[Metric, int] = {}
+        self.metric_numbers: dict[Loaded, int] = {}
         self.pairwise: frozenset[int] = frozenset()  # numbers of metrics that run a model on pairs
         self.num_representing = 1  # actors
         self.num_comparing = 1

@@ -17,14 +17,15 @@ from ....metrics.execution.cache import Cache
 from ....metrics.execution.failures import is_interrupt
 from ....metrics.execution.meter import Metered
 from ....metrics.execution.store import Fresh
+from ....metrics.execution.tiles import Tile
 from ....metrics.mixture import Mix
 from ....metrics.representations import FloatArray
 from ....metrics.scorer import Scorer
 from ....metrics.spec.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison
-from ..interface import Result, Task
+from ..interface import Loaded, Result, Task, loaded_as
 from ..local import LocalEngine, problem_of
-from .stages import Reduced, Share, Tile, TileValues, results
+from .stages import Reduced, Share, TileValues, results
 
 Keyed = tuple[int, Result | DiscorankError]  # the result of the list of this key
 MAX_SHARES = 4  # shares of groups that are kept for further steps
@@ -52,9 +53,9 @@ class SentTask(NamedTuple):
     keep_matrix: bool
 
     @classmethod
-    def of(cls, key: int, task: Task, numbers: dict[Metric, int]) -> SentTask:
+    def of(cls, key: int, task: Task, numbers: dict[Loaded, int]) -> SentTask:
         """The task with its metrics named by number."""
-        parts = tuple((weight, numbers[part]) for weight, part in task.metric.parts)
+        parts = tuple((weight, numbers[loaded_as(part)]) for weight, part in task.metric.parts)
         return cls(key, _amounts(task), parts, task.id, *task[2:])
 
     def task(self, metrics: Sequence[Metric]) -> Task:
@@ -160,7 +161,7 @@ class Worker:
         tiles: Sequence[Tile],
         fresh: Fresh,
     ) -> tuple[list[TileValues] | None, StepResult]:
-        """The values of some tiles of a group's matrices."""
+        """The values of some tiles of a group's matrices; of large ones their sums."""
 
         def run() -> list[TileValues]:
             return self._share(group, block, metric).compare(fresh, tiles)

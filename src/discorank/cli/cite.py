@@ -15,10 +15,12 @@ from ..metrics.papers import OF_TESTS, Paper, bibtex
 from ..metrics.registry import papers_of
 from ..metrics.spec.checked_settings import settings
 from ..metrics.spec.signature import Call, parse, portable
-from ..metrics.spec.small_files import read_small_json
+from ..rerank.runs.run_file import read_run_file
 from ..tables import escaped
 from .console import say
 from .options import Options
+
+_RUN_FILE = "Give the .run.json of a run"
 
 
 @settings
@@ -119,15 +121,23 @@ def signatures_in(name: str) -> list[str]:
     """The name itself as a signature, or the signatures in the file of a run.
 
     Raises:
-        InputError: it is a JSON file, but not that of a run.
+        InputError: it is a JSON file, but not that of a run, or is damaged.
     """
     if not name.endswith(".json"):
         return [name]
-    data: Any = read_small_json(name, "Give the .run.json of a run")
-    entry = data.get("signature") if isinstance(data, Mapping) else None
+    return signatures_of(read_run_file(name, _RUN_FILE), name)
+
+
+def signatures_of(values: Mapping[str, Any], name: str) -> list[str]:
+    """The signatures in the values of a run file.
+
+    Raises:
+        InputError: there are none.
+    """
+    entry = values.get("signature")
     signatures = [entry] if isinstance(entry, str) else entry
     if not isinstance(signatures, list) or not all(
         isinstance(signature, str) for signature in signatures
     ):
-        raise InputError("no signature in it", where=name, fix="Give the .run.json of a run")
+        raise InputError("no signature in it", where=name, fix=_RUN_FILE)
     return signatures

@@ -79,6 +79,14 @@ class Progress:
             self._note()
         self.bar.update(done - self.bar.n)
 
+    def refresh(self) -> None:
+        """Shows what the work has come to where none of the units was done for a while."""
+        if self.bar.disable or time() - self.bar.last_print_t < self.seconds:
+            return
+        self._note()
+        self.bar.refresh()
+        self.bar.last_print_t = time()
+
     def _note(self) -> None:
         note = self.watched.note() if self.watched else ""
         errors = f"{self.errors} errors" if self.errors else ""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
 from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.runs.run import RunSettings
-from ..rerank.runs.saved_matrices import SavedEngine
+from ..rerank.runs.saved_engine import SavedEngine
 from .engines import GROUPS, engine_in
 from .inputs import CodeOptions, InputOptions, check_model, metric_in
 from .options import Options, build, needed
@@ -53,5 +52,5 @@ def run(arguments: Sequence[str]) -> int:
     check_model(values, [utility, shortlist] if shortlist else [utility])
     keep = bool(values["save_utilities"])
     decoder = build(MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=keep)
-    with nullcontext(saved) if saved else engine_in(values) as engine:
+    with saved or engine_in(values) as engine:
         return run_decider(values, decoder, engine)

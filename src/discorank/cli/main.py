@@ -1,20 +1,24 @@
 """The command ``discorank``: finds the subcommand, and turns errors into messages and exit codes.
 
 Exit codes: 0 good, 1 internal error, 2 usage or input refused, 3 finished or stopped with error records, 4 resume
-refused, 5 resources gone (resumable), 130 and 143 interrupted (resumable).
+refused, 5 resources gone (resumable), 129, 130 and 143 stopped by SIGHUP, SIGINT and SIGTERM (resumable).
 """
 
 from __future__ import annotations
 
 import argparse
 import errno
-import os
-import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
+
+from .argument_parser import PrintableParser
+from .standard_streams import repair, show_warning, silence_stdout
+from .stopping import Stop, stoppable
 
 SUBCOMMANDS = {
     "decode": "choose by minimum Bayes risk",
@@ -32,11 +36,24 @@ SUBCOMMANDS = {
 }
 
 
-class TerminatedError(KeyboardInterrupt):
-    """SIGTERM; as an interrupt it passes every `except Exception`, and is no failure of the metric at work."""
-
-
 RESUMABLE = (("decode",), ("rerank",), ("generate",), ("train", "sescore2"))
+# a disk, a network or memory; what else a system call refuses has to do with what the command line names
+GONE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.ESTALE, errno.EMFILE})
+NAMED = frozenset(
+    {
+        errno.EACCES,
+        errno.EBADF,
+        errno.EEXIST,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ETXTBSY,
+    }
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,35 +61,61 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
-    signal.signal(signal.SIGTERM, _terminate)
+    if argv is None:
+        repair()
+        warnings.showwarning = show_warning
+    with stoppable(is_program=argv is None) as stop:
+        try:
+            code = _ended(arguments, debug, stop)
+            stop.ended = True
+        except KeyboardInterrupt as error:
+            stop.ended = True
+            code = _interrupted(arguments, stop.exit_code(error))
+    return code
+
+
+def _ended(arguments: list[str], debug: bool, stop: Stop) -> int:
+    """Runs the command line; returns its exit code.
+
+    Raises:
+        KeyboardInterrupt: a signal stopped it.
+    """
     try:
-        code = _run(arguments)
+        code = _run(arguments, stop)
         sys.stdout.flush()
         return code
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 2
-    except (KeyboardInterrupt, TerminatedError) as stop:
-        is_resumable = any(tuple(arguments[: len(words)]) == words for words in RESUMABLE)
-        advice = "the same command goes on from here" if is_resumable else "nothing was written"
-        print(f"discorank: interrupted; {advice}", file=sys.stderr)
-        return 143 if isinstance(stop, TerminatedError) else 130
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 2
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence_stdout()
         return 0
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a panic of a library in Rust is no Exception
+        if stop.number is not None:  # what a library made of the signal
+            raise KeyboardInterrupt from error
         return _failed(error, debug)
 
 
-def _run(arguments: list[str]) -> int:
+def _interrupted(arguments: list[str], code: int) -> int:
+    """Says that the command was stopped by a signal; returns its exit code."""
+    is_resumable = any(tuple(arguments[: len(words)]) == words for words in RESUMABLE)
+    advice = "the same command goes on from here" if is_resumable else "nothing was written"
+    print(f"discorank: interrupted; {advice}", file=sys.stderr)
+    return code
+
+
+def _run(arguments: list[str], stop: Stop) -> int:
     """Runs the subcommand's module, or answers what stands without one."""
     if arguments and arguments[0] in SUBCOMMANDS:
         from ..metrics.spec.limits import use_limits
 
-        module: Any = import_module(f".{arguments[0]}", __package__)
+        with stop.put_off():  # there are libraries that panic when they are half imported
+            module: Any = import_module(f".{arguments[0]}", __package__)
         with use_limits():  # those of this command end with it
             return int(module.run(arguments[1:]))
     subcommands = "\n".join(f"  {name:<8}  {about}" for name, about in SUBCOMMANDS.items())
-    parser = argparse.ArgumentParser(
+    parser = PrintableParser(
         "discorank",
         description=f"Choose the best of many candidate texts.\n\nsubcommands:\n{subcommands}",
         epilog="discorank SUBCOMMAND --help tells more; --debug shows tracebacks.",
@@ -93,7 +136,7 @@ def _run(arguments: list[str]) -> int:
     return parser.error(f"a subcommand is needed: {', '.join(SUBCOMMANDS)}")
 
 
-def _failed(error: Exception, debug: bool) -> int:
+def _failed(error: BaseException, debug: bool) -> int:
     """Prints what went wrong; returns the exit code."""
     from ..metrics.errors import DiscorankError
     from ..printable import printable
@@ -103,12 +146,8 @@ def _failed(error: Exception, debug: bool) -> int:
     if isinstance(error, DiscorankError):
         print(printable(f"discorank: {error}", keep="\n"), file=sys.stderr)
         return error.exit_code
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-        print(
-            f"discorank: {error.strerror}; free some and run the same command again",
-            file=sys.stderr,
-        )
-        return 5
+    if isinstance(error, OSError) and error.errno in GONE | NAMED:
+        return _refused(error)
     if isinstance(error, MemoryError):
         print(
             "discorank: out of memory; run the same command again where there is more",
@@ -122,5 +161,16 @@ def _failed(error: Exception, debug: bool) -> int:
     return 1
 
 
-def _terminate(number: int, frame: object) -> NoReturn:
-    raise TerminatedError
+def _refused(error: OSError) -> int:
+    """Says what the system refused; returns the exit code."""
+    from ..printable import printable
+
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    silence_stdout()  # or Python would complain at the end about what could not be written
+    fix = "free some and run the same command again"
+    if error.errno in NAMED:
+        fix = "is what the command line names there, and stdin and stdout open?"
+    place = "" if error.filename is None else f"{error.filename}: "
+    print(printable(f"discorank: {place}{error.strerror}; {fix}"), file=sys.stderr)
+    return 5 if error.errno in GONE else 2

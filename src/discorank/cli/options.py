@@ -31,6 +31,7 @@ from ..metrics.errors import InputError, unknown
 from ..metrics.spec.checked_settings import settings
 from ..metrics.spec.limits import limits_of, set_limits
 from ..metrics.spec.safe_yaml import parse_value, read_yaml
+from .argument_parser import PrintableParser
 
 T = TypeVar("T")
 FLAG_NAMES = {"input_format": "from"}  # fields whose option cannot have the field's name
@@ -101,9 +102,7 @@ class Options:
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
         self.positional = dict(positional or {})
-        self.parser = argparse.ArgumentParser(
-            f"discorank {name}", description=about, allow_abbrev=False
-        )
+        self.parser = PrintableParser(f"discorank {name}", description=about, allow_abbrev=False)
         for component in self.components:
             self._declare(component, hidden, defaults or {}, short or {})
         for group, component in self.groups.items():
@@ -193,9 +192,9 @@ class Options:
         for name, value in values.items():
             if isinstance(value, list):
                 values[name] = tuple(value)
+        self._check(values)
         if print_config:
             self._print(values)
-        self._check(values)
         return values
 
     def _assigned(self, assignment: str) -> dict[str, Any]:
@@ -219,13 +218,11 @@ class Options:
         raise SystemExit(0)
 
     def _check(self, values: Mapping[str, Any]) -> None:
-        """Raises InputError for a NUL, and for a wrong type or range where the component needs nothing else."""
+        """Raises InputError for what is no text, for a wrong type or range where the component needs nothing else."""
+        if values["engine"] not in ("local", "ray"):
+            raise unknown("engine", str(values["engine"]), ("local", "ray"), where="--engine")
         for name, value in values.items():
-            texts = value if isinstance(value, tuple) else (value,)
-            if any("\0" in text for text in texts if isinstance(text, str)):
-                raise InputError(
-                    "holds a NUL character", where=FLAG_NAMES.get(name, name), fix="Leave it out"
-                )
+            _check_characters(value, FLAG_NAMES.get(name, name))
         for component in self.components:
             if all(field.default is not MISSING for field in fields(component)):
                 build(component, values)
@@ -271,6 +268,19 @@ class Options:
         return _number(parsed) if float in kinds and isinstance(parsed, str) else parsed
 
 
+def _check_characters(value: Any, where: str) -> None:
+    """Raises InputError for what no file can hold as text: a NUL, bytes that are not UTF-8."""
+    texts = value if isinstance(value, tuple) else (value,)
+    text = "".join(text for text in texts if isinstance(text, str))
+    if "\0" in text:
+        raise InputError("holds a NUL character", where=where, fix="Leave it out")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        fix = "Rename the file, or write it in UTF-8"
+        raise InputError("holds bytes that are not UTF-8", where=where, fix=fix) from None
+
+
 def _number(text: str) -> float | str:
     """A number that YAML does not take for one, such as 1e-1."""
     try:
@@ -311,17 +321,17 @@ def needed(values: Mapping[str, Any], name: str, flag: str) -> Any:
 
 
 def _preset(name: str) -> Path:
-    """The file a --config names: a path, or a preset shipped with discorank."""
-    path = Path(name)
-    if path.exists() or path.suffix:
-        return path
+    """The file a --config names: a preset of discorank, whatever stands in the working directory, or a path."""
     from importlib.resources import files
 
     folder = Path(str(files("discorank.configs")))
     presets = {preset.stem: preset for preset in folder.glob("*.yaml")}
-    if name not in presets:
+    if name in presets:
+        return presets[name]
+    path = Path(name)
+    if not path.exists() and not path.suffix:
         raise unknown("preset", name, presets, where="--config")
-    return presets[name]
+    return path
 
 
 def field_helps(component: type) -> dict[str, str]:

@@ -23,7 +23,8 @@ from ..report.summary_text import with_noun
 from ..rerank.engines.local import LocalEngine
 from ..rerank.lists import CandidateList
 from ..rerank.reranker import Reranker
-from ..rerank.selection.comparison_folder import FILES, KeptComparison, load
+from ..rerank.selection.comparison_folder import FILES, load
+from ..rerank.selection.kept_comparison import KeptComparison
 from .console import Progress, say
 from .decided_again import MissingPriorError, decider_of, input_values
 from .explain import explanation

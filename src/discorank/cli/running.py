@@ -11,14 +11,18 @@ from typing import Any, BinaryIO, cast
 
 from ..metrics.complete_files import complete_file
 from ..metrics.errors import InputError
+from ..metrics.file_locks import check_reachable
 from ..metrics.spec.checked_settings import settings
 from ..rerank.decider import Decider
 from ..rerank.engines.interface import Engine
+from ..rerank.engines.local import LocalEngine
 from ..rerank.runs.run import RunSettings, run_lists
 from .console import Progress, say
 from .inputs import open_input, reading_in
 from .options import build
 from .watching import Watch
+
+_NAME_A_FILE = "Name a file; without one the output goes to stdout"
 
 
 @settings
@@ -44,6 +48,8 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
             open_input(values) as lists,
             Progress("lists", lists.fraction, quiet, watch) as progress,
         ):
+            if isinstance(engine, LocalEngine):
+                engine.meter.on_count = progress.refresh
             counts = run_lists(
                 decider,
                 watch.reading(lists),
@@ -68,6 +74,8 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
 
 def check_output(output: str | None, inputs: Sequence[str | None]) -> Path | None:
     """The output of a run, None for stdout; raises InputError if it, or what stands beside it, is an input."""
+    if output == "":
+        raise InputError("is empty", where="--output", fix=_NAME_A_FILE)
     path = None if output in (None, "-") else Path(str(output))
     if path is not None and path.suffix == ".gz":
         raise InputError(
@@ -122,8 +130,11 @@ def check_not_input(output: str | Path | None, inputs: Iterable[str | None]) -> 
 
 def check_writable(path: str, fix: str = "Name a file") -> None:
     """Raises InputError where `complete_or_absent` would: for commands that compute before they write."""
+    if not path:
+        raise InputError("is empty", where="the output", fix=fix)
     if os.path.exists(f"{path}.run.json"):
         raise InputError("is the output of a run", where=path, fix="Choose another output")
+    check_reachable(Path(path))
     real = os.path.realpath(path)
     if os.path.exists(real) and not os.path.isfile(real):
         raise InputError("is no plain file", where=path or real, fix=fix)
@@ -141,7 +152,7 @@ def complete_or_absent(path: str) -> Iterator[BinaryIO]:
     Raises:
         InputError: it cannot be written.
     """
-    check_writable(path, "Name a file; without one the output goes to stdout")
+    check_writable(path, _NAME_A_FILE)
     path = os.path.realpath(path)
     folder, name = os.path.split(path)
     try:

@@ -13,6 +13,7 @@ from ..metrics.errors import InputError, excerpt
 from ..metrics.text.line_source import LineSource
 from ..metrics.text.texts import Text
 from ..rerank.lists import read_candidate
+from ..rerank.runs.output_checks import check_beside
 from .options import needed
 
 BATCH = 4096
@@ -86,6 +87,8 @@ def _from_files(values: Mapping[str, Any]) -> Iterator[Segment]:
     num_systems, num_references = len(names), len(values["references"])
     single = [name for name in (values["sources"], values["documents"]) if name]
     files = [*names, *values["references"], *single]
+    for name in files:
+        check_beside(name)
     columns = [(line.decode() for _, line in LineSource(name)) for name in files]
     for number, lines in enumerate(_together(columns, files), 1):
         hypotheses = lines[:num_systems]
@@ -121,6 +124,7 @@ def _together(columns: Sequence[Iterator[str]], names: Sequence[str]) -> Iterato
 
 
 def _from_jsonl(path: str) -> Iterator[Segment]:
+    check_beside(path)
     for number, line in LineSource(path):
         where = f"{path}:{number}"
         try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..integrations.server import Connection, ServerGenerator, ServerSettings
+from ..integrations.server.settings import further_keys
 from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
 from .options import build, needed
@@ -26,6 +27,9 @@ class ServerOptions:
 
     system: str | None = None
     request: str | None = None
+
+    def __post_init__(self) -> None:
+        further_keys(self.request)  # refused before it is printed or kept
 
 
 def server_generator(values: Mapping[str, Any], logprobs: bool) -> ServerGenerator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +15,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..metrics.errors import InputError
-from ..metrics.spec.small_files import read_small_file
 from ..metrics.text.line_source import LineSource
 from ..rerank.choice import Ranking
 from ..rerank.lists import CandidateList
+from ..rerank.runs.output_checks import AS_INPUT, check_read
+from ..rerank.runs.run_file import read_run_file, recorded_run
 from ..rerank.selection.comparison_folder import checked
 from ..tables import number
 from .island import rounded
@@ -25,6 +27,7 @@ from .summary_text import with_noun
 
 MAX_ERRORS = 200  # shown; all are counted
 _FIX = "Give the output of decode or rerank"
+_WITH_RUN_FILE = "with its .run.json beside it, or a folder of compare --save"
 
 
 @dataclass(frozen=True)
@@ -98,18 +101,19 @@ def read_run(path: str | Path) -> ChosenRun:
     """The run whose rows stand at `path`.
 
     Raises:
-        InputError: no run file beside it, rows that are no JSON rows, or files that do not fit together.
+        InputError: no run file beside it, rows that are no JSON rows, or files that are damaged or do not fit together.
     """
-    head = _head(Path(f"{path}.run.json"))
+    run_file = Path(f"{path}.run.json")
+    values = read_run_file(run_file, f"{_FIX}, {_WITH_RUN_FILE}")
+    head = checked(RunHead, json.dumps(values).encode(), str(run_file), f"{_FIX}, {_WITH_RUN_FILE}")
     format, decoder = head.settings.get("format"), head.settings.get("decoder")
     if format != "jsonl" or decoder not in ("mbr", "rerank"):
         fix = "Run decode or rerank with --format jsonl"
         raise InputError("is no run with a row per list", where=str(path), fix=fix)
+    recorded = recorded_run(values, str(run_file), AS_INPUT)
+    for end, name in (("", "rows"), (".errors.jsonl", "errors")):
+        check_read(f"{path}{end}", name, recorded)
     rows = [checked(ChosenRow, line, f"{path}:{n}", _FIX) for n, line in LineSource(path)]
-    num_rows = head.counts.get("rows", 0)
-    if len(rows) != num_rows:
-        problem = f"{len(rows)} rows, its run file says {num_rows}"
-        raise InputError(problem, where=str(path), fix="Run the same command again to complete it")
     errors = _first_errors(f"{path}.errors.jsonl") if head.counts.get("errors") else []
     return ChosenRun(str(path), head, {row.id: row for row in rows}, tuple(errors))
 
@@ -117,11 +121,6 @@ def read_run(path: str | Path) -> ChosenRun:
 def _first_errors(path: str) -> list[Mapping[str, Any]]:
     lines = islice(LineSource(path), MAX_ERRORS)
     return [checked(dict[str, Any], line, f"{path}:{n}", _FIX) for n, line in lines]
-
-
-def _head(path: Path) -> RunHead:
-    fix = f"{_FIX}, with its .run.json beside it, or a folder of compare --save"
-    return checked(RunHead, read_small_file(path, fix), str(path), fix)
 
 
 def explained(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..rerank.selection.comparison_folder import KeptComparison, KeptHuman, KeptScores
+from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
 from ..tables import Table, number
 
 STATISTICS = {

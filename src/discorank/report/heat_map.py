@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..metrics.representations import IntArray
-from ..rerank.selection.comparison_folder import KeptScores
+from ..rerank.selection.kept_comparison import KeptScores
 from .plots import rows_figure
 from .svg import COLOURS, drawing, inline, label
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ..rerank.selection.comparison_folder import KeptComparison, KeptDocument, KeptScores
+from ..rerank.selection.kept_comparison import KeptComparison, KeptDocument, KeptScores
 
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from ..rerank.selection.comparison_folder import KeptComparison, KeptHuman, KeptScores
+from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
 from ..tables import Table
 from . import comparison_tables as tables
 from . import plots

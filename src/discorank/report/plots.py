@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rerank.selection.comparison_folder import KeptComparison, KeptHuman, KeptScores
+from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
 from .labels import FAR, Box, placed, size_of
 from .svg import COLOURS, drawing, inline, label
 

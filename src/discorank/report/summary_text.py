@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..rerank.selection.comparison_folder import (
+from ..rerank.selection.kept_comparison import (
     KeptAgreement,
     KeptComparison,
     KeptHuman,

@@ -18,6 +18,9 @@ from discorank.metrics.discourse.roles.role_training import fit, labels_of, trai
 from discorank.metrics.discourse.roles.schemas import SCHEMAS, Schema
 from discorank.metrics.discourse.roles.settings import RoleTraining
 from discorank.metrics.execution.store import Store
+from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
+
+from ...support.bit_flips import refused_flips
 
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
 TINY_BERT = str(MODELS / "tiny-bert")
@@ -384,6 +387,27 @@ def test_a_classifier_is_never_written_over(
     )
 
 
+def test_flipped_bits_of_a_classifier_are_refused(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(LINEAR["model"], tmp_path / "roles"))
+
+    def names() -> object:
+        return load_classifier(folder, "cpu", "float32", TINY_BERT).names
+
+    expected = names()
+    assert refused_flips(folder / "config.json", names, expected, 20)
+    assert refused_flips(folder / "model.safetensors", names, expected, 5) == 5
+
+
+def test_a_classifier_of_0_1_is_read_with_a_warning(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(LINEAR["model"], tmp_path / "roles"))
+    config = json.loads((folder / "config.json").read_text())
+    for key in ("files", "checksum"):
+        del config[key]
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.warns(UncheckedWarning, match=r'config\.json: has no "checksum"'):
+        load_classifier(folder, "cpu", "float32", TINY_BERT)
+
+
 def test_broken_classifiers(tmp_path: Path) -> None:
     folder = tmp_path / "roles"
     shutil.copytree(LINEAR["model"], folder)
@@ -392,6 +416,11 @@ def test_broken_classifiers(tmp_path: Path) -> None:
     with pytest.raises(ModelLoadError, match=r"has the digest .* expected .*encoder_path"):
         _ = metric_of("pdd", model=str(folder), encoder_path=str(MODELS / "tiny-xlmr")).scorer
     (folder / "model.safetensors").write_bytes(b"no")
+    with pytest.raises(ModelLoadError, match="not whole: it has 2 bytes"):
+        _ = metric_of("pdd", model=str(folder), encoder_path=TINY_BERT).scorer
+    config = json.loads((folder / "config.json").read_text())
+    del config["files"]
+    (folder / "config.json").write_text(json.dumps(with_checksum(config)))
     with pytest.raises(ModelLoadError, match="not whole: it has 2 bytes"):
         _ = metric_of("pdd", model=str(folder), encoder_path=TINY_BERT).scorer
     (folder / "config.json").write_text("{")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from discorank import InputError, MBRDecoder, Metric, load_metric
-from discorank.metrics.execution.cache import FILE, Cache, key
+from discorank.metrics.execution.cache import Cache, key
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import Ragged, Reps
@@ -147,8 +147,10 @@ def test_a_damaged_row_is_made_again(name: str, kind: str, tmp_path: Path) -> No
     whole = cache.base.execute(
         "SELECT count(*) FROM entries WHERE typeof(value) = 'blob' AND length(value) > 300"
     )
-    assert whole.fetchone()[0] == cache.base.execute("SELECT count(*) FROM entries").fetchone()[0]
-    cache.close()
+    count = cache.base.execute("SELECT count(*) FROM entries").fetchone()[0]
+    assert whole.fetchone()[0] == count
+    with pytest.warns(RuntimeWarning, match=f"{(count + 1) // 2} entries were damaged"):
+        cache.close()
 
 
 def test_a_cut_row_is_made_again(tmp_path: Path) -> None:
@@ -156,7 +158,8 @@ def test_a_cut_row_is_made_again(tmp_path: Path) -> None:
     wanted = made(metric, cache)[0]
     cache.base.execute("UPDATE entries SET value = substr(value, 1, length(value) - 3)")
     assert made(metric, cache)[0] == wanted
-    cache.close()
+    with pytest.warns(RuntimeWarning, match="7 entries were damaged and were made anew"):
+        cache.close()
 
 
 def test_a_failed_write_does_not_stop_later_ones(tmp_path: Path) -> None:
@@ -170,15 +173,6 @@ def test_a_failed_write_does_not_stop_later_ones(tmp_path: Path) -> None:
     cache.put({key("b"): reps(1)})
     assert cache.get([key("a"), key("b")]).keys() == {key("b")}
     cache.close()
-
-
-@pytest.mark.parametrize(
-    "content", [b"no database at all " * 100, b"SQLite format 3\x00" + b"\xff" * 5000]
-)
-def test_a_file_that_is_no_cache_is_refused(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(content)
-    with pytest.raises(InputError, match=r"cache .*: cannot be used: .*Name another folder"):
-        Cache(tmp_path)
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
@@ -289,7 +283,7 @@ def test_processes_share_a_cache(tmp_path: Path) -> None:
     with_errors = {"env": dict(os.environ), "stderr": subprocess.PIPE, "text": True}
     running = [subprocess.Popen(command, **with_errors) for _ in range(3)]  # type: ignore[call-overload]
     for process in running:
-        assert process.communicate(timeout=60)[1] == ""
+        assert process.communicate(timeout=900)[1] == ""
         assert process.returncode == 0
     cache = Cache(tmp_path / "cache")
     assert len(cache.get([key(str(j)) for j in range(34)])) == 34

@@ -42,6 +42,8 @@ from discorank.metrics.rst.parser.weights import load, packed, unpacked
 from discorank.metrics.rst.trees import edus, letters, letters_of, plain, walk
 from discorank.metrics.text.texts import RSTTree
 
+from ...support.bit_flips import refused_flips
+
 BOUNDED = bounded(max_examples=25, deadline=None, database=None)
 SAID = "He said that the committee would meet again, because nobody had read the report."
 
@@ -414,3 +416,15 @@ def test_tags_are_made_or_refused() -> None:
         assert tagged([["a"]], "auto") == [["-"]]
         with pytest.raises(ModelLoadError, match=r"HanTa is not installed.*pip install HanTa"):
             tagged([["a"]], "hanta")
+
+
+def test_flipped_bits_of_weights_are_refused_or_change_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "english.npz"
+    path.write_bytes(SHIPPED.read_bytes())
+
+    def state() -> object:
+        encoder, splitter, tags, labels, about = load(path)
+        arrays = (*encoder.tables, encoder.tag_w, encoder.cut_w, splitter.table, splitter.w)
+        return crc32(b"".join(array.tobytes() for array in arrays)), tags, labels, about
+
+    assert refused_flips(path, state, state(), 12) > 6

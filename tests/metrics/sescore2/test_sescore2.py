@@ -23,6 +23,9 @@ from discorank.metrics.representations import FloatArray
 from discorank.metrics.sescore2.conversion import convert
 from discorank.metrics.sescore2.rescaling import rescaled
 from discorank.metrics.sescore2.saved_models import HEAD_NAMES, read_model
+from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
+
+from ...support.bit_flips import refused_flips
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
 ENCODER = str(GOLDEN / "tiny_encoder")
@@ -120,7 +123,7 @@ def test_rescaling_is_affine_and_changes_no_choice(folder: Path) -> None:
     about = json.loads((folder / "sescore2.json").read_text())
     if about["low"] is None:  # a random model need not tell strangers from the same text
         about |= {"low": -20.0, "high": -3.0}
-        (folder / "sescore2.json").write_text(json.dumps(about))
+        (folder / "sescore2.json").write_text(json.dumps(with_checksum(about)))
     raw, scaled = (
         load_metric("sescore2", model=str(folder), device="cpu", rescale=r) for r in (False, True)
     )
@@ -300,6 +303,9 @@ def test_folders_that_are_refused(folder: Path, tmp_path: Path, about: str, text
 
 def test_heads_that_are_refused(folder: Path, tmp_path: Path) -> None:
     broken = Path(shutil.copytree(folder, tmp_path / "model"))
+    about = json.loads((broken / "sescore2.json").read_text())
+    del about["files"]  # as if the head had been written so
+    (broken / "sescore2.json").write_text(json.dumps(with_checksum(about)))
     state = load_file(broken / "estimator.safetensors")
     assert sorted(state) == sorted(HEAD_NAMES)
     save_file(
@@ -311,6 +317,32 @@ def test_heads_that_are_refused(folder: Path, tmp_path: Path) -> None:
     (broken / "estimator.safetensors").write_bytes(b"x")
     with pytest.raises(ModelLoadError, match="cannot be read"):
         read_model(broken)
+
+
+def test_flipped_bits_of_a_folder_are_refused(folder: Path, tmp_path: Path) -> None:
+    model = Path(shutil.copytree(folder, tmp_path / "model"))
+
+    def bounds() -> object:
+        read = read_model(model)
+        return read.max_tokens, read.low, read.high
+
+    expected = bounds()
+    assert refused_flips(model / "sescore2.json", bounds, expected)
+    for name in ("estimator.safetensors", "model.safetensors", "tokenizer.json"):
+        assert refused_flips(model / name, bounds, expected, 3) == 3
+    (model / "tokenizer.json").unlink()
+    with pytest.raises(ModelLoadError, match=r"tokenizer\.json: is damaged .*digest of no file"):
+        read_model(model)
+
+
+def test_a_folder_of_0_1_is_read_with_a_warning(folder: Path, tmp_path: Path) -> None:
+    old = Path(shutil.copytree(folder, tmp_path / "model"))
+    about = json.loads((old / "sescore2.json").read_text())
+    for key in ("files", "checksum"):
+        del about[key]
+    (old / "sescore2.json").write_text(json.dumps(about))
+    with pytest.warns(UncheckedWarning, match=r'sescore2\.json: has no "checksum"'):
+        assert read_model(old).max_tokens == about["max_tokens"]
 
 
 def test_a_change_of_the_settings_file_changes_the_digest(folder: Path, tmp_path: Path) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -41,7 +45,10 @@ from discorank.metrics.sescore2.synthesis import (
     write_texts,
 )
 from discorank.metrics.sescore2.training_settings import Training
+from discorank.metrics.spec.checksums import UncheckedWarning
 from discorank.metrics.text.texts import Item
+
+from ...support.bit_flips import refused_flips
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sescore2"
 ENCODER = str(GOLDEN / "tiny_encoder")
@@ -128,8 +135,52 @@ def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
     with opened(tmp_path / "s", {}) as stage:
         stage.write([{"n": 0}])
         (tmp_path / "s" / "00000.jsonl").write_text('{"n": 0}\n{"n"')
+        with pytest.raises(InputError, match=r"00000\.jsonl: is damaged\. Remove its folder"):
+            list(stage.rows())
+        stage.digests.clear()
         with pytest.raises(InputError, match=r"00000\.jsonl:2: is no JSON"):
             list(stage.rows())
+
+
+def test_flipped_bits_of_a_stage_are_refused(tmp_path: Path) -> None:
+    rows, array = tmp_path / "rows", tmp_path / "array"
+    with opened(rows, {"a": 1}) as stage:
+        stage.write([{"n": 0.25}])
+        stage.finish({"rows": 1})
+    with opened(array, {"a": 1}) as stage:
+        stage.write(np.arange(4.0))
+        stage.finish({"rows": 1})
+
+    def read() -> object:
+        stage = finished(rows)
+        values = finished(array).array().tolist()
+        return list(stage.rows()), values, stage.settings, stage.counts
+
+    expected = read()
+    assert refused_flips(rows / "00000.jsonl", read, expected, 10) == 10
+    assert refused_flips(array / "00000.npy", read, expected, 10) == 10
+    assert refused_flips(rows / "stage.json", read, expected)
+
+
+def test_a_shard_that_was_not_yet_listed_is_made_again(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", {}) as stage:
+        stage.write([{"n": 0}])
+    (tmp_path / "s" / "00001.jsonl").write_text('{"n": 7}\n')
+    with opened(tmp_path / "s", {}) as stage:
+        assert [path.name for path in stage.shards] == ["00000.jsonl"]
+
+
+def test_a_stage_of_0_1_is_read_with_a_warning(tmp_path: Path) -> None:
+    with opened(tmp_path / "s", {}) as stage:
+        stage.write([{"n": 0}])
+        stage.finish({"rows": 1})
+    path = tmp_path / "s" / "stage.json"
+    about = json.loads(path.read_text())
+    for key in ("digests", "checksum"):
+        del about[key]
+    path.write_text(json.dumps(about))
+    with pytest.warns(UncheckedWarning, match=r'stage\.json: has no "checksum"'):
+        assert list(finished(tmp_path / "s").rows()) == [{"n": 0}]
 
 
 def test_an_array_stage(tmp_path: Path) -> None:
@@ -307,6 +358,18 @@ def weights(folder: Path) -> dict[str, Any]:
     }
 
 
+def test_flipped_bits_of_saved_weights_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.pt"
+    torch.save({"step": 3, "weights": torch.arange(512.0)}, path)
+    run: Any = SimpleNamespace(torch=torch, device="cpu")
+
+    def read() -> object:
+        state = Run._load(run, path)
+        return state["step"], state["weights"].tolist()
+
+    assert refused_flips(path, read, read()) > 10
+
+
 def test_an_interrupted_training_ends_in_the_same_weights(work: Path, tmp_path: Path) -> None:
     settings = Training(**{**TRAINING.__dict__, "save_every_seconds": 0.0, "validate_every": 4})
     progress: list[TrainingProgress] = []
@@ -327,6 +390,31 @@ def test_an_interrupted_training_ends_in_the_same_weights(work: Path, tmp_path: 
     assert whole.keys() == parts.keys()
     for name in whole:
         assert torch.equal(whole[name], parts[name]), name
+
+
+def test_a_training_that_is_killed_ends_in_the_same_files(work: Path, tmp_path: Path) -> None:
+    def command(name: str) -> list[str]:
+        folders = ["-o", str(tmp_path / name / "model"), "--work", str(tmp_path / name / "work")]
+        small = ["--backbone", ENCODER, "--epochs", "12", "--batch-size", "4", "--device", "cpu"]
+        often = ["--save-every-seconds", "0", "--quiet"]
+        return ["train", "sescore2", "fit", "texts.txt", *folders, *small, *often]
+
+    for name in ("whole", "parts"):
+        shutil.copytree(work, tmp_path / name / "work", ignore=lambda *_: ["fit"])
+    process = subprocess.Popen([sys.executable, "-m", "discorank", *command("parts")])
+    state = tmp_path / "parts" / "work" / "fit" / "state.pt"
+    while process.poll() is None and not state.exists():
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "parts" / "model").exists()
+    assert main(command("parts")) == 0
+    assert main(command("whole")) == 0
+    whole, parts = (
+        {path.name: path.read_bytes() for path in (tmp_path / name / "model").iterdir()}
+        for name in ("whole", "parts")
+    )
+    assert whole == parts
 
 
 def test_a_finished_training_is_kept(work: Path, tmp_path: Path) -> None:

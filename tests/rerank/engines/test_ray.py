@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from discorank.cli.main import main
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError, MetricError, ModelLoadError, ResourceError
 from discorank.metrics.execution.cache import Cache
+from discorank.metrics.execution.tiles import is_large
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.rerank.engines.interface import Engine
@@ -31,6 +33,7 @@ from discorank.rerank.engines.ray.blocks import Step
 from discorank.rerank.engines.ray.engine import RayEngine
 from discorank.rerank.engines.ray.groups import Group
 from discorank.rerank.engines.ray.settings import RaySettings
+from discorank.rerank.engines.ray.worker import StepResult
 from discorank.rerank.engines.status import WorkerMeter
 from discorank.rerank.lists import read_list
 from discorank.rerank.mbr_decoder import MBRDecoder
@@ -38,7 +41,7 @@ from discorank.rerank.reranker import Reranker
 from discorank.rerank.runs.rows import json_row
 
 from ...support import faulty
-from ...support.lists import WORDS, made_lists, write_lists
+from ...support.lists import WORDS, different_texts, made_lists, write_lists
 
 ray: Any = pytest.importorskip("ray")
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
@@ -71,7 +74,7 @@ def cluster() -> Iterator[None]:
 def on_ray(cluster: None) -> Iterator[None]:
     """The session, and the certainty that a test leaves no actor in it."""
     yield
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 600
     while ray.available_resources().get("CPU", 0) < 4 and time.monotonic() < deadline:
         time.sleep(0.05)
     assert ray.available_resources()["CPU"] == 4
@@ -178,6 +181,19 @@ def test_models_give_the_same_bytes(
     cache.close()
 
 
+def test_damage_that_actors_meet_is_told_here(on_ray: None, tmp_path: Path) -> None:
+    decider = MBRDecoder(utility=f"bertscore({TINY})", nbest=None)
+    cache = Cache(tmp_path / "cache")
+    expected = [json_row(ranking) for ranking in decider.decode(SHORT, LocalEngine(cache))]
+    cache.base.execute("UPDATE entries SET value = substr(value, 1, 40) WHERE rowid % 2")
+    (num_damaged,) = cache.base.execute("SELECT count(*) FROM entries WHERE rowid % 2").fetchone()
+    with RayEngine(RaySettings(actors=1), cache) as engine:
+        found = [json_row(ranking) for ranking in decider.decode(SHORT, engine)]
+    assert found == expected
+    with pytest.warns(RuntimeWarning, match=f"{num_damaged} entries were damaged"):
+        cache.close()
+
+
 def test_only_a_call_that_has_arrived_is_taken_over() -> None:
     now = time.monotonic()
     steps = [Step("decide", (), [], (1, 1), copies=1) for _ in range(2)]
@@ -195,6 +211,39 @@ def test_lists_split_over_four_actors_give_the_same_bytes(on_ray: None, split: N
     with RayEngine(RaySettings(actors=4)) as engine:
         assert rows_of(work, engine) == expected
         assert not engine.work.groups
+
+
+def test_large_lists_have_the_same_sums_whatever_the_tiles(
+    on_ray: None, split: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only sums of tiles leave the workers, of which there are more than the local engine has tiles."""
+    texts = different_texts(760)
+    record: dict[str, Any] = {"id": "large", "candidates": texts}
+    logprobs = [{"text": text, "logprob": -len(text) / 7} for text in texts]
+    work = [
+        (MBRDecoder(utility="chrf + 0.3*bleu", nbest=None), [record]),
+        (MBRDecoder(utility="chrf", self_pair=False, nbest=None), [record]),
+        (
+            MBRDecoder(utility="rouge-l", weights="logprob", nbest=None),
+            [{**record, "candidates": logprobs}],
+        ),
+    ]
+    assert is_large(760, 760)
+    expected = rows_of(work, LocalEngine())
+    monkeypatch.setattr(ray_groups, "MIN_SECONDS", 1e-3)
+    sizes = []
+    finished = ray_work.Work.finished
+
+    def measured(work: ray_work.Work, step: Step, value: Any, outcome: StepResult) -> None:
+        if step.method == "compare":
+            sizes.append(outcome.nbytes)
+        finished(work, step, value, outcome)
+
+    monkeypatch.setattr(ray_work.Work, "finished", measured)
+    with RayEngine(RaySettings(actors=2)) as engine:
+        assert rows_of(work, engine) == expected
+    assert len(sizes) > 8
+    assert sum(sizes) < 760 * 760
 
 
 def test_split_lists_keep_their_matrices(on_ray: None, split: None) -> None:
@@ -235,7 +284,7 @@ def test_a_split_list_outlives_its_workers(
 def is_gone(name: Any) -> bool:
     """Whether an object died with its owner."""
     try:
-        ray.get(name, timeout=10)
+        ray.get(name, timeout=600)
     except ray.exceptions.ObjectLostError:
         return True
     return False
@@ -320,6 +369,9 @@ def test_nothing_stays_in_the_object_store(
             - ray.available_resources()["object_store_memory"]
         )
 
+    # an exception of an earlier test and its frames may hold objects until Python looks for such circles
+    gc.collect()
+    before = used()
     held: list[int] = []
     follow = Group.next
 
@@ -338,10 +390,11 @@ def test_nothing_stays_in_the_object_store(
         assert len(list(decoder.decode(lists, engine))) == 3
         assert max(held) > 400 * 400 * 8
         assert engine.work.held_bytes == 0
-        deadline = time.monotonic() + 10
-        while (left := used()) and time.monotonic() < deadline:
+        deadline = time.monotonic() + 600
+        while (left := used()) > before and time.monotonic() < deadline:
+            gc.collect()
             time.sleep(0.1)
-        assert left == 0
+        assert left <= before
 
 
 def test_comparing_actors_give_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
@@ -679,11 +732,11 @@ def test_an_interrupt_stops_ray_and_leaves_a_run_that_goes_on(
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.15)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=900)
     assert process.returncode == 130
     assert b"the same command goes on from here" in err
     assert b"1 of 1 actors alive" in err
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 600
     while (
         left := [pid for pid in started if Path(f"/proc/{pid}").exists()]
     ) and time.monotonic() < deadline:

@@ -11,7 +11,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,40 +28,20 @@ from discorank.rerank.runs.rows import json_row
 
 from ...support import faulty
 from ...support.lists import made_lists, write_lists
+from ...support.ray_nodes import PATIENCE_SECONDS, Nodes, actors, within
 
 ray: Any = pytest.importorskip("ray")
-pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).parents[3]
 MODELS = ROOT / "tests" / "golden" / "docmetrics" / "models"
 DISCO = ROOT / "tests" / "golden" / "discoscore" / "models" / "tiny2"
 LISTS = 500  # of a run that is disturbed
 BIG = 3  # cores of an actor that has room on the nodes of its own test alone
-WAIT_SECONDS = 15  # of a run that will find no node; its start must be shorter
-STORE_BYTES = 100 << 20
-PATIENCE_SECONDS = 120.0
+# of a run that will find no node; its start must be shorter, which takes as much longer as the machine is busy
+WAIT_SECONDS = round(15 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 
 
 Begin = Callable[[list[str]], "subprocess.Popen[str]"]
 More = Callable[[], Any]
-
-
-class Nodes:
-    """A simulated cluster: a head without cores, and nodes that come and go."""
-
-    def __init__(self) -> None:
-        from ray.cluster_utils import Cluster
-
-        self.cluster: Any = Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE_BYTES}
-        )
-
-    def add(self, cores: int) -> Any:
-        """A node that is ready."""
-        return self.cluster.add_node(num_cpus=cores, object_store_memory=STORE_BYTES)
-
-    def kill(self, node: Any) -> None:
-        """The node and all on it die at once."""
-        self.cluster.remove_node(node, allow_graceful=False)
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +51,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         environment.setenv(faulty.GATES, str(tmp_path_factory.mktemp("gates")))
         started = Nodes()
         yield started
-        started.cluster.shutdown()
-    within(
-        lambda: not descendants(os.getpid(), "ray::", "raylet", "gcs_server"),
-        "a process of Ray was left behind",
-    )
+        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -124,40 +99,6 @@ def begun(interruptible: None) -> Iterator[Begin]:
         process.communicate()
 
 
-def descendants(process: int, *names: str) -> list[int]:
-    """Processes that a process started, and what these started, whose command begins with or is one of the names."""
-    parents, commands = {}, {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-            if state != "Z":
-                parents[int(folder.name)] = int(parent)
-                commands[int(folder.name)] = (
-                    (folder / "cmdline").read_bytes().split(b"\0")[0].decode()
-                )
-    processes = {process}
-    while more := {
-        child for child, parent in parents.items() if parent in processes and child not in processes
-    }:
-        processes |= more
-    return sorted(
-        pid for pid in processes - {process} if commands[pid].rpartition("/")[2].startswith(names)
-    )
-
-
-def actors() -> list[int]:
-    """Processes of our actors on all nodes that this process started."""
-    return descendants(os.getpid(), "ray::Worker")
-
-
-def within(condition: Callable[[], Any], otherwise: str, seconds: float = PATIENCE_SECONDS) -> None:
-    """Waits until something holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.05)
-
-
 def command(source: Path, out: Path, utility: str, *more: str) -> list[str]:
     return [
         sys.executable,
@@ -170,16 +111,6 @@ def command(source: Path, out: Path, utility: str, *more: str) -> list[str]:
         "-o",
         str(out),
         *more,
-    ]
-
-
-def on(nodes: Nodes, **settings: object) -> list[str]:
-    """Options for the cluster."""
-    given = {"address": nodes.cluster.address, **settings}
-    return [
-        "--engine",
-        "ray",
-        *(word for name, value in given.items() for word in ("--set", f"ray.{name}={value}")),
     ]
 
 
@@ -315,7 +246,7 @@ def test_actors_killed_at_random_points_cost_nothing(
     nodes: Nodes, two: None, gated: Gated, tmp_path: Path, begun: Begin
 ) -> None:
     out = tmp_path / "out"
-    process = begun(command(gated.source, out, gated.utility, *on(nodes, actors=2)))
+    process = begun(command(gated.source, out, gated.utility, *nodes.options(actors=2)))
     for gate in range(3):
         actor = gated.reached(gate, process)
         assert actor in actors()
@@ -335,7 +266,7 @@ def test_a_node_that_dies_is_replaced(
     out = tmp_path / "out"
     gated.open(1, 2)
     process = begun(
-        command(gated.source, out, gated.utility, *on(nodes, actors=2, cpus_per_actor=BIG))
+        command(gated.source, out, gated.utility, *nodes.options(actors=2, cpus_per_actor=BIG))
     )
     gated.reached(0, process)
     nodes.kill(first)
@@ -353,7 +284,7 @@ def test_without_nodes_a_run_ends_and_goes_on_elsewhere(
     node, out = big(), tmp_path / "out"
     gated.open(0, 1)
     settings = {"actors": 1, "cpus_per_actor": BIG, "start_seconds": WAIT_SECONDS}
-    process = begun(command(gated.source, out, gated.utility, *on(nodes, **settings)))
+    process = begun(command(gated.source, out, gated.utility, *nodes.options(**settings)))
     gated.reached(2, process)
     nodes.kill(node)
     err = ends(process, 5)
@@ -380,7 +311,7 @@ def test_a_driver_that_dies_leaves_no_actor(
 ) -> None:
     out = tmp_path / "out"
     gated.open(0, 1)
-    words = command(gated.source, out, gated.utility, *on(nodes, actors=2))
+    words = command(gated.source, out, gated.utility, *nodes.options(actors=2))
     process = begun(words)
     gated.reached(2, process)
     assert len(actors()) == 2
@@ -400,7 +331,7 @@ def test_a_late_answer_of_an_actor_given_up_changes_nothing(
     out = tmp_path / "out"
     gated.open(1, 2)
     process = begun(
-        command(gated.source, out, gated.utility, *on(nodes, actors=2, block_seconds=5))
+        command(gated.source, out, gated.utility, *nodes.options(actors=2, block_seconds=5))
     )
     stopped = gated.reached(0, process)
     before = set(actors())
@@ -428,7 +359,9 @@ def test_lists_that_kill_their_worker_are_found(
     )
     utility = "tests.support.faulty:deadly"
     ends(
-        begun(command(source, out, utility, "--max-errors", "3", *on(nodes, actors=2, retries=0))),
+        begun(
+            command(source, out, utility, "--max-errors", "3", *nodes.options(actors=2, retries=0))
+        ),
         3,
     )
     rows = [json.loads(line) for line in Path(f"{out}.errors.jsonl").read_text().splitlines()]

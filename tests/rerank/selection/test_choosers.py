@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from discorank import Document, InputError, MBRDecoder, Reranker, load_metric
 from discorank.cli.main import main
 from discorank.integrations.formats.earlier_choices import read_chosen
+from discorank.metrics.spec.checksums import with_checksum
 from discorank.metrics.text.line_source import LineSource
 from discorank.rerank.selection.averages import mean_choices
 from discorank.rerank.selection.choosers import BASELINES, ChooserComparison, compare_choosers
@@ -252,7 +253,7 @@ def test_a_combination_chooses_by_its_parts(tmp_path: Path) -> None:
         {"metric": name, "weight": 1.0, "min": 0.0, "max": 1.0} for name in ("chrf++", "ter")
     ]
     model = tmp_path / "m.json"
-    model.write_text(json.dumps({"format": 1, "features": features}))
+    model.write_text(json.dumps(with_checksum({"format": 1, "features": features})))
     metric = load_metric(f"combination(model={json.dumps(str(model))})")
     assert bases(metric) == bases_of(metric.signature()) == bases(load_metric("chrf + ter"))
     model.unlink()
@@ -444,6 +445,21 @@ def test_what_is_wrong_is_named(
 ) -> None:
     assert main(["compare", systems, *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_choices_of_a_damaged_run_are_not_compared(
+    systems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    reading = ["--from", "systems", "--human", "mqm:lower"]
+    assert main(["decode", systems, *reading, "-u", "ter", "-o", str(out)]) == 0
+    data = bytearray(out.read_bytes())
+    place = data.index(b'"text": "') + len(b'"text": "')
+    data[place] ^= 1
+    out.write_bytes(data)
+    capsys.readouterr()
+    assert main(["compare", systems, "--decoded", str(out), "--human", "mqm:lower"]) == 2
+    assert "out: damaged or edited: bytes 0 to" in capsys.readouterr().err
 
 
 def test_a_broken_run_file_is_named(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -11,11 +10,12 @@ from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.line_source import LineSource
+from ...rerank.runs.output_checks import check_beside
 from ...rerank.selection.choosers import ChooserComparison, Judged, compare_choosers
 from ...rerank.selection.document_outputs import DocumentOutputs
 from ...rerank.selection.significance import SignificanceSettings
 from ...rerank.selection.system_choices import Choices, Chosen, bases_of, choices, decider_of
-from ..cite import signatures_in
+from ..cite import signatures_of
 from ..console import Counted, say
 from ..inputs import cache_in
 from .few_units import too_few
@@ -104,19 +104,19 @@ def judge_choosers(
 
 def _read_decoded(path: str, candidates: Choices) -> Chosen:
     """The choices in a file, and the metrics by which they were made if its run says so."""
-    metrics = _metrics_of_run(f"{path}.run.json")
+    run = check_beside(path)
+    metrics = frozenset() if run is None else _metrics_of_run(run, f"{path}.run.json")
     source = LineSource(path)
     return read_chosen(source, candidates, source.stem, metrics)
 
 
-def _metrics_of_run(path: str) -> frozenset[str]:
-    """The metrics of a run, none if there is no such file."""
-    if not os.path.exists(path):
-        return frozenset()
+def _metrics_of_run(run: Mapping[str, Any], path: str) -> frozenset[str]:
+    """The metrics of a run, by the values of its run file."""
     try:
-        return frozenset(base for signature in signatures_in(path) for base in bases_of(signature))
+        bases = [bases_of(signature) for signature in signatures_of(run, path)]
     except InputError as error:
         raise (error if path in error.where else error.inside(path)) from None
+    return frozenset(base for several in bases for base in several)
 
 
 def _remarks(comparison: ChooserComparison, level: float) -> list[str]:

@@ -16,7 +16,8 @@ from ...integrations.formats.human_scores import HumanKey
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.spec.checked_settings import settings
-from ...rerank.selection.comparison_folder import KeptTable, check_folder, kept, save
+from ...rerank.selection.comparison_folder import check_folder, save
+from ...rerank.selection.kept_comparison import KeptTable, kept
 from ...rerank.selection.resampling_units import segments_of_unit
 from ...rerank.selection.significance import Correction
 from ...rerank.selection.statistics import DRAWS
@@ -165,8 +166,10 @@ def _folders(values: Mapping[str, Any], names: Sequence[str]) -> list[Path]:
     Raises:
         InputError: there is nothing to save, or something else stands there.
     """
-    if not values["save"]:
+    if values["save"] is None:
         return []
+    if not values["save"]:
+        raise InputError("is empty", where="--save", fix="Name a folder")
     if not values["metric"]:
         raise InputError("systems are compared by no metric", where="--save", fix="Give --metric")
     parent = Path(values["save"])

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from ...metrics.errors import unknown
+from ..argument_parser import PrintableParser
 
 KINDS = {
     "rst": "a discourse parser from a treebank",
@@ -24,10 +25,10 @@ def run(arguments: Sequence[str]) -> int:
         module: Any = import_module(f".train_{arguments[0]}", __package__)
         return int(module.run(arguments[1:]))
     kinds = "\n".join(f"  {name:<11}  {about}" for name, about in KINDS.items())
-    parser = argparse.ArgumentParser(
+    parser = PrintableParser(
         "discorank train",
         description=f"Make a model from data.\n\nkinds:\n{kinds}",
-        epilog="discorank train KIND --help tells more; both take --config, --set and --print-config.",
+        epilog="discorank train KIND --help tells more; all take --config, --set and --print-config.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("kind", nargs="?", help=argparse.SUPPRESS)

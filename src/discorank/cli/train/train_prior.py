@@ -11,6 +11,7 @@ from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.checksums import with_checksum
 from ...metrics.text.line_source import LineSource
 from ...rerank.prior import STRENGTH, Prior
 from ...rerank.selection.system_prior import Root, estimate_prior
@@ -72,9 +73,10 @@ def run(arguments: Sequence[str]) -> int:
         prior = estimate_prior(documents, dimensions[0], keys[0].lower, values["root"])
     except InputError as error:
         raise error.inside(path) from None
+    row = with_checksum(prior.as_json())
     with complete_or_absent(out) as file:
-        file.write(json.dumps(prior.as_json(), ensure_ascii=False, indent=1).encode() + b"\n")
-    text = json.dumps(prior.as_json()) if values["format"] == "json" else shown(prior)
+        file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
+    text = json.dumps(row) if values["format"] == "json" else shown(prior)
     sys.stdout.write(text + "\n")
     say(f"{out}: use it as discorank decode --prior {out}", values["quiet"])
     return 0

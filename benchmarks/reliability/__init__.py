@@ -1,0 +1,1 @@
+"""What kills, damage and their prevention cost and do."""

@@ -1,0 +1,69 @@
+"""Storms for ``decode`` and ``rerank`` in this process: with saved utilities, with a cache, with documents in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.reliability.processes import ROOT
+from benchmarks.reliability.storms import OUT, Target
+from tests.support.lists import made_lists, write_lists
+
+MODELS = ROOT / "tests" / "golden" / "docmetrics" / "models"
+SAVED = "utilities.jsonl"
+
+
+def lists(folder: Path, count: int, width: int = 16) -> Path:
+    """Candidate lists of which one is an error record and one is context alone."""
+    rows = list(made_lists(count, width, seed=3))
+    rows[count * 3 // 5]["candidates"] = []
+    rows[count * 4 // 5]["context_only"] = True
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_lists(folder / "lists.jsonl", rows)
+
+
+def decode_words(source: Path, out: Path, *more: str) -> Sequence[str]:
+    """A ``decode`` that may write an error record."""
+    return ["decode", str(source), "-o", str(out), "--max-errors", "1", "--quiet", *more]
+
+
+def decode(folder: Path) -> Target:
+    """chrF, with all utilities saved."""
+    source = lists(folder, 4000)
+
+    def words(own: Path) -> Sequence[str]:
+        return decode_words(source, own / OUT, "-u", "chrf", "--save-utilities", str(own / SAVED))
+
+    return Target("decode", "decode -u chrf --save-utilities", words, source, code=3)
+
+
+def decode_plain(folder: Path) -> Target:
+    """A sum of metrics."""
+    source = lists(folder, 1000)
+
+    def words(own: Path) -> Sequence[str]:
+        return decode_words(source, own / OUT, "-u", "chrf + 0.5*ter")
+
+    return Target("decode-sum", "decode -u 'chrf + 0.5*ter'", words, source, code=3)
+
+
+def decode_cached(folder: Path) -> Target:
+    """A model whose representations are kept in a cache that all runs share."""
+    source, cache = lists(folder, 250), folder / "cache"
+    utility = f'doc-bertscore(model="{MODELS}/tiny-bert",layer=2)'
+
+    def words(own: Path) -> Sequence[str]:
+        return decode_words(source, own / OUT, "-u", utility, "--cache", str(cache / own.name))
+
+    return Target("decode-cache", "decode -u doc-bertscore --cache", words, source, code=3)
+
+
+def rerank(folder: Path) -> Target:
+    """Features alone."""
+    source = lists(folder, 8000, 8)
+
+    def words(own: Path) -> Sequence[str]:
+        command = decode_words(source, own / OUT, "-m", "logprob", "-m", "length*0.1")
+        return ["rerank", *command[1:]]
+
+    return Target("rerank", "rerank -m logprob -m length*0.1", words, source, code=3)

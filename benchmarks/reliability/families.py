@@ -1,0 +1,55 @@
+"""Every family of promises by its name: what tries it so many times with a seed, in an empty folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from benchmarks.reliability import (
+    comparison_storms,
+    damage,
+    decode_storms,
+    full_disk,
+    generate_storms,
+    ray_storms,
+    sharing,
+    training_storms,
+)
+from benchmarks.reliability.promises import Tried
+from benchmarks.reliability.storms import Target, stormed
+
+Trial = Callable[[int, int, Path], list[Tried]]
+
+
+def storm(target_in: Callable[[Path], Target]) -> Trial:
+    """The trial that disturbs a command; `target_in` makes its inputs in a folder."""
+
+    def trial(tries: int, seed: int, folder: Path) -> list[Tried]:
+        return stormed(target_in(folder / "inputs"), tries, seed, folder / "runs")
+
+    return trial
+
+
+def generate_from_server(tries: int, seed: int, folder: Path) -> list[Tried]:
+    """The storm of a command that asks a server."""
+    with generate_storms.server(folder / "inputs") as target:
+        return stormed(target, tries, seed, folder / "runs")
+
+
+FAMILIES: Mapping[str, Trial] = {
+    "decode": storm(decode_storms.decode),
+    "decode-sum": storm(decode_storms.decode_plain),
+    "decode-cache": storm(decode_storms.decode_cached),
+    "rerank": storm(decode_storms.rerank),
+    "generate": storm(generate_storms.model_in_turns),
+    "generate-server": generate_from_server,
+    "train-sescore2": storm(training_storms.all_stages),
+    "train-sescore2-fit": storm(training_storms.within_fit),
+    "compare": storm(comparison_storms.choosers),
+    "ray-actor": ray_storms.workers,
+    "ray-node": ray_storms.whole_nodes,
+    "ray-driver": ray_storms.drivers,
+    "damage": damage.flipped_bits,
+    "sharing": sharing.two_processes,
+    "full-disk": full_disk.full_disks,
+}

@@ -1,0 +1,16 @@
+"""argparse, whose messages repeat what was typed: with nothing in it that moves a terminal's cursor."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from ..printable import printable
+
+
+class PrintableParser(argparse.ArgumentParser):
+    """An argument parser with printable messages."""
+
+    def error(self, message: str) -> NoReturn:
+        """Says how the command is used and what is wrong, and ends with exit code 2."""
+        super().error(printable(message))

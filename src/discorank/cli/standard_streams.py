@@ -1,0 +1,69 @@
+"""stdin, stdout and stderr of a command, also where the shell has closed them or nobody reads what is said."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from io import TextIOWrapper
+
+from ..printable import printable
+
+# for what is closed: a file that refuses to be read, one that refuses to be written, one that takes all
+_STANDINS = ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
+
+
+class _Said(TextIOWrapper):
+    """stderr whose reader may be gone: a message that cannot be shown ends no run."""
+
+    def write(self, text: str) -> int:
+        """Writes what can be written."""
+        with suppress(OSError):
+            return super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flushes what can be flushed."""
+        with suppress(OSError):
+            super().flush()
+
+
+def show_warning(message: Warning | str, *place: object, **more: object) -> None:
+    """A warning in a line of its own on stderr, as messages are, in place of Python's with the place in the code."""
+    print(printable(f"discorank: warning: {message}"), file=sys.stderr)
+
+
+def repair() -> None:
+    """Puts stand-ins for streams that are closed, so that no file of the run takes their place.
+
+    Reading a closed stdin, or writing to a closed stdout, is then an OSError; what is said to a closed stderr is lost.
+    """
+    for number, flags in _STANDINS:
+        _open_standin(number, flags)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    if type(sys.stderr) is TextIOWrapper:
+        encoding, errors = sys.stderr.encoding, "backslashreplace"
+        sys.stderr = _Said(sys.stderr.detach(), encoding, errors, line_buffering=True)
+    if isinstance(sys.stdout, TextIOWrapper):  # a table on a terminal that has not all letters
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _open_standin(number: int, flags: int) -> None:
+    """Has a file descriptor that is closed stand for no device."""
+    try:
+        os.fstat(number)
+    except OSError:
+        standin = os.open(os.devnull, flags)
+        if standin != number:
+            os.dup2(standin, number)
+            os.close(standin)
+
+
+def silence_stdout() -> None:
+    """Throws away what is buffered for a stdout that takes nothing."""
+    with suppress(OSError, ValueError):
+        standin = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(standin, sys.stdout.fileno())
+        os.close(standin)
