@@ -14,7 +14,7 @@ from ...text.texts import Item, Truncation
 from ..comet.head import Head
 from ..models.encoder import Encoder
 from ..models.settings import ModelMetric
-from .pair_tokens import SPECIAL, Lengths, Tokens, kept_lengths
+from .pair_tokens import SPECIAL, Lengths, PairTokens, kept_lengths
 
 
 class BleurtScorer(Scorer):
@@ -23,7 +23,7 @@ class BleurtScorer(Scorer):
     def __init__(
         self,
         metric: ModelMetric,
-        tokens: Tokens,
+        tokens: PairTokens,
         encoder: Encoder,
         head: Head,
         max_tokens: int,

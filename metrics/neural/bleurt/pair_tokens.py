@@ -28,7 +28,7 @@ SPECIAL = 3
 MAX_WORD = 200
 
 
-class Tokens(ABC):
+class PairTokens(ABC):
     """A tokenizer: ids of texts without special tokens, and the ids of these."""
 
     cls: int
@@ -39,7 +39,7 @@ class Tokens(ABC):
         """The ids of every text."""
 
 
-class SentencePieceTokens(Tokens):
+class SentencePieceTokens(PairTokens):
     """SentencePiece, cased, nothing cleaned; BLEURT-20.
 
     Raises:
@@ -67,7 +67,7 @@ class SentencePieceTokens(Tokens):
         return [np.array(ids, np.int64) for ids in self.processor.encode(list(texts))]
 
 
-class WordPieceTokens(Tokens):
+class WordPieceTokens(PairTokens):
     """BERT's WordPiece over words and marks, in lower case and without accents unless the settings say otherwise.
 
     Raises:
@@ -110,7 +110,7 @@ def _is_lower_case(file: Path) -> bool:
     return read_settings(file, TokenizerSettings).do_lower_case if file.exists() else True
 
 
-def tokens_of(folder: Path) -> Tokens:
+def tokens_of(folder: Path) -> PairTokens:
     """The tokenizer of a converted model.
 
     Raises:

@@ -104,14 +104,13 @@ class Reader:
             ModelLoadError: the tokenizer does not tell.
         """
         (plain,) = self._pieces(Item(text))
-        try:
-            encoded = self.tokenizer(
-                plain, add_special_tokens=False, verbose=False, return_offsets_mapping=True
-            )
-        except NotImplementedError as error:
+        if not self.tokenizer.is_fast:
             fix = "Use a folder with tokenizer.json"
             where = str(self.tokenizer.name_or_path)
-            raise ModelLoadError("the tokenizer tells no offsets", where=where, fix=fix) from error
+            raise ModelLoadError("the tokenizer tells no offsets", where=where, fix=fix)
+        encoded = self.tokenizer(
+            plain, add_special_tokens=False, verbose=False, return_offsets_mapping=True
+        )
         places = _places(text, plain)
         inside = places[np.array(encoded.offset_mapping, np.int64).reshape(-1, 2)]
         around = np.zeros((1, 2), np.int64)

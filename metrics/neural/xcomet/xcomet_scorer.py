@@ -61,7 +61,7 @@ class Read(NamedTuple):
         return Read(self.scores[rows], self.labels[rows])
 
 
-class Judged(NamedTuple):
+class JudgedPairs(NamedTuple):
     """What all inputs give for n pairs: values [n], label probabilities of the hypotheses' tokens, their spans."""
 
     values: FloatArray
@@ -203,7 +203,7 @@ class XCometScorer(Scorer):
         references: IntArray | None,
         sources: IntArray | None,
         owner: IntArray | None = None,
-    ) -> Judged:
+    ) -> JudgedPairs:
         """Values and label probabilities of pairs; rows of their texts, [pairs] each, None where there are none."""
         reads: list[Read] = []
         if sources is not None:
@@ -232,7 +232,7 @@ class XCometScorer(Scorer):
         spans = self._spans(probabilities, ids[hypotheses].values)
         mqm = mqm_of(spans, len(hypotheses))
         values = mqm if self.settings.output == "mqm" else sentence + MQM_WEIGHT * mqm
-        return Judged(values, probabilities, spans)
+        return JudgedPairs(values, probabilities, spans)
 
     def _spans(self, probabilities: Ragged, tokens: IntArray) -> TokenSpans:
         """The spans of texts, from label probabilities of their tokens and the ids of these [tokens]."""
