@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from ..errors import InputError, excerpt
 from .limits import limits, more
 
+# A text in JSON, with what is escaped in it.
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _FEW_BYTES = 1 << 20
 
 
@@ -104,14 +107,18 @@ def parse_small_json(data: bytes, where: str, fix: str) -> Any:
 
 def check_json_size(data: bytes) -> None:
     """Raises InputError for more values than are read, each of which stands behind one of these characters."""
-    if len(data) <= min(_FEW_BYTES, limits().json_values):
-        return
     bound = limits().json_values
-    if sum(map(data.count, (b",", b"[", b"{"))) > bound:
-        raise InputError(
-            f"more than {bound} values in one line of JSON",
-            fix="Split it, or: --max json_values=NUMBER",
-        )
+    if len(data) <= min(_FEW_BYTES, bound) or _num_marks(data) <= bound:
+        return
+    # Those in texts are no values; only now is it worth while to take the texts out.
+    if _num_marks(_TEXT.sub(b"", data)) > bound:
+        problem = f"more than {bound} values in one line or file of JSON"
+        raise InputError(problem, fix="Split it, or: --max json_values=NUMBER")
+
+
+def _num_marks(data: bytes) -> int:
+    """How many commas and opening brackets there are."""
+    return sum(map(data.count, (b",", b"[", b"{")))
 
 
 def _unreadable(error: Exception, where: str, fix: str) -> InputError:
