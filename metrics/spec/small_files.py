@@ -10,14 +10,15 @@ import json
 import os
 import re
 import stat
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, excerpt
 from .limits import limits, more
 
-# A text in JSON, with what is escaped in it.
-_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# What values stand behind, and texts, in which the same characters are no such marks.
+_MARK_OR_TEXT = re.compile(rb'[,\[{]|"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _FEW_BYTES = 1 << 20
 
 
@@ -108,17 +109,13 @@ def parse_small_json(data: bytes, where: str, fix: str) -> Any:
 def check_json_size(data: bytes) -> None:
     """Raises InputError for more values than are read, each of which stands behind one of these characters."""
     bound = limits().json_values
-    if len(data) <= min(_FEW_BYTES, bound) or _num_marks(data) <= bound:
+    if len(data) <= min(_FEW_BYTES, bound) or sum(map(data.count, (b",", b"[", b"{"))) <= bound:
         return
-    # Those in texts are no values; only now is it worth while to take the texts out.
-    if _num_marks(_TEXT.sub(b"", data)) > bound:
+    # Those in texts are no values; only now is it worth while to tell them apart.
+    marks = (match for match in _MARK_OR_TEXT.finditer(data) if data[match.start()] != ord('"'))
+    if next(islice(marks, bound, None), None) is not None:
         problem = f"more than {bound} values in one line or file of JSON"
         raise InputError(problem, fix="Split it, or: --max json_values=NUMBER")
-
-
-def _num_marks(data: bytes) -> int:
-    """How many commas and opening brackets there are."""
-    return sum(map(data.count, (b",", b"[", b"{")))
 
 
 def _unreadable(error: Exception, where: str, fix: str) -> InputError:
