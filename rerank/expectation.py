@@ -11,6 +11,8 @@ pseudo-reference is left out of both sums:
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..metrics.execution.evaluate import Folded
@@ -195,6 +197,14 @@ def _of_others(
     others = np.where(is_self, weights - own[i], weights)
     row = Block(block.hypotheses[i : i + 1], block.references, block.source)
     return float(scorer.expected(reps, [row], [others / others.sum()])[0][0])
+
+
+def has_weight(weights: FloatArray, own: FloatArray | None) -> Any:
+    """For which hypotheses some weight remains without their own, bool [H]; all of them where nothing is left out."""
+    if own is None:
+        return slice(None)
+    total = weights.sum()
+    return total - own > NO_WEIGHT * total
 
 
 def _means(sums: FloatArray, remaining: FloatArray, total: float) -> FloatArray:

@@ -19,6 +19,7 @@ from typing import Any
 
 from ...metrics.errors import InputError, ResourceError
 from ...metrics.spec.limits import limits
+from ...metrics.spec.small_files import check_json_size
 from ..files.strict_json import parse_json
 from .settings import Connection
 
@@ -88,11 +89,11 @@ class Client:
         headers = {"Content-Type": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        limits = httpx2.Limits(max_connections=self._connection.connections)
+        http_limits = httpx2.Limits(max_connections=self._connection.connections)
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="discorank-server", daemon=True)
         self._slots = asyncio.Semaphore(self._connection.connections)
-        self._http = httpx2.AsyncClient(headers=headers, limits=limits, timeout=None)
+        self._http = httpx2.AsyncClient(headers=headers, limits=http_limits, timeout=None)
         self._thread.start()
         return self
 
@@ -180,6 +181,7 @@ class Client:
         """The JSON value that one request brings; `_PassingError` for what may pass."""
         status, headers, reply = await self._sent(url, content)
         self._check(status, headers, reply)
+        _check_size(reply)
         try:
             value = parse_json(reply)
         except (InputError, UnicodeDecodeError, RecursionError):
@@ -266,6 +268,14 @@ def _message(reply: bytes) -> str:
 def _text(reply: bytes) -> str:
     """The start of a reply, long enough that a key at the end of what is shown is whole."""
     return reply[:10_000].decode("utf-8", "replace").strip() or "nothing"
+
+
+def _check_size(reply: bytes) -> None:
+    """Raises InputError for a reply of more values than are read, which is no fault that passes."""
+    try:
+        check_json_size(reply)
+    except InputError as error:
+        raise error.inside("server") from None
 
 
 def _named_wait(header: str | None) -> float | None:

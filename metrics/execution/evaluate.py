@@ -63,11 +63,16 @@ def shape_of(metric: Scoring, comparison: Comparison) -> tuple[int, int]:
 def _by_tiles(
     metric: Scoring, comparison: Comparison, shape: tuple[int, int], store: Store
 ) -> FloatArray:
-    """The whole matrix [H, R] of a large list.
+    """The whole matrix [H, R] of a large list; errors as `check_memory`."""
+    check_memory(metric, shape)
+    matrix = np.empty(shape)
+    for tile, values in tile_values(metric, comparison, store):
+        matrix[tile.top : tile.bottom, tile.left : tile.right] = values
+    return matrix
 
-    Raises:
-        ResourceError: this machine has no memory for it.
-    """
+
+def check_memory(metric: Scoring, shape: tuple[int, int]) -> None:
+    """Raises ResourceError if this machine has no memory for a matrix that is kept."""
     num_bytes = COPIES * 8 * shape[0] * shape[1]
     if num_bytes > memory_bytes():
         raise ResourceError(
@@ -76,10 +81,6 @@ def _by_tiles(
             where=metric.name,
             fix="Leave out what keeps them (--save-utilities, keep_matrix), or shorten the list",
         )
-    matrix = np.empty(shape)
-    for tile, values in tile_values(metric, comparison, store):
-        matrix[tile.top : tile.bottom, tile.left : tile.right] = values
-    return matrix
 
 
 def memory_bytes() -> int:

@@ -22,7 +22,7 @@ from ..errors import InputError, ResumeError
 from ..file_locks import locked
 from ..representations import Array
 from ..spec.checksums import check, with_checksum
-from ..spec.small_files import check_regular, read_small_json
+from ..spec.small_files import check_regular, parse_small_json, read_small_json
 from ..text.line_source import LineSource
 
 Row = Mapping[str, Any]
@@ -105,12 +105,7 @@ class Stage:
             check_regular(path, _AGAIN)
             self._check(path)
             for number, line in LineSource(path):
-                try:
-                    row = json.loads(line)
-                except ValueError as error:
-                    where = f"{path}:{number}"
-                    raise InputError(f"is no JSON: {error}", where=where, fix=_AGAIN) from error
-                yield row
+                yield parse_small_json(line, f"{path}:{number}", _AGAIN)
 
     def array(self, shards: Sequence[Path] | None = None) -> Array:
         """The rows of array shards, all unless some are named.

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, excerpt
 from .limits import limits, more
 
+# What values stand behind, and texts, in which the same characters are no such marks.
+_MARK_OR_TEXT = re.compile(rb'[,\[{]|"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _FEW_BYTES = 1 << 20
 
 
@@ -104,14 +108,14 @@ def parse_small_json(data: bytes, where: str, fix: str) -> Any:
 
 def check_json_size(data: bytes) -> None:
     """Raises InputError for more values than are read, each of which stands behind one of these characters."""
-    if len(data) <= min(_FEW_BYTES, limits().json_values):
-        return
     bound = limits().json_values
-    if sum(map(data.count, (b",", b"[", b"{"))) > bound:
-        raise InputError(
-            f"more than {bound} values in one line of JSON",
-            fix="Split it, or: --max json_values=NUMBER",
-        )
+    if len(data) <= min(_FEW_BYTES, bound) or sum(map(data.count, (b",", b"[", b"{"))) <= bound:
+        return
+    # Those in texts are no values; only now is it worth while to tell them apart.
+    marks = (match for match in _MARK_OR_TEXT.finditer(data) if data[match.start()] != ord('"'))
+    if next(islice(marks, bound, None), None) is not None:
+        problem = f"more than {bound} values in one line or file of JSON"
+        raise InputError(problem, fix="Split it, or: --max json_values=NUMBER")
 
 
 def _unreadable(error: Exception, where: str, fix: str) -> InputError:

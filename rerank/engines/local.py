@@ -24,6 +24,7 @@ from ..expectation import (
     TiledSums,
     expected_of_sums,
     expected_utility,
+    has_weight,
     linear_expected_utility,
     weighted_sums,
 )
@@ -245,9 +246,17 @@ def tile_sums(metric: Metric, task: Task, tile: Tile, values: FloatArray, meter:
 
 
 def reduced_sums(metric: Metric, task: Task, sums: TiledSums, pairs: PairCounts) -> Expectation:
-    """Expected values from the sums of all tiles of a list, of which so many pairs are finite."""
-    values = expected_of_sums(sums.whole(), *weights_of(metric, task))
-    return Expectation(values, None, pairs)
+    """Expected values from the sums of all tiles of a list, of which so many pairs are finite.
+
+    Raises:
+        MetricError: all are finite, but their sums are not.
+    """
+    whole = sums.whole()
+    if not pairs.not_finite and not np.isfinite(whole).all():
+        problem = "utilities of this size cannot be added up"
+        fix = "Scale them down in the metric, or shorten the list"
+        raise MetricError(problem, where=metric.signature(), fix=fix)
+    return Expectation(expected_of_sums(whole, *weights_of(metric, task)), None, pairs)
 
 
 def weights_of(metric: Metric, task: Task) -> tuple[FloatArray, FloatArray | None]:
@@ -261,7 +270,8 @@ def linear_form(metric: Metric, store: Store, comparison: Comparison, task: Task
     """Expected values by the linear form; where one is not finite, from all pairs, which says of which."""
     with failures_named(metric.signature()), np.errstate(over="ignore", invalid="ignore"):
         values = _linear_values(metric, store, comparison, task)
-    if np.isfinite(values).all():
+    _, own = weights_of(metric, task)
+    if np.isfinite(values[has_weight(task.weights, own)]).all():
         return Expectation(values)
     if is_tiled(metric, comparison, task):
         return tiled(metric, store, comparison, task)

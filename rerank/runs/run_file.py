@@ -17,7 +17,7 @@ from ...metrics.complete_files import complete_file
 from ...metrics.errors import InputError
 from ...metrics.execution.meter import Metered
 from ...metrics.spec.checksums import KEY, check, with_checksum
-from ...metrics.spec.small_files import read_small_file
+from ...metrics.spec.small_files import read_small_json
 from ..engines.status import WorkerStatus, work_of
 from .block_digests import BlockDigests
 
@@ -89,12 +89,7 @@ def read_run_file(path: str | Path, fix: str) -> dict[str, Any]:
     Raises:
         InputError: it cannot be read, or is damaged; with what to do.
     """
-    try:
-        values = json.loads(read_small_file(path, fix).decode("utf-8"))
-    except InputError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"no JSON ({error})", where=str(path), fix=fix) from error
+    values = read_small_json(path, fix)
     if not isinstance(values, dict):
         raise InputError("no JSON object", where=str(path), fix=fix)
     if "blocks" in values and KEY not in values:

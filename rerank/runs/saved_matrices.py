@@ -8,7 +8,6 @@ header's, so that none is taken for that of another utility. (A checksum of its 
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -22,7 +21,7 @@ from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
 from ...metrics.spec.checksums import DIGEST_BYTES, KEY, check, checksum_of, with_checksum
 from ...metrics.spec.limits import limits
-from ...metrics.spec.small_files import check_regular
+from ...metrics.spec.small_files import check_regular, parse_small_json
 from ...metrics.text.line_source import Line, LineSource
 from ...metrics.text.texts import Text
 from ..choice import Ranking
@@ -183,8 +182,4 @@ class SavedMatrices:
 
 def _parsed(path: Path, line: Line) -> Any:
     """The JSON of a line; InputError if it is none."""
-    try:
-        return json.loads(line[1])
-    except (ValueError, RecursionError) as error:
-        where = f"{path}:{line[0]}"
-        raise InputError(f"not JSON ({error})", where=where, fix=_SAVE_AGAIN) from error
+    return parse_small_json(line[1], f"{path}:{line[0]}", _SAVE_AGAIN)

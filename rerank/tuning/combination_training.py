@@ -31,6 +31,7 @@ from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.checksums import with_checksum
+from ...metrics.spec.small_files import check_json_size
 from ..lists import CandidateList
 from .candidate_features import Against, features
 from .preferences import by_scores, by_votes, verdicts
@@ -170,10 +171,13 @@ def read_rankings(lines: Iterable[tuple[str, str]]) -> Rankings:
     rankings: dict[str, list[dict[str, float]]] = {}
     for where, line in lines:
         try:
+            check_json_size(line.encode("utf-8", "surrogatepass"))
             value = json.loads(line)
             ranks = {str(name): finite(rank) for name, rank in value["ranks"].items()}
             rankings.setdefault(str(value["id"]), []).append(ranks)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            if isinstance(error, InputError) and "json_values" in error.fix:
+                raise error.inside(where) from None
             raise InputError(
                 f"found {excerpt(line)}",
                 where=where,

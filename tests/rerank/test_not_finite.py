@@ -544,3 +544,11 @@ def test_a_module_that_leaves_when_imported_is_an_error(
     monkeypatch.syspath_prepend(str(tmp_path))
     assert main(["decode", lists_file(tmp_path, ["1", "2"]), "-u", "leaves_at_once:f"]) == 2
     assert "SystemExit: 0" in capsys.readouterr().err
+
+
+def test_sums_of_a_large_list_that_overflow_are_refused() -> None:
+    """Its matrix is never whole, so that a row cannot be added up again, scaled."""
+    texts = [f"{1e153 + i * 1e140!r}" for i in range(730)]
+    result = by_local(task_of(Product(), texts))
+    assert isinstance(result, MetricError)
+    assert "utilities of this size cannot be added up" in str(result)

@@ -283,7 +283,8 @@ def _weights(
         problem = f"{type(error).__name__}: {str(error)[:200]}"
         raise ModelLoadError(problem, where=str(folder / WEIGHTS), fix=_AGAIN) from error
     right_shapes = weight.shape == (num_roles, width) and bias.shape == (num_roles,)
-    if not right_shapes or not np.isfinite(weight).all():
+    is_finite = np.isfinite(weight).all() and np.isfinite(bias).all()
+    if not right_shapes or not is_finite:
         problem = f"weights of the shape {weight.shape}, expected ({num_roles}, {width})"
         raise ModelLoadError(problem, where=str(folder), fix="Is the encoder another?")
     return weight, bias

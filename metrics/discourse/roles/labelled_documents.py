@@ -6,7 +6,6 @@ A line of the JSONL is a document: ``sentences`` and ``roles``, one name or numb
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from ...errors import InputError, excerpt
 from ...logistic import folds
 from ...representations import IntArray, Ragged
+from ...spec.small_files import parse_small_json
 from ...text.lines import numbered_lines
 from ...text.texts import Document, Item
 from .schemas import Schema
@@ -65,11 +65,7 @@ def read_labelled(path: Path, schema: Schema) -> tuple[list[Labelled], list[Labe
 
 def _document(where: str, line: str, schema: Schema) -> Labelled:
     """The document of a line; `where` is its place, for errors."""
-    try:
-        fields: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        problem = f"{type(error).__name__}: {excerpt(str(error))}"
-        raise InputError(problem, where=where, fix=_FIX) from None
+    fields: Any = parse_small_json(line.encode("utf-8", "surrogatepass"), where, _FIX)
     if not isinstance(fields, dict) or "sentences" not in fields or not fields.get("roles"):
         raise InputError(f"found {excerpt(fields)}", where=where, fix=_FIX)
     split = fields.get("split")

@@ -30,6 +30,7 @@ TOKENIZER_FILES = (
     "vocab.*",
     "merges.txt",
     "*.model",
+    "*.spm",
 )
 # Read where a model generates, no part of a digest.
 GENERATION_FILES = ("generation_config.json", "chat_template.jinja")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, excerpt, unknown
-from ...spec.small_files import read_small_file
+from ...spec.small_files import parse_small_json, read_small_file
 from ...text.bounded_inflation import inflated
 from ...text.texts import RSTTree
 from ..trees import Tree, check_tree
@@ -128,9 +128,5 @@ def _values(text: str, where: str) -> Iterable[tuple[str, Any]]:
     except ValueError:
         lines = [(where, text)]
     for place, line in lines:
-        try:
-            value = json.loads(line)
-        except ValueError as error:
-            fix = "Give one JSON value per line"
-            raise InputError(f"no JSON: {error}", where=place, fix=fix) from None
-        yield place, value
+        data = line.encode("utf-8", "surrogatepass")
+        yield place, parse_small_json(data, place, "Give one JSON value per line")

@@ -8,7 +8,6 @@ whose EDUs are a constituent of the document's tree has a gold tree; of the othe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +16,7 @@ from typing import Any
 from zlib import crc32
 
 from ...errors import InputError, excerpt
+from ...spec.small_files import parse_small_json
 from ...text.lines import numbered_lines
 from ..relations import coarse
 from ..trees import split_right
@@ -50,7 +50,7 @@ def read_treebank(path: Path) -> dict[str, list[Sentence]]:
     for number, line in numbered_lines(path, _FIX):
         where = f"{path}:{number}"
         try:
-            document = json.loads(line)
+            document = parse_small_json(line.encode("utf-8", "surrogatepass"), where, _FIX)
             split = _split(document, parts, where)
             parts[split] += list(_sentences(document, where))
         except InputError:

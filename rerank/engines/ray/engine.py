@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
+from warnings import warn
 
 from ....metrics.errors import DiscorankError, ModelLoadError, ResourceError
 from ....metrics.execution.cache import Cache
@@ -50,6 +51,7 @@ class RayEngine:
         self.cluster = Cluster(self.settings)
         self.ray: Any = self.cluster.ray
         self.work = Work(self.ray, self.settings)
+        self.warned: set[str] = set()  # what workers warned of, each said once
         self.actors: list[Actor] = []
         # by name of each actor's place, since something was finished
         self.deaths: Counter[str] = Counter()
@@ -249,6 +251,10 @@ class RayEngine:
             self.close()
             raise outcome.error
         self.work.pairwise = outcome.pairwise
+        for message in outcome.warnings:
+            if message not in self.warned:
+                self.warned.add(message)
+                warn(message, UserWarning, stacklevel=2)
         actor.loading = None
         actor.meter.loaded()
 

@@ -17,7 +17,7 @@ from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError
 from ....metrics.execution.by_sentence import columns_of, lift
 from ....metrics.execution.cache import Cache
-from ....metrics.execution.evaluate import matrices_of_columns, shape_of
+from ....metrics.execution.evaluate import check_memory, matrices_of_columns, shape_of
 from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter
 from ....metrics.execution.store import Fresh, Store
@@ -158,7 +158,9 @@ class Share:
     def _matrix(self, place: int, pieces: Sequence[TileValues]) -> tuple[FloatArray, Truncation]:
         """The matrix [H, R] of a list put together from tiles, and the most that was left out of its texts."""
         _, comparison = self.lists[place]
-        u = np.zeros(shape_of(self.metric, comparison))
+        shape = shape_of(self.metric, comparison)
+        check_memory(self.metric, shape)
+        u = np.zeros(shape)
         truncation = Truncation.NONE
         for tile, values, tile_truncation, _ in pieces:
             if tile.place == place:

@@ -6,7 +6,7 @@ Metrics are sent once and named by number afterwards: a copy that came with a li
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
@@ -79,6 +79,7 @@ class LoadResult(NamedTuple):
 
     error: DiscorankError | None
     pairwise: frozenset[int] = frozenset()  # numbers of metrics that run a model on pairs
+    warnings: tuple[str, ...] = ()  # what loading warned of
 
 
 class Worker:
@@ -103,14 +104,16 @@ class Worker:
         try:
             if self.cache and self.engine.cache is None:  # opened in the thread that uses it
                 self.engine.cache = Cache(*self.cache)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", UserWarning)
+                self.engine.load(new)
             # no array in the object store is writable
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            self.engine.load(new)
         except DiscorankError as error:
             return LoadResult(error)
         self.metrics += new
         pairwise = [number for number, metric in enumerate(self.metrics) if _is_pairwise(metric)]
-        return LoadResult(None, frozenset(pairwise))
+        return LoadResult(None, frozenset(pairwise), tuple(_messages(caught)))
 
     def pulse(self) -> None:
         """Answers, as long as the process lives."""
@@ -222,6 +225,13 @@ class Worker:
             return None, StepResult(seconds, work, [], error=problem)
         seconds, work = perf_counter() - start, self.engine.meter.take()
         return value, StepResult(seconds, work, [], size(value))
+
+
+def _messages(caught: Iterable[warnings.WarningMessage]) -> Iterator[str]:
+    """What warnings say to a user; those of libraries to their developers are left out."""
+    for one in caught:
+        if issubclass(one.category, UserWarning | RuntimeWarning):
+            yield str(one.message)
 
 
 def _is_pairwise(metric: Metric) -> bool:

@@ -100,17 +100,24 @@ def _ended(arguments: list[str], debug: bool, stop: Stop) -> int:
 def _interrupted(arguments: list[str], code: int) -> int:
     """Says that the command was stopped by a signal; returns its exit code."""
     is_resumable = any(tuple(arguments[: len(words)]) == words for words in RESUMABLE)
+    is_resumable = is_resumable and not _writes_to_stdout(arguments)
     advice = "the same command goes on from here" if is_resumable else "nothing was written"
     print(f"discorank: interrupted; {advice}", file=sys.stderr)
     return code
 
 
+def _writes_to_stdout(arguments: Sequence[str]) -> bool:
+    """Whether a command line plainly names no output: what stands in a config file is not looked at."""
+    names = ("-o", "--output", "--config", "--set")
+    return not any(argument.startswith(names) for argument in arguments)
+
+
 def _run(arguments: list[str], stop: Stop) -> int:
     """Runs the subcommand's module, or answers what stands without one."""
     if arguments and arguments[0] in SUBCOMMANDS:
-        from ..metrics.spec.limits import use_limits
-
         with stop.put_off():  # there are libraries that panic when they are half imported
+            from ..metrics.spec.limits import use_limits
+
             module: Any = import_module(f".{arguments[0]}", __package__)
         with use_limits():  # those of this command end with it
             return int(module.run(arguments[1:]))

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..integrations.formats.open_lists import Lists
-from ..metrics.errors import InputError
+from ..metrics.errors import InputError, ResourceError
 from ..metrics.spec.allowed_code import CodeRefusedError
 from ..metrics.spec.checked_settings import settings
 from ..report.choices import ChosenRun, explained, read_run
@@ -124,10 +124,15 @@ def with_reasons(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
     if not values["limit"]:
         return run
     try:
-        decider = decider_of(run, values)
-    except (CodeRefusedError, MissingPriorError) as error:
+        return _decided_again(run, values)
+    except (CodeRefusedError, MissingPriorError, ResourceError) as error:
         say(f"{run.path}: no list is shown with reasons: {error}", values["quiet"])
         return replace(run, unexplained=f"{error.where or 'the run'} {error.problem}")
+
+
+def _decided_again(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
+    """The run with its first lists decided again."""
+    decider = decider_of(run, values)
     with open_input(input_values(run, values)) as lists:
         records = {record.id: record for record in _same(run, lists, values["limit"])}
     # a reranker's features, but the utility alone of a decoder with a shortlist

@@ -15,8 +15,9 @@ from discorank import CandidateList, InputError, load_metric, use_limits
 from discorank.cli.main import main
 from discorank.cli.options import field_helps
 from discorank.integrations.formats.systems_document import read_document
+from discorank.metrics.spec.checksums import with_checksum
 from discorank.metrics.spec.limits import Limits, limits, limits_of, set_limits
-from discorank.metrics.spec.small_files import parse_small_json
+from discorank.metrics.spec.small_files import check_json_size, parse_small_json
 from discorank.rerank.features import weighted_features
 from discorank.rerank.lists import read_list
 from discorank.rerank.prior import KIND, read_prior
@@ -108,7 +109,7 @@ READERS: dict[str, tuple[dict[str, int], Callable[[], object]]] = {
         {"metrics": 2},
         lambda: weighted_features({"logprob": 1, "length": 1, "field:x": 1}),
     ),
-    "more than 5 values in one line of JSON": (
+    "more than 5 values in one line or file of JSON": (
         {"json_values": 5},
         lambda: parse_small_json(b"[1, 2, 3, 4, 5, 6, 7]", "x.json", ""),
     ),
@@ -128,10 +129,19 @@ def test_more_than_the_bound_is_refused_and_can_be_allowed(problem: str) -> None
 def test_the_features_of_a_combination(tmp_path: Path) -> None:
     feature = {"metric": "chrf", "weight": 1, "min": 0, "max": 1}
     path = tmp_path / "m.json"
-    path.write_text(json.dumps({"format": 1, "features": [feature] * 3}))
+    path.write_text(json.dumps(with_checksum({"format": 1, "features": [feature] * 3})))
     with use_limits(metrics=2), pytest.raises(InputError, match=r"m\.json: features: 3 metrics"):
         load_metric("combination", model=str(path))
     load_metric("combination", model=str(path))
+
+
+def test_marks_in_texts_are_no_values() -> None:
+    text = "x, [{" * 300
+    line = json.dumps({"a": text, "b": ['"', "\\", text]}).encode()
+    with use_limits(json_values=10):
+        check_json_size(line + b" " * (1 << 21))
+    with use_limits(json_values=4), pytest.raises(InputError, match="more than 4 values"):
+        check_json_size(line + b" " * (1 << 21))
 
 
 def test_the_command_line_and_a_config_file_raise_a_bound(
