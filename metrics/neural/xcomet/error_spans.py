@@ -90,7 +90,7 @@ def spans_of(labels: Ragged, is_blank: NDArray[np.bool_], rule: Rule) -> TokenSp
 
 def penalties_of(spans: TokenSpans, num_texts: int) -> FloatArray:
     """The summed penalties of every text, [texts]."""
-    return np.bincount(spans.text, PENALTIES[spans.label], num_texts)
+    return np.bincount(spans.text, PENALTIES[spans.label], num_texts).astype(np.float64)
 
 
 def mqm_of(penalties: FloatArray) -> FloatArray:

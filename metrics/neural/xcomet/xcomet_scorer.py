@@ -27,7 +27,16 @@ from ..comet.pooling import Mixer
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
 from ..models.settings import ContextModelMetric
-from .error_spans import SEVERITIES, ErrorSpan, Rule, TokenSpans, labels_of, mqm_of, penalties_of, spans_of
+from .error_spans import (
+    SEVERITIES,
+    ErrorSpan,
+    Rule,
+    TokenSpans,
+    labels_of,
+    mqm_of,
+    penalties_of,
+    spans_of,
+)
 
 # Weights of the sentence scores with source, with reference, with both, and of mqm; of the labels of the three inputs.
 SENTENCE_WEIGHTS, MQM_WEIGHT = (0.12, 0.33, 0.33), 0.22

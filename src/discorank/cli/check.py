@@ -141,8 +141,14 @@ def _needs(values: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, An
             problems.append(
                 f"{part.name} reads every hypothesis in the context of every reference of its document"
             )
-        if part.info.needs_source and report.get("with_source", 0) < num_lists:
+        num_sources = report.get("with_source", 0)
+        if part.needs_source and num_sources < num_lists:
             problems.append(f"{part.name} needs a source in every list")
+        elif part.reads_source and 0 < num_sources < num_lists:
+            problems.append(
+                f"{part.name} reads the source where it is given, in {num_sources} of {num_lists} lists: "
+                "utilities with and without it do not compare"
+            )
         if part.reads.context and report.get("in_documents", 0) < num_lists:
             problems.append(f"{part.name} reads context: every list needs its document")
     return {

@@ -1,0 +1,181 @@
+"""The learned metrics from the command line: where the source is read, marked errors, costs, interruptions, caches."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank import InputError, Metric, load_metric
+from discorank.cli.main import main
+
+from ..support.learned_golden import GOLDEN
+
+Captured = pytest.CaptureFixture[str]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning"),
+    pytest.mark.filterwarnings("ignore:xcomet. .* tokens are read together"),
+]
+
+
+def model(family: str, name: str) -> str:
+    return str(GOLDEN / family / "models" / name)
+
+
+XCOMET = (
+    f'model="{model("xcomet", "tiny-xcomet")}",encoder_path="{model("xcomet", "tiny-xlmr-xl")}"'
+)
+METRICX = f'tokenizer_path="{model("metricx", "tiny-mt5-tokenizer")}",regression_token_id=11'
+
+
+def metricx(version: int) -> str:
+    folder = model("metricx", f"tiny-metricx-{version}")
+    return f'metricx(model="{folder}",{METRICX})'
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write(path: Path, *values: dict[str, Any]) -> str:
+    path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
+    return str(path)
+
+
+TEXTS = ["the cat sat on the mat", "a cat is on a mat", "the dog ate it all"]
+SOURCE = "die Katze sitzt auf der Matte"
+
+
+def with_and_without() -> tuple[dict[str, Any], dict[str, Any]]:
+    return {"id": "with", "source": SOURCE, "candidates": TEXTS}, {
+        "id": "without",
+        "candidates": TEXTS,
+    }
+
+
+def test_every_list_is_decided_with_its_source_or_without(tmp_path: Path) -> None:
+    lists = write(tmp_path / "lists.jsonl", *with_and_without())
+    utility, out = f"xcomet({XCOMET})", tmp_path / "out.jsonl"
+    assert main(["decode", lists, "-u", utility, "-o", str(out), "--nbest", "3", "--quiet"]) == 0
+    metric = load_metric(utility)
+    for row, source in zip(rows(out), (SOURCE, None), strict=True):
+        matrix = metric.pairwise(TEXTS, TEXTS, source)
+        by_index = {entry["index"]: entry["utility"] for entry in row["ranking"]}
+        for index, expected in enumerate(matrix.mean(axis=1)):
+            assert by_index[index] == pytest.approx(expected, abs=1e-9)
+    first, second = (row["utility"] for row in rows(out))
+    assert first != second
+
+
+def documents(*sources: list[str] | None) -> list[dict[str, Any]]:
+    made = []
+    for number, source in enumerate(sources):
+        row: dict[str, Any] = {
+            "id": f"d{number}",
+            "references": {"ref": TEXTS[:2]},
+            "systems": {"A": TEXTS[1:], "B": [TEXTS[2], TEXTS[0]]},
+        }
+        made.append(row if source is None else {**row, "source": source})
+    return made
+
+
+def test_systems_are_compared_with_all_sources_or_none(tmp_path: Path, capsys: Captured) -> None:
+    metric, source = f"xcomet({XCOMET})", [SOURCE, SOURCE]
+    loaded = load_metric(metric)
+    for sources in ([source, source], [None, None]):
+        path = write(tmp_path / "systems.jsonl", *documents(*sources))
+        given = [SOURCE] * 4 if sources[0] else None
+        expected = loaded.score(TEXTS[1:] * 2, TEXTS[:2] * 2, given).mean()
+        printed = ["compare", path, "-m", metric, "--draws", "50", "--quiet", "--format", "csv"]
+        assert main(printed) == 0
+        table = list(csv.reader(capsys.readouterr().out.splitlines()))
+        scores = [
+            float(row[5]) for row in table if row[0] == "systems" and row[2::2] == ["A", "score"]
+        ]
+        assert scores == pytest.approx([expected], abs=1e-9)
+    path = write(tmp_path / "systems.jsonl", *documents(source, None))
+    assert main(["compare", path, "-m", metric, "--quiet"]) == 2
+    error = capsys.readouterr().err
+    assert "document 'd1': source: no source: xcomet reads it where it is given" in error
+    assert "Give it to all, or to none" in error
+
+
+def test_metricx_23_goes_without_a_source(tmp_path: Path, capsys: Captured) -> None:
+    path = write(tmp_path / "systems.jsonl", *documents(None, None))
+    assert main(["compare", path, "-m", metricx(23), "--draws", "50", "--quiet"]) == 0
+    assert "(lower is better)" in capsys.readouterr().out
+    assert main(["compare", path, "-m", metricx(24), "--quiet"]) == 2
+    assert "document 'd0': source: metricx needs the source" in capsys.readouterr().err
+
+
+def test_scores_are_of_all_sources_or_none(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric = f"xcomet({XCOMET})"
+    segment = {"hypothesis": TEXTS[0], "references": TEXTS[1]}
+    sourced = {**segment, "source": SOURCE}
+    values = []
+    for segments in ([segment, segment], [sourced, sourced]):
+        path = write(tmp_path / "segments.jsonl", *segments)
+        assert main(["score", path, "-m", metric, "--format", "json", "--quiet"]) == 0
+        values.append(json.loads(capsys.readouterr().out)["mean"])
+    loaded = load_metric(metric)
+    assert values[0] == loaded.score(TEXTS[:1], TEXTS[1:2]).item()
+    assert values[1] == loaded.score(TEXTS[:1], TEXTS[1:2], [SOURCE]).item()
+    path = write(tmp_path / "segments.jsonl", sourced, segment)
+    # In one batch, and in two.
+    for size in (10, 1):
+        monkeypatch.setattr("discorank.cli.segments.BATCH", size)
+        assert main(["score", path, "-m", metric, "--quiet"]) == 2
+        error = capsys.readouterr().err
+        assert "segments.jsonl:2" in error
+        assert "no source: xcomet reads it where it is given" in error
+        # What reads no source does not mind.
+        assert main(["score", path, "-m", "chrf", "--quiet"]) == 0
+        capsys.readouterr()
+
+
+def test_sources_of_segments_are_all_or_none() -> None:
+    metric, free = load_metric(f"xcomet({XCOMET})"), load_metric(f"xcomet-qe({XCOMET})")
+    assert isinstance(metric, Metric)
+    assert isinstance(free, Metric)
+    none = metric.score(TEXTS[:2], TEXTS[1:])
+    assert metric.segments(TEXTS[:2], TEXTS[1:], [None, None], None) == metric.segments(
+        TEXTS[:2], TEXTS[1:], None, None
+    )
+    assert none.shape == (2,)
+    with pytest.raises(InputError, match=r"sources\[1\]: no source: xcomet reads it"):
+        metric.segments(TEXTS[:2], TEXTS[1:], [SOURCE, None], None)
+    with pytest.raises(InputError, match=r"sources\[1\]: xcomet-qe needs the source"):
+        free.segments(TEXTS[:2], None, [SOURCE, None], None)
+
+
+def problems(path: str, metric: str, capsys: Captured) -> list[str]:
+    assert main(["check", path, "-u", metric, "--format", "json", "--quiet"]) == 0
+    found: list[str] = json.loads(capsys.readouterr().out)["utility"]["problems"]
+    return found
+
+
+def test_check_knows_who_reads_the_source(tmp_path: Path, capsys: Captured) -> None:
+    sourced, bare = with_and_without()
+    mixed = write(tmp_path / "mixed.jsonl", sourced, bare)
+    (problem,) = problems(mixed, f"xcomet({XCOMET})", capsys)
+    assert problem.startswith("xcomet reads the source where it is given, in 1 of 2 lists")
+    assert problems(mixed, f"xcomet-qe({XCOMET})", capsys) == [
+        "xcomet-qe needs a source in every list"
+    ]
+    assert problems(mixed, metricx(24), capsys) == ["metricx needs a source in every list"]
+    assert problems(mixed, metricx(23), capsys) == []
+    for one in (sourced, bare):
+        alike = write(tmp_path / "alike.jsonl", one, {**one, "id": "other"})
+        assert problems(alike, f"xcomet({XCOMET})", capsys) == []
+
+
+def test_the_table_of_metrics_says_who_reads_the_source(capsys: Captured) -> None:
+    assert main(["metrics"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "reference+source (if given)" in lines["xcomet"]
+    assert "(if given)" not in lines["xcomet-qe"]
