@@ -67,6 +67,14 @@ class Metric(ABC):
             ModelLoadError: something it needs is missing or broken.
         """
 
+    def unloaded(self) -> Scorer | None:
+        """A scorer without weights, which prepares texts and counts `passes`; None where no model is counted.
+
+        Raises:
+            DiscorankError: as `load`.
+        """
+        return None
+
     @property
     def unfitted(self) -> bool:
         """Whether the metric cannot be used before `fit`."""

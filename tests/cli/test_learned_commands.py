@@ -179,3 +179,25 @@ def test_the_table_of_metrics_says_who_reads_the_source(capsys: Captured) -> Non
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert "reference+source (if given)" in lines["xcomet"]
     assert "(if given)" not in lines["xcomet-qe"]
+
+
+def test_check_counts_forward_passes(tmp_path: Path, capsys: Captured) -> None:
+    lists = write(tmp_path / "lists.jsonl", *with_and_without())
+    command = ["check", lists, "--quiet", "-u"]
+    assert main([*command, f"xcomet({XCOMET}) + chrf", "--format", "json"]) == 0
+    costs = json.loads(capsys.readouterr().out)["utility"]
+    # 3 with the source, and 9 pairs twice; 9 pairs without.
+    assert costs["forward_passes"] == 3 + 18 + 9
+    assert costs["tokens"] > 300
+    assert 0 < costs["tera_flop"] < 0.001
+    assert main([*command, f"xcomet({XCOMET})"]) == 0
+    assert "forward_passes 30" in capsys.readouterr().out
+    assert main([*command, "chrf", "--format", "json"]) == 0
+    assert "forward_passes" not in json.loads(capsys.readouterr().out)["utility"]
+
+
+def test_check_goes_on_without_what_cannot_be_counted(tmp_path: Path, capsys: Captured) -> None:
+    lists = write(tmp_path / "lists.jsonl", *with_and_without())
+    utility = f'prism(model="{GOLDEN}/docmetrics/models/tiny-mbart50")'
+    (problem,) = problems(lists, utility, capsys)
+    assert problem.startswith("forward passes of prism are not counted: prism: lang: no language")

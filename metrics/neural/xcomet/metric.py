@@ -43,6 +43,7 @@ MAX_CONTEXT = 1
 class XCometMetric(CheckpointMetric):
     """What both metrics share: loading a checkpoint, and spans."""
 
+    counts_passes: ClassVar[bool] = True
     decode: Rule
     decoding_threshold: float | None
     output: Output
@@ -96,7 +97,7 @@ class XCometMetric(CheckpointMetric):
 
     def _encoder(self, checkpoint: CometCheckpoint, folder: Any) -> Encoder:
         """The encoder with the weights of the checkpoint."""
-        model = from_state(folder, checkpoint.encoder)
+        model = from_state(folder, checkpoint.encoder, self.has_weights)
         depth, width = model.config.num_hidden_layers, model.config.hidden_size
         checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
         encoder = Encoder(model, self.device, self.dtype)

@@ -20,7 +20,7 @@ from ...representations import (
     by_block,
     cell_rows,
 )
-from ...scorer import Scorer
+from ...scorer import Passes, Scorer
 from ...text.texts import Item, Truncation
 from ..comet.head import Head, by_hypothesis, hypothesis_rows
 from ..comet.pooling import Mixer
@@ -141,6 +141,21 @@ class XCometScorer(Scorer):
         if block.source < 0:
             return of_pairs
         return with_source + 2 * of_pairs + int(lengths[block.source]) * block.cells
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every hypothesis with its source, and with its references one or two for every pair."""
+        lengths = reps["ids"].lengths
+        sequences: list[IntArray] = []
+        of_source = lengths[block.source] if block.source >= 0 else 0
+        if block.source >= 0:
+            sequences.append(lengths[block.hypotheses] + of_source)
+        if self.info.needs_references:
+            h, r = cell_rows([block])
+            sequences.append(lengths[h] + lengths[r])
+            if block.source >= 0:
+                sequences.append(lengths[h] + lengths[r] + of_source)
+        read = np.minimum(np.concatenate(sequences), self.max_tokens)
+        return Passes(read, self.encoder.flops(read))
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """Whether the longest sequence of a block loses its end; warns once of long ones, whose scores sink."""
