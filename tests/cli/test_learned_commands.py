@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +16,14 @@ import pytest
 
 from discorank import InputError, Metric, load_metric
 from discorank.cli.main import main
+from discorank.metrics.execution.cache import Cache
+from discorank.metrics.execution.store import Store
+from discorank.metrics.text.texts import NO_CONTEXT
+from discorank.rerank.engines import local
+from discorank.rerank.engines.local import LocalEngine
 
-from ..support.learned_golden import GOLDEN
+from ..support.learned_golden import GOLDEN, ODD
+from ..support.lists import made_lists
 
 Captured = pytest.CaptureFixture[str]
 pytestmark = [
@@ -201,3 +212,130 @@ def test_check_goes_on_without_what_cannot_be_counted(tmp_path: Path, capsys: Ca
     utility = f'prism(model="{GOLDEN}/docmetrics/models/tiny-mbart50")'
     (problem,) = problems(lists, utility, capsys)
     assert problem.startswith("forward passes of prism are not counted: prism: lang: no language")
+
+
+def embedding(name: str) -> str:
+    return f'{name}(model="{model("sentence_embedding", "tiny-st-mean")}")'
+
+
+BLEURT = f'bleurt(model="{model("bleurt", "tiny-bleurt-20")}")'
+# Pairs with a text of 2,000 words take their time at 1536 tokens each.
+SHORT_METRICX = metricx(24).replace(")", ",max_tokens=100)")
+# How each metric decides lists.
+COMMANDS = {
+    "metricx": ["decode", "-u", SHORT_METRICX],
+    "metricx-qe": ["rerank", "-m", SHORT_METRICX.replace("metricx(", "metricx-qe(", 1)],
+    "bleurt": ["decode", "-u", BLEURT],
+    "xcomet": ["decode", "-u", f"xcomet({XCOMET})"],
+    "xcomet-qe": ["rerank", "-m", f"xcomet-qe({XCOMET})"],
+    "embedding": ["decode", "-u", embedding("embedding")],
+    "embedding-qe": ["rerank", "-m", embedding("embedding-qe")],
+}
+# Empty texts, 2,000 words, special tokens written out, and what else has broken tokenizers.
+ODD_TEXTS = [text for text in ODD if "\ud800" not in text]
+
+
+def odd_lists() -> list[dict[str, Any]]:
+    made = made_lists(6, 3, seed=2)
+    plain = [{"id": r["id"], "source": SOURCE, "candidates": r["candidates"]} for r in made]
+    odd = {"id": "odd", "source": SOURCE, "candidates": ODD_TEXTS}
+    bare = {"id": "bare", "source": "", "candidates": ["", "a cat", ""]}
+    half = {"id": "half", "source": SOURCE, "candidates": ["\ud800 half a pair", "a cat"]}
+    return [
+        *plain[:4],
+        odd,
+        bare,
+        {"id": "none", "source": SOURCE, "candidates": []},
+        half,
+        *plain[4:],
+    ]
+
+
+def command_of(name: str, lists: str, out: Path) -> list[str]:
+    first, *more = COMMANDS[name]
+    return [first, lists, *more, "-o", str(out), "--quiet", "--max-errors", "9", "--nbest", "99"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_run_on_odd_texts_that_is_interrupted_and_resumed_has_the_same_bytes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    lists = write(tmp_path / "lists.jsonl", *odd_lists())
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    assert main(command_of(name, lists, whole)) == 3
+    plain, num_waves = LocalEngine._results, 0
+
+    def results(engine: LocalEngine, tasks: Any) -> Any:
+        nonlocal num_waves
+        num_waves += 1
+        if num_waves in (3, 5):
+            raise KeyboardInterrupt
+        return plain(engine, tasks)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "FIRST_WAVE", 1)
+        patch.setattr(LocalEngine, "_results", results)
+        for _ in range(2):
+            assert main(command_of(name, lists, out)) == 130
+            assert 0 < len(rows(out)) < len(rows(whole))
+    assert main(command_of(name, lists, out)) == 3
+    for suffix in ("", ".errors.jsonl"):
+        assert Path(f"{out}{suffix}").read_bytes() == Path(f"{whole}{suffix}").read_bytes()
+    decided = {row["id"]: row for row in rows(whole)}
+    failed = [row["id"] for row in rows(Path(f"{whole}.errors.jsonl"))]
+    # Half a pair of surrogates is no text, so that its line is not read as far as its id.
+    assert failed == ["none", None]
+    assert [*decided] == [row["id"] for row in odd_lists() if row["id"] not in ("none", "half")]
+    for row in decided.values():
+        utilities = [row["utility"], *(place["utility"] for place in row["ranking"])]
+        assert all(math.isfinite(utility) for utility in utilities)
+    capsys.readouterr()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["metricx", "bleurt", "xcomet", "embedding"])
+def test_a_killed_run_has_the_same_bytes(name: str, tmp_path: Path) -> None:
+    rows_of = [{**row, "source": SOURCE} for row in made_lists(150, 12, seed=4)]
+    lists = write(tmp_path / "lists.jsonl", *rows_of)
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    assert main(command_of(name, lists, whole)) == 0
+    command = [sys.executable, "-m", "discorank", *command_of(name, lists, out)]
+    num_killed, num_rows = 0, 0
+    for _ in range(3):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and num_rows >= (len(rows(out)) if out.exists() else 0):
+            time.sleep(0.02)
+        process.kill()
+        num_killed += process.wait() == -signal.SIGKILL
+        num_rows = out.read_bytes().count(b"\n")
+    assert num_killed
+    assert subprocess.run(command, check=False).returncode == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["metricx", "bleurt", "xcomet", "embedding"])
+def test_a_cache_holds_ids_of_pairs_and_vectors_of_texts(name: str, tmp_path: Path) -> None:
+    lists = write(tmp_path / "lists.jsonl", *odd_lists()[:3])
+    plain = tmp_path / "plain.jsonl"
+    assert main(command_of(name, lists, plain)) == 0
+    for run in ("cold", "warm"):
+        out = tmp_path / f"{run}.jsonl"
+        cache = ["--cache", str(tmp_path / "cache")]
+        assert main([*command_of(name, lists, out), *cache]) == 0
+        assert out.read_bytes() == plain.read_bytes()
+    timings = json.loads(Path(f"{tmp_path}/warm.jsonl.run.json").read_text())
+    assert "cached_texts" in json.dumps(timings)
+    metric = load_metric(COMMANDS[name][2])
+    assert isinstance(metric, Metric)
+    shared = Cache(tmp_path / "cache")
+    for _ in range(2):
+        store = Store(metric.scorer, shared)
+        store.add([metric.comparison(TEXTS, TEXTS, SOURCE, NO_CONTEXT)])
+        columns = store.reps.columns
+        if name == "embedding":
+            assert columns.keys() == {"embedding", "norm"}
+        else:
+            assert columns.keys() - {"text", "cut"} == {"ids"}
+    assert store.meter.take().cached_texts >= len(TEXTS)
+    shared.close()
