@@ -50,6 +50,8 @@ def row_of(name: str) -> tuple[str, ...]:
         reads.append("reference")
     if info.needs_source:
         reads.append("source")
+    if info.takes_source:
+        reads.append("source (if given)")
     papers = "; ".join(citation(paper) for paper in papers_of(name, {}) or ())
     return (
         f"`{name}`",

@@ -52,6 +52,13 @@ class Reading(NamedTuple):
     everywhere: bool = False
 
 
+class Passes(NamedTuple):
+    """Forward passes of a model: the tokens of each, [n], and the floating point operations of all."""
+
+    lengths: IntArray
+    flops: float
+
+
 class Scorer(ABC):
     """A loaded metric in one process."""
 
@@ -109,6 +116,10 @@ class Scorer(ABC):
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """Summed lengths of the forward passes that `compare` needs for a block; 0 where pairs are plain algebra."""
         return 0
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """The forward passes that the texts of a block and its pairs need, from what `prepare` made of the texts."""
+        return Passes(np.empty(0, np.int64), 0.0)
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """The most that is left out of any pair of a block, where pairs are read together."""

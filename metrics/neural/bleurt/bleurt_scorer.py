@@ -9,7 +9,7 @@ import numpy as np
 
 from ...execution.batches import in_batches
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
-from ...scorer import Scorer
+from ...scorer import Passes, Scorer
 from ...text.texts import Item, Truncation
 from ..comet.head import Head
 from ..models.encoder import Encoder
@@ -50,6 +50,14 @@ class BleurtScorer(Scorer):
         of_hypotheses = int(lengths[block.hypotheses].sum()) * num_references
         of_references = int(lengths[block.references].sum()) * num_hypotheses
         return of_hypotheses + of_references + SPECIAL * block.cells
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every pair."""
+        hypotheses, references = cell_rows([block])
+        lengths = reps["ids"].lengths
+        kept = kept_lengths(lengths[references], lengths[hypotheses], self.max_tokens)
+        of_pairs = kept.reference + kept.hypothesis + SPECIAL
+        return Passes(of_pairs, self.encoder.flops(of_pairs))
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """Whether the longest pair of a block loses tokens."""

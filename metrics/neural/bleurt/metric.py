@@ -46,6 +46,7 @@ class BLEURT(ModelMetric):
     """
 
     default_model: ClassVar[str] = "lucadiliello/BLEURT-20"
+    counts_passes: ClassVar[bool] = True
     gelu: Literal["erf", "tanh"] = "erf"
     context: Annotated[int, Field(ge=0)] = 0
     context_from: Literal["reference", "hypothesis"] | None = None

@@ -40,6 +40,7 @@ class CometMetric(CheckpointMetric):
     """What both metrics share: loading a checkpoint."""
 
     reference_free: ClassVar[bool]
+    counts_passes: ClassVar[bool] = True
 
     def load(self) -> Scorer:
         """The checkpoint, with its encoder's configuration and tokenizer."""
@@ -48,7 +49,7 @@ class CometMetric(CheckpointMetric):
         checkpoint = read_checkpoint(path)
         folder = encoder_folder(checkpoint, self.encoder_path)
         self._check(checkpoint)
-        model = from_state(folder, checkpoint.encoder)
+        model = from_state(folder, checkpoint.encoder, self.has_weights)
         depth, width = model.config.num_hidden_layers, model.config.hidden_size
         checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
         layer = None if checkpoint.layer == "mix" else checkpoint.layer
@@ -186,6 +187,8 @@ def mixer_of(checkpoint: CometCheckpoint, device: Any) -> Mixer:
     """How a checkpoint makes vectors of hidden states."""
     if checkpoint.layer != "mix" or checkpoint.scalars is None or checkpoint.gamma is None:
         return Mixer(None, None, False, checkpoint.pool)
+    # A few numbers, which are looked at also where nothing else is loaded.
+    device = "cpu" if device.type == "meta" else device
     scalars = checkpoint.scalars.float().to(device)  # [layers + 1]
     gamma = checkpoint.gamma.float().to(device).clone()  # [1]
     sparse = checkpoint.layer_transformation == "sparsemax"

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from ...representations import TRUNCATION_COLUMN, Array, Block, FloatArray, IntArray, Ragged, Reps
-from ...scorer import Scorer
+from ...scorer import Passes, Scorer
 from ...text.texts import Item, Truncation
 from ..comet.head import product
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
 from ..models.inner_products import products
+from ..models.pass_flops import texts_of
 from ..models.settings import ModelMetric
 from .sentence_pooling import counted_tokens
 from .sentence_transformer import Dense, SentenceTransformer
@@ -74,6 +75,11 @@ class EmbeddingScorer(Scorer):
 
     def _cased(self, text: Any) -> str:
         return str(text).lower() if self.model.lower_case else str(text)
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every text."""
+        lengths = reps["ids"].lengths[texts_of(block)]
+        return Passes(lengths, self.encoder.flops(lengths))
 
     def represent(self, prepared: Reps) -> Reps:
         """Columns "embedding", float32 [rows, d], and "norm", the length of each, float64 [rows]."""

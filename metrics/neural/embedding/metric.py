@@ -35,6 +35,7 @@ class EmbeddingMetric(ModelMetric):
     """What both metrics share: loading a folder."""
 
     own_files: ClassVar[tuple[str, ...]] = OWN_FILES
+    counts_passes: ClassVar[bool] = True
     prompt: str | None
     prompt_name: str | None
     context: int
@@ -56,7 +57,8 @@ class EmbeddingMetric(ModelMetric):
         if model.transformer != folder:
             check_model(model.transformer)
         tokenizer = tokenizer_of(model.transformer)
-        encoder = Encoder(pretrained(model.transformer), self.device, self.dtype)
+        plain = pretrained(model.transformer, weights=self.has_weights)
+        encoder = Encoder(plain, self.device, self.dtype)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
         max_tokens = min(
             self.max_tokens or 1 << 30,

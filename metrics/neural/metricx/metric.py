@@ -43,6 +43,7 @@ class MetricXMetric(ModelMetric):
     regression_token_id: int
     context: int
     reads_reference: ClassVar[bool]
+    counts_passes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...execution.batches import in_batches
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
-from ...scorer import Scorer
+from ...scorer import Passes, Scorer
 from ...text.texts import Item, Truncation
 from ..comet.head import by_hypothesis, hypothesis_rows
 from ..models.context_tokens import broken_up, special_tokens
@@ -63,6 +63,11 @@ class MetricXScorer(Scorer):
             cost += int(lengths[block.source]) * num_sequences
         return cost
 
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every pair, or for every hypothesis without references."""
+        lengths = self._lengths(reps["ids"], self._rows([block]))
+        return Passes(lengths, self.network.flops(lengths))
+
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """Whether the longest sequence of a block loses its end."""
         lengths = reps["ids"].lengths
@@ -75,6 +80,11 @@ class MetricXScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """Values [H, R] of every block, or [H, 1] without references."""
+        values = self._values(reps["ids"], self._rows(blocks))
+        return by_block(values, blocks) if self.reads_reference else by_hypothesis(values, blocks)
+
+    def _rows(self, blocks: Sequence[Block]) -> dict[Part, IntArray]:
+        """The rows of the texts of every sequence of all blocks, [sequences] for each part."""
         if self.reads_reference:
             hypotheses, references = cell_rows(blocks)
             cells = [block.cells for block in blocks]
@@ -87,15 +97,19 @@ class MetricXScorer(Scorer):
             rows["reference"] = references
         if self.reads_source:
             rows["source"] = sources
-        values = self._values(reps["ids"], rows)
-        return by_block(values, blocks) if self.reads_reference else by_hypothesis(values, blocks)
+        return rows
 
-    def _values(self, ids: Ragged, rows: dict[Part, IntArray]) -> FloatArray:
-        """The paper's number of every sequence, [n]; rows: of its texts, [n] each."""
+    def _lengths(self, ids: Ragged, rows: dict[Part, IntArray]) -> IntArray:
+        """Tokens of every sequence that are read, [n]; rows: of its texts, [n] each."""
         lengths = np.full(len(rows["candidate"]), self.parts.num_name_tokens)
         for of_part in rows.values():
             lengths = lengths + ids.lengths[of_part]
-        lengths = np.minimum(lengths, self.parts.room)
+        read: IntArray = np.minimum(lengths, self.parts.room)
+        return read
+
+    def _values(self, ids: Ragged, rows: dict[Part, IntArray]) -> FloatArray:
+        """The paper's number of every sequence, [n]; rows: of its texts, [n] each."""
+        lengths = self._lengths(ids, rows)
         run = partial(self._batch, ids, rows)
         batches, places = in_batches(lengths, self.batch_tokens, run)
         raw = np.concatenate(batches)[places]

@@ -23,6 +23,7 @@ from torch.nn.functional import gelu, linear, pad
 
 from ...representations import FloatArray, IntArray, Ragged
 from ..models.packed_attention import ROWS, Slab, attention_within, slabs_of
+from ..models.pass_flops import Stack
 from .t5_weights import DecoderLayer, FeedForward, T5Weights
 
 
@@ -57,6 +58,18 @@ class T5Regression:
         result = np.empty(len(order))
         result[order] = values.double().cpu().numpy()
         return result
+
+    def flops(self, lengths: IntArray) -> float:
+        """Floating point operations of passes over sequences of these lengths, [n]."""
+        config = self.config
+        width, heads = config.d_model, config.num_heads
+        encoder = Stack(config.num_layers, width, heads * config.d_kv, config.d_ff, 3)
+        # The step of a decoder's layer: six matrices of its two attentions, and each head's sums of the states.
+        decoder = encoder._replace(layers=config.num_decoder_layers)
+        of_step = decoder.products + 2 * width * heads * config.d_kv
+        of_sums = 2 * heads * width * float(lengths.sum())
+        of_decoder = 2 * decoder.layers * (of_step * len(lengths) + of_sums)
+        return encoder.flops(lengths) + of_decoder
 
     def _encoded(self, tokens: IntArray, slabs: Sequence[Slab]) -> torch.Tensor:
         """The encoder's states of a batch, [tokens and spare rows, d]; tokens: [tokens]."""

@@ -18,6 +18,7 @@ import numpy as np
 from ...errors import InputError, ModelLoadError
 from ...representations import IntArray, Ragged
 from .packed_attention import ROWS, attention_within, slabs_of, use_packed_attention
+from .pass_flops import Stack
 
 DType = Literal["float32", "bfloat16", "float16"]
 # `model_type` of the configurations whose models run packed.
@@ -73,6 +74,10 @@ class Encoder:
     def max_tokens(self) -> int:
         """The longest sequence it has positions for."""
         return longest_input(self.model)
+
+    def flops(self, lengths: IntArray) -> float:
+        """Floating point operations of passes over sequences of these lengths, [n]."""
+        return Stack.of_encoder(self.config, self.layer).flops(lengths)
 
     def states(
         self,
@@ -211,14 +216,16 @@ def quietly() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
-    """A transformers model with every weight of its folder.
+def pretrained(folder: Path, kind: str = "AutoModel", weights: bool = True) -> Any:
+    """A transformers model with every weight of its folder, or with none, on the device "meta".
 
     Raises:
         ModelLoadError: the folder is no model, lacks weights, or has some that are no numbers.
     """
     try:
         empty = _empty(folder, kind)
+        if not weights:
+            return empty
         with quietly():
             model, about = type(empty).from_pretrained(
                 folder,
@@ -240,8 +247,8 @@ def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
     return _in_memory(model)
 
 
-def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
-    """An encoder with the configuration of a folder and the weights of a checkpoint, every one of them.
+def from_state(folder: Path, state: Mapping[str, Any], weights: bool = True) -> Any:
+    """An encoder with the configuration of a folder and the weights of a checkpoint, every one of them or none.
 
     Raises:
         ModelLoadError: the folder has no configuration, or the weights are not those of such an encoder.
@@ -259,6 +266,8 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
             where=str(folder),
             fix="encoder_path must be the encoder that the checkpoint was trained from",
         )
+    if not weights:
+        return model
     with quietly():
         loaded = type(model).from_pretrained(
             None,

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ...base import Metric
 from ...errors import ModelLoadError
-from ...scorer import Reading
+from ...scorer import Reading, Scorer
 from ...spec.checked_settings import settings
 from . import model_files
 from .context_tokens import TruncationRule
@@ -44,6 +44,8 @@ class ModelMetric(Metric):
     default_model: ClassVar[str | None] = ""
     # Settings that name files.
     file_settings: ClassVar[tuple[str, ...]] = ("model",)
+    # Whether the scorer counts its forward passes.
+    counts_passes: ClassVar[bool] = False
     # Patterns of files in the model's folder that scores depend on, beside those of every model.
     own_files: ClassVar[tuple[str, ...]] = ()
 
@@ -94,6 +96,15 @@ class ModelMetric(Metric):
             version("tokenizers"),
         ]
         return " ".join(parts)
+
+    def unloaded(self) -> Scorer | None:
+        """A scorer on the device "meta", where tensors have shapes and no numbers."""
+        return replace(self, device="meta").scorer if self.counts_passes else None
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether weights are loaded."""
+        return self.device != "meta"
 
     def named(self, name: str) -> str:
         """The files that a setting names, its default resolved."""

@@ -88,7 +88,11 @@ def spans_of(labels: Ragged, is_blank: NDArray[np.bool_], rule: Rule) -> TokenSp
     return TokenSpans(text, begin - start, end - start, values[begin])
 
 
-def mqm_of(spans: TokenSpans, num_texts: int) -> FloatArray:
+def penalties_of(spans: TokenSpans, num_texts: int) -> FloatArray:
+    """The summed penalties of every text, [texts]."""
+    return np.bincount(spans.text, PENALTIES[spans.label], num_texts).astype(np.float64)
+
+
+def mqm_of(penalties: FloatArray) -> FloatArray:
     """(25 - min(25, penalties)) / 25 of every text, [texts]."""
-    penalties = np.bincount(spans.text, PENALTIES[spans.label], num_texts)
     return (WORST - np.minimum(WORST, penalties)) / WORST

@@ -6,13 +6,17 @@
 The inputs are read side by side, the hypothesis first; labels of its tokens are averaged over them (1/6, 1/3, 1/2).
 ``xcomet`` reads source and reference, or the reference alone where no source is given; ``xcomet-qe`` the source alone.
 At most 1, may fall below 0, higher is better, not symmetric; an empty text is scored like any other. mqm counts
-mistakes, not mistakes per word, so scores of long texts are low. With ``context=1`` two sentences, joined by a blank,
+mistakes, not mistakes per word, so scores of long texts are low. With ``output="errors"`` a value is the sum of the
+penalties, as in MQM: lower is better, and the mean over a system's segments tells systems apart whose texts all have
+the worst mqm. With ``context=1`` two sentences, joined by a blank,
 are scored as one text; a document is the mean of its windows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field
@@ -30,7 +34,7 @@ from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder, from_state, tokenizer_of
 from ..models.settings import CheckpointMetric
 from .error_spans import ErrorSpan, Rule
-from .xcomet_scorer import Settings, XCometScorer
+from .xcomet_scorer import Output, Settings, XCometScorer
 
 # Sentences before the current one that a window may have.
 MAX_CONTEXT = 1
@@ -39,9 +43,10 @@ MAX_CONTEXT = 1
 class XCometMetric(CheckpointMetric):
     """What both metrics share: loading a checkpoint, and spans."""
 
+    counts_passes: ClassVar[bool] = True
     decode: Rule
     decoding_threshold: float | None
-    output: Literal["score", "mqm"]
+    output: Output
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,6 +56,10 @@ class XCometMetric(CheckpointMetric):
                 where=self.name,
                 fix=f"At most {MAX_CONTEXT} sentence of context",
             )
+        if self.output == "errors":
+            # The direction is that of the class but here.
+            info = replace(type(self).info, higher_is_better=False, bounds=(0, inf))
+            object.__setattr__(self, "info", info)
 
     @classmethod
     def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
@@ -88,7 +97,7 @@ class XCometMetric(CheckpointMetric):
 
     def _encoder(self, checkpoint: CometCheckpoint, folder: Any) -> Encoder:
         """The encoder with the weights of the checkpoint."""
-        model = from_state(folder, checkpoint.encoder)
+        model = from_state(folder, checkpoint.encoder, self.has_weights)
         depth, width = model.config.num_hidden_layers, model.config.hidden_size
         checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
         encoder = Encoder(model, self.device, self.dtype)
@@ -127,7 +136,8 @@ class XComet(XCometMetric):
         decode: how spans of mistakes are found: reference, as in the released code, or clean, in the text alone.
         decoding_threshold: a token has a mistake where the probabilities of mistakes add up to more than this; where no
             mistake is less probable than any if not given.
-        output: score, or mqm, the part of it that counts mistakes.
+        output: score; mqm, the part of it that counts mistakes; or errors, their summed penalties, not capped at 25,
+            lower is better.
         context_from: whose target context a hypothesis is read in; if not given, the reference's in `score`, and its
             own in whole documents that are compared pairwise.
     """
@@ -136,7 +146,7 @@ class XComet(XCometMetric):
     encoder_path: str | None = None
     decode: Rule = "reference"
     decoding_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
-    output: Literal["score", "mqm"] = "score"
+    output: Output = "score"
     context_from: Literal["reference", "hypothesis"] | None = None
     name: ClassVar[str] = "xcomet"
     info: ClassVar[Info] = Info(
@@ -164,14 +174,15 @@ class XCometQE(XCometMetric):
         decode: how spans of mistakes are found: reference, as in the released code, or clean, in the text alone.
         decoding_threshold: a token has a mistake where the probabilities of mistakes add up to more than this; where no
             mistake is less probable than any if not given.
-        output: score, or mqm, the part of it that counts mistakes.
+        output: score; mqm, the part of it that counts mistakes; or errors, their summed penalties, not capped at 25,
+            lower is better.
     """
 
     default_model: ClassVar[str] = "Unbabel/XCOMET-XL"
     encoder_path: str | None = None
     decode: Rule = "reference"
     decoding_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
-    output: Literal["score", "mqm"] = "score"
+    output: Output = "score"
     name: ClassVar[str] = "xcomet-qe"
     info: ClassVar[Info] = Info(
         summary="trained regression and marked mistakes without a reference",

@@ -20,14 +20,23 @@ from ...representations import (
     by_block,
     cell_rows,
 )
-from ...scorer import Scorer
+from ...scorer import Passes, Scorer
 from ...text.texts import Item, Truncation
 from ..comet.head import Head, by_hypothesis, hypothesis_rows
 from ..comet.pooling import Mixer
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
 from ..models.settings import ContextModelMetric
-from .error_spans import SEVERITIES, ErrorSpan, Rule, TokenSpans, labels_of, mqm_of, spans_of
+from .error_spans import (
+    SEVERITIES,
+    ErrorSpan,
+    Rule,
+    TokenSpans,
+    labels_of,
+    mqm_of,
+    penalties_of,
+    spans_of,
+)
 
 # Weights of the sentence scores with source, with reference, with both, and of mqm; of the labels of the three inputs.
 SENTENCE_WEIGHTS, MQM_WEIGHT = (0.12, 0.33, 0.33), 0.22
@@ -42,12 +51,16 @@ BLANKS = ("▁", "Ġ", " ")
 LONG_TOKENS = 200
 
 
+# What a value is: the whole score, mqm alone, or the summed penalties that mqm is made of.
+Output = Literal["score", "mqm", "errors"]
+
+
 class Settings(NamedTuple):
-    """How spans are found, and what is returned: the whole score, or mqm alone."""
+    """How spans are found, and what is returned."""
 
     rule: Rule
     threshold: float | None
-    output: Literal["score", "mqm"]
+    output: Output
 
 
 class Read(NamedTuple):
@@ -128,6 +141,21 @@ class XCometScorer(Scorer):
         if block.source < 0:
             return of_pairs
         return with_source + 2 * of_pairs + int(lengths[block.source]) * block.cells
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every hypothesis with its source, and with its references one or two for every pair."""
+        lengths = reps["ids"].lengths
+        sequences: list[IntArray] = []
+        of_source = lengths[block.source] if block.source >= 0 else 0
+        if block.source >= 0:
+            sequences.append(lengths[block.hypotheses] + of_source)
+        if self.info.needs_references:
+            h, r = cell_rows([block])
+            sequences.append(lengths[h] + lengths[r])
+            if block.source >= 0:
+                sequences.append(lengths[h] + lengths[r] + of_source)
+        read = np.minimum(np.concatenate(sequences), self.max_tokens)
+        return Passes(read, self.encoder.flops(read))
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """Whether the longest sequence of a block loses its end; warns once of long ones, whose scores sink."""
@@ -230,9 +258,10 @@ class XCometScorer(Scorer):
             total = of_labels[0] + of_labels[1] + of_labels[2]  # [tokens, 4]
             probabilities = Ragged(total, probabilities.offsets)
         spans = self._spans(probabilities, ids[hypotheses].values)
-        mqm = mqm_of(spans, len(hypotheses))
-        values = mqm if self.settings.output == "mqm" else sentence + MQM_WEIGHT * mqm
-        return JudgedPairs(values, probabilities, spans)
+        penalties = penalties_of(spans, len(hypotheses))
+        mqm = mqm_of(penalties)
+        of_output = {"score": sentence + MQM_WEIGHT * mqm, "mqm": mqm, "errors": penalties}
+        return JudgedPairs(of_output[self.settings.output], probabilities, spans)
 
     def _spans(self, probabilities: Ragged, tokens: IntArray) -> TokenSpans:
         """The spans of texts, from label probabilities of their tokens and the ids of these [tokens]."""

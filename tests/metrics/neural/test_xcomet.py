@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank import InputError, Metric, ModelLoadError, load_metric
-from discorank.metrics.neural.xcomet.error_spans import labels_of, mqm_of, spans_of
+from discorank.metrics.neural.xcomet.error_spans import labels_of, mqm_of, penalties_of, spans_of
 from discorank.metrics.neural.xcomet.metric import XCometMetric
 from discorank.metrics.representations import Ragged
 
@@ -67,6 +68,29 @@ def test_golden_spans(group: tuple[str, str, float | None]) -> None:
 
 
 @LONG
+@pytest.mark.parametrize("name", ["xcomet", "xcomet-qe"])
+def test_errors_are_summed_without_a_cap_and_fewer_are_better(name: str) -> None:
+    cases = GROUPS["tiny-xcomet", "full", None]
+    texts = column(cases, "hyp"), column(cases, "ref"), column(cases, "src")
+    metric = tiny(name=name, output="errors")
+    weights = {"minor": 1, "major": 5, "critical": 10}
+    penalties = [
+        sum(weights[span.severity] for span in spans) for spans in tiny(name=name).spans(*texts)
+    ]
+    assert max(penalties) > 25
+    assert metric.score(*texts).tolist() == penalties
+    assert not metric.info.higher_is_better
+    assert metric.utility_sign == -1
+    assert metric.pairwise(texts[0][:1], texts[1][:1], texts[2][0]).tolist() == [[-penalties[0]]]
+    again = load_metric(metric.signature())
+    assert again == metric
+    for kept in (again, pickle.loads(pickle.dumps(metric))):
+        assert kept.info == metric.info
+        assert kept.scorer.info == metric.info
+    assert type(metric).info.higher_is_better
+
+
+@LONG
 def test_golden_parts_of_a_score() -> None:
     cases = GROUPS["tiny-xcomet", "full", None]
     hypotheses, references, sources = arguments(("tiny-xcomet", "full", None))
@@ -111,8 +135,9 @@ def test_spans_are_those_of_the_definition(texts: list[list[int]]) -> None:
         penalties = [
             sum({1: 1, 2: 5, 3: 10}[label] for _, _, label in by_hand(text, rule)) for text in texts
         ]
+        assert penalties_of(spans, len(texts)).tolist() == penalties
         mqm = [(25 - min(25, penalty)) / 25 for penalty in penalties]
-        assert mqm_of(spans, len(texts)).tolist() == mqm
+        assert mqm_of(np.array(penalties)).tolist() == mqm
 
 
 def test_a_blank_continues_a_mistake_and_begins_none() -> None:

@@ -53,6 +53,14 @@ ROLES = f'model="{MODELS.parents[1]}/pdd/tiny-roles",encoder_path="{MODELS}/tiny
 SHORT = [{**row, "source": "the ferry leaves"} for row in made_lists(2, 20, seed=5)]
 ON_RAY = ("--engine", "ray", "--set")
 TINY = f'model="{MODELS}/tiny-bert",layer=2'
+LEARNED = MODELS.parents[1]
+XCOMET = f'model="{LEARNED}/xcomet/models/tiny-xcomet",encoder_path="{LEARNED}/xcomet/models/tiny-xlmr-xl"'
+METRICX = (
+    f'model="{LEARNED}/metricx/models/tiny-metricx-24",'
+    f'tokenizer_path="{LEARNED}/metricx/models/tiny-mt5-tokenizer",regression_token_id=11'
+)
+BLEURT = f'model="{LEARNED}/bleurt/models/tiny-bleurt-20"'
+EMBEDDING = f'model="{LEARNED}/sentence_embedding/models/tiny-st-mean"'
 Captured = pytest.CaptureFixture[str]
 
 
@@ -146,6 +154,17 @@ STAGED: dict[str, list[tuple[Any, Any]]] = {
         (MBRDecoder(utility=f"bertscore({TINY})", shortlist="chrf", top_k=20, nbest=None), LONG)
     ],
     "a function": [(MBRDecoder(utility=faulty.overlap, nbest=None), SHORT)],
+    "learned metrics": [
+        (
+            MBRDecoder(
+                utility=f"xcomet({XCOMET}) + metricx({METRICX}) + bleurt({BLEURT}) + embedding({EMBEDDING})",
+                nbest=None,
+            ),
+            SHORT,
+        ),
+        (MBRDecoder(utility=f"embedding({EMBEDDING})", nbest=None), LONG),
+        (Reranker({f"xcomet-qe({XCOMET})": 1.0, f"metricx-qe({METRICX})": 1.0}), SHORT),
+    ],
 }
 
 
