@@ -23,7 +23,9 @@ from ..files.strict_json import parse_json
 from .settings import Connection
 
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+BUSY = frozenset({429, 503, 529})  # of those: the request was not looked at
 REFUSALS = frozenset({400, 413, 422})
+NOT_THERE = frozenset({404, 405, 501})
 FIXES = {
     401: "Name the environment variable that holds the key in key_variable",
     403: "May the key in key_variable use this model?",
@@ -40,22 +42,32 @@ class UnusableError(InputError):
     """The server will do nothing: a key, a model or an address that it does not know."""
 
 
+class NotThereError(UnusableError):
+    """It knows no such path, or no such model."""
+
+
 class ExhaustedError(ResourceError):
     """What may pass did not while the request was repeated; later it may."""
 
 
+class BusyError(ExhaustedError):
+    """The server had no room for the request, whatever stands in it."""
+
+
 class _PassingError(Exception):
-    """What may pass: the problem, whether the server was reached, and the seconds to wait that it names."""
+    """What may pass: the problem, whether the server was reached, had room, and the seconds to wait that it names."""
 
     def __init__(
         self,
         problem: str,
         reached: bool = True,
         wait_seconds: float | None = None,
+        busy: bool = False,
     ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.reached = reached
+        self.busy = busy
         self.wait_seconds = wait_seconds
 
 
@@ -149,7 +161,8 @@ class Client:
                     where="server",
                     fix="Start it, then run the same command again",
                 ) from None
-            raise ExhaustedError(
+            kind = BusyError if error.busy else ExhaustedError
+            raise kind(
                 problem,
                 where="server",
                 fix="Raise retries, or lower connections",
@@ -220,10 +233,11 @@ class Client:
         problem = f"status {status}: {shown}"
         if status in PASSING:
             wait_seconds = _named_wait(headers.get("retry-after"))
-            raise _PassingError(problem, wait_seconds=wait_seconds)
+            raise _PassingError(problem, wait_seconds=wait_seconds, busy=status in BUSY)
         if status in REFUSALS:
             raise RefusedError(problem, where="server")
-        raise UnusableError(
+        kind = NotThereError if status in NOT_THERE else UnusableError
+        raise kind(
             problem,
             where="server",
             fix=FIXES.get(status, "Is base_url that of an OpenAI-compatible server?"),

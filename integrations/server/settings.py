@@ -12,6 +12,7 @@ from pydantic import Field
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ..files.strict_json import parse_json
+from .secret_keys import refuse_secrets
 
 # keys of a request that have settings of their own
 _OURS = frozenset(
@@ -94,15 +95,7 @@ class ServerSettings:
     @property
     def further(self) -> Mapping[str, Any]:
         """The further keys of a request."""
-        if self.request is None:
-            return {}
-        try:
-            value = parse_json(self.request.encode())
-        except InputError as error:
-            raise error.inside("request") from None
-        if not isinstance(value, dict):
-            raise InputError(f"found {self.request!r:.40}, expected a JSON object", where="request")
-        return value
+        return further_keys(self.request)
 
     @property
     def pools(self) -> tuple[ServerPool, ...]:
@@ -171,6 +164,9 @@ class Connection:
                 fix=fix,
             )
 
+        if any(letter.isspace() or not letter.isprintable() for letter in self.base_url):
+            raise InputError("holds a character that no address has", where="base_url", fix=fix)
+
     def key(self) -> str | None:
         """The key, from the environment.
 
@@ -195,12 +191,32 @@ class Connection:
         return key
 
 
+def further_keys(request: str | None) -> Mapping[str, Any]:
+    """The keys of a request that are written as a JSON object.
+
+    Raises:
+        InputError: it is none, or holds a secret; the message does not show it.
+    """
+    if request is None:
+        return {}
+    try:
+        value = parse_json(request.encode())
+    except (InputError, UnicodeEncodeError) as error:
+        problem = error.problem if isinstance(error, InputError) else "holds half a character"
+        raise InputError(problem, where="request", fix="Write a JSON object") from None
+    if not isinstance(value, dict):
+        kind = type(value).__name__
+        raise InputError(f"found a {kind}, expected a JSON object", where="request")
+    refuse_secrets(value, "request")
+    return value
+
+
 def _http_address(url: str) -> SplitResult | None:
     """The parts of an http URL with a host; None if it is no such URL."""
     try:
         address = urlsplit(url)
         # raises ValueError for a port that no host has
-        scheme, host, _ = address.scheme, address.hostname, address.port
+        scheme, host, port = address.scheme, address.hostname, address.port
     except ValueError:
         return None
-    return address if scheme in ("http", "https") and host else None
+    return address if scheme in ("http", "https") and host and port != 0 else None

@@ -619,7 +619,7 @@ def test_an_address_that_is_none_or_holds_secrets_is_refused_unseen(url: str) ->
     [
         ({"system": "x"}, "system: only a chat has one"),
         ({"reference_top_p": 0.5}, "num_references: no pseudo-references are generated"),
-        ({"request": "[1]"}, r"request: found '\[1\]', expected a JSON object"),
+        ({"request": "[1]"}, r"request: found a list, expected a JSON object"),
         ({"request": "{"}, "request: not JSON"),
         ({"request": '{"n": 3}'}, r"request\.n: is a key that has a setting of its own"),
         *(
