@@ -295,9 +295,11 @@ def test_a_server_that_gives_no_scores_is_refused_before_the_first_list() -> Non
             metric(server).pairwise(["a"], ["b"])
         with pytest.raises(InputError, match=r"gives no scores \(score: status 404: Not Found\)"):
             metric(server, form="score").pairwise(["a"], ["b"])
-    with serving(lambda seen, number: Reply({"results": []})) as server:
-        with pytest.raises(InputError, match=r"rerank: server: reply\.results: 0 scores for 1 p"):
-            metric(server, form="rerank").pairwise(["a"], ["b"])
+    with (
+        serving(lambda seen, number: Reply({"results": []})) as server,
+        pytest.raises(InputError, match=r"rerank: server: reply\.results: 0 scores for 1 p"),
+    ):
+        metric(server, form="rerank").pairwise(["a"], ["b"])
     with pytest.raises(ResourceError, match="cannot be reached"):
         metric(server, retries=0).pairwise(["a"], ["b"])
 
@@ -312,7 +314,7 @@ def test_a_file_names_no_address_and_no_key(monkeypatch: pytest.MonkeyPatch) -> 
     model = load_from_data('score-server(model="m")', NO_CODE)
     assert isinstance(model, Metric)
     monkeypatch.delenv("DISCORANK_SCORE_SERVER", raising=False)
-    with pytest.raises(InputError, match="base_url missing.*export it as DISCORANK_SCORE_SERVER"):
+    with pytest.raises(InputError, match=r"base_url missing.*export it as DISCORANK_SCORE_SERVER"):
         model.pairwise(["a"], ["b"])
     with serving(scored) as server:
         monkeypatch.setenv("DISCORANK_SCORE_SERVER", server.url)
