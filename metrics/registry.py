@@ -197,7 +197,7 @@ def load_without_code(spec: str) -> Utility:
         CodeRefusedError: it needs code of the user's own, or of a plug-in; nothing was imported.
         InputError: as `load_metric`.
     """
-    allowed = AllowedCode(plug_ins=False)
+    allowed = AllowedCode(plug_ins=False, users_own=True)
     if not spec.endswith((".yaml", ".yml")):
         return load_from_data(spec, allowed)
     values = read_yaml(spec)
@@ -279,10 +279,11 @@ def _utility_of(call: Call, allowed: AllowedCode, in_data: bool) -> Utility:
     if in_data and call.name not in BUILT_IN and not _is_plug_in(call.name):
         allowed.check_home(target, call.name)
     if target is Combination:
-        return Combination.make(call.settings, partial(load_from_data, allowed=allowed))
+        from_file = partial(load_from_data, allowed=allowed._replace(users_own=False))
+        return Combination.make(call.settings, from_file)
     fixed = names()[call.name].settings if call.name in names() else {}
     if isinstance(target, type) and issubclass(target, Metric):
-        if in_data:
+        if in_data and not allowed.users_own:
             _check_users_own(target, call)
         return build(target, {**fixed, **call.settings})
     if isinstance(target, type) or not callable(target):

@@ -320,9 +320,29 @@ def test_a_file_names_no_address_and_no_key(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv("DISCORANK_SCORE_SERVER", server.url)
         assert model.pairwise(["a"], ["b"]).tolist() == [[value("b", "a")]]
         monkeypatch.setenv("DISCORANK_SCORE_KEY", KEY)
-        load_metric('score-server(model="m")').pairwise(["a"], ["c"])  # type: ignore[union-attr]
+        load_metric('score-server(model="m")').pairwise(["a"], ["c"])
         metric(server).pairwise(["a"], ["d"])
     assert [seen.key for seen in server.seen] == [None] * 2 + [f"Bearer {KEY}"] * 2 + [None] * 2
+
+
+def test_check_counts_pairs_and_asks_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", lists(3))
+    with serving(scored) as server:
+        assert main(["check", str(source), "-u", spec(server), "--format", "json"]) == 0
+    assert not server.seen
+    utility = json.loads(capsys.readouterr().out)["utility"]
+    assert (utility["signature"], utility["problems"]) == ('score-server-qe(model="m")', [])
+
+
+def test_a_combination_names_no_address(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    named = 'score-server(model="m",base_url="http://e")'
+    features = [{"metric": name, "weight": 1, "min": 0, "max": 1} for name in (named, "chrf")]
+    path.write_text(json.dumps({"format": 1, "features": features}))
+    with pytest.raises(CodeRefusedError, match="base_url: is not for a file to say"):
+        load_metric("combination", model=str(path))
 
 
 def test_no_paper_is_cited_for_a_server(capsys: pytest.CaptureFixture[str]) -> None:
