@@ -194,7 +194,7 @@ def test_some_requests_are_under_way_at_a_time_and_results_stay_in_order() -> No
         return reply
 
     with serving(answer) as server:
-        model = metric(server, batch_pairs=2, connections=3)
+        model = metric(server, batch_pairs=2, connections=3, retries=0)
         scores = model.score([f"h{i}" for i in range(40)], [f"r{i}" for i in range(40)])
     assert scores.tolist() == [value(f"r{i}", f"h{i}") for i in range(40)]
     assert 1 < server.most_open <= 3
