@@ -32,6 +32,8 @@ class Metric(ABC):
 
     name: ClassVar[str]
     info: ClassVar[Info]
+    # Settings that no file may give, as they say where texts and keys are sent.
+    users_own: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *settings: Any, **more: Any) -> Self:
         """Checks the class: not where it is defined, as a class from cloudpickle gets its attributes later."""

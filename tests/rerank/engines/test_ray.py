@@ -42,6 +42,7 @@ from discorank.rerank.runs.rows import json_row
 
 from ...support import faulty
 from ...support.lists import WORDS, different_texts, made_lists, write_lists
+from ...support.serving import Reply, Seen, serving
 
 ray: Any = pytest.importorskip("ray")
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
@@ -101,6 +102,33 @@ def test_output_is_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
         assert decode(source, out, utility, *ON_RAY, f"ray.actors={actors}") == 0
         assert out.read_bytes() == (tmp_path / "local").read_bytes()
         assert json.loads(Path(f"{out}.run.json").read_text())["complete"]
+
+
+def test_a_server_of_scores_that_stops_ends_the_run(on_ray: None, tmp_path: Path) -> None:
+    """It is no fault of the lists: none becomes an error record, and the same command goes on."""
+    source = write_lists(tmp_path / "in.jsonl", list(made_lists(40, 4)))
+    works = 10**6
+
+    def answer(seen: Seen, number: int) -> Reply:
+        if number >= works:
+            return Reply(b"", 503)
+        pairs = zip(seen.body["text_1"], seen.body["text_2"], strict=True)
+        scores = [len(set(q) & set(d)) for q, d in pairs]
+        return Reply({"data": [{"index": i, "score": score} for i, score in enumerate(scores)]})
+
+    with serving(answer) as server:
+        address = f'base_url="{server.url}",retries=0,batch_pairs=8'
+        utility = f'score-server(model="m",{address})'
+        on = [*ON_RAY, "ray.actors=1"]
+        assert decode(source, tmp_path / "local", utility) == 0
+        assert decode(source, tmp_path / "ray", utility, *on) == 0
+        works = len(server.seen) + 3
+        assert decode(source, tmp_path / "out", utility, *on, "--max-errors", "99") == 5
+        assert not (tmp_path / "out.errors.jsonl").exists()
+        works = 10**6
+        assert decode(source, tmp_path / "out", utility, *on, "--max-errors", "99") == 0
+    assert (tmp_path / "ray").read_bytes() == (tmp_path / "local").read_bytes()
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "local").read_bytes()
 
 
 @pytest.fixture
