@@ -64,7 +64,9 @@ def spread(values: Sequence[float]) -> str:
     return f"{median(values):6.2f} [{min(values):.2f}, {max(values):.2f}]"
 
 
-def report(name: str, metric: Metric, peers: dict[str, Peer], texts: list[str], rounds: int) -> None:
+def report(
+    name: str, metric: Metric, peers: dict[str, Peer], texts: list[str], rounds: int
+) -> None:
     """All sides in turns."""
     source, *candidates = texts
     distinct = candidates[: round(len(candidates) * 2 / 3)]

@@ -161,7 +161,9 @@ class XComet:
         lengths = [len(h) for h, _ in triples]
         total: Any = 0
         labels: Any = 0
-        for texts, weight, share in zip(inputs, (0.12, 0.33, 0.33), (1 / 6, 1 / 3, 1 / 2), strict=True):
+        for texts, weight, share in zip(
+            inputs, (0.12, 0.33, 0.33), (1 / 6, 1 / 3, 1 / 2), strict=True
+        ):
             score, probabilities = self._read(texts, max(lengths))
             total = total + weight * score.clamp(max=1)
             labels = labels + share * probabilities

@@ -101,7 +101,9 @@ def make_metricx(folder: Path, texts: Sequence[str]) -> None:
                 weights.matrix(f"{block}.DenseReluDense.{name}.weight", T5_INNER, WIDTH)
             weights.matrix(f"{block}.DenseReluDense.wo.weight", WIDTH, T5_INNER, 0.5)
     # Scores in the middle of their range.
-    weights.state["lm_head.weight"][250089] += 0.45 * weights.state["decoder.final_layer_norm.weight"]
+    weights.state["lm_head.weight"][250089] += (
+        0.45 * weights.state["decoder.final_layer_norm.weight"]
+    )
     from safetensors.torch import save_file
 
     save_file(weights.state, folder / "model.safetensors", metadata={"format": "pt"})
