@@ -3,11 +3,12 @@
     python -m benchmarks.speed.learned_metrics [--peer-python PATH] [--metrics metricx bleurt xcomet]
         [--candidates 12] [--rounds 3]
 
-mbrs lives in an environment of its own, whose interpreter is given (transformers 4.57, setuptools below 81). The
-released classes run in this environment: padded batches, every pair by itself, for XCOMET three passes a pair. All read
-the same files with random weights: 12 layers of 768, for MetricX with the whole vocabulary of mT5. Candidates have 20 to 40
-words and are all distinct, or a third of them are repeated as samples are. One thread; sides take turns. Prints the median [least, greatest] of CPU seconds and of their ratio over the rounds, and the largest difference
-of a value beside the standard deviation of values.
+mbrs lives in an environment of its own, whose interpreter is given (transformers 4.57, setuptools below 81,
+sentencepiece 0.2.0). The released classes run in this environment: padded batches, every pair by itself, for XCOMET
+three passes a pair. All read the same files with random weights: 12 layers of 768, for MetricX with the whole
+vocabulary of mT5. Candidates have 20 to 40 words and are all distinct, or a third of them are repeated as samples are.
+One thread; sides take turns. Prints the median [least, greatest] of CPU seconds and of their ratio over the rounds, and
+the largest difference of a value beside the standard deviation of values.
 """
 
 from __future__ import annotations

@@ -33,12 +33,12 @@ def mbrs_metric(name: str, folder: str) -> Any:
         from bleurt_pytorch.bleurt.tokenization_bleurt_sp import (  # type: ignore[import-not-found]
             BleurtSPTokenizer,
         )
-        from mbrs.metrics import bleurt  # type: ignore[import-not-found]
+        from mbrs.metrics import bleurt
 
         kind = bleurt.MetricBLEURT
         BleurtSPTokenizer.max_model_input_sizes[folder] = 512
     else:
-        from mbrs.metrics import xcomet  # type: ignore[import-not-found]
+        from mbrs.metrics import xcomet
 
         kind = xcomet.MetricXCOMET
         xcomet.download_model = lambda path: f"{path}/checkpoints/model.ckpt"
@@ -64,7 +64,8 @@ class MetricX:
         from transformers import AutoTokenizer, MT5ForConditionalGeneration
 
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.model = MT5ForConditionalGeneration.from_pretrained(folder).eval()
+        self.model: Any = MT5ForConditionalGeneration.from_pretrained(folder)
+        self.model.eval()
 
     def values(self, pairs: list[Pair], source: str) -> Any:
         import torch
@@ -89,7 +90,8 @@ class Bleurt:
 
         about = json.loads(Path(folder, "config.json").read_text())
         config = RemBertConfig(input_embedding_size=about.pop("embedding_size"), **about)
-        self.model = RemBertForSequenceClassification(config).eval()
+        self.model: Any = RemBertForSequenceClassification(config)
+        self.model.eval()
         state = torch.load(Path(folder, "pytorch_model.bin"), weights_only=True)
         renamed = {}
         for name, value in state.items():
@@ -149,7 +151,8 @@ class XComet:
         import torch
 
         def ids(text: str) -> list[int]:
-            return self.tokenizer(text).input_ids
+            numbers: list[int] = self.tokenizer(text).input_ids
+            return numbers
 
         s = ids(source)
         triples = [(ids(h), ids(r)) for h, r in pairs]

@@ -176,7 +176,7 @@ def make_xcomet(folder: Path, encoder: Path, texts: Sequence[str]) -> None:
     import torch
     import yaml
 
-    shape = {"model_type": "xlm-roberta-xl", "architectures": ["XLMRobertaXLModel"]}
+    shape: dict[str, Any] = {"model_type": "xlm-roberta-xl", "architectures": ["XLMRobertaXLModel"]}
     model = make_encoder(encoder, texts, {**BASE, **shape})
     settings = {
         "activations": "Tanh",

@@ -14,7 +14,8 @@ from torch.nn import functional
 
 def _onednn() -> Any:
     """oneDNN's product as torch compiles to it; None in builds without it."""
-    if not torch.backends.mkldnn.is_available():
+    backend: Any = torch.backends.mkldnn
+    if not backend.is_available():
         return None
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
@@ -33,7 +34,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 class LinearLayer(nn.Linear):
     """A layer of torch's, computed by `linear`."""
 
-    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(self, x: Tensor) -> Tensor:
         """x W^T + b."""
         return linear(x, self.weight, self.bias)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -59,7 +60,7 @@ def test_a_model_keeps_its_weights() -> None:
     use_linear_products(model)
     assert isinstance(model[0], LinearLayer)
     assert model.state_dict().keys() == names.keys()
-    assert model[2].weight is names["2.weight"] or torch.equal(model[2].weight, names["2.weight"])
+    assert torch.equal(model.state_dict()["2.weight"], names["2.weight"])
     assert (model(drawn(16, 32)) - before).abs().max() < 1e-5
 
 
@@ -73,6 +74,7 @@ def test_bleurt_and_xcomet_compute_so() -> None:
         "xcomet", model=str(models / "tiny-xcomet"), encoder_path=str(models / "tiny-xlmr-xl")
     )
     for metric in (bleurt, xcomet):
-        layers = list(metric.scorer.encoder.model.modules())  # type: ignore[attr-defined]
+        scorer: Any = getattr(metric, "scorer")  # noqa: B009  a sum has none
+        layers = list(scorer.encoder.model.modules())
         assert not any(type(layer) is torch.nn.Linear for layer in layers)
         assert any(isinstance(layer, LinearLayer) for layer in layers)
