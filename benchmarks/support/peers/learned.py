@@ -64,8 +64,8 @@ class MetricX:
         from transformers import AutoTokenizer, MT5ForConditionalGeneration
 
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.model: Any = MT5ForConditionalGeneration.from_pretrained(folder)
-        self.model.eval()
+        kind: Any = MT5ForConditionalGeneration
+        self.model = kind.from_pretrained(folder).eval()
 
     def values(self, pairs: list[Pair], source: str) -> Any:
         import torch
@@ -90,8 +90,8 @@ class Bleurt:
 
         about = json.loads(Path(folder, "config.json").read_text())
         config = RemBertConfig(input_embedding_size=about.pop("embedding_size"), **about)
-        self.model: Any = RemBertForSequenceClassification(config)
-        self.model.eval()
+        kind: Any = RemBertForSequenceClassification
+        self.model = kind(config).eval()
         state = torch.load(Path(folder, "pytorch_model.bin"), weights_only=True)
         renamed = {}
         for name, value in state.items():
