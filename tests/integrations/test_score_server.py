@@ -25,6 +25,7 @@ from discorank.integrations.server.pair_forms import scores_in
 from discorank.metrics.errors import InputError, ResourceError
 from discorank.metrics.registry import load_from_data, papers_of
 from discorank.metrics.spec.allowed_code import NO_CODE, CodeRefusedError
+from discorank.metrics.spec.checksums import with_checksum
 
 from ..support.lists import write_lists
 from ..support.serving import Reply, Seen, Server, serving
@@ -340,7 +341,7 @@ def test_a_combination_names_no_address(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     named = 'score-server(model="m",base_url="http://e")'
     features = [{"metric": name, "weight": 1, "min": 0, "max": 1} for name in (named, "chrf")]
-    path.write_text(json.dumps({"format": 1, "features": features}))
+    path.write_text(json.dumps(with_checksum({"format": 1, "features": features})))
     with pytest.raises(CodeRefusedError, match="base_url: is not for a file to say"):
         load_metric("combination", model=str(path))
 

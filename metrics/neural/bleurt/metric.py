@@ -79,6 +79,7 @@ class BLEURT(ModelMetric):
 
     def load(self) -> Scorer:
         """The converted model."""
+        from ..models.linear_products import use_linear_products
         from .bert import read_config, read_network
 
         self.check_files()
@@ -86,6 +87,7 @@ class BLEURT(ModelMetric):
         config = read_config(folder)
         tokens = tokens_of(folder)
         network = read_network(folder, config, self.gelu)
+        use_linear_products(network.encoder)
         encoder = Encoder(network.encoder, self.device, self.dtype)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
         max_tokens = min(self.max_tokens or 1 << 30, encoder.max_tokens)

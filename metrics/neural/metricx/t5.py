@@ -19,9 +19,10 @@ from math import log
 
 import numpy as np
 import torch
-from torch.nn.functional import gelu, linear, pad
+from torch.nn.functional import gelu, pad
 
 from ...representations import FloatArray, IntArray, Ragged
+from ..models.linear_products import linear
 from ..models.packed_attention import ROWS, Slab, attention_within, slabs_of
 from ..models.pass_flops import Stack
 from .t5_weights import DecoderLayer, FeedForward, T5Weights
