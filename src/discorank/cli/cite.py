@@ -5,14 +5,15 @@ It reads signatures and imports no code that they name: what is not built in has
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..metrics.combination import Combination
-from ..metrics.errors import DiscorankError, InputError
+from ..metrics.errors import DiscorankError, InputError, unknown
 from ..metrics.papers import OF_TESTS, Paper, bibtex
-from ..metrics.registry import papers_of
+from ..metrics.registry import names, papers_of
 from ..metrics.spec.checked_settings import settings
 from ..metrics.spec.signature import Call, parse, portable
 from ..rerank.runs.run_file import read_run_file
@@ -56,6 +57,8 @@ def run(arguments: Sequence[str]) -> int:
     for signature in signatures:
         for call in _calls(signature, values["quiet"]):
             papers = papers_of(call.name, call.settings)
+            if papers is None and ":" not in call.name and call.name not in names():
+                raise _not_cited(call.name)
             if papers is None:
                 about = f"{call.name}: not one of discorank's metrics; look up its paper"
                 say(about, values["quiet"])
@@ -67,6 +70,13 @@ def run(arguments: Sequence[str]) -> int:
     if tests:
         sys.stdout.write("\n" + bibtex(tests))
     return 0
+
+
+def _not_cited(name: str) -> InputError:
+    """What is wrong with a name that no metric has."""
+    if os.path.exists(f"{name}.run.json"):
+        return InputError("is the output of a run", where=name, fix=f"Give {name}.run.json")
+    return unknown("metric", name, names())
 
 
 def _calls(signature: str, quiet: bool) -> Iterator[Call]:
