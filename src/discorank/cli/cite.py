@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
         for call in _calls(signature, values["quiet"]):
             papers = papers_of(call.name, call.settings)
             if papers is None and ":" not in call.name and call.name not in names():
-                raise _not_cited(call.name)
+                raise unknown("metric", call.name, names())
             if papers is None:
                 about = f"{call.name}: not one of discorank's metrics; look up its paper"
                 say(about, values["quiet"])
@@ -70,13 +70,6 @@ def run(arguments: Sequence[str]) -> int:
     if tests:
         sys.stdout.write("\n" + bibtex(tests))
     return 0
-
-
-def _not_cited(name: str) -> InputError:
-    """What is wrong with a name that no metric has."""
-    if os.path.exists(f"{name}.run.json"):
-        return InputError("is the output of a run", where=name, fix=f"Give {name}.run.json")
-    return unknown("metric", name, names())
 
 
 def _calls(signature: str, quiet: bool) -> Iterator[Call]:
@@ -133,6 +126,8 @@ def signatures_in(name: str) -> list[str]:
     Raises:
         InputError: it is a JSON file, but not that of a run, or is damaged.
     """
+    if os.path.exists(f"{name}.run.json"):
+        raise InputError("is the output of a run", where=name, fix=f"Give {name}.run.json")
     if not name.endswith(".json"):
         return [name]
     return signatures_of(read_run_file(name, _RUN_FILE), name)
