@@ -60,7 +60,7 @@ class Checkpoint:
         self.about = dict(about)
         self.run_file = Path(f"{out}.run.json")
         self.files: dict[str, BinaryIO] = {}
-        _check_distinct(self.sinks)
+        _check_distinct(self.sinks, self.run_file)
         for path in self.sinks.values():
             if not path.parent.is_dir():
                 raise InputError(
@@ -222,9 +222,11 @@ class Checkpoint:
                 path.unlink(missing_ok=True)
 
 
-def _check_distinct(sinks: Mapping[str, Path]) -> None:
-    """Raises InputError if two outputs are one file."""
-    seen: dict[str, str] = {}
+def _check_distinct(sinks: Mapping[str, Path], run_file: Path) -> None:
+    """Raises InputError if two outputs are one file, or one is the run file or a lock."""
+    seen = {os.path.realpath(run_file): "the run"}
+    for name, path in sinks.items():
+        seen[os.path.realpath(f"{path}.lock")] = f"the lock of {name}"
     for name, path in sinks.items():
         other = seen.setdefault(os.path.realpath(path), name)
         if other != name:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,8 @@ import pytest
 from discorank.cli.main import main
 from discorank.printable import printable, spreadsheet_cell
 from discorank.tables import Table, comma_separated, latex, markdown, text
+
+from ..support.lists import made_lists, write_lists
 
 Captured = pytest.CaptureFixture[str]
 CLEAR = "\x1b[2J\x1b]0;title\x07"
@@ -168,3 +174,38 @@ def test_no_command_moves_the_cursor(name: str, tmp_path: Path, capsys: Captured
         # rows and their error records are JSON, in which what is above the ASCII controls stands as it is
         unsafe = "\x1b\x07\r" if name == "rows on stdout" else "\x1b\x07\x9b\x7f\r\u202e"
         assert not set(shown.out + shown.err) & set(unsafe), ascii(shown)
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl"])
+def test_rows_on_a_terminal_move_no_cursor(form: str, tmp_path: Path) -> None:
+    lists = write_lists(
+        tmp_path / "e.jsonl", [{"id": "a", "candidates": ["a \x1b[31mred\x9b31m é", "a red"]}]
+    )
+    command = [sys.executable, "-m", "discorank", "decode", str(lists), "-u", "chrf"]
+    ours, theirs = pty.openpty()
+    ended = subprocess.run([*command, "--format", form, "--quiet"], stdout=theirs, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 4096)
+    os.close(ours)
+    assert ended.returncode == 0
+    assert "red\\x9b31m é" in shown.decode()
+    assert b"\x1b" not in shown
+
+
+def test_cite_knows_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cite", "chrff"]) == 2
+    assert "unknown metric 'chrff'. Did you mean" in capsys.readouterr().err
+    (tmp_path / "o.run.json").write_text("{}")
+    assert main(["cite", str(tmp_path / "o")]) == 2
+    assert "is the output of a run. Give" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["run.json", "lock"])
+def test_utilities_are_not_saved_into_the_files_of_the_run(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists = write_lists(tmp_path / "e.jsonl", made_lists(1))
+    out = str(tmp_path / "out")
+    command = ["decode", str(lists), "-u", "chrf", "-o", out, "--save-utilities", f"{out}.{name}"]
+    assert main(command) == 2
+    assert "Name two files" in capsys.readouterr().err

@@ -226,7 +226,7 @@ def test_an_earlier_comparison_stays_until_the_next_is_whole(
         with pytest.raises((KeyboardInterrupt, ResourceError)):
             save(small, tmp_path / "kept")
     assert {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()} == before
-    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".kept.lock", "kept"]
 
 
 def test_a_folder_of_other_things_is_left_alone(small: KeptComparison, tmp_path: Path) -> None:
@@ -517,7 +517,8 @@ def test_several_sets_are_saved_apart(tmp_path: Path, capsys: pytest.CaptureFixt
     ]
     common = ["-m", "chrf", "--draws", "100", "--quiet", "--save", str(tmp_path / "run")]
     assert main(["compare", *paths, *common, "--correction", "holm", "--unit", "segment"]) == 0
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["news", "talks"]
+    saved = [path.name for path in (tmp_path / "run").iterdir() if path.is_dir()]
+    assert sorted(saved) == ["news", "talks"]
     with pytest.raises(
         ValueError, match=r"run: holds 2 comparisons: news, talks\. Name one of its folders"
     ):
@@ -655,9 +656,8 @@ def test_a_run_with_a_prior(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     lists = reported(str(out), "--prior", str(prior)).island("lists-data")["lists"]
     assert [one["chosen"] for one in lists] == [one["places"][0]["index"] for one in lists]
     changed = json.loads(prior.read_text(encoding="utf-8"))
-    changed.pop("checksum", None)
     changed["segments"] += 1
-    prior.write_text(json.dumps(changed), encoding="utf-8")
+    prior.write_text(json.dumps(with_checksum(changed)), encoding="utf-8")
     assert "expected" in refused(capsys, str(out), "--prior", str(prior))
 
 
@@ -687,8 +687,8 @@ def test_an_input_beside_the_run_or_in_the_working_directory(
 
     def named(name: str) -> None:
         head = json.loads(Path(f"{run}.run.json").read_text(encoding="utf-8"))
-        head.pop("checksum", None)
-        Path(f"{run}.run.json").write_text(json.dumps({**head, "name": name}), encoding="utf-8")
+        signed = with_checksum({**head, "name": name})
+        Path(f"{run}.run.json").write_text(json.dumps(signed), encoding="utf-8")
 
     for name in (str(far), "/dev/zero", "/dev/stdin", "../elsewhere/lists.jsonl", "//host/x"):
         named(name)
@@ -766,7 +766,7 @@ def test_an_interrupted_report_writes_nothing(
     monkeypatch.setattr("discorank.cli.report.rendered", interrupt)
     assert main(["report", str(tmp_path / "run"), "-o", str(tmp_path / "page.html")]) == 130
     assert "interrupted; nothing was written" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".run.lock", "run"]
 
 
 def test_no_file_of_a_run_is_written_over(
@@ -782,7 +782,7 @@ def test_no_file_of_a_run_is_written_over(
             capsys, str(tmp_path / "run"), str(chosen), "-o", output
         )
     assert "is no plain file" in refused(capsys, str(chosen), "-o", str(tmp_path))
-    assert "is no plain file" in refused(capsys, str(chosen), "-o", "")
+    assert "the output: is empty" in refused(capsys, str(chosen), "-o", "")
     assert "is no folder" in refused(
         capsys, str(chosen), "-o", str(tmp_path / "none" / "page.html")
     )

@@ -5,14 +5,15 @@ It reads signatures and imports no code that they name: what is not built in has
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..metrics.combination import Combination
-from ..metrics.errors import DiscorankError, InputError
+from ..metrics.errors import DiscorankError, InputError, unknown
 from ..metrics.papers import OF_TESTS, Paper, bibtex
-from ..metrics.registry import papers_of
+from ..metrics.registry import names, papers_of
 from ..metrics.spec.checked_settings import settings
 from ..metrics.spec.signature import Call, parse, portable
 from ..rerank.runs.run_file import read_run_file
@@ -56,8 +57,16 @@ def run(arguments: Sequence[str]) -> int:
     for signature in signatures:
         for call in _calls(signature, values["quiet"]):
             papers = papers_of(call.name, call.settings)
+<<<<<<< HEAD
             if not papers:
                 say(f"{call.name}: {_without_papers(papers)}", values["quiet"])
+=======
+            if papers is None and ":" not in call.name and call.name not in names():
+                raise unknown("metric", call.name, names())
+            if papers is None:
+                about = f"{call.name}: not one of discorank's metrics; look up its paper"
+                say(about, values["quiet"])
+>>>>>>> main
             known = cited.get(call.name, ())
             cited[call.name] = tuple(dict.fromkeys((*known, *(papers or ()))))
     tests = OF_TESTS if values["tests"] else ()
@@ -129,6 +138,8 @@ def signatures_in(name: str) -> list[str]:
     Raises:
         InputError: it is a JSON file, but not that of a run, or is damaged.
     """
+    if os.path.exists(f"{name}.run.json"):
+        raise InputError("is the output of a run", where=name, fix=f"Give {name}.run.json")
     if not name.endswith(".json"):
         return [name]
     return signatures_of(read_run_file(name, _RUN_FILE), name)

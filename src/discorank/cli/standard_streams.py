@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from io import TextIOWrapper
+from io import BufferedIOBase, TextIOWrapper
+from typing import Any
 
 from ..printable import printable
 
@@ -28,6 +29,35 @@ class _Said(TextIOWrapper):
             super().flush()
 
 
+class _Terminal(BufferedIOBase):
+    """The bytes of a stdout that is a terminal: no text in rows or tables moves its cursor or ends a title."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Writes text in UTF-8, control characters as their escapes."""
+        shown = printable(bytes(data).decode("utf-8", "surrogateescape"), keep="\n\t")
+        self._raw.write(shown.encode("utf-8", "surrogateescape"))
+        return len(data)
+
+    def flush(self) -> None:
+        """Flushes the terminal."""
+        self._raw.flush()
+
+    def fileno(self) -> int:
+        """The number of the terminal."""
+        return int(self._raw.fileno())
+
+    def isatty(self) -> bool:
+        """It is one."""
+        return True
+
+
 def show_warning(message: Warning | str, *place: object, **more: object) -> None:
     """A warning in a line of its own on stderr, as messages are, in place of Python's with the place in the code."""
     print(printable(f"discorank: warning: {message}"), file=sys.stderr)
@@ -48,6 +78,9 @@ def repair() -> None:
         sys.stderr = _Said(sys.stderr.detach(), encoding, errors, line_buffering=True)
     if isinstance(sys.stdout, TextIOWrapper):  # a table on a terminal that has not all letters
         sys.stdout.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.isatty():
+        terminal: Any = _Terminal(sys.stdout.detach())
+        sys.stdout = TextIOWrapper(terminal, "utf-8", "backslashreplace", line_buffering=True)
 
 
 def _open_standin(number: int, flags: int) -> None:
