@@ -57,16 +57,10 @@ def run(arguments: Sequence[str]) -> int:
     for signature in signatures:
         for call in _calls(signature, values["quiet"]):
             papers = papers_of(call.name, call.settings)
-<<<<<<< HEAD
-            if not papers:
-                say(f"{call.name}: {_without_papers(papers)}", values["quiet"])
-=======
             if papers is None and ":" not in call.name and call.name not in names():
                 raise unknown("metric", call.name, names())
-            if papers is None:
-                about = f"{call.name}: not one of discorank's metrics; look up its paper"
-                say(about, values["quiet"])
->>>>>>> main
+            if not papers:
+                say(f"{call.name}: {_without_papers(papers)}", values["quiet"])
             known = cited.get(call.name, ())
             cited[call.name] = tuple(dict.fromkeys((*known, *(papers or ()))))
     tests = OF_TESTS if values["tests"] else ()
