@@ -57,8 +57,6 @@ def run(arguments: Sequence[str]) -> int:
     for signature in signatures:
         for call in _calls(signature, values["quiet"]):
             papers = papers_of(call.name, call.settings)
-            if papers is None and ":" not in call.name and call.name not in names():
-                raise unknown("metric", call.name, names())
             if not papers:
                 say(f"{call.name}: {_without_papers(papers)}", values["quiet"])
             known = cited.get(call.name, ())
@@ -135,6 +133,9 @@ def signatures_in(name: str) -> list[str]:
     if os.path.exists(f"{name}.run.json"):
         raise InputError("is the output of a run", where=name, fix=f"Give {name}.run.json")
     if not name.endswith(".json"):
+        for call in parse(name):
+            if ":" not in call.name and call.name not in names():
+                raise unknown("metric", call.name, names())
         return [name]
     return signatures_of(read_run_file(name, _RUN_FILE), name)
 
