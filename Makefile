@@ -2,6 +2,8 @@
 # The interpreter and the torch build can be chosen: make test PYTHON=python3.12 TORCH="torch --index-url ..."
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 TORCH ?= torch==2.13.0
+# Processes that run the tests: make test WORKERS=8
+WORKERS ?= 2
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
@@ -22,7 +24,7 @@ demo: .venv/ready
 	$(BIN)/discorank explain examples/demo.jsonl --utility chrf --nbest 2 --quiet
 
 test: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -20,9 +20,9 @@ HEAD = ("name", "what it is", "unit", "range", "better", "reads", "papers")
 
 
 def room_of(name: str) -> str:
-    """The folder of metrics/ that a metric stands in."""
+    """The folder of metrics/ that a metric stands in, or the one beside it."""
     target = BUILT_IN[name].target
-    return target.removeprefix(".").partition(".")[0].partition(":")[0]
+    return target.lstrip(".").partition(".")[0].partition(":")[0]
 
 
 def names_by_room() -> str:
@@ -50,7 +50,10 @@ def row_of(name: str) -> tuple[str, ...]:
         reads.append("reference")
     if info.needs_source:
         reads.append("source")
+    if info.takes_source:
+        reads.append("source (if given)")
     papers = "; ".join(citation(paper) for paper in papers_of(name, {}) or ())
+    papers = papers or "of the model"
     return (
         f"`{name}`",
         info.summary,

@@ -32,6 +32,8 @@ class Metric(ABC):
 
     name: ClassVar[str]
     info: ClassVar[Info]
+    # Settings that no file may give, as they say where texts and keys are sent.
+    users_own: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *settings: Any, **more: Any) -> Self:
         """Checks the class: not where it is defined, as a class from cloudpickle gets its attributes later."""
@@ -49,6 +51,16 @@ class Metric(ABC):
         """How much context the metric reads, and whose; a metric with a `context` setting overrides it."""
         return Reading()
 
+    @property
+    def needs_source(self) -> bool:
+        """Whether the source must be given; a metric whose settings decide it overrides this."""
+        return self.info.needs_source
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether the source is read where it is given."""
+        return self.needs_source or self.info.takes_source
+
     @abstractmethod
     def load(self) -> Scorer:
         """A fresh scorer.
@@ -56,6 +68,14 @@ class Metric(ABC):
         Raises:
             ModelLoadError: something it needs is missing or broken.
         """
+
+    def unloaded(self) -> Scorer | None:
+        """A scorer without weights, which prepares texts and counts `passes`; None where no model is counted.
+
+        Raises:
+            DiscorankError: as `load`.
+        """
+        return None
 
     @property
     def unfitted(self) -> bool:
@@ -245,7 +265,7 @@ class Metric(ABC):
         check_texts(hypotheses, "hypotheses")
         if references is not hypotheses:
             check_texts(references, "references")
-        if self.info.needs_source and source is None:
+        if self.needs_source and source is None:
             raise InputError(
                 f"{self.name} needs the source",
                 where="source",
@@ -254,7 +274,7 @@ class Metric(ABC):
         return paired(
             hypotheses,
             references if self.info.needs_references else (),
-            source if self.info.needs_source else None,
+            source if self.reads_source else None,
             context.last(self.reads.context),
         )
 
@@ -263,19 +283,19 @@ class Metric(ABC):
         self,
         hypotheses: Sequence[Text],
         references: Sequence[Text | Sequence[Text]] | None,
-        sources: Sequence[Text] | None,
+        sources: Sequence[Text | None] | None,
         documents: Sequence[str] | None,
     ) -> list[Comparison]:
-        """The items of aligned segments as this metric reads them; errors as `score`."""
+        """The items of aligned segments as this metric reads them; errors as `score`.
+
+        A source may be None: all are where the source is not needed, or it is an error.
+        """
         check_texts(hypotheses, "hypotheses")
         used_references: list[list[Text]] = [[] for _ in hypotheses]
         if self.info.needs_references:
             entries = as_long_as(hypotheses, references, "references", self.name)
             used_references = reference_lists(entries)
-        used_sources = None
-        if self.info.needs_source:
-            used_sources = as_long_as(hypotheses, sources, "sources", self.name)
-            check_texts(used_sources, "sources")
+        used_sources = self._used_sources(hypotheses, sources)
         if documents is not None:
             as_long_as(hypotheses, documents, "documents", self.name)
         if self.reads.context:
@@ -288,3 +308,30 @@ class Metric(ABC):
             self.reads.context,
             self.reads.context_from,
         )
+
+    def _used_sources(
+        self, hypotheses: Sequence[Text], sources: Sequence[Text | None] | None
+    ) -> Sequence[Text] | None:
+        """The source of every hypothesis, or None where none is read."""
+        has_any = sources is not None and (not sources or any(s is not None for s in sources))
+        if not (self.needs_source or (self.reads_source and has_any)):
+            return None
+        used = as_long_as(hypotheses, sources if has_any else None, "sources", self.name)
+        self.check_sources(used, [f"sources[{i}]" for i in range(len(used))])
+        check_texts(used, "sources")
+        return used
+
+    @final
+    def check_sources(self, sources: Sequence[object], places: Sequence[str]) -> None:
+        """Raises InputError for the first place without a source, where it is needed or read and others have one."""
+        missing = [place for source, place in zip(sources, places, strict=True) if source is None]
+        if not missing or not self.reads_source:
+            return
+        if self.needs_source:
+            raise InputError(f"{self.name} needs the source", where=missing[0], fix="Give it")
+        if len(missing) < len(places):
+            raise InputError(
+                f"no source: {self.name} reads it where it is given, and others have one",
+                where=missing[0],
+                fix="Give it to all, or to none: scores with and without it do not compare",
+            )

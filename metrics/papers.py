@@ -113,6 +113,69 @@ ZHANG_2020 = Paper(
     "International Conference on Learning Representations",
     2020,
 )
+SELLAM_2020 = Paper(
+    "sellam2020bleurt",
+    "inproceedings",
+    "Sellam, Thibault and Das, Dipanjan and Parikh, Ankur",
+    "{BLEURT}: Learning Robust Metrics for Text Generation",
+    _ACL.format("58th"),
+    2020,
+    "7881--7892",
+    "10.18653/v1/2020.acl-main.704",
+)
+PU_2021 = Paper(
+    "pu2021bleurt20",
+    "inproceedings",
+    "Pu, Amy and Chung, Hyung Won and Parikh, Ankur and Gehrmann, Sebastian and Sellam, Thibault",
+    "Learning Compact Metrics for {MT}",
+    _EMNLP.format("2021"),
+    2021,
+    "751--762",
+    "10.18653/v1/2021.emnlp-main.58",
+)
+REIMERS_2019 = Paper(
+    "reimers2019sentencebert",
+    "inproceedings",
+    "Reimers, Nils and Gurevych, Iryna",
+    "Sentence-{BERT}: Sentence Embeddings using {S}iamese {BERT}-Networks",
+    _EMNLP.format("2019"),
+    2019,
+    "3982--3992",
+    "10.18653/v1/D19-1410",
+)
+JURASKA_2023 = Paper(
+    "juraska2023metricx",
+    "inproceedings",
+    "Juraska, Juraj and Finkelstein, Mara and Deutsch, Daniel and Siddhant, Aditya and Mirzazadeh, Mehdi and "
+    "Freitag, Markus",
+    "{MetricX}-23: The {G}oogle Submission to the {WMT} 2023 Metrics Shared Task",
+    "Proceedings of the Eighth Conference on Machine Translation",
+    2023,
+    "756--767",
+    "10.18653/v1/2023.wmt-1.63",
+)
+JURASKA_2024 = Paper(
+    "juraska2024metricx",
+    "inproceedings",
+    "Juraska, Juraj and Deutsch, Daniel and Finkelstein, Mara and Freitag, Markus",
+    "{MetricX}-24: The {G}oogle Submission to the {WMT} 2024 Metrics Shared Task",
+    "Proceedings of the Ninth Conference on Machine Translation",
+    2024,
+    "492--504",
+    "10.18653/v1/2024.wmt-1.35",
+)
+GUERREIRO_2024 = Paper(
+    "guerreiro2024xcomet",
+    "article",
+    "Guerreiro, Nuno M. and Rei, Ricardo and van Stigt, Daan and Coheur, Luisa and Colombo, Pierre and "
+    r"Martins, Andr{\'e} F. T.",
+    "{xCOMET}: Transparent Machine Translation Evaluation through Fine-grained Error Detection",
+    "Transactions of the Association for Computational Linguistics",
+    2024,
+    "979--995",
+    "10.1162/tacl_a_00683",
+    "12",
+)
 REI_2020 = Paper(
     "rei2020comet",
     "inproceedings",

@@ -21,7 +21,7 @@ from .errors import DiscorankError, InputError, ModelLoadError, excerpt, unknown
 from .function import Function
 from .mixture import Mix, Utility
 from .papers import Paper
-from .spec.allowed_code import AllowedCode
+from .spec.allowed_code import AllowedCode, CodeRefusedError
 from .spec.checked_settings import build
 from .spec.safe_yaml import read_yaml
 from .spec.signature import Call, parse
@@ -70,7 +70,21 @@ BUILT_IN: Mapping[str, Registration] = {
     "doc-comet": Registration(".neural.comet.metric:Comet", {"context": 2}),
     "comet-qe": Registration(".neural.comet.metric:CometQE"),
     "doc-comet-qe": Registration(".neural.comet.metric:CometQE", {"context": 2}),
+    "xcomet": Registration(".neural.xcomet.metric:XComet"),
+    "doc-xcomet": Registration(".neural.xcomet.metric:XComet", {"context": 1}),
+    "xcomet-qe": Registration(".neural.xcomet.metric:XCometQE"),
+    "metricx": Registration(".neural.metricx.metric:MetricX"),
+    "doc-metricx": Registration(".neural.metricx.metric:MetricX", {"context": 2}),
+    "metricx-qe": Registration(".neural.metricx.metric:MetricXQE"),
+    "doc-metricx-qe": Registration(".neural.metricx.metric:MetricXQE", {"context": 2}),
+    "embedding": Registration(".neural.embedding.metric:Embedding"),
+    "doc-embedding": Registration(".neural.embedding.metric:Embedding", {"context": 2}),
+    "embedding-qe": Registration(".neural.embedding.metric:EmbeddingQE"),
+    "bleurt": Registration(".neural.bleurt.metric:BLEURT"),
+    "doc-bleurt": Registration(".neural.bleurt.metric:BLEURT", {"context": 2}),
     "sescore2": Registration(".sescore2.metric:SEScore2"),
+    "score-server": Registration("..integrations.server.score_server:ScoreServer"),
+    "score-server-qe": Registration("..integrations.server.score_server:ScoreServerQE"),
     "prism": Registration(".neural.likelihood.prism:Prism"),
     "doc-prism": Registration(".neural.likelihood.prism:Prism", {"context": 2}),
     "bartscore": Registration(".neural.likelihood.bartscore:BARTScore"),
@@ -183,7 +197,7 @@ def load_without_code(spec: str) -> Utility:
         CodeRefusedError: it needs code of the user's own, or of a plug-in; nothing was imported.
         InputError: as `load_metric`.
     """
-    allowed = AllowedCode(plug_ins=False)
+    allowed = AllowedCode(plug_ins=False, users_own=True)
     if not spec.endswith((".yaml", ".yml")):
         return load_from_data(spec, allowed)
     values = read_yaml(spec)
@@ -200,6 +214,16 @@ def _check_name(name: str, allowed: AllowedCode) -> None:
     code = names()[name].target if name in names() else name
     if ":" in code:
         allowed.check(code)
+
+
+def _check_users_own(target: type[Metric], call: Call) -> None:
+    """Raises CodeRefusedError for settings in a file that only the user may give: where texts and keys are sent."""
+    for setting in target.users_own:
+        if setting in call.settings:
+            fix = f"Take it out of the file; discorank metrics {call.name} says how to give it"
+            raise CodeRefusedError(
+                "is not for a file to say", where=f"{call.name}.{setting}", fix=fix
+            )
 
 
 def _is_plug_in(name: str) -> bool:
@@ -258,9 +282,12 @@ def _utility_of(call: Call, allowed: AllowedCode, in_data: bool) -> Utility:
     if in_data and call.name not in BUILT_IN and not _is_plug_in(call.name):
         allowed.check_home(target, call.name)
     if target is Combination:
-        return Combination.make(call.settings, partial(load_from_data, allowed=allowed))
+        from_file = partial(load_from_data, allowed=allowed._replace(users_own=False))
+        return Combination.make(call.settings, from_file)
     fixed = names()[call.name].settings if call.name in names() else {}
     if isinstance(target, type) and issubclass(target, Metric):
+        if in_data and not allowed.users_own:
+            _check_users_own(target, call)
         return build(target, {**fixed, **call.settings})
     if isinstance(target, type) or not callable(target):
         raise InputError(

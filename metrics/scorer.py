@@ -26,6 +26,9 @@ class Info:
     papers: tuple[Paper, ...] = ()  # where it comes from
     unit: Literal["segment", "document"] = "segment"
     needs_source: bool = False
+    takes_source: bool = (
+        False  # reads the source where there is one, and goes without where there is none
+    )
     needs_references: bool = True
     higher_is_better: bool = True
     bounds: tuple[float, float] = (-inf, inf)  # of the paper's number
@@ -47,6 +50,13 @@ class Reading(NamedTuple):
     context: int = 0
     context_from: str = "reference"
     everywhere: bool = False
+
+
+class Passes(NamedTuple):
+    """Forward passes of a model: the tokens of each, [n], and the floating point operations of all."""
+
+    lengths: IntArray
+    flops: float
 
 
 class Scorer(ABC):
@@ -106,6 +116,10 @@ class Scorer(ABC):
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """Summed lengths of the forward passes that `compare` needs for a block; 0 where pairs are plain algebra."""
         return 0
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """The forward passes that the texts of a block and its pairs need, from what `prepare` made of the texts."""
+        return Passes(np.empty(0, np.int64), 0.0)
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """The most that is left out of any pair of a block, where pairs are read together."""

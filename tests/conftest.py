@@ -17,6 +17,13 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes run the tests, those of a file stay together, and so do all that need Ray's workers."""
+    for item in items:
+        group = "ray" if item.path.name.startswith("test_ray") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 # No test is judged by the clock: a busy machine is no fault of the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")

@@ -1,6 +1,7 @@
-"""What context adds to the choice: MBR with chrF, BERTScore and Doc-BERTScore on real outputs, judged by people.
+"""What meaning and context add to the choice: MBR with chrF, BERTScore, Doc-BERTScore and the cosine of sentence
+embeddings on real outputs, judged by people.
 
-    python -m benchmarks.choice_quality.document_choice SYSTEMS_FILE ...
+    python -m benchmarks.choice_quality.document_choice SYSTEMS_FILE ... [--utilities chrf embedding]
 
 Each file has several systems per document and human MQM scores (lower is better) under the key ``mqm``. Every segment
 is decided, as context for the next ones; those whose every system is rated count. Doc-BERTScore decides a document from
@@ -10,7 +11,8 @@ counts blocks of ten segments instead. Seconds are of the whole decoding.
 
 from __future__ import annotations
 
-import sys
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -21,7 +23,13 @@ from discorank.integrations.formats.open_lists import open_lists
 from discorank.rerank.lists import CandidateList
 from discorank.rerank.mbr_decoder import MBRDecoder
 
-UTILITIES = ("chrf", "bertscore", "doc-bertscore")
+UTILITIES = ("chrf", "bertscore", "doc-bertscore", "embedding")
+COMPARED = (
+    ("bertscore", "chrf"),
+    ("doc-bertscore", "chrf"),
+    ("doc-bertscore", "bertscore"),
+    ("embedding", "chrf"),
+)
 RESAMPLES = 2000
 FEW, BLOCK = 10, 10
 
@@ -49,7 +57,8 @@ def interval(values: np.ndarray[Any, Any], groups: list[str]) -> str:
     return f"{values.mean():7.3f}  [{low:7.3f}, {high:7.3f}]"
 
 
-def main(path: str) -> None:
+def report(path: str, utilities: Sequence[str]) -> None:
+    """What each utility picks in a file."""
     with open_lists(path, "systems", human=["mqm:lower"]) as lists:
         records = [entry.record for entry in lists if entry.record is not None]
     rated = [
@@ -63,7 +72,7 @@ def main(path: str) -> None:
     )
     print(f"  {'random system':32} {interval(mqm.mean(axis=1), groups)}")
     mqm_of = {}
-    for name in UTILITIES:
+    for name in utilities:
         start = perf_counter()
         picks = [ranking.index for ranking in MBRDecoder(utility=name).decode(records)]
         seconds = perf_counter() - start
@@ -71,13 +80,20 @@ def main(path: str) -> None:
         print(
             f"  {'MBR ' + name:32} {interval(mqm_of[name], groups)}  {seconds:6.0f} s", flush=True
         )
-    for a, b in (("bertscore", "chrf"), ("doc-bertscore", "chrf"), ("doc-bertscore", "bertscore")):
-        print(f"  {a + ' - ' + b:32} {interval(mqm_of[a] - mqm_of[b], groups)}")
+    for a, b in COMPARED:
+        if a in mqm_of and b in mqm_of:
+            print(f"  {a + ' - ' + b:32} {interval(mqm_of[a] - mqm_of[b], groups)}")
     print(f"  {'oracle':32} {interval(mqm.min(axis=1), groups)}", flush=True)
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--utilities", nargs="+", default=list(UTILITIES), choices=UTILITIES)
+    options = parser.parse_args()
+    for path in options.files:
+        report(path, options.utilities)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    for name in sys.argv[1:]:
-        main(name)
+    main()

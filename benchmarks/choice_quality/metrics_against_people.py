@@ -39,7 +39,7 @@ from discorank.rerank.selection.statistics import pearson, tau_b
 from discorank.rerank.selection.system_scores import Scored, human_scored
 
 LEXICAL = ("chrf", "chrf++", "bleu", "ter", "rouge-l", "nist", "meteor")
-ENCODED = ("bertscore", "doc-bertscore", "ds-focus", "ds-sent")
+ENCODED = ("bertscore", "doc-bertscore", "embedding", "ds-focus", "ds-sent")
 TREES = ("dr", "dr-lex")
 METRICS = (*LEXICAL, *ENCODED, *TREES, "pdd", "combination")
 COMBINED = (

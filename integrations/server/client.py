@@ -26,6 +26,7 @@ from .settings import Connection
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 BUSY = frozenset({429, 503, 529})  # of those: the request was not looked at
 REFUSALS = frozenset({400, 413, 422})
+NOT_THERE = frozenset({404, 405, 501})
 FIXES = {
     401: "Name the environment variable that holds the key in key_variable",
     403: "May the key in key_variable use this model?",
@@ -40,6 +41,10 @@ class RefusedError(InputError):
 
 class UnusableError(InputError):
     """The server will do nothing: a key, a model or an address that it does not know."""
+
+
+class NotThereError(UnusableError):
+    """It knows no such path, or no such model."""
 
 
 class ExhaustedError(ResourceError):
@@ -233,7 +238,8 @@ class Client:
             raise _PassingError(problem, wait_seconds=wait_seconds, busy=status in BUSY)
         if status in REFUSALS:
             raise RefusedError(problem, where="server")
-        raise UnusableError(
+        kind = NotThereError if status in NOT_THERE else UnusableError
+        raise kind(
             problem,
             where="server",
             fix=FIXES.get(status, "Is base_url that of an OpenAI-compatible server?"),

@@ -75,7 +75,7 @@ class Cache:
             if not is_renewed:
                 raise self._refusal(error) from error
         # at the end of the process, if nobody closes it before
-        self._end = finalize(self, _tell, self.faults, folder)
+        self._end = finalize(self, _tell_at_last, self.faults, folder)
 
     def _refusal(self, error: Exception) -> InputError:
         fix = "Name another folder"
@@ -206,6 +206,12 @@ class Cache:
         self.base.close()
         self.usable = False
         self._end()
+
+
+def _tell_at_last(faults: Faults, folder: str | Path) -> None:
+    """As `_tell`, where nobody could take the error that a warning may be made."""
+    with suppress(RuntimeWarning):
+        _tell(faults, folder)
 
 
 def _tell(faults: Faults, folder: str | Path) -> None:

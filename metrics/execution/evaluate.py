@@ -14,7 +14,7 @@ from warnings import warn
 
 import numpy as np
 
-from ..errors import MetricError, ResourceError, TruncationWarning, excerpt
+from ..errors import MetricError, TruncationWarning, excerpt
 from ..representations import Block, FloatArray, IntArray, Reps
 from ..scorer import Scorer, Scoring
 from ..text.texts import Comparison, Truncation
@@ -72,10 +72,10 @@ def _by_tiles(
 
 
 def check_memory(metric: Scoring, shape: tuple[int, int]) -> None:
-    """Raises ResourceError if this machine has no memory for a matrix that is kept."""
+    """Raises MetricError if this machine has no memory for a matrix that is kept."""
     num_bytes = COPIES * 8 * shape[0] * shape[1]
     if num_bytes > memory_bytes():
-        raise ResourceError(
+        raise MetricError(
             f"{shape[0]} x {shape[1]} utilities take {num_bytes / 1e9:.1f} GB to keep, "
             f"this machine has {memory_bytes() / 1e9:.1f} GB",
             where=metric.name,

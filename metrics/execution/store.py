@@ -233,7 +233,8 @@ class Store:
             sources = [block.source] if block.source >= 0 else []
             for rows in (block.hypotheses, block.references, sources):
                 truncations.append(self.truncation[rows].max(initial=0))
-            truncations.append(self.scorer.pair_truncation(self.reps, block))
+            if len(block.hypotheses) and (len(block.references) or sources):
+                truncations.append(self.scorer.pair_truncation(self.reps, block))
         return Truncation(max(truncations))
 
     def groups(self, blocks: Sequence[Block]) -> Iterator[slice]:

@@ -31,10 +31,12 @@ class AllowedCode(NamedTuple):
     Args:
         modules: names of modules, which stand for their submodules too.
         plug_ins: whether metrics count that installed packages registered under a plain name.
+        users_own: whether it is not a file's but the user's own word: then it may say where texts and keys are sent.
     """
 
     modules: tuple[str, ...] = ()
     plug_ins: bool = True
+    users_own: bool = False
 
     @classmethod
     def of(cls, modules: str | Sequence[str], plug_ins: bool = True) -> AllowedCode:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.base import Metric
-from ...metrics.errors import DiscorankError, MetricError
+from ...metrics.errors import DiscorankError, MetricError, ResourceError
 from ...metrics.execution.by_sentence import columns_of, lift
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.evaluate import Folded, matrices, shape_of, tile_values
@@ -134,11 +134,14 @@ class LocalEngine:
         """Results of all tasks together; if that fails, of each alone, so that one bad list costs only itself.
 
         A list that is too large for the memory even alone is such a list too.
+
+        Raises:
+            ResourceError: what a metric needs is gone, such as its server; no other list would fare better.
         """
         try:
             return list(self._together(tasks))
         except BaseException as error:  # a user's metric may try to end the process
-            if is_interrupt(error):
+            if is_interrupt(error) or isinstance(error, ResourceError):
                 raise
             if len(tasks) == 1:
                 return [problem_of(tasks[0], error)]

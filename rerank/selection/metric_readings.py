@@ -38,11 +38,15 @@ def read_by_metric(
     progress: Callable[[int], None],
 ) -> MetricReading:
     """Reads all documents, some at a time."""
+    metric.check_sources(
+        [document.source for document in documents],
+        [f"{document.where}: source" for document in documents],
+    )
     values: list[list[FloatArray]] = [[] for _ in systems]
     statistics: list[list[FloatArray]] = [[] for _ in systems]
     cuts = 0
     for batch in _batches(documents):
-        _check_needs(metric, batch)
+        _check_references(metric, batch)
         store = Store(metric.scorer, cache)
         for s, system in enumerate(systems):
             segments = _comparisons(metric, batch, system)
@@ -94,7 +98,7 @@ def _comparisons(metric: Metric, batch: Sequence[DocumentOutputs], system: str) 
         return metric.segments(
             hypotheses,
             references,
-            sources if metric.info.needs_source else None,
+            sources or None,
             owners,
         )
     except InputError as error:
@@ -104,20 +108,14 @@ def _comparisons(metric: Metric, batch: Sequence[DocumentOutputs], system: str) 
         raise InputError(error.problem, where=where, fix=error.fix) from None
 
 
-def _check_needs(metric: Metric, batch: Sequence[DocumentOutputs]) -> None:
-    """Raises InputError for a document that lacks the reference or source that the metric needs."""
+def _check_references(metric: Metric, batch: Sequence[DocumentOutputs]) -> None:
+    """Raises InputError for a document that lacks the reference that the metric needs."""
     for document in batch:
         if metric.info.needs_references and not document.references:
             raise InputError(
                 f"{metric.name} needs a reference",
                 where=f"{document.where}: references",
                 fix="Give references, or metrics that need none",
-            )
-        if metric.info.needs_source and document.source is None:
-            raise InputError(
-                f"{metric.name} needs the source",
-                where=f"{document.where}: source",
-                fix="Give it",
             )
 
 

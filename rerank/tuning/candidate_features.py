@@ -108,6 +108,9 @@ def _scores(
         if not record.references:
             fix = 'Set against="candidates", or give some'
             raise InputError("no references", where=f"list {record.id}", fix=fix)
+    if part.reads_source:
+        places = [f"list {record.id!r:.80}: source" for record in scored]
+        part.check_sources([record.source for record in scored], places)
     documents = _stretches(scored)
     start = 0
     while start < len(scored):
@@ -129,8 +132,7 @@ def _batch(
     if part.reads.context and part.reads.context_from == "hypothesis":
         _check_systems(lists, documents)
     references = [list(record.references) for record in lists]
-    known_sources = [record.source for record in lists if record.source is not None]
-    sources = known_sources if len(known_sources) == len(lists) else None
+    sources = [record.source for record in lists]
     max_candidates = max(len(record.candidates) for record in lists)
     segments: list[Comparison] = []
     places: list[tuple[int, int]] = []  # (list, candidate) of every segment

@@ -19,7 +19,12 @@ PAPERS = [paper for paper in vars(papers).values() if isinstance(paper, Paper)]
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_metric_has_papers(name: str) -> None:
-    assert papers_of(name, {})
+    if name.startswith(
+        "score-server"
+    ):  # those of the model that the server runs, which it alone knows
+        assert papers_of(name, {}) == ()
+    else:
+        assert papers_of(name, {})
 
 
 def test_every_paper_is_used_and_well_formed() -> None:

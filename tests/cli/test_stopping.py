@@ -296,7 +296,7 @@ def test_what_a_library_makes_of_a_signal_is_no_internal_error(
             raise RuntimeError("returned a result with an exception set") from None
 
     monkeypatch.setattr("discorank.cli.main._run", turned)
-    assert main(["decode"]) == 143
+    assert main(["decode", "-o", "OUT"]) == 143
     assert capsys.readouterr().err == f"{MESSAGE}\n"
 
 

@@ -148,7 +148,7 @@ def test_server_samples_decode_with_a_combination_as_described(
         ("talk:1", "talk", 1),
     ]
     assert lists[0]["candidates"][0] == {"text": "The dog sleeps.", "logprob": -0.5}
-    words, _ = commands("servers.md")
+    words, _, _ = commands("servers.md")
     capsys.readouterr()
     assert main([*words, "--quiet"]) == 0
     assert [row["text"] for row in rows("chosen.jsonl")] == ["The dog sleeps."] * 2
@@ -160,7 +160,7 @@ def test_a_server_is_drawn_from_on_the_command_line_as_described(
     monkeypatch.chdir(tmp_path)
     inputs = [{"id": str(i), "source": f"Satz {i}"} for i in range(12)]
     (tmp_path / "inputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in inputs))
-    _, words = commands("servers.md")
+    _, words, _ = commands("servers.md")
 
     def dying(seen: Seen, number: int) -> Reply:
         return (
@@ -188,6 +188,25 @@ def test_a_server_is_drawn_from_on_the_command_line_as_described(
         assert main([*whole, "--quiet"]) == 0
     assert Path("drawn.jsonl").read_bytes().startswith(before)
     assert Path("drawn.jsonl").read_bytes() == Path("whole.jsonl").read_bytes()
+
+
+def test_a_server_scores_on_the_command_line_as_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = {"id": "a", "source": "Hund", "candidates": ["one", "the longest one"]}
+    (tmp_path / "lists.jsonl").write_text(json.dumps(record) + "\n")
+    *_, words = commands("servers.md")
+
+    def lengths(seen: Seen, number: int) -> Reply:
+        scores = [len(text) for text in seen.body["text_2"]]
+        return Reply({"data": [{"index": i, "score": score} for i, score in enumerate(scores)]})
+
+    with serving(lengths) as server:
+        told = [word.replace("http://localhost:8000/v1", server.url) for word in words]
+        assert main([*told, "--quiet"]) == 0
+    assert {seen.body["model"] for seen in server.seen} == {"bge-reranker-v2-m3"}
+    assert [row["text"] for row in rows("chosen.jsonl")] == ["the longest one"]
 
 
 def train_combination(folder: Path) -> None:

@@ -179,6 +179,13 @@ class HeightScorer(Scorer):
 
 MODELS = Path(__file__).parents[1] / "golden" / "docmetrics" / "models"
 ENCODER = {"encoder_path": str(MODELS / "tiny-xlmr")}
+GOLDEN = MODELS.parents[1]
+EMBEDDINGS = GOLDEN / "sentence_embedding" / "models"
+METRICX: dict[str, Any] = {
+    "tokenizer_path": str(GOLDEN / "metricx" / "models" / "tiny-mt5-tokenizer"),
+    "regression_token_id": 11,
+}
+XCOMET = {"encoder_path": str(GOLDEN / "xcomet" / "models" / "tiny-xlmr-xl")}
 TINY: dict[
     str, dict[str, Any]
 ] = {  # settings of metrics with a model, so that they run on a tiny one
@@ -188,6 +195,21 @@ TINY: dict[
     "doc-comet": {"model": str(MODELS / "tiny-comet-ref"), **ENCODER},
     "comet-qe": {"model": str(MODELS / "tiny-cometkiwi"), **ENCODER},
     "doc-comet-qe": {"model": str(MODELS / "tiny-comet-qe"), **ENCODER},
+    "bleurt": {"model": str(GOLDEN / "bleurt" / "models" / "tiny-bleurt-20")},
+    "doc-bleurt": {"model": str(GOLDEN / "bleurt" / "models" / "tiny-bleurt-wordpiece")},
+    "embedding": {"model": str(EMBEDDINGS / "tiny-st-dense")},
+    "doc-embedding": {"model": str(EMBEDDINGS / "tiny-st-mean")},
+    "embedding-qe": {"model": str(EMBEDDINGS / "tiny-st-lasttoken")},
+    "metricx": {**METRICX, "model": str(GOLDEN / "metricx" / "models" / "tiny-metricx-24")},
+    "doc-metricx": {**METRICX, "model": str(GOLDEN / "metricx" / "models" / "tiny-metricx-23")},
+    "metricx-qe": {**METRICX, "model": str(GOLDEN / "metricx" / "models" / "tiny-metricx-24")},
+    "doc-metricx-qe": {
+        **METRICX,
+        "model": str(GOLDEN / "metricx" / "models" / "tiny-metricx-23-qe"),
+    },
+    "xcomet": {**XCOMET, "model": str(GOLDEN / "xcomet" / "models" / "tiny-xcomet")},
+    "doc-xcomet": {**XCOMET, "model": str(GOLDEN / "xcomet" / "models" / "tiny-xcomet-sparsemax")},
+    "xcomet-qe": {**XCOMET, "model": str(GOLDEN / "xcomet" / "models" / "tiny-xcomet")},
     "sescore2": {
         "model": str(MODELS.parents[1] / "sescore2" / "tiny_sescore2.ckpt"),
         "encoder_path": str(MODELS.parents[1] / "sescore2" / "tiny_encoder"),
@@ -237,6 +259,9 @@ IDENTITY_IS_NOT_BEST = {
     "bartscore",
     "nist",
     "sescore2",
+    "bleurt",
+    "metricx",
+    "xcomet",
 }  # trained, or by weights of n-grams
 
 every_metric = pytest.mark.parametrize("metric", METRICS)
@@ -557,7 +582,7 @@ def test_a_bare_list_is_no_document(metric: Metric) -> None:
             utilities(metric, ["a"], [("b", "c")])
         with pytest.raises(InputError, match=r"references\[0\]\[0\].*Document"):
             scored(metric, ["a"], [[["b", "c"]]])
-    if metric.info.needs_source:
+    if metric.needs_source:
         with pytest.raises(InputError, match=r"sources\[0\].*Document"):
             scored(metric, ["a"], ["a"], ["b", "c"])
 
@@ -572,7 +597,7 @@ def test_one_text_is_no_list(metric: Metric) -> None:
 
 @every_metric
 def test_lengths_must_agree(metric: Metric) -> None:
-    if metric.info.needs_references or metric.info.needs_source:
+    if metric.info.needs_references or metric.needs_source:
         name = "references" if metric.info.needs_references else "sources"
         with pytest.raises(InputError, match=f"1 {name} for 2 hypotheses"):
             metric.score(["a", "b"], ["a"], ["a"], ["d", "d"])
@@ -687,10 +712,12 @@ def test_the_linear_form_equals_the_matrix(
     if not metric.info.linear:
         return
     logprobs = st.floats(-20, 0)
-    record = {
+    record: dict[str, Any] = {
         "id": "x",
         "candidates": [{"text": text, "logprob": data.draw(logprobs)} for text in candidates],
     }
+    if metric.reads.context:
+        record |= {"document": "d", "position": 0}
     weights = data.draw(st.sampled_from(["uniform", "logprob"]))
     short, plain = (
         next(
@@ -734,6 +761,22 @@ FROZEN: dict[str, str] = {
     "bartscore": 'bartscore(model="@sha256:85101182ce1b9580")',
     "bartscore-faithfulness": 'bartscore-faithfulness(model="@sha256:85101182ce1b9580")',
     "bertscore": 'bertscore(model="@sha256:2162f708afb7ed95",layer=2)',
+    "bleurt": 'bleurt(model="@sha256:803ced4ff2c5aca5")',
+    "doc-bleurt": 'bleurt(model="@sha256:e81029d9ed508f5c",context=2)',
+    "doc-embedding": 'embedding(model="@sha256:9a333e37ccee2f16",context=2)',
+    "doc-metricx": 'metricx(model="@sha256:6e6be69359173cb6",tokenizer_path="@sha256:ff385195d344c03a",'
+    "regression_token_id=11,context=2)",
+    "doc-metricx-qe": 'metricx-qe(model="@sha256:fc426f8e5e0ed61a",tokenizer_path="@sha256:ff385195d344c03a",'
+    "regression_token_id=11,context=2)",
+    "doc-xcomet": 'xcomet(model="@sha256:bfe24883508432c2",context=1,encoder_path="@sha256:2584645a3add3732")',
+    "embedding": 'embedding(model="@sha256:6c3183d67b8e9232")',
+    "embedding-qe": 'embedding-qe(model="@sha256:56c5b10d4e356e48")',
+    "metricx": 'metricx(model="@sha256:d2731b469df092ec",tokenizer_path="@sha256:ff385195d344c03a",'
+    "regression_token_id=11)",
+    "metricx-qe": 'metricx-qe(model="@sha256:d2731b469df092ec",tokenizer_path="@sha256:ff385195d344c03a",'
+    "regression_token_id=11)",
+    "xcomet": 'xcomet(model="@sha256:3e0e7ea4b156e07b",encoder_path="@sha256:2584645a3add3732")',
+    "xcomet-qe": 'xcomet-qe(model="@sha256:3e0e7ea4b156e07b",encoder_path="@sha256:2584645a3add3732")',
     "bleu": "bleu",
     "chrf": "chrf",
     "chrf++": "chrf(word_order=2)",

@@ -517,8 +517,8 @@ def test_several_sets_are_saved_apart(tmp_path: Path, capsys: pytest.CaptureFixt
     ]
     common = ["-m", "chrf", "--draws", "100", "--quiet", "--save", str(tmp_path / "run")]
     assert main(["compare", *paths, *common, "--correction", "holm", "--unit", "segment"]) == 0
-    saved = [path.name for path in (tmp_path / "run").iterdir() if path.is_dir()]
-    assert sorted(saved) == ["news", "talks"]
+    folders = [path.name for path in (tmp_path / "run").iterdir() if path.is_dir()]
+    assert sorted(folders) == ["news", "talks"]
     with pytest.raises(
         ValueError, match=r"run: holds 2 comparisons: news, talks\. Name one of its folders"
     ):

@@ -400,3 +400,31 @@ def test_differences_are_those_of_difflib(browser: Browser, both: Path) -> None:
             assert "".join(kept.split()) == "".join(second.split())
             left = "".join(piece["text"] for piece in pieces if piece["kind"] != "second")
             assert "".join(left.split()) == "".join(first.split())
+
+
+def test_marked_errors_are_underlined_where_they_are(browser: Browser, tmp_path: Path) -> None:
+    models = Path(__file__).parents[1] / "golden" / "xcomet" / "models"
+    metric = f'model="{models}/tiny-xcomet",encoder_path="{models}/tiny-xlmr-xl",decode="clean"'
+    lists = [
+        {"id": "x", "source": "s", "candidates": ["🎉🎉 the <b>cat</b> sat", "a cat sat there"]}
+    ]
+    run = run_of(tmp_path, lists, "-u", f"xcomet-qe({metric}) + xcomet({metric})")
+    out = tmp_path / "page.html"
+    assert main(["report", str(run), "-o", str(out), "--quiet"]) == 0
+    marks = (
+        "[...document.querySelectorAll('#list-view u')].map((u) => [u.className, u.textContent])"
+    )
+    lines = "[...document.querySelectorAll('.hint u')].map((u) => getComputedStyle(u).textDecorationStyle)"
+    for dark in (False, True):
+        with browser.page(out, dark=dark) as page:
+            assert page.complaints() == []
+            assert page.run("document.querySelectorAll('b').length") == 0
+            expected = [
+                [severity, text]
+                for place in page.run("dataOf('lists-data').lists[0].places")
+                for pieces in place["marked"].values()
+                for text, severity in pieces
+                if severity
+            ]
+            assert page.run(marks) == expected != []
+            assert page.run(lines) == ["dotted", "solid", "double"]

@@ -26,7 +26,7 @@ LARGE = {
 HEAD = (3072, 1024)
 
 
-def make_encoder(folder: Path, texts: Sequence[str], shape: Mapping[str, int] = BASE) -> Any:
+def make_encoder(folder: Path, texts: Sequence[str], shape: Mapping[str, Any] = BASE) -> Any:
     """An encoder in the layout of transformers, for these texts: configuration, tokenizer and weights; the model."""
     import torch
     from transformers import AutoConfig, AutoModel

@@ -29,11 +29,12 @@ import numpy as np
 from pydantic import Field
 
 from ...errors import InputError
+from ...neural.models.inner_products import products
 from ...papers import ZHAO_2023
 from ...representations import Array, Block, FloatArray, IntArray, Ragged, Reps, cell_rows
 from ...scorer import Info
 from ...spec.checked_settings import settings
-from .focus_scorer import FocusModelMetric, FocusScorer, key_id, packed, products, row_of, unpacked
+from .focus_scorer import FocusModelMetric, FocusScorer, key_id, packed, row_of, unpacked
 from .token_vectors import states_of
 
 # squared distances below this share of the squared lengths are rounding: they count as 0

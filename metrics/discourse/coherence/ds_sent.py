@@ -19,12 +19,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...neural.models.inner_products import products
 from ...papers import ZHAO_2023
 from ...representations import Array, Block, FloatArray, Ragged, Reps
 from ...scorer import Info
 from ...spec.checked_settings import settings
 from .focus_grid import Grid, adjacency, conn
-from .focus_scorer import FocusModelMetric, FocusScorer, packed, products, row_of, unpacked
+from .focus_scorer import FocusModelMetric, FocusScorer, packed, row_of, unpacked
 from .token_vectors import states_of
 
 

@@ -241,20 +241,3 @@ def unpacked(names: Array) -> list[str]:
 def row_of(column: Ragged, row: int) -> Array:
     """The values of one row."""
     return column.values[column.offsets[row] : column.offsets[row + 1]]
-
-
-def products(a: Array, b: Array) -> FloatArray:
-    """Inner products of rows [n, d] and [m, d], float64 [n, m]; none depends on the other rows.
-
-    For that both sides are padded to multiples of 16 rows.
-    """
-    if not len(a) or not len(b):
-        return np.zeros((len(a), len(b)))
-    product = _padded(a) @ _padded(b).T
-    return np.asarray(product)[: len(a), : len(b)]
-
-
-def _padded(x: Array) -> Array:
-    """The rows [n, d] and repetitions of the first up to a multiple of 16."""
-    filling = np.repeat(x[:1], -len(x) % 16, axis=0)
-    return np.concatenate([x, filling])

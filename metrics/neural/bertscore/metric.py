@@ -69,6 +69,7 @@ class BERTScore(ContextModelMetric):
             own in whole documents that are compared pairwise.
     """
 
+    counts_passes: ClassVar[bool] = True
     default_model: ClassVar[str] = "minilm"
     layer: int | None = None
     match: Literal["sentence", "all"] | None = None
@@ -168,7 +169,7 @@ class BERTScore(ContextModelMetric):
         """The encoder up to its layer, and what weighs and rescales."""
         self.check_files()
         reader, folder = self._reader()
-        model = pretrained(folder)
+        model = pretrained(folder, weights=self.has_weights)
         if self.layer is None:
             raise ModelLoadError(
                 f"no layer is known to be best for {self.model}",

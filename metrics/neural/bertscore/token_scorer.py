@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, turned
-from ...scorer import Scorer
+from ...scorer import Passes, Scorer
 from ...text.texts import Item
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
+from ..models.pass_flops import texts_of
 from ..models.settings import ContextModelMetric
 from .document_frequencies import inverse
 from .matching import best_matches
@@ -59,6 +60,11 @@ class BERTScorer(Scorer):
         """Token ids, where the sentence starts, and which tokens are matched with which weight."""
         read = self.reader.read(items)
         return read, read["ids"].lengths
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every text."""
+        lengths = reps["ids"].lengths[texts_of(block)]
+        return Passes(lengths, self.encoder.flops(lengths))
 
     def represent(self, prepared: Reps) -> Reps:
         """Ragged "vectors" [tokens, d] and "weights" [tokens] of what may be matched."""

@@ -21,12 +21,14 @@ from .checkpoint_settings import (
     ACTIVATIONS,
     BLOCKS,
     ENCODERS,
+    ERROR_LABELS,
     POOLS,
     TRANSFORMATIONS,
+    XCOMET_DEFAULTS,
     CheckpointSettings,
     Kind,
 )
-from .checkpoint_tensors import CheckpointTensors
+from .checkpoint_tensors import WORD_LABELS, encoder_of, estimator_of, mix_of, tensors_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +40,7 @@ class CometCheckpoint:
         kind: class of the model.
         encoder_model: family of the encoder, by COMET's name.
         pretrained_model: hub name of the encoder that training began with; its configuration and tokenizer are needed.
-        pool: how token vectors become one; "cls" for unified models, whatever their settings say.
+        pool: how token vectors become one; "cls" for unified models and XCOMET, whatever their settings say.
         layer: the encoder layer that is used, 0 for the embeddings, or "mix".
         layer_transformation: what makes the weights of the mix sum to one.
         layer_norm: whether layers are normalised before they are mixed.
@@ -48,6 +50,8 @@ class CometCheckpoint:
         scalars: weights of the mix before the transformation, float [layers + 1]; None in a model without a mix.
         gamma: factor of the mix, float [1]; None in a model without a mix.
         estimator: weight [out, in] and bias [out] of the linear layers, first to last; the last has one output.
+        word_layer: the encoder layer whose states XCOMET labels; None for other kinds.
+        word_labels: weight [4, d] and bias [4] of these labels (none, minor, major, critical); None for other kinds.
     """
 
     path: Path
@@ -65,6 +69,8 @@ class CometCheckpoint:
     scalars: Any | None
     gamma: Any | None
     estimator: tuple[tuple[Any, Any], ...]
+    word_layer: int | None = None
+    word_labels: tuple[Any, Any] | None = None
 
     @property
     def blocks(self) -> int:
@@ -86,6 +92,8 @@ class CometCheckpoint:
             problem = f"{mixed}, the encoder has {num_hidden_layers} and its embeddings"
         elif self.layer != "mix" and self.layer > num_hidden_layers:
             problem = f"layer is {self.layer}, the encoder has {num_hidden_layers}"
+        elif self.word_layer is not None and self.word_layer > num_hidden_layers:
+            problem = f"word_layer is {self.word_layer}, the encoder has {num_hidden_layers}"
         else:
             return
         fix = f"Its encoder is {self.pretrained_model}"
@@ -177,33 +185,39 @@ def _checkpoint(
 ) -> CometCheckpoint:
     """The checkpoint of the settings beside and inside a file, and of its state dict."""
     name = beside.get("class_identifier", inside.get("class_identifier"))
-    settings = CheckpointSettings(path, {**beside, **inside, "class_identifier": name})
+    is_xcomet = name == "xcomet_metric"
+    defaults = XCOMET_DEFAULTS if is_xcomet else {}
+    values = {**defaults, **beside, **inside, "class_identifier": name}
+    settings = CheckpointSettings(path, values)
     kind = settings.kind()
-    unified = kind == "unified_metric"
+    reads_together = kind in ("unified_metric", "xcomet_metric")
     patched = beside.get("layer_transformation") == "sparsemax_patch"
-    usual = "sparsemax" if unified else "softmax"
+    usual = "sparsemax" if reads_together else "softmax"
     transformation = settings.one_of("layer_transformation", TRANSFORMATIONS, usual)
     sparse = transformation == "sparsemax" and not patched
-    layer = settings.layer("sent_layer" if unified else "layer")
-    tensors = CheckpointTensors(path, state)
-    encoder = tensors.encoder()
-    estimator = tensors.estimator(settings.sizes("hidden_sizes"))
-    scalars, gamma = tensors.mix(needed=layer == "mix")
+    layer = settings.layer("sent_layer" if reads_together else "layer")
+    tensors = tensors_of(path, state, labels_words=is_xcomet)
+    encoder = encoder_of(tensors)
+    estimator = estimator_of(tensors, settings.sizes("hidden_sizes"))
+    scalars, gamma = mix_of(tensors, needed=layer == "mix")
+    word_labels = tensors.linear(WORD_LABELS, 1 + len(ERROR_LABELS), None) if is_xcomet else None
     tensors.all_used()
     return CometCheckpoint(
         path=path,
         kind=kind,
         encoder_model=settings.one_of("encoder_model", ENCODERS),
         pretrained_model=settings.typed("pretrained_model", str),
-        pool=cast(Any, "cls" if unified else settings.one_of("pool", POOLS)),
+        pool=cast(Any, "cls" if reads_together else settings.one_of("pool", POOLS)),
         layer=layer,
         layer_transformation="sparsemax" if sparse else "softmax",
         layer_norm=settings.typed("layer_norm", bool, True),
         activation=settings.one_of("activations", ACTIVATIONS, spell=str.title),
         final_activation=settings.final_activation(),
-        input_segments=settings.segments("input_segments") if unified else (),
+        input_segments=settings.segments("input_segments") if kind == "unified_metric" else (),
         encoder=encoder,
         scalars=scalars,
         gamma=gamma,
         estimator=estimator,
+        word_layer=settings.word_layer() if is_xcomet else None,
+        word_labels=word_labels,
     )

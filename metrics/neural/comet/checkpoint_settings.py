@@ -12,9 +12,27 @@ from typing import Any, Literal, cast
 
 from ...errors import ModelLoadError, excerpt, unknown
 
-Kind = Literal["regression_metric", "referenceless_regression_metric", "unified_metric"]
+Kind = Literal[
+    "regression_metric", "referenceless_regression_metric", "unified_metric", "xcomet_metric"
+]
 # Vectors of the encoder's width that the estimator of each kind reads side by side.
-BLOCKS = {"regression_metric": 6, "referenceless_regression_metric": 4, "unified_metric": 1}
+BLOCKS = {
+    "regression_metric": 6,
+    "referenceless_regression_metric": 4,
+    "unified_metric": 1,
+    "xcomet_metric": 1,
+}
+# What a released XCOMET model has where its settings say nothing.
+XCOMET_DEFAULTS: Mapping[str, Any] = {
+    "encoder_model": "XLM-RoBERTa-XL",
+    "sent_layer": "mix",
+    "word_layer": 36,
+    "hidden_sizes": [2560, 1280],
+    "activations": "Tanh",
+    "layer_norm": False,
+    "error_labels": ["minor", "major", "critical"],
+}
+ERROR_LABELS = ("minor", "major", "critical")
 ENCODERS = ("XLM-RoBERTa", "XLM-RoBERTa-XL", "BERT", "MiniLM", "RemBERT")
 POOLS = ("avg", "cls", "max")
 TRANSFORMATIONS = ("softmax", "sparsemax", "sparsemax_patch")
@@ -108,6 +126,16 @@ class CheckpointSettings:
         if len(names) < 2 or names[0] != "mt" or wrong:
             raise self.error(f"{key} is {excerpt(names)}, expected mt, then src, ref or both")
         return tuple(name for name in SEGMENTS if name in names)
+
+    def word_layer(self) -> int:
+        """The layer whose states XCOMET labels; raises ModelLoadError, also for other labels than its own."""
+        labels = self.typed("error_labels", list)
+        if tuple(labels) != ERROR_LABELS:
+            raise self.error(f"error_labels is {excerpt(labels)}, expected {list(ERROR_LABELS)}")
+        layer = self.layer("word_layer")
+        if layer == "mix":
+            raise self.error("word_layer is 'mix', expected the number of a layer")
+        return layer
 
     def error(self, problem: str) -> ModelLoadError:
         """What is wrong with these settings."""

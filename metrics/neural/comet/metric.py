@@ -40,15 +40,16 @@ class CometMetric(CheckpointMetric):
     """What both metrics share: loading a checkpoint."""
 
     reference_free: ClassVar[bool]
+    counts_passes: ClassVar[bool] = True
 
     def load(self) -> Scorer:
         """The checkpoint, with its encoder's configuration and tokenizer."""
         self.check_files()
         path = model_files.locate(self.named("model"), self.revision)
         checkpoint = read_checkpoint(path)
-        folder = self._encoder_folder(checkpoint)
+        folder = encoder_folder(checkpoint, self.encoder_path)
         self._check(checkpoint)
-        model = from_state(folder, checkpoint.encoder)
+        model = from_state(folder, checkpoint.encoder, self.has_weights)
         depth, width = model.config.num_hidden_layers, model.config.hidden_size
         checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
         layer = None if checkpoint.layer == "mix" else checkpoint.layer
@@ -69,19 +70,15 @@ class CometMetric(CheckpointMetric):
         scorer.identity += f" {model_files.digest(folder, weights=False)}"
         return scorer
 
-    def _encoder_folder(self, checkpoint: CometCheckpoint) -> Path:
-        """Where configuration and tokenizer of the encoder are."""
-        try:
-            return model_files.locate(
-                self.encoder_path or checkpoint.pretrained_model, weights=False
-            )
-        except ModelLoadError as error:
-            fix = "Name its folder, configuration and tokenizer are enough: --encoder-path, encoder_path=..."
-            where = f"encoder of {checkpoint.path}: {error.where}"
-            raise ModelLoadError(error.problem, where=where, fix=fix) from error
-
     def _check(self, checkpoint: CometCheckpoint) -> None:
         """Raises ModelLoadError if this checkpoint is for the other metric, or cannot read context."""
+        if checkpoint.kind == "xcomet_metric":
+            other = "xcomet-qe" if self.reference_free else "xcomet"
+            raise ModelLoadError(
+                "an xcomet_metric scores and marks mistakes",
+                where=f"{self.name}: {checkpoint.path}",
+                fix=f"Use it as {other}(model=...)",
+            )
         unified = checkpoint.kind == "unified_metric"
         reads_reference = {
             "regression_metric": True,
@@ -172,10 +169,26 @@ class CometQE(CometMetric):
         return Reading(self.context, "hypothesis")
 
 
+def encoder_folder(checkpoint: CometCheckpoint, named: str | None) -> Path:
+    """Where configuration and tokenizer of the encoder are: as named, else as the checkpoint says.
+
+    Raises:
+        ModelLoadError: there is no such folder.
+    """
+    try:
+        return model_files.locate(named or checkpoint.pretrained_model, weights=False)
+    except ModelLoadError as error:
+        fix = "Name its folder, configuration and tokenizer are enough: --encoder-path, encoder_path=..."
+        where = f"encoder of {checkpoint.path}: {error.where}"
+        raise ModelLoadError(error.problem, where=where, fix=fix) from error
+
+
 def mixer_of(checkpoint: CometCheckpoint, device: Any) -> Mixer:
     """How a checkpoint makes vectors of hidden states."""
     if checkpoint.layer != "mix" or checkpoint.scalars is None or checkpoint.gamma is None:
         return Mixer(None, None, False, checkpoint.pool)
+    # A few numbers, which are looked at also where nothing else is loaded.
+    device = "cpu" if device.type == "meta" else device
     scalars = checkpoint.scalars.float().to(device)  # [layers + 1]
     gamma = checkpoint.gamma.float().to(device).clone()  # [1]
     sparse = checkpoint.layer_transformation == "sparsemax"

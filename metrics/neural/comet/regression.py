@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...representations import Block, FloatArray, IntArray, Reps
-from ...scorer import Scorer
+from ...scorer import Passes, Scorer
 from ...text.texts import Item
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
+from ..models.pass_flops import texts_of
 from ..models.settings import ContextModelMetric
 from .head import Head, PairHead, by_hypothesis, hypothesis_rows, source_features
 from .pooling import Mixer
@@ -44,6 +45,11 @@ class RegressionScorer(Scorer):
         """Token ids and where the sentence starts."""
         read = self.reader.read(items)
         return read, read["ids"].lengths
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every text."""
+        lengths = reps["ids"].lengths[texts_of(block)]
+        return Passes(lengths, self.encoder.flops(lengths))
 
     def represent(self, prepared: Reps) -> Reps:
         """The pooled vectors, "embedding" float32 [rows, d]."""

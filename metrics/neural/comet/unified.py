@@ -23,7 +23,7 @@ from ...representations import (
     by_block,
     cell_rows,
 )
-from ...scorer import Scorer
+from ...scorer import Passes, Scorer
 from ...text.texts import Item, Truncation
 from ..models.context_tokens import Reader
 from ..models.encoder import Encoder
@@ -72,6 +72,21 @@ class UnifiedScorer(Scorer):
         of_references = int(lengths[block.references].sum())
         pairs = of_hypotheses * num_references + of_references * num_hypotheses
         return 2 * pairs + of_source * block.cells if self.with_source else pairs
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every hypothesis with its source, and with its references one or two for every pair."""
+        lengths = reps["ids"].lengths
+        sequences: list[IntArray] = []
+        of_source = lengths[block.source] if self.with_source else 0
+        if self.with_source:
+            sequences.append(lengths[block.hypotheses] + of_source)
+        if self.with_reference:
+            h, r = cell_rows([block])
+            sequences.append(lengths[h] + lengths[r])
+            if self.with_source:
+                sequences.append(lengths[h] + lengths[r] + of_source)
+        read = np.minimum(np.concatenate(sequences), self.max_tokens)
+        return Passes(read, self.encoder.flops(read))
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """Whether the longest sequence of a block loses its end."""

@@ -62,6 +62,7 @@ class BARTScore(BARTMetric):
     """
 
     default_model: ClassVar[str] = "facebook/bart-large-cnn"
+    counts_passes: ClassVar[bool] = True
     direction: Literal["f", "precision", "recall"] = "f"
     agg: Literal["mean", "max"] = "mean"
     name: ClassVar[str] = "bartscore"
@@ -91,6 +92,7 @@ class BARTScoreFaithfulness(BARTMetric):
     """
 
     default_model: ClassVar[str] = "facebook/bart-large-cnn"
+    counts_passes: ClassVar[bool] = True
     name: ClassVar[str] = "bartscore-faithfulness"
     info: ClassVar[Info] = Info(
         summary="likelihood of the text given its source",

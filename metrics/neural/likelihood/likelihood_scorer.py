@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
-from ...scorer import Scorer
+from ...scorer import Passes, Scorer
 from ...text.texts import Item
 from ..models import model_files
 from ..models.context_tokens import Frame, Reader
@@ -58,7 +58,7 @@ def load(
     metric.check_files()
     folder = model_files.locate(metric.named("model"), metric.revision)
     tokenizer = tokenizer_of(folder)
-    plain = pretrained(folder, "AutoModelForSeq2SeqLM")
+    plain = pretrained(folder, "AutoModelForSeq2SeqLM", metric.has_weights)
     model = Seq2Seq(plain, metric.device, metric.dtype, metric.batch_tokens)
     limit = min(metric.max_tokens or 1 << 30, int(tokenizer.model_max_length), model.max_tokens)
     return Reader(tokenizer, frame(tokenizer), limit, metric.truncates), model
@@ -159,6 +159,17 @@ class LikelihoodScorer(Scorer):
             for direction in directions
         ]
         return sum(costs)
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One of the encoder for every text that is a condition, one of the decoder for every ordered pair."""
+        rows = self._rows([block])
+        conditions = np.concatenate([rows[d.condition] for d in self.directions])
+        targets = np.concatenate([rows[d.target] for d in self.directions])
+        pairs = np.unique(np.stack((conditions, targets), axis=1), axis=0)  # [pairs, 2]
+        lengths = reps["ids"].lengths
+        of_sources, of_pairs = lengths[np.unique(conditions)], lengths[pairs]
+        flops = self.model.flops(of_sources, of_pairs)
+        return Passes(np.concatenate((of_sources, of_pairs[:, 1])), flops)
 
     def describe(
         self,

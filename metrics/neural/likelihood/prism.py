@@ -50,6 +50,7 @@ class Prism(ContextModelMetric):
     """
 
     default_model: ClassVar[str] = "facebook/mbart-large-50"
+    counts_passes: ClassVar[bool] = True
     lang: str | None = None
     context_from: Literal["reference", "hypothesis"] | None = None
     name: ClassVar[str] = "prism"

@@ -80,7 +80,7 @@ class Reader:
         backend = getattr(tokenizer, "backend_tokenizer", None)
         normalizer = getattr(backend, "normalizer", None)
         self.normalized = None if normalizer is None else normalizer.normalize_str
-        self.special = _written_out(tokenizer)
+        self.special = special_tokens(tokenizer)
 
     def read(self, items: Sequence[Item]) -> Reps:
         """Columns "ids"; "start", the place of the sentence's first token; "whole" and "own", lengths before any cut of
@@ -94,6 +94,27 @@ class Reader:
         numbers = {"start": start, "whole": whole, "own": own, TRUNCATION_COLUMN: truncation}
         columns = {name: np.array(values, np.int64) for name, values in numbers.items()}
         return Reps({"ids": Ragged.of_rows(ids), **columns})
+
+    def character_offsets(self, text: str) -> IntArray:
+        """Where every token of a text that is read without context begins and ends in it, [tokens, 2].
+
+        The tokens are those of `read`; those around the text are at (0, 0).
+
+        Raises:
+            ModelLoadError: the tokenizer does not tell.
+        """
+        (plain,) = self._pieces(Item(text))
+        if not self.tokenizer.is_fast:
+            fix = "Use a folder with tokenizer.json"
+            where = str(self.tokenizer.name_or_path)
+            raise ModelLoadError("the tokenizer tells no offsets", where=where, fix=fix)
+        encoded = self.tokenizer(
+            plain, add_special_tokens=False, verbose=False, return_offsets_mapping=True
+        )
+        places = _places(text, plain)
+        inside = places[np.array(encoded.offset_mapping, np.int64).reshape(-1, 2)]
+        around = np.zeros((1, 2), np.int64)
+        return np.concatenate((around, inside[: self.max_tokens - 2], around))
 
     def _pieces(self, item: Item) -> list[str]:
         """Context sentences and the sentence as the tokenizer reads them."""
@@ -116,23 +137,14 @@ class Reader:
 
     def _plain(self, text: str) -> str:
         """The text without surrounding space, halves of surrogate pairs and special tokens."""
-        text = self._broken(text.encode("utf-8", "replace").decode().strip())
+        text = broken_up(text.encode("utf-8", "replace").decode().strip(), self.special)
         if self.normalized is None:
             return text
         # A special token may be written with other characters that the tokenizer takes for its own.
         normalized = self.normalized(text)
         if self.special.search(normalized):
-            return self._broken(normalized)
+            return broken_up(normalized, self.special)
         return text
-
-    def _broken(self, text: str) -> str:
-        """The text with special tokens broken up."""
-
-        def broken(match: re.Match[str]) -> str:
-            special = match[0]
-            return f"{special[0]} {special[1:]}"
-
-        return self.special.sub(broken, text)
 
     def _joined(self, pieces: list[list[int]]) -> tuple[IntArray, int, int, int, Truncation]:
         """The values of every column of `read` for one item, from the ids of its context and its sentence."""
@@ -155,7 +167,31 @@ class Reader:
         return ids, start, whole, len(sentence), truncation
 
 
-def _written_out(tokenizer: Any) -> re.Pattern[str]:
+def broken_up(text: str, special: re.Pattern[str]) -> str:
+    """The text with special tokens broken up by a blank behind their first character."""
+
+    def broken(match: re.Match[str]) -> str:
+        token = match[0]
+        return f"{token[0]} {token[1:]}"
+
+    return special.sub(broken, text)
+
+
+def _places(text: str, plain: str) -> IntArray:
+    """The place in a text of every character of what is read of it, and of its end, [characters + 1].
+
+    What is read lacks space around the text, and has blanks in it that break up special tokens.
+    """
+    at = len(text) - len(text.lstrip())
+    places = []
+    for character in plain:
+        places.append(at)
+        is_own = at < len(text) and (character == text[at] or character != " ")
+        at += is_own
+    return np.minimum(np.array([*places, at], np.int64), len(text))
+
+
+def special_tokens(tokenizer: Any) -> re.Pattern[str]:
     """A pattern of the special tokens as they may be written out in a text, the longest first."""
     tokens = (*tokenizer.all_special_tokens, *tokenizer.get_added_vocab())
     literals = {str(token) for token in tokens}

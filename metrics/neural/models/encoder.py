@@ -18,10 +18,13 @@ import numpy as np
 from ...errors import InputError, ModelLoadError
 from ...representations import IntArray, Ragged
 from .packed_attention import ROWS, attention_within, slabs_of, use_packed_attention
+from .pass_flops import Stack
 
 DType = Literal["float32", "bfloat16", "float16"]
 # `model_type` of the configurations whose models run packed.
-PACKED = {"bert", "camembert", "electra", "roberta", "xlm-roberta"}
+PACKED = {"bert", "camembert", "electra", "roberta", "xlm-roberta", "xlm-roberta-xl"}
+# Of these, those with a last norm over the last layer, so that no layer can be taken away.
+NORMED_AT_THE_END = {"xlm-roberta-xl"}
 # Nothing is fetched, no code is run.
 LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 # What a configuration may ask for: all else is code on the hub, which the package kernels would fetch and run.
@@ -60,7 +63,8 @@ class Encoder:
         self.layer = layers if layer is None else layer
         self.packed = model.config.model_type in PACKED
         if self.packed:
-            model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
+            if model.config.model_type not in NORMED_AT_THE_END:
+                model.encoder.layer = model.encoder.layer[: max(1, self.layer)]
             use_packed_attention(model)
         self.device = device_of(device)
         self.model = model.to(self.device, getattr(torch, dtype)).train(False)
@@ -71,25 +75,32 @@ class Encoder:
         """The longest sequence it has positions for."""
         return longest_input(self.model)
 
+    def flops(self, lengths: IntArray) -> float:
+        """Floating point operations of passes over sequences of these lengths, [n]."""
+        return Stack.of_encoder(self.config, self.layer).flops(lengths)
+
     def states(
         self,
         ids: Ragged,
         all_layers: bool = False,
+        types: Ragged | None = None,
     ) -> Iterator[tuple[IntArray, list[Any]]]:
         """Rows of one length at a time, and their hidden states [rows, length, d] in float32 or better.
 
-        The states are those of the encoder's `layer`, or of the embeddings and every layer up to it.
+        The states are those of the encoder's `layer`, or of the embeddings and every layer up to it. types: of the
+        tokens, in rows as long as those of `ids`; all 0 if not given.
         """
         order = np.argsort(ids.lengths, kind="stable")
         forward = self._packed if self.packed else self._plain
         with self.torch.inference_mode():
-            for rows, states in forward(ids, order):
+            for rows, states in forward(ids, types, order):
                 layers = states if all_layers else states[-1:]
                 yield rows, [x.float() for x in layers]
 
     def _packed(
         self,
         ids: Ragged,
+        types: Ragged | None,
         order: IntArray,
     ) -> Iterator[tuple[IntArray, list[Any]]]:
         """As `states`, all rows in one pass; order: the rows by length, [rows]."""
@@ -102,11 +113,15 @@ class Encoder:
         # The last token again and again, up to a multiple of 16.
         input_ids = np.pad(tokens, (0, spare), mode="edge")
         position_ids = np.pad(position, (0, spare), mode="edge")
+        more = {}
+        if types is not None:
+            more["token_type_ids"] = self._row(np.pad(types[order].values, (0, spare), mode="edge"))
         out = self.model(
             input_ids=self._row(input_ids),
             position_ids=self._row(position_ids),
             output_hidden_states=True,
             packing=attention_within(slabs),
+            **more,
         )
         layers = out.hidden_states[: self.layer + 1]  # [1, tokens and spare ones, d] each
         first = 0
@@ -118,6 +133,7 @@ class Encoder:
     def _plain(
         self,
         ids: Ragged,
+        types: Ragged | None,
         order: IntArray,
     ) -> Iterator[tuple[IntArray, list[Any]]]:
         """As `states`, a pass for every length and on a CPU for every row; order: the rows by length, [rows]."""
@@ -132,10 +148,16 @@ class Encoder:
                 rows = same[start : start + step]
                 values = ids[rows].values.reshape(len(rows), -1)  # [rows, length]
                 tokens = self.torch.from_numpy(values).to(self.device)
+                more = {}
+                if types is not None:
+                    of_rows = types[rows].values.reshape(len(rows), -1)  # [rows, length]
+                    of_tokens = self.torch.from_numpy(of_rows).to(self.device)
+                    more["token_type_ids"] = pad(of_tokens, spare)
                 out = self.model(
                     input_ids=pad(tokens, spare, value=self.config.pad_token_id or 0),
                     attention_mask=pad(self.torch.ones_like(tokens), spare),
                     output_hidden_states=True,
+                    **more,
                 )
                 layers = out.hidden_states[: self.layer + 1]  # [rows, length and spare, d] each
                 yield rows, [x[:, : slab.length] for x in layers]
@@ -194,14 +216,16 @@ def quietly() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
-    """A transformers model with every weight of its folder.
+def pretrained(folder: Path, kind: str = "AutoModel", weights: bool = True) -> Any:
+    """A transformers model with every weight of its folder, or with none, on the device "meta".
 
     Raises:
         ModelLoadError: the folder is no model, lacks weights, or has some that are no numbers.
     """
     try:
         empty = _empty(folder, kind)
+        if not weights:
+            return empty
         with quietly():
             model, about = type(empty).from_pretrained(
                 folder,
@@ -223,8 +247,8 @@ def pretrained(folder: Path, kind: str = "AutoModel") -> Any:
     return _in_memory(model)
 
 
-def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
-    """An encoder with the configuration of a folder and the weights of a checkpoint, every one of them.
+def from_state(folder: Path, state: Mapping[str, Any], weights: bool = True) -> Any:
+    """An encoder with the configuration of a folder and the weights of a checkpoint, every one of them or none.
 
     Raises:
         ModelLoadError: the folder has no configuration, or the weights are not those of such an encoder.
@@ -242,6 +266,8 @@ def from_state(folder: Path, state: Mapping[str, Any]) -> Any:
             where=str(folder),
             fix="encoder_path must be the encoder that the checkpoint was trained from",
         )
+    if not weights:
+        return model
     with quietly():
         loaded = type(model).from_pretrained(
             None,

@@ -31,6 +31,9 @@ SMALL_FILES = (
     "adapter_config.json",
     "special_tokens_map.json",
     "sescore2.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
     "*.index.json",
     "chat_template.*",
     "*.jinja",
@@ -53,7 +56,8 @@ TOKENIZER_FILES = (
 # Folders in it whose files are opened, too.
 INSIDE = {"checkpoints": "*.ckpt", "additional_chat_templates": "*.jinja"}
 # Of which a folder that holds a model has at least one.
-SIGNS = (CONFIG, "hparams.yaml", "*.ckpt", "checkpoints")
+SIGNS = (CONFIG, "hparams.yaml", "*.ckpt", "checkpoints", "modules.json")
+TENSORFLOW = "saved_model.pb"
 
 
 def check_model(path: Path) -> None:
@@ -80,6 +84,9 @@ def check_model(path: Path) -> None:
 def _check_folder(folder: Path) -> None:
     """Raises InputError or ModelLoadError as `check_model` does."""
     names = sorted(os.listdir(folder))
+    if TENSORFLOW in names:
+        fix = "Take the converted form for torch; of BLEURT such as lucadiliello/BLEURT-20"
+        raise ModelLoadError("is a SavedModel of TensorFlow", where=str(folder), fix=fix)
     if not any(_matches(name, SIGNS) for name in names):
         raise ModelLoadError(f"there is no {CONFIG} in it", where=str(folder), fix=FIX)
     for name in names:
@@ -97,7 +104,7 @@ def _check_file(path: Path, name: str) -> None:
         check_regular(path, FIX)
     elif _matches(name, SMALL_FILES):
         data = read_small_file(path, FIX)
-        if name.endswith(".json"):
+        if name.endswith(".json") and name != "modules.json":
             _check_object(parse_small_json(data, str(path), FIX), path)
     elif _matches(name, YAML_FILES):
         read_small_file(path, FIX, name="yaml_bytes")

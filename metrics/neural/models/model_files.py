@@ -42,10 +42,11 @@ def locate(
     model: str,
     revision: str | None = None,
     weights: bool = True,
+    also: tuple[str, ...] = (),
 ) -> Path:
     """The folder or file of a model, looked at; fetched from the hub if it is no local path and not bundled.
 
-    Without `weights`, only configuration and tokenizer are fetched.
+    Without `weights`, only configuration and tokenizer are fetched. also: patterns of more files that are.
 
     Raises:
         ModelLoadError: it is not here and cannot be fetched, or is refused by `check_model`.
@@ -62,7 +63,7 @@ def locate(
     if _is_path(model):
         fix = "Give the folder of the model"
         raise ModelLoadError("there is no such file or folder", where=model, fix=fix)
-    fetched = _fetched(model, revision, weights)
+    fetched = _fetched(model, revision, weights, also)
     check_model(fetched)
     return fetched
 
@@ -90,11 +91,12 @@ def _fetched(
     model: str,
     revision: str | None,
     weights: bool,
+    also: tuple[str, ...],
 ) -> Path:
     """The local folder of a model on the hub, its files fetched."""
     from huggingface_hub import snapshot_download
 
-    patterns = [*SETTINGS_FILES, *TOKENIZER_FILES, *GENERATION_FILES]
+    patterns = [*SETTINGS_FILES, *TOKENIZER_FILES, *GENERATION_FILES, *also]
     if weights:
         patterns += WEIGHTS
     try:
@@ -108,23 +110,23 @@ def _fetched(
         ) from error
 
 
-def digest(path: Path, weights: bool = True) -> str:
-    """The digest of a model's files, or of its configuration and tokenizer alone."""
+def digest(path: Path, weights: bool = True, also: tuple[str, ...] = ()) -> str:
+    """The digest of a model's files, or of its configuration and tokenizer alone; also: patterns of more files."""
     whole = sha256()
-    for file in _files(path, weights):
+    for file in _files(path, weights, also):
         name = file.relative_to(path) if path.is_dir() else ""
         whole.update(f"{name}\0".encode())
         whole.update(_file_digest(file))
     return whole.hexdigest()[:DIGITS]
 
 
-def _files(path: Path, weights: bool) -> Iterator[Path]:
+def _files(path: Path, weights: bool, also: tuple[str, ...]) -> Iterator[Path]:
     """The files that a digest covers, in the order in which it reads them."""
     if path.is_file():
         yield path
         yield from _settings_beside(path)
         return
-    patterns = (*SETTINGS_FILES, *TOKENIZER_FILES)
+    patterns = (*SETTINGS_FILES, *TOKENIZER_FILES, *also)
     yield from sorted({file for pattern in patterns for file in path.glob(pattern)})
     if weights:
         yield from _weights(path)

@@ -18,6 +18,8 @@ ROWS = 16
 QUERIES = 8
 # Query, key and value [1, heads, tokens, d/heads] and the scaling, to states [1, tokens, heads, d/heads].
 Attend = Callable[[Any, Any, Any, float], Any]
+# A length, to what is added to attention scores, [heads, length, length].
+Bias = Callable[[int], Any]
 
 
 class Slab(NamedTuple):
@@ -52,8 +54,11 @@ def slabs_of(lengths: Sequence[int]) -> list[Slab]:
     return slabs
 
 
-def attention_within(slabs: Sequence[Slab]) -> Attend:
-    """Attention of every token to all tokens of its own sequence."""
+def attention_within(slabs: Sequence[Slab], bias: Bias | None = None) -> Attend:
+    """Attention of every token to all tokens of its own sequence.
+
+    bias: what is added to the scores of sequences of one length, if anything.
+    """
     from torch.nn.functional import pad
     from torch.nn.functional import scaled_dot_product_attention as attention
 
@@ -76,8 +81,10 @@ def attention_within(slabs: Sequence[Slab]) -> Attend:
             k = slab.rows(key).transpose(1, 2)
             v = slab.rows(value).transpose(1, 2)
             # Only queries are padded: spare ones change no other, spare keys would be attended to.
-            q = pad(q, (0, 0, 0, -slab.length % QUERIES))
-            attended = attention(q, k, v, scale=scaling)
+            spare = -slab.length % QUERIES
+            q = pad(q, (0, 0, 0, spare))
+            added = None if bias is None else pad(bias(slab.length), (0, 0, 0, spare))[None]
+            attended = attention(q, k, v, attn_mask=added, scale=scaling)
             # The rows of the spare queries are left out, the others written to their tokens.
             attended = attended[:, :, : slab.length]
             slab.rows(states).copy_(attended.transpose(1, 2))

@@ -19,6 +19,7 @@ from ...execution.batches import in_halves
 from ...representations import FloatArray, IntArray, Ragged
 from .encoder import CPU_TOKENS, GPU_TOKENS, DType, device_of
 from .packed_attention import ROWS
+from .pass_flops import Stack
 from .shared_prefix import DecoderPass, SourceTargetPair, Targets, batches, pairs_of
 from .span_attention import Attention, Spans
 
@@ -84,6 +85,28 @@ class Seq2Seq:
             x = self._finished(encoder, x)[: len(ids.values)]  # [tokens, d]
             states = x.float().cpu().numpy()
             return Ragged(states, ids.offsets)
+
+    def flops(self, sources: IntArray, pairs: IntArray) -> float:
+        """Floating point operations of a pass of the encoder per source and one of the decoder per pair.
+
+        What pairs share counts for each of them, but for keys and values of the sources, which count once.
+
+        Args:
+            sources: tokens of each, [n].
+            pairs: tokens of the source and of the target, [pairs, 2].
+        """
+        config = self.model.config
+        width = config.d_model
+        encoder = Stack(config.encoder_layers, width, width, config.encoder_ffn_dim)
+        decoder = Stack(config.decoder_layers, width, width, config.decoder_ffn_dim)
+        of_source, of_target = pairs.astype(np.float64).T
+        # Attention to the source: query and what follows for every token of the target.
+        to_source = 2 * width * width * of_target + 2 * width * of_source * of_target  # [pairs]
+        keys_and_values = 2 * width * width * float(sources.sum())
+        of_layers = config.decoder_layers * (to_source.sum() + keys_and_values)
+        of_head = width * config.vocab_size * of_target.sum()
+        flops = encoder.flops(sources) + decoder.flops(pairs[:, 1]) + 2 * (of_layers + of_head)
+        return float(flops)
 
     def log_likelihoods(
         self,

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ...base import Metric
 from ...errors import ModelLoadError
-from ...scorer import Reading
+from ...scorer import Reading, Scorer
 from ...spec.checked_settings import settings
 from . import model_files
 from .context_tokens import TruncationRule
@@ -44,6 +44,10 @@ class ModelMetric(Metric):
     default_model: ClassVar[str | None] = ""
     # Settings that name files.
     file_settings: ClassVar[tuple[str, ...]] = ("model",)
+    # Whether the scorer counts its forward passes.
+    counts_passes: ClassVar[bool] = False
+    # Patterns of files in the model's folder that scores depend on, beside those of every model.
+    own_files: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         if self.model is None:
@@ -93,13 +97,24 @@ class ModelMetric(Metric):
         ]
         return " ".join(parts)
 
+    def unloaded(self) -> Scorer | None:
+        """A scorer on the device "meta", where tensors have shapes and no numbers."""
+        return replace(self, device="meta").scorer if self.counts_passes else None
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether weights are loaded."""
+        return self.device != "meta"
+
     def named(self, name: str) -> str:
         """The files that a setting names, its default resolved."""
         return getattr(self, name) or ""
 
     def _digest(self, name: str) -> str:
         revision = self.revision if name == "model" else None
-        return model_files.digest(model_files.locate(self.named(name), revision))
+        also = self.own_files if name == "model" else ()
+        path = model_files.locate(self.named(name), revision, also=also)
+        return model_files.digest(path, also=also)
 
     def check_files(self) -> None:
         """Raises ModelLoadError if files have changed since the metric was made, here or in another process."""

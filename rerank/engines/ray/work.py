@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from ....metrics.base import Metric
-from ....metrics.errors import DiscorankError, MetricError
+from ....metrics.errors import DiscorankError, MetricError, ResourceError
 from ..interface import Loaded, Result, Task
 from .blocks import BLOCK_SECONDS, Kind, Queue, Rates, Step
 from .cluster import reason
@@ -97,9 +97,15 @@ class Work:
         return enough_groups or self.held_bytes > self.store_bytes
 
     def finished(self, step: Step, value: Any, outcome: StepResult) -> None:
-        """Takes a step's outcome: results, or what the next stage reads. One that comes late changes nothing."""
+        """Takes a step's outcome: results, or what the next stage reads. One that comes late changes nothing.
+
+        Raises:
+            ResourceError: what a metric needs is gone, such as its server; no other list would fare better.
+        """
         if step.done or self._is_over(step):
             return
+        if isinstance(outcome.error, ResourceError):
+            raise outcome.error
         step.done = True
         group = self._group(step)
         if group is not None and outcome.error is not None:

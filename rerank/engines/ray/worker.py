@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 from ....metrics.base import Metric
-from ....metrics.errors import DiscorankError
+from ....metrics.errors import DiscorankError, ResourceError
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.failures import is_interrupt
 from ....metrics.execution.meter import Metered
@@ -124,9 +124,14 @@ class Worker:
         results: list[Keyed] = []
         for task in block:
             self.engine.submit(task.key, task.task(self.metrics))
-        while len(results) < len(block):
-            results += self.engine.collect()
-        return StepResult(perf_counter() - start, self.engine.meter.take(), results)
+        error = None
+        try:
+            while len(results) < len(block):
+                results += self.engine.collect()
+        except ResourceError as gone:
+            error = gone
+        seconds = perf_counter() - start
+        return StepResult(seconds, self.engine.meter.take(), results, error=error)
 
     def represent(
         self,

@@ -1,5 +1,7 @@
 """``discorank check INPUT``: counts, lengths, duplicates and the cost of deciding, without scoring anything.
 
+The forward passes of models are counted from their configurations and tokenizers: no weights are held, and the tokens
+of context are not counted, as they are chosen by the run.
 Metrics that need code of the user's own or of a plug-in are not loaded: their cost is not shown.
 """
 
@@ -11,11 +13,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from ..metrics.base import Metric
+from ..metrics.errors import DiscorankError
+from ..metrics.mixture import Utility
 from ..metrics.registry import load_without_code
 from ..metrics.spec.allowed_code import CodeRefusedError
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Document
+from ..rerank.distinct import Distinct
 from ..rerank.lists import CandidateList
+from ..rerank.pass_counts import PassCounts
 from ..tables import aligned
 from .console import Progress, say
 from .inputs import InputOptions, adapted, open_input
@@ -95,6 +102,7 @@ def run(arguments: Sequence[str]) -> int:
     """Checks; returns the exit code."""
     values = OPTIONS.parse(arguments)
     counts, num_shown = InputCounts(), 0
+    utility = UtilityCosts(values) if values["utility"] else None
     with (
         open_input(values) as lists,
         Progress("lists", lists.fraction, values["quiet"]) as progress,
@@ -102,6 +110,8 @@ def run(arguments: Sequence[str]) -> int:
         for entry in lists:
             if entry.record is not None:
                 counts.add(entry.record)
+                if utility is not None:
+                    utility.add(entry.record)
                 progress(counts.totals["lists"])
                 continue
             counts.totals["errors"] += 1
@@ -112,8 +122,8 @@ def run(arguments: Sequence[str]) -> int:
     if num_hidden > 0:
         say(f"and {num_hidden} more errors")
     report = {"input": lists.name, **counts.report()}
-    if values["utility"]:
-        report["utility"] = _needs(values, report)
+    if utility is not None:
+        report["utility"] = utility.report(report)
     if values["format"] == "json":
         sys.stdout.write(json.dumps(report, ensure_ascii=False) + "\n")
     else:
@@ -122,35 +132,88 @@ def run(arguments: Sequence[str]) -> int:
     return 3 if counts.totals["errors"] else 0
 
 
-def _needs(values: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:
-    """What a utility needs of the input, and how much work it would be."""
-    try:
-        metric = adapted(load_without_code(values["utility"]), values)
-    except CodeRefusedError as error:
-        problem = (
-            f"its cost and needs are not shown: check imports no code, and this {error.problem}"
-        )
-        return {"signature": values["utility"], "problems": [problem]}
-    num_lists, num_pairs = report.get("lists", 0), report.get("pairs", 0)
-    num_distinct = report.get("distinct", 0) + report.get("pseudo_references", 0)
-    num_texts, problems = 0, []
-    for _, part in metric.parts:
-        in_every_context = part.reads.everywhere and report.get("with_documents", 0)
-        num_texts += num_pairs if in_every_context else num_distinct
-        if in_every_context:
-            problems.append(
-                f"{part.name} reads every hypothesis in the context of every reference of its document"
+class UtilityCosts:
+    """What a utility needs of the input, and how much work it would be; forward passes are counted list by list.
+
+    Raises:
+        DiscorankError: the utility is none, or its files are missing.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.named = values["utility"]
+        self.utility: Utility | None = None
+        self.counts: list[PassCounts] = []
+        self.problems: list[str] = []
+        try:
+            self.utility = adapted(load_without_code(self.named), values)
+        except CodeRefusedError as error:
+            self.problems.append(
+                f"its cost and needs are not shown: check imports no code, and this {error.problem}"
             )
-        if part.info.needs_source and report.get("with_source", 0) < num_lists:
-            problems.append(f"{part.name} needs a source in every list")
-        if part.reads.context and report.get("in_documents", 0) < num_lists:
-            problems.append(f"{part.name} reads context: every list needs its document")
-    return {
-        "signature": metric.signature(),
-        "texts_to_represent": num_texts,
-        "pairs_to_compare": num_pairs * len(metric.parts),
-        "problems": problems,
-    }
+            return
+        for _, part in self.utility.parts:
+            try:
+                scorer = part.unloaded()
+            except DiscorankError as error:
+                self.problems.append(f"forward passes of {part.name} are not counted: {error}")
+                continue
+            if scorer is not None:
+                self.counts.append(PassCounts(part, scorer))
+
+    def add(self, record: CandidateList) -> None:
+        """Counts the forward passes of one list."""
+        if not self.counts or record.context_only:
+            return
+        texts = Distinct(record.candidates).texts
+        references = texts
+        if record.pseudo_references:
+            references = Distinct(record.pseudo_references).texts
+        for counts in self.counts:
+            counts.add(texts, references, record.source)
+
+    def report(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        """Everything as JSON data; report: that of the input."""
+        if self.utility is None:
+            return {"signature": self.named, "problems": self.problems}
+        num_pairs = report.get("pairs", 0)
+        num_distinct = report.get("distinct", 0) + report.get("pseudo_references", 0)
+        num_texts, problems = 0, list(self.problems)
+        for _, part in self.utility.parts:
+            in_every_context = part.reads.everywhere and report.get("with_documents", 0)
+            num_texts += num_pairs if in_every_context else num_distinct
+            problems += _problems(part, report)
+        passes = {
+            "forward_passes": sum(counts.passes for counts in self.counts),
+            "tokens": sum(counts.tokens for counts in self.counts),
+            "tera_flop": sum(counts.flops for counts in self.counts) / 1e12,
+        }
+        return {
+            "signature": self.utility.signature(),
+            "texts_to_represent": num_texts,
+            "pairs_to_compare": num_pairs * len(self.utility.parts),
+            **(passes if self.counts else {}),
+            "problems": problems,
+        }
+
+
+def _problems(part: Metric, report: Mapping[str, Any]) -> list[str]:
+    """What an input lacks for a metric, or what will cost more than it seems."""
+    num_lists, num_sources = report.get("lists", 0), report.get("with_source", 0)
+    problems = []
+    if part.reads.everywhere and report.get("with_documents", 0):
+        problems.append(
+            f"{part.name} reads every hypothesis in the context of every reference of its document"
+        )
+    if part.needs_source and num_sources < num_lists:
+        problems.append(f"{part.name} needs a source in every list")
+    elif part.reads_source and 0 < num_sources < num_lists:
+        problems.append(
+            f"{part.name} reads the source where it is given, in {num_sources} of {num_lists} lists: "
+            "utilities with and without it do not compare"
+        )
+    if part.reads.context and report.get("in_documents", 0) < num_lists:
+        problems.append(f"{part.name} reads context: every list needs its document")
+    return problems
 
 
 def _spread(counts: Counter[int]) -> dict[str, int]:

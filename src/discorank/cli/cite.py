@@ -57,11 +57,8 @@ def run(arguments: Sequence[str]) -> int:
     for signature in signatures:
         for call in _calls(signature, values["quiet"]):
             papers = papers_of(call.name, call.settings)
-            if papers is None and ":" not in call.name and call.name not in names():
-                raise unknown("metric", call.name, names())
-            if papers is None:
-                about = f"{call.name}: not one of discorank's metrics; look up its paper"
-                say(about, values["quiet"])
+            if not papers:
+                say(f"{call.name}: {_without_papers(papers)}", values["quiet"])
             known = cited.get(call.name, ())
             cited[call.name] = tuple(dict.fromkeys((*known, *(papers or ()))))
     tests = OF_TESTS if values["tests"] else ()
@@ -70,6 +67,13 @@ def run(arguments: Sequence[str]) -> int:
     if tests:
         sys.stdout.write("\n" + bibtex(tests))
     return 0
+
+
+def _without_papers(papers: Sequence[Paper] | None) -> str:
+    """Why a metric has no papers, and what to do."""
+    if papers is None:
+        return "not one of discorank's metrics; look up its paper"
+    return "has no paper of its own; look up that of its model"
 
 
 def _calls(signature: str, quiet: bool) -> Iterator[Call]:
@@ -129,6 +133,9 @@ def signatures_in(name: str) -> list[str]:
     if os.path.exists(f"{name}.run.json"):
         raise InputError("is the output of a run", where=name, fix=f"Give {name}.run.json")
     if not name.endswith(".json"):
+        for call in parse(name):
+            if ":" not in call.name and call.name not in names():
+                raise unknown("metric", call.name, names())
         return [name]
     return signatures_of(read_run_file(name, _RUN_FILE), name)
 

@@ -17,6 +17,7 @@ from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Text
 from ..printable import printable
+from ..report.marked_errors import MarkedError, in_words, marked_errors
 from ..rerank.choice import Ranking
 from ..rerank.distinct import Distinct
 from ..rerank.engines.local import LocalEngine
@@ -104,8 +105,8 @@ def explanation(
     reasons: int | None = None,
 ) -> dict[str, Any]:
     """The places of a ranking, each with the pseudo-references that agree most with it and what the metrics say of the
-    first of these, as JSON data. Metrics that read context say nothing: it is gone with the decoding. With `reasons`,
-    they speak of that many places only.
+    first of these, as JSON data; errors that they mark also by their place in the whole text. Metrics that read context
+    say nothing: it is gone with the decoding. With `reasons`, they speak of that many places only.
     """
     distinct = Distinct(record.candidates)
     pool = Distinct(record.pseudo_references) if record.pseudo_references else distinct
@@ -120,6 +121,8 @@ def explanation(
             utilities = matrix[int(distinct.of[place.index])]
             agreeing = _agreeing(utilities, pool.texts, place.text)
         nearest = [text for text, _ in agreeing[:1]]
+        why = _why(speaking, place.text, nearest, record.source)
+        errors = _errors(place.text, why)
         places.append(
             {
                 "index": place.index,
@@ -127,7 +130,8 @@ def explanation(
                 "utility": place.utility,
                 "text": str(place.text),
                 "agreeing": [{"text": str(text), "utility": utility} for text, utility in agreeing],
-                "why": _why(speaking, place.text, nearest, record.source),
+                "why": why,
+                **({"errors": errors} if errors else {}),
             }
         )
     odd = _not_finite(ranking, distinct, pool)
@@ -182,6 +186,16 @@ def _why(
     return {name: reason for name, reason in reasons.items() if reason}
 
 
+def _errors(text: Text, why: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The errors in a text of every metric that marks some, by its signature."""
+    marked = {name: marked_errors(text, reason) for name, reason in why.items()}
+    return {
+        name: [error._asdict() for error in errors]
+        for name, errors in marked.items()
+        if errors is not None
+    }
+
+
 def _brief(value: Any) -> str:
     """JSON data in a line: the first entries, numbers rounded."""
     if isinstance(value, float):
@@ -226,7 +240,11 @@ def _place_lines(rank: int, place: Mapping[str, Any]) -> Iterator[str]:
     yield f"  {rank:>4}.    {utility}  [{index}] {place['text']}{times}"
     for other in place["agreeing"]:
         yield f"             {_number(other['utility'])}  with {other['text']}"
-    for reason in place["why"].values():
+    for name, reason in place["why"].items():
+        if name in place.get("errors", {}):
+            errors = [MarkedError(**error) for error in place["errors"][name]]
+            yield f"             errors: {in_words(place['text'], errors)}"
+            continue
         for part, value in reason.items():
             yield f"             {part}: {_brief(value) or '-'}"
 

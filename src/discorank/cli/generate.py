@@ -118,8 +118,9 @@ def run(arguments: Sequence[str]) -> int:
 def _decider(values: Mapping[str, Any]) -> MBRDecoder | None:
     """What chooses among the candidates of a sentence, None without a utility."""
     if values["utility"] is None:
-        if values["model"] or values["encoder_path"]:
-            flag = "--model" if values["model"] else "--encoder-path"
+        named = [name for name in ("model", "encoder_path", "tokenizer_path") if values[name]]
+        if named:
+            flag = f"--{named[0].replace('_', '-')}"
             raise InputError(
                 "is that of a metric",
                 where=flag,

@@ -86,7 +86,7 @@ def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
 def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
     """Raises InputError if a model is named and no metric has one, or several kinds of metric would take it."""
     parts = [part for metric in metrics if not isinstance(metric, str) for _, part in metric.parts]
-    for name in ("model", "encoder_path"):
+    for name in ("model", "encoder_path", "tokenizer_path"):
         takers = {part.name for part in parts if hasattr(part, name)}
         if values[name] and len(takers) != 1:
             problem = "no metric takes it"

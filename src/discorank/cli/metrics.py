@@ -49,6 +49,8 @@ def _all_metrics() -> str:
             needs.append("reference")
         if info.needs_source:
             needs.append("source")
+        if info.takes_source:
+            needs.append("source (if given)")
         rows.append(
             [
                 name,

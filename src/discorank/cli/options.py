@@ -35,7 +35,7 @@ from .argument_parser import PrintableParser
 
 T = TypeVar("T")
 FLAG_NAMES = {"input_format": "from"}  # fields whose option cannot have the field's name
-MODEL_OPTIONS = ("model", "encoder_path", "device", "dtype", "batch_tokens")
+MODEL_OPTIONS = ("model", "encoder_path", "tokenizer_path", "device", "dtype", "batch_tokens")
 ASSIGNMENTS = ("max",)  # options of one NAME=VALUE each, which may come several times
 FIELD_NAMES = {flag: field for field, flag in FLAG_NAMES.items()}
 
@@ -48,6 +48,7 @@ class CommonOptions:
         engine: where metrics run: local, or ray, which only decode and rerank know (its settings: --set ray.actors=2).
         model: the model of metrics that have one, where they do not name it: a folder or a name on the hub.
         encoder_path: the encoder of checkpoints that come without configuration and tokenizer.
+        tokenizer_path: the tokenizer of models that come without one, such as MetricX.
         device: where models run, such as cpu or cuda:0; the first GPU if there is one.
         dtype: precision of models: float32, bfloat16 or float16.
         batch_tokens: tokens in one batch of a model; chosen by device if not given.
@@ -62,6 +63,7 @@ class CommonOptions:
     engine: Literal["local", "ray"] = "local"
     model: str | None = None
     encoder_path: str | None = None
+    tokenizer_path: str | None = None
     device: str | None = None
     dtype: str | None = None
     batch_tokens: int | None = None

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..integrations.formats.open_lists import Lists
-from ..metrics.errors import InputError, ResourceError
+from ..metrics.errors import InputError, MetricError
 from ..metrics.spec.allowed_code import CodeRefusedError
 from ..metrics.spec.checked_settings import settings
 from ..report.choices import ChosenRun, explained, read_run
@@ -125,7 +125,7 @@ def with_reasons(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
         return run
     try:
         return _decided_again(run, values)
-    except (CodeRefusedError, MissingPriorError, ResourceError) as error:
+    except (CodeRefusedError, MissingPriorError, MetricError) as error:
         say(f"{run.path}: no list is shown with reasons: {error}", values["quiet"])
         return replace(run, unexplained=f"{error.where or 'the run'} {error.problem}")
 

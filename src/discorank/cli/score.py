@@ -129,13 +129,15 @@ class _SystemScores:
         self.metric, self.name = metric, metric.signature()
         self.stores, self.cache, self.cuts = stores, cache, cuts
         self.total, self.num_segments = 0.0, 0
+        self.has_sources: bool | None = None  # whether the segments so far have
         self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]  # by part and batch
 
     def add(self, batch: Sequence[Segment], system: str) -> FloatArray:
         """Scores a batch, [n]."""
         hypotheses = [segment.hypotheses[system] for segment in batch]
         references = [segment.references for segment in batch]
-        sources = _column([segment.source for segment in batch])
+        sources = [segment.source for segment in batch]
+        self._check_sources(batch)
         documents = _column([segment.document for segment in batch])
         values = np.zeros(len(batch))
         for (weight, part), part_statistics in zip(self.metric.parts, self.statistics, strict=True):
@@ -156,6 +158,15 @@ class _SystemScores:
         self.total += float(values.sum())
         self.num_segments += len(batch)
         return values
+
+    def _check_sources(self, batch: Sequence[Segment]) -> None:
+        """Raises InputError where an earlier batch had sources and this one has none, or the other way round."""
+        has_sources = any(segment.source is not None for segment in batch)
+        if self.has_sources is None:
+            self.has_sources = has_sources
+        if has_sources != self.has_sources:
+            for _, part in self.metric.parts:
+                part.check_sources((None, "") if has_sources else ("", None), [batch[0].where] * 2)
 
     def row(self, system: str) -> dict[str, Any]:
         """The system's line of the table."""

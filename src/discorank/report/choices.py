@@ -23,6 +23,7 @@ from ..rerank.runs.run_file import read_run_file, recorded_run
 from ..rerank.selection.comparison_folder import checked
 from ..tables import number
 from .island import rounded
+from .marked_errors import MarkedError, pieces
 from .summary_text import with_noun
 
 MAX_ERRORS = 200  # shown; all are counted
@@ -169,7 +170,13 @@ def _place(
         "beside": {**logprob, **candidate.fields},
         "agreeing": agreeing,
         "why": place["why"],
+        "marked": {name: _pieces(place["text"], e) for name, e in place.get("errors", {}).items()},
     }
+
+
+def _pieces(text: str, errors: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
+    """A text in pieces, each with the severity of the error that it is."""
+    return pieces(text, [MarkedError(**error) for error in errors])
 
 
 def _writable(value: Any) -> Any:
@@ -184,6 +191,11 @@ def _writable(value: Any) -> Any:
 def as_data(run: ChosenRun) -> dict[str, Any]:
     """What the browser of lists needs."""
     return {"lists": run.lists, "isRerank": run.settings["decoder"] == "rerank"}
+
+
+def has_marks(run: ChosenRun) -> bool:
+    """Whether a metric marks errors in any text shown."""
+    return any(place["marked"] for shown in run.lists for place in shown["places"])
 
 
 def story(run: ChosenRun) -> list[str]:

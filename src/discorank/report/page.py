@@ -16,7 +16,7 @@ from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptSc
 from ..tables import Table
 from . import comparison_tables as tables
 from . import plots
-from .choices import ChosenRun, as_data, cautions, counted, finite_gaps, story
+from .choices import ChosenRun, as_data, cautions, counted, finite_gaps, has_marks, story
 from .extra import template_package
 from .heat_map import heat_map
 from .island import as_island, documents
@@ -225,6 +225,7 @@ def _chosen_values(run: ChosenRun, as_markup: Any) -> dict[str, Any]:
         "errors": run.errors,
         "all_errors": run.counts.get("errors", 0),
         "shown": len(run.lists),
+        "has_marks": has_marks(run),
         "all_lists": len(run.rows),
         "data": as_markup(as_island(as_data(run))),
     }

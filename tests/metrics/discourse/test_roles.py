@@ -346,7 +346,7 @@ def _labelled(roles: list[int]) -> Any:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", r"data.jsonl:1: JSONDecodeError.*A line is"),
+        ("{", r"data.jsonl:1: no JSON.*A line is"),
         ("[]", r"data.jsonl:1: found \[\]"),
         ('{"sentences": ["a"], "roles": []}', "data.jsonl:1: found"),
         (

@@ -294,8 +294,8 @@ def test_what_makes_the_mix_sum_to_one(
             "models of class 'ranking_metric' are not supported.*unified_metric",
         ),
         (
-            {"class_identifier": "xcomet_metric"},
-            "models of class 'xcomet_metric' are not supported",
+            {"class_identifier": "ranking_metric"},
+            "models of class 'ranking_metric' are not supported",
         ),
         (
             {"class_identifier": ["regression_metric"]},
@@ -397,7 +397,7 @@ FIRST, SCALAR = "estimator.ff.0", "layerwise_attention.scalar_parameters"
             {k: None for k in loaded("tiny-comet-ref")["state_dict"] if k.startswith("encoder")},
             "no tensors of an enc",
         ),
-        ({"extra.weight": NAN}, "tensors that no COMET model of its class uses: extra.weight"),
+        ({"extra.weight": NAN}, "tensors that no model of its class uses: extra.weight"),
         ({f"extra.{i}": NAN for i in range(6)}, r"extra.0, extra.1, extra.2, extra.3 and 2 more"),
         ({"estimator.ff.9.bias": NAN}, "uses: estimator.ff.9.bias"),
         ({f"{FIRST}.bias": NAN}, f"{FIRST}.bias holds numbers that are not finite"),

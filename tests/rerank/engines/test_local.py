@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from discorank.metrics.errors import ResourceError
+from discorank.metrics.errors import MetricError
 from discorank.metrics.execution import evaluate
 from discorank.metrics.execution import tiles as tiling
 from discorank.rerank.choice import Ranking
@@ -65,7 +65,7 @@ def test_a_matrix_that_no_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(evaluate, "memory_bytes", lambda: 300_000)
     texts = different_texts(210)
     assert decided(MBRDecoder(utility="rouge-l"), texts).utility is not None
-    with pytest.raises(ResourceError, match=r"210 x 210 utilities take .* Leave out"):
+    with pytest.raises(MetricError, match=r"210 x 210 utilities take .* Leave out"):
         decided(MBRDecoder(utility="rouge-l", keep_matrix=True), texts)
 
 

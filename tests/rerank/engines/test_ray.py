@@ -42,6 +42,7 @@ from discorank.rerank.runs.rows import json_row
 
 from ...support import faulty
 from ...support.lists import WORDS, different_texts, made_lists, write_lists
+from ...support.serving import Reply, Seen, serving
 
 ray: Any = pytest.importorskip("ray")
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
@@ -53,6 +54,14 @@ ROLES = f'model="{MODELS.parents[1]}/pdd/tiny-roles",encoder_path="{MODELS}/tiny
 SHORT = [{**row, "source": "the ferry leaves"} for row in made_lists(2, 20, seed=5)]
 ON_RAY = ("--engine", "ray", "--set")
 TINY = f'model="{MODELS}/tiny-bert",layer=2'
+LEARNED = MODELS.parents[1]
+XCOMET = f'model="{LEARNED}/xcomet/models/tiny-xcomet",encoder_path="{LEARNED}/xcomet/models/tiny-xlmr-xl"'
+METRICX = (
+    f'model="{LEARNED}/metricx/models/tiny-metricx-24",'
+    f'tokenizer_path="{LEARNED}/metricx/models/tiny-mt5-tokenizer",regression_token_id=11'
+)
+BLEURT = f'model="{LEARNED}/bleurt/models/tiny-bleurt-20"'
+EMBEDDING = f'model="{LEARNED}/sentence_embedding/models/tiny-st-mean"'
 Captured = pytest.CaptureFixture[str]
 
 
@@ -93,6 +102,33 @@ def test_output_is_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
         assert decode(source, out, utility, *ON_RAY, f"ray.actors={actors}") == 0
         assert out.read_bytes() == (tmp_path / "local").read_bytes()
         assert json.loads(Path(f"{out}.run.json").read_text())["complete"]
+
+
+def test_a_server_of_scores_that_stops_ends_the_run(on_ray: None, tmp_path: Path) -> None:
+    """It is no fault of the lists: none becomes an error record, and the same command goes on."""
+    source = write_lists(tmp_path / "in.jsonl", list(made_lists(40, 4)))
+    works = 10**6
+
+    def answer(seen: Seen, number: int) -> Reply:
+        if number >= works:
+            return Reply(b"", 503)
+        pairs = zip(seen.body["text_1"], seen.body["text_2"], strict=True)
+        scores = [len(set(q) & set(d)) for q, d in pairs]
+        return Reply({"data": [{"index": i, "score": score} for i, score in enumerate(scores)]})
+
+    with serving(answer) as server:
+        address = f'base_url="{server.url}",retries=0,batch_pairs=8'
+        utility = f'score-server(model="m",{address})'
+        on = [*ON_RAY, "ray.actors=1"]
+        assert decode(source, tmp_path / "local", utility) == 0
+        assert decode(source, tmp_path / "ray", utility, *on) == 0
+        works = len(server.seen) + 3
+        assert decode(source, tmp_path / "out", utility, *on, "--max-errors", "99") == 5
+        assert not (tmp_path / "out.errors.jsonl").exists()
+        works = 10**6
+        assert decode(source, tmp_path / "out", utility, *on, "--max-errors", "99") == 0
+    assert (tmp_path / "ray").read_bytes() == (tmp_path / "local").read_bytes()
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "local").read_bytes()
 
 
 @pytest.fixture
@@ -146,6 +182,17 @@ STAGED: dict[str, list[tuple[Any, Any]]] = {
         (MBRDecoder(utility=f"bertscore({TINY})", shortlist="chrf", top_k=20, nbest=None), LONG)
     ],
     "a function": [(MBRDecoder(utility=faulty.overlap, nbest=None), SHORT)],
+    "learned metrics": [
+        (
+            MBRDecoder(
+                utility=f"xcomet({XCOMET}) + metricx({METRICX}) + bleurt({BLEURT}) + embedding({EMBEDDING})",
+                nbest=None,
+            ),
+            SHORT,
+        ),
+        (MBRDecoder(utility=f"embedding({EMBEDDING})", nbest=None), LONG),
+        (Reranker({f"xcomet-qe({XCOMET})": 1.0, f"metricx-qe({METRICX})": 1.0}), SHORT),
+    ],
 }
 
 

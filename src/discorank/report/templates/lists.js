@@ -64,10 +64,18 @@ function showLists(data) {
     return table;
   }
 
+  // A text with the errors that a metric marks in it: pieces of text, each with a severity or none.
+  function marked(pieces) {
+    const parts = pieces.map(([text, severity]) =>
+      severity === null ? text : element("u", {class: severity, title: severity}, text || "‸"));
+    return element("p", {dir: "auto"}, element("strong", null, "Errors marked: "), ...(parts.some((part) => part instanceof Node) ? parts : ["none"]));
+  }
+
   function reasons(list) {
     const parts = [];
     list.places.forEach((one, rank) => {
-      const why = Object.entries(one.why).map(([metric, about]) => told(metric, about));
+      const why = Object.entries(one.why).flatMap(([metric, about]) =>
+        metric in one.marked ? [marked(one.marked[metric]), told(metric, about)] : [told(metric, about)]);
       if (!one.agreeing.length && !why.length) return;
       const nearest = one.agreeing.map(([text, utility]) => [number(utility), list.texts[text]]);
       const title = (rank === 0 ? "Why it won" : "Place " + (rank + 1)) + ": candidate " + one.index;

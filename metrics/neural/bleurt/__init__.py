@@ -1,0 +1,1 @@
+"""BLEURT: a regression over a reference and a hypothesis that are read together."""

@@ -1,0 +1,1 @@
+"""Cosines of sentence embeddings, from folders of sentence-transformers."""

@@ -1,0 +1,1 @@
+"""MetricX: a regression of an encoder-decoder over texts written into one input."""

@@ -1,0 +1,220 @@
+"""MetricX (Juraska et al. 2023, 2024): how many mistakes a translation has, by an encoder-decoder that reads all texts.
+
+    score = min(25, max(0, w . decoder(start | encoder(source: s candidate: h reference: r))))
+
+MetricX-24 reads the source too, MetricX-23 reads hypothesis and reference; ``metricx-qe`` goes without reference. From
+0 to 25, lower is better, not symmetric; an empty text is scored like any other. With ``context=k``, windows of k + 1
+sentences, joined by blanks, are scored as one text, as MetricX-24 was trained on segments of several sentences; a
+document is the mean of its windows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+from warnings import warn
+
+from pydantic import Field
+
+from ...errors import InputError, ModelLoadError
+from ...papers import JURASKA_2023, JURASKA_2024, Paper
+from ...scorer import Info, Reading, Scorer
+from ...spec.checked_settings import settings
+from ..models import model_files
+from ..models.encoder import CPU_TOKENS, GPU_TOKENS, device_of, tokenizer_of
+from ..models.settings import ModelMetric
+from .input_parts import MAX_TOKENS, PARTS, InputParts, Version
+from .metricx_scorer import MetricXScorer
+
+# The piece <extra_id_10>, whose logit is the score.
+REGRESSION_TOKEN = 250089
+# Sentences before the current one that a window may have.
+MAX_CONTEXT = 9
+NAME = re.compile(r"metricx-(23|24)(-qe)?", re.IGNORECASE)
+TOKENIZER_FILES = ("spiece.model", "tokenizer.json")
+
+
+class MetricXMetric(ModelMetric):
+    """What both metrics share: names, versions and loading."""
+
+    tokenizer_path: str | None
+    version: Literal[23, 24] | None
+    regression_token_id: int
+    context: int
+    reads_reference: ClassVar[bool]
+    counts_passes: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dtype == "float16":
+            fix = "Use float32 or bfloat16"
+            raise InputError("float16 overflows in this network", where=self.name, fix=fix)
+        if self.context > MAX_CONTEXT:
+            raise InputError(
+                f"context={self.context}: it was trained on segments of a few sentences",
+                where=self.name,
+                fix=f"At most {MAX_CONTEXT} sentences of context",
+            )
+
+    @property
+    def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Settings that name files."""
+        return ("model", "tokenizer_path") if self.tokenizer_path else ("model",)
+
+    def _digest(self, name: str) -> str:
+        if name == "model":
+            return super()._digest(name)
+        folder = model_files.locate(self.named(name), weights=False)
+        return model_files.digest(folder, weights=False)
+
+    @classmethod
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+        """The papers of both versions, or that of the one that is named; its windows are in no paper."""
+        version = settings.get("version")
+        papers = {23: (JURASKA_2023,), 24: (JURASKA_2024,)}
+        return papers.get(version, cls.info.papers)  # type: ignore[arg-type]
+
+    @property
+    def known_version(self) -> Version:
+        """The version that is set, or that the model's name tells.
+
+        Raises:
+            InputError: neither does.
+        """
+        if self.version is not None:
+            return self.version
+        named = NAME.findall(self.named("model"))
+        if not named:
+            raise InputError(
+                "cannot tell MetricX-23 from MetricX-24, which read other inputs",
+                where=f"{self.name}: {self.named('model')}",
+                fix="Give version=23 or version=24",
+            )
+        return 23 if named[-1][0] == "23" else 24
+
+    @property
+    def needs_source(self) -> bool:
+        """Whether the version reads the source: with a reference, MetricX-23 does not."""
+        return "source" in PARTS[self.known_version, self.reads_reference]
+
+    def load(self) -> Scorer:
+        """The network and its tokenizer."""
+        import torch
+
+        from .t5 import T5Regression
+        from .t5_weights import read_t5
+
+        self.check_files()
+        version = self.known_version
+        self._warn_of_mode(version)
+        folder = model_files.locate(self.named("model"), self.revision)
+        tokenizer = tokenizer_of(self._tokenizer_folder(folder))
+        weights = read_t5(folder, self.regression_token_id)
+        device = device_of(self.device)
+        network = T5Regression(weights, device, getattr(torch, self.dtype))
+        max_tokens = self.max_tokens or MAX_TOKENS[version]
+        parts = InputParts(tokenizer, PARTS[version, self.reads_reference], max_tokens)
+        batch_tokens = CPU_TOKENS if device.type == "cpu" else GPU_TOKENS
+        return MetricXScorer(self, network, parts, self.batch_tokens or batch_tokens)
+
+    def _tokenizer_folder(self, folder: Any) -> Any:
+        """Where the tokenizer is.
+
+        Raises:
+            ModelLoadError: it is not named, and not in the model's folder.
+        """
+        if self.tokenizer_path:
+            return model_files.locate(self.tokenizer_path, weights=False)
+        if any((folder / name).is_file() for name in TOKENIZER_FILES):
+            return folder
+        fix = "Give that of mT5, such as google/mt5-large: --tokenizer-path, tokenizer_path=..."
+        raise ModelLoadError("needs a tokenizer (mT5)", where=f"{self.name}: {folder}", fix=fix)
+
+    def _warn_of_mode(self, version: Version) -> None:
+        """Warns where a model of MetricX-23 is named as one for the other metric."""
+        named = NAME.findall(self.named("model"))
+        if version != 23 or not named:
+            return
+        is_qe = bool(named[-1][1])
+        if is_qe == self.reads_reference:
+            other = "metricx-qe" if is_qe else "metricx"
+            model = self.named("model")
+            warn(
+                f"{model}: by its name it is a model for {other}, used as {self.name}", stacklevel=4
+            )
+
+
+@settings
+class MetricX(MetricXMetric):
+    """Mistakes of a hypothesis, given a reference (and the source: MetricX-24).
+
+    Args:
+        model: the folder of a released model, or a name on the hub.
+        tokenizer_path: folder or hub name of mT5's tokenizer; not needed if it is in the model's folder.
+        version: 23 or 24; the model's name tells it if not given.
+        max_tokens: the longest input, in tokens; 1536 for version 24 and 1024 for 23 if not given.
+        regression_token_id: the token whose logit is the score; another for small test models alone.
+        context: sentences before each one that are read with it as one window, at most 9.
+        context_from: whose target context a hypothesis is read in; if not given, the reference's in `score`, and its
+            own in whole documents that are compared pairwise.
+    """
+
+    default_model: ClassVar[str] = "google/metricx-24-hybrid-large-v2p6"
+    tokenizer_path: str | None = None
+    version: Literal[23, 24] | None = None
+    regression_token_id: Annotated[int, Field(ge=0)] = REGRESSION_TOKEN
+    context: Annotated[int, Field(ge=0)] = 0
+    context_from: Literal["reference", "hypothesis"] | None = None
+    reads_reference: ClassVar[bool] = True
+    name: ClassVar[str] = "metricx"
+    info: ClassVar[Info] = Info(
+        summary="mistakes of a translation, by regression of an encoder-decoder",
+        papers=(JURASKA_2023, JURASKA_2024),
+        needs_source=True,
+        higher_is_better=False,
+        bounds=(0, 25),
+        bucketed=True,
+    )
+
+    @property
+    def reads(self) -> Reading:
+        """Context sentences, and whose."""
+        everywhere = self.context_from == "reference"
+        return Reading(self.context, self.context_from or "reference", everywhere)
+
+
+@settings
+class MetricXQE(MetricXMetric):
+    """Mistakes of a hypothesis, given the source alone.
+
+    Args:
+        model: the folder of a released model, or a name on the hub; of MetricX-23, one with -qe- in its name.
+        tokenizer_path: folder or hub name of mT5's tokenizer; not needed if it is in the model's folder.
+        version: 23 or 24; the model's name tells it if not given.
+        max_tokens: the longest input, in tokens; 1536 for version 24 and 1024 for 23 if not given.
+        regression_token_id: the token whose logit is the score; another for small test models alone.
+        context: sentences before each one that are read with it as one window, at most 9.
+    """
+
+    default_model: ClassVar[str] = "google/metricx-24-hybrid-large-v2p6"
+    tokenizer_path: str | None = None
+    version: Literal[23, 24] | None = None
+    regression_token_id: Annotated[int, Field(ge=0)] = REGRESSION_TOKEN
+    context: Annotated[int, Field(ge=0)] = 0
+    reads_reference: ClassVar[bool] = False
+    name: ClassVar[str] = "metricx-qe"
+    info: ClassVar[Info] = Info(
+        summary="mistakes of a translation without a reference, by regression of an encoder-decoder",
+        papers=(JURASKA_2023, JURASKA_2024),
+        needs_source=True,
+        needs_references=False,
+        higher_is_better=False,
+        bounds=(0, 25),
+        bucketed=True,
+    )
+
+    @property
+    def reads(self) -> Reading:
+        """Context sentences; hypotheses after hypotheses."""
+        return Reading(self.context, "hypothesis")

@@ -1,0 +1,50 @@
+"""Linear layers by oneDNN where torch has it, on a CPU in float32: on some CPUs twice as fast as torch's own choice.
+
+A row of the product depends on no other row and not on how many rows there are, as long as these are a multiple of 16.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def _onednn() -> Any:
+    """oneDNN's product as torch compiles to it; None in builds without it."""
+    backend: Any = torch.backends.mkldnn
+    if not backend.is_available():
+        return None
+    return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+
+
+ONEDNN = _onednn()
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x W^T + b, [..., out]; x: [..., in], weight: [out, in], bias: [out]."""
+    if ONEDNN is None or x.device.type != "cpu" or x.dtype != torch.float32:
+        return functional.linear(x, weight, bias)
+    product: Tensor = ONEDNN(x, weight, bias, "none", [], "")
+    return product
+
+
+class LinearLayer(nn.Linear):
+    """A layer of torch's, computed by `linear`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x W^T + b."""
+        return linear(x, self.weight, self.bias)
+
+
+def use_linear_products(model: nn.Module) -> None:
+    """Makes all linear layers of a model compute by `linear`; their weights stay where they are."""
+    for module in list(model.modules()):
+        for name, layer in list(module.named_children()):
+            if type(layer) is nn.Linear:
+                with torch.device("meta"):
+                    own = LinearLayer(layer.in_features, layer.out_features, layer.bias is not None)
+                own.weight, own.bias = layer.weight, layer.bias
+                setattr(module, name, own)

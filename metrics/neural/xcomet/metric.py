@@ -1,0 +1,201 @@
+"""XCOMET (Guerreiro et al. 2024): a sentence score, and spans of mistakes with their severity.
+
+    S = .12 a(h, s) + .33 a(h, r) + .33 a(h, s, r) + .22 mqm,   S = .78 a + .22 mqm  where there is one input
+    a(.) = min(1, ff(E_0(.))),   mqm = (25 - min(25, sum of 1, 5, 10 for a minor, major, critical mistake)) / 25
+
+The inputs are read side by side, the hypothesis first; labels of its tokens are averaged over them (1/6, 1/3, 1/2).
+``xcomet`` reads source and reference, or the reference alone where no source is given; ``xcomet-qe`` the source alone.
+At most 1, may fall below 0, higher is better, not symmetric; an empty text is scored like any other. mqm counts
+mistakes, not mistakes per word, so scores of long texts are low. With ``output="errors"`` a value is the sum of the
+penalties, as in MQM: lower is better, and the mean over a system's segments tells systems apart whose texts all have
+the worst mqm. With ``context=1`` two sentences, joined by a blank,
+are scored as one text; a document is the mean of its windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Annotated, Any, ClassVar, Literal, cast
+
+from pydantic import Field
+
+from ...errors import InputError, ModelLoadError
+from ...execution.store import Store
+from ...papers import GUERREIRO_2024, Paper
+from ...scorer import Info, Reading, Scorer
+from ...spec.checked_settings import settings
+from ...text.texts import Text
+from ..comet.checkpoint import CometCheckpoint, read_checkpoint
+from ..comet.metric import LIMIT, OLD_LIMIT, encoder_folder, head_of, mixer_of
+from ..models import model_files
+from ..models.context_tokens import Frame, Reader
+from ..models.encoder import Encoder, from_state, tokenizer_of
+from ..models.settings import CheckpointMetric
+from .error_spans import ErrorSpan, Rule
+from .xcomet_scorer import Output, Settings, XCometScorer
+
+# Sentences before the current one that a window may have.
+MAX_CONTEXT = 1
+
+
+class XCometMetric(CheckpointMetric):
+    """What both metrics share: loading a checkpoint, and spans."""
+
+    counts_passes: ClassVar[bool] = True
+    decode: Rule
+    decoding_threshold: float | None
+    output: Output
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.context > MAX_CONTEXT:
+            raise InputError(
+                f"context={self.context}: it reads 512 tokens of all texts together, and long texts score low",
+                where=self.name,
+                fix=f"At most {MAX_CONTEXT} sentence of context",
+            )
+        if self.output == "errors":
+            # The direction is that of the class but here.
+            info = replace(type(self).info, higher_is_better=False, bounds=(0, inf))
+            object.__setattr__(self, "info", info)
+
+    @classmethod
+    def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
+        """The paper of XCOMET; its windows are in no paper."""
+        return cls.info.papers
+
+    def load(self) -> Scorer:
+        """The checkpoint, with its encoder's configuration and tokenizer."""
+        self.check_files()
+        path = model_files.locate(self.named("model"), self.revision)
+        checkpoint = read_checkpoint(path)
+        if checkpoint.word_layer is None or checkpoint.word_labels is None:
+            problem = f"a {checkpoint.kind} has no labels of words, expected an xcomet_metric"
+            raise ModelLoadError(
+                problem, where=f"{self.name}: {checkpoint.path}", fix="Use comet or comet-qe"
+            )
+        folder = encoder_folder(checkpoint, self.encoder_path)
+        encoder = self._encoder(checkpoint, folder)
+        tokenizer = tokenizer_of(folder)
+        limit = min(self.max_tokens or 1 << 30, encoder.max_tokens + OLD_LIMIT - LIMIT)
+        reader = Reader(tokenizer, Frame.of(tokenizer), limit, "reference")
+        scorer = XCometScorer(
+            self,
+            reader,
+            encoder,
+            mixer_of(checkpoint, encoder.device),
+            head_of(checkpoint, encoder.device),
+            checkpoint.word_layer,
+            checkpoint.word_labels,
+            Settings(self.decode, self.decoding_threshold, self.output),
+        )
+        # An encoder that is not named is in no signature.
+        scorer.identity += f" {model_files.digest(folder, weights=False)}"
+        return scorer
+
+    def _encoder(self, checkpoint: CometCheckpoint, folder: Any) -> Encoder:
+        """The encoder with the weights of the checkpoint."""
+        from ..models.linear_products import use_linear_products
+
+        model = from_state(folder, checkpoint.encoder, self.has_weights)
+        depth, width = model.config.num_hidden_layers, model.config.hidden_size
+        checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
+        use_linear_products(model)
+        encoder = Encoder(model, self.device, self.dtype)
+        encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
+        return encoder
+
+    def spans(
+        self,
+        hypotheses: Sequence[Text],
+        references: Sequence[Text] | None = None,
+        sources: Sequence[Text] | None = None,
+    ) -> list[list[ErrorSpan]]:
+        """The mistakes of every hypothesis, each with text, start, end, severity and confidence.
+
+        Args:
+            hypotheses: n texts.
+            references: one text per hypothesis, for ``xcomet``.
+            sources: one text per hypothesis.
+
+        Raises:
+            InputError: as `score`.
+        """
+        scorer = cast(XCometScorer, self.scorer)
+        store = Store(scorer)
+        blocks = store.add(self.segments(hypotheses, references, sources, None))
+        return [scorer.spans(store.reps, block, 0, 0) for block in blocks]
+
+
+@settings
+class XComet(XCometMetric):
+    """Score and mistakes of a hypothesis, given a reference, and the source where there is one.
+
+    Args:
+        model: an XCOMET folder, its .ckpt file, or a name on the hub.
+        encoder_path: folder or hub name with the encoder's configuration and tokenizer; the checkpoint names one.
+        decode: how spans of mistakes are found: reference, as in the released code, or clean, in the text alone.
+        decoding_threshold: a token has a mistake where the probabilities of mistakes add up to more than this; where no
+            mistake is less probable than any if not given.
+        output: score; mqm, the part of it that counts mistakes; or errors, their summed penalties, not capped at 25,
+            lower is better.
+        context_from: whose target context a hypothesis is read in; if not given, the reference's in `score`, and its
+            own in whole documents that are compared pairwise.
+    """
+
+    default_model: ClassVar[str] = "Unbabel/XCOMET-XL"
+    encoder_path: str | None = None
+    decode: Rule = "reference"
+    decoding_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    output: Output = "score"
+    context_from: Literal["reference", "hypothesis"] | None = None
+    name: ClassVar[str] = "xcomet"
+    info: ClassVar[Info] = Info(
+        summary="trained regression and marked mistakes, texts read side by side",
+        papers=(GUERREIRO_2024,),
+        takes_source=True,
+        multi_reference="mean",
+        bucketed=True,
+    )
+
+    @property
+    def reads(self) -> Reading:
+        """Context sentences, and whose."""
+        everywhere = self.context_from == "reference"
+        return Reading(self.context, self.context_from or "reference", everywhere)
+
+
+@settings
+class XCometQE(XCometMetric):
+    """Score and mistakes of a hypothesis, given the source.
+
+    Args:
+        model: an XCOMET folder, its .ckpt file, or a name on the hub.
+        encoder_path: folder or hub name with the encoder's configuration and tokenizer; the checkpoint names one.
+        decode: how spans of mistakes are found: reference, as in the released code, or clean, in the text alone.
+        decoding_threshold: a token has a mistake where the probabilities of mistakes add up to more than this; where no
+            mistake is less probable than any if not given.
+        output: score; mqm, the part of it that counts mistakes; or errors, their summed penalties, not capped at 25,
+            lower is better.
+    """
+
+    default_model: ClassVar[str] = "Unbabel/XCOMET-XL"
+    encoder_path: str | None = None
+    decode: Rule = "reference"
+    decoding_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    output: Output = "score"
+    name: ClassVar[str] = "xcomet-qe"
+    info: ClassVar[Info] = Info(
+        summary="trained regression and marked mistakes without a reference",
+        papers=(GUERREIRO_2024,),
+        needs_source=True,
+        needs_references=False,
+        bucketed=True,
+    )
+
+    @property
+    def reads(self) -> Reading:
+        """Context sentences; hypotheses after hypotheses."""
+        return Reading(self.context, "hypothesis")

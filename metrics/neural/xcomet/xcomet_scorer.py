@@ -1,0 +1,357 @@
+"""Scorer of XCOMET: up to three inputs per pair; that of hypothesis and source is shared by all its pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+from warnings import warn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...execution.batches import in_batches
+from ...representations import (
+    TRUNCATION_COLUMN,
+    Block,
+    FloatArray,
+    IntArray,
+    Ragged,
+    Reps,
+    by_block,
+    cell_rows,
+)
+from ...scorer import Passes, Scorer
+from ...text.texts import Item, Truncation
+from ..comet.head import Head, by_hypothesis, hypothesis_rows
+from ..comet.pooling import Mixer
+from ..models.context_tokens import Reader
+from ..models.encoder import Encoder
+from ..models.settings import ContextModelMetric
+from .error_spans import (
+    SEVERITIES,
+    ErrorSpan,
+    Rule,
+    TokenSpans,
+    labels_of,
+    mqm_of,
+    penalties_of,
+    spans_of,
+)
+
+# Weights of the sentence scores with source, with reference, with both, and of mqm; of the labels of the three inputs.
+SENTENCE_WEIGHTS, MQM_WEIGHT = (0.12, 0.33, 0.33), 0.22
+LABEL_WEIGHTS = (1 / 6, 1 / 3, 1 / 2)
+# Where there is one input, its score has the weights of all three.
+ONE_INPUT_WEIGHT = sum(SENTENCE_WEIGHTS)
+# Pairs whose label probabilities are held together.
+PAIRS = 1 << 12
+# How tokenizers write a token that is a blank alone.
+BLANKS = ("▁", "Ġ", " ")
+# From about this length on, scores are known to sink with length.
+LONG_TOKENS = 200
+
+
+# What a value is: the whole score, mqm alone, or the summed penalties that mqm is made of.
+Output = Literal["score", "mqm", "errors"]
+
+
+class Settings(NamedTuple):
+    """How spans are found, and what is returned."""
+
+    rule: Rule
+    threshold: float | None
+    output: Output
+
+
+class Read(NamedTuple):
+    """What one input gives for n pairs: sentence scores [n], and label probabilities of the hypothesis's tokens."""
+
+    scores: FloatArray
+    labels: Ragged  # float32 [tokens, 4] of each pair
+
+    def take(self, rows: IntArray) -> Read:
+        """Those of some pairs."""
+        return Read(self.scores[rows], self.labels[rows])
+
+
+class JudgedPairs(NamedTuple):
+    """What all inputs give for n pairs: values [n], label probabilities of the hypotheses' tokens, their spans."""
+
+    values: FloatArray
+    probabilities: Ragged
+    spans: TokenSpans
+
+
+class XCometScorer(Scorer):
+    """Represents a text by its ids and its characters; compares by the encoder, the estimator and the labels."""
+
+    def __init__(
+        self,
+        metric: ContextModelMetric,
+        reader: Reader,
+        encoder: Encoder,
+        mixer: Mixer,
+        head: Head,
+        word_layer: int,
+        word_labels: tuple[Any, Any],
+        settings: Settings,
+    ) -> None:
+        self.info = metric.info
+        self.reader = reader
+        self.encoder = encoder
+        self.mixer = mixer
+        self.head = head
+        self.word_layer = word_layer
+        weight, bias = word_labels
+        self.label_weight = weight.float().to(encoder.device)  # [4, d]
+        self.label_bias = bias.float().to(encoder.device)  # [4]
+        self.settings = settings
+        self.batch_tokens = encoder.batch_tokens
+        self.identity = metric.identity(encoder.device)
+        self.max_tokens = encoder.max_tokens
+        self.is_warned = False
+        # Tokens that are nothing but a blank.
+        tokenizer = reader.tokenizer
+        vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+        blank = [number for number, token in enumerate(vocabulary) if token in BLANKS]
+        self.blank_tokens = np.array(blank, np.int64)
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Token ids of every window, the sentence behind its context; and its characters, as UTF-8."""
+        windows = [" ".join((*item.context, str(item.text))) for item in items]
+        read = self.reader.read([Item(window) for window in windows])
+        ids = read["ids"]
+        encoded = [window.encode("utf-8", "surrogatepass") for window in windows]
+        characters = Ragged.of_rows([np.frombuffer(text, np.uint8) for text in encoded])
+        truncation = read[TRUNCATION_COLUMN]
+        return Reps({"ids": ids, "text": characters, TRUNCATION_COLUMN: truncation}), ids.lengths
+
+    def pair_cost(self, reps: Reps, block: Block) -> int:
+        """Summed lengths of all sequences of a block."""
+        lengths = reps["ids"].lengths
+        of_hypotheses = int(lengths[block.hypotheses].sum())
+        num_hypotheses, num_references = len(block.hypotheses), len(block.references)
+        with_source = 0
+        if block.source >= 0:
+            with_source = of_hypotheses + int(lengths[block.source]) * num_hypotheses
+        if not self.info.needs_references:
+            return with_source
+        of_references = int(lengths[block.references].sum())
+        of_pairs = of_hypotheses * num_references + of_references * num_hypotheses
+        if block.source < 0:
+            return of_pairs
+        return with_source + 2 * of_pairs + int(lengths[block.source]) * block.cells
+
+    def passes(self, reps: Reps, block: Block) -> Passes:
+        """One for every hypothesis with its source, and with its references one or two for every pair."""
+        lengths = reps["ids"].lengths
+        sequences: list[IntArray] = []
+        of_source = lengths[block.source] if block.source >= 0 else 0
+        if block.source >= 0:
+            sequences.append(lengths[block.hypotheses] + of_source)
+        if self.info.needs_references:
+            h, r = cell_rows([block])
+            sequences.append(lengths[h] + lengths[r])
+            if block.source >= 0:
+                sequences.append(lengths[h] + lengths[r] + of_source)
+        read = np.minimum(np.concatenate(sequences), self.max_tokens)
+        return Passes(read, self.encoder.flops(read))
+
+    def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
+        """Whether the longest sequence of a block loses its end; warns once of long ones, whose scores sink."""
+        lengths = reps["ids"].lengths
+        longest = int(lengths[block.hypotheses].max(initial=0))
+        if self.info.needs_references:
+            longest += int(lengths[block.references].max(initial=0))
+        if block.source >= 0:
+            longest += int(lengths[block.source])
+        if longest > LONG_TOKENS and not self.is_warned:
+            self.is_warned = True
+            warn(
+                f"xcomet: {longest} tokens are read together; scores of long texts sink with their length. "
+                "Score sentences, and compare no texts of very different length",
+                stacklevel=2,
+            )
+        return Truncation.TEXT if longest > self.max_tokens else Truncation.NONE
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values [H, R] of every block, or [H, 1] without references."""
+        values: list[FloatArray] = [np.empty(0)] * len(blocks)
+        # What a block reads decides which inputs there are.
+        for sourced in (False, True):
+            numbers = [i for i, block in enumerate(blocks) if (block.source >= 0) == sourced]
+            chosen = [blocks[i] for i in numbers]
+            if chosen:
+                for i, matrix in zip(numbers, self._alike(reps, chosen), strict=True):
+                    values[i] = matrix
+        return values
+
+    def _alike(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values of blocks that all have a source or all have none."""
+        ids = reps["ids"]
+        h, s = hypothesis_rows(blocks)
+        if not self.info.needs_references:
+            return by_hypothesis(self._in_parts(ids, h, None, s, np.arange(len(h))), blocks)
+        hypotheses, references = cell_rows(blocks)
+        if blocks[0].source < 0:
+            return by_block(self._in_parts(ids, hypotheses, references, None, None), blocks)
+        # The place of each pair's hypothesis among those of all blocks.
+        num_references = np.repeat(
+            [len(block.references) for block in blocks], [len(block.hypotheses) for block in blocks]
+        )
+        owner = np.repeat(np.arange(len(h)), num_references)
+        return by_block(self._in_parts(ids, hypotheses, references, s[owner], owner), blocks)
+
+    def _in_parts(
+        self,
+        ids: Ragged,
+        hypotheses: IntArray,
+        references: IntArray | None,
+        sources: IntArray | None,
+        owner: IntArray | None,
+    ) -> FloatArray:
+        """Values [pairs], some pairs at a time; owner: which pairs have the same hypothesis and source."""
+        values = []
+        for start in range(0, len(hypotheses), PAIRS):
+            part = slice(start, start + PAIRS)
+            judged = self._judged(
+                ids,
+                hypotheses[part],
+                None if references is None else references[part],
+                None if sources is None else sources[part],
+                None if owner is None else owner[part],
+            )
+            values.append(judged.values)
+        return np.concatenate(values)
+
+    def _judged(
+        self,
+        ids: Ragged,
+        hypotheses: IntArray,
+        references: IntArray | None,
+        sources: IntArray | None,
+        owner: IntArray | None = None,
+    ) -> JudgedPairs:
+        """Values and label probabilities of pairs; rows of their texts, [pairs] each, None where there are none."""
+        reads: list[Read] = []
+        if sources is not None:
+            # Once for every hypothesis with its source.
+            owner = np.arange(len(hypotheses)) if owner is None else owner
+            _, first, place = np.unique(owner, return_index=True, return_inverse=True)
+            of_distinct = self._read(ids, [hypotheses[first], sources[first]])
+            reads.append(of_distinct.take(place))
+        if references is not None:
+            reads.append(self._read(ids, [hypotheses, references]))
+            if sources is not None:
+                reads.append(self._read(ids, [hypotheses, sources, references]))
+        probabilities = reads[0].labels
+        clamped = [np.minimum(read.scores, 1) for read in reads]
+        sentence = ONE_INPUT_WEIGHT * clamped[0]
+        if len(reads) > 1:
+            # Added up in the order source, reference, both.
+            weighted = [w * x for w, x in zip(SENTENCE_WEIGHTS, clamped, strict=True)]
+            sentence = weighted[0] + weighted[1] + weighted[2]
+            of_labels = [
+                np.float32(w) * read.labels.values
+                for w, read in zip(LABEL_WEIGHTS, reads, strict=True)
+            ]
+            total = of_labels[0] + of_labels[1] + of_labels[2]  # [tokens, 4]
+            probabilities = Ragged(total, probabilities.offsets)
+        spans = self._spans(probabilities, ids[hypotheses].values)
+        penalties = penalties_of(spans, len(hypotheses))
+        mqm = mqm_of(penalties)
+        of_output = {"score": sentence + MQM_WEIGHT * mqm, "mqm": mqm, "errors": penalties}
+        return JudgedPairs(of_output[self.settings.output], probabilities, spans)
+
+    def _spans(self, probabilities: Ragged, tokens: IntArray) -> TokenSpans:
+        """The spans of texts, from label probabilities of their tokens and the ids of these [tokens]."""
+        labels = labels_of(probabilities.values, self.settings.threshold)
+        is_blank = np.isin(tokens, self.blank_tokens)
+        return spans_of(Ragged(labels, probabilities.offsets), is_blank, self.settings.rule)
+
+    def _read(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
+        """What the input made of one row of each part gives, the hypothesis first; rows of the texts, [n] each."""
+        lengths = sum(ids.lengths[rows] for rows in parts)
+        lengths = np.minimum(np.asarray(lengths), self.max_tokens)
+
+        def run(numbers: IntArray) -> Read:
+            return self._batch(ids, [rows[numbers] for rows in parts])
+
+        batches, places = in_batches(lengths, self.batch_tokens, run)
+        scores = np.concatenate([batch.scores for batch in batches])
+        values = np.concatenate([batch.labels.values for batch in batches])
+        of_batches = [batch.labels.lengths for batch in batches]
+        labels = Ragged.of_lengths(values, np.concatenate(of_batches))
+        return Read(scores, labels).take(places)
+
+    def _batch(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
+        """As `_read`, of one batch."""
+        sequences = [self._joined(ids, rows) for rows in zip(*parts, strict=True)]
+        num_tokens = ids.lengths[parts[0]]  # of the hypotheses, [n]
+        width = self.encoder.config.hidden_size
+        first = np.empty((len(sequences), width), np.float32)
+        labels: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(sequences)
+        for rows, states in self.encoder.states(Ragged.of_rows(sequences), all_layers=True):
+            used = states if self.mixer.shares is not None else states[-1:]
+            first[rows] = self.mixer.vectors(used, None).cpu().numpy()
+            of_tokens = self._label_probabilities(states[self.word_layer])  # [rows, length, 4]
+            for place, row in enumerate(rows.tolist()):
+                labels[row] = of_tokens[place, : num_tokens[row]]
+        with self.encoder.torch.inference_mode():
+            vectors = self.encoder.torch.from_numpy(first).to(self.encoder.device)
+            scores = self.head.whole(vectors)
+        return Read(scores, Ragged.of_rows(labels))
+
+    def _label_probabilities(self, states: Any) -> NDArray[np.float32]:
+        """Probabilities of the four labels, float32 [n, length, 4], of states [n, length, d]."""
+        with self.encoder.torch.inference_mode():
+            # Products and sums of single rows: no probability depends on other tokens.
+            logits = [(states * weight).sum(2) for weight in self.label_weight]
+            stacked = self.encoder.torch.stack(logits, 2) + self.label_bias  # [n, length, 4]
+            probabilities: NDArray[np.float32] = stacked.softmax(2).cpu().numpy()
+            return probabilities
+
+    def _joined(self, ids: Ragged, rows: Sequence[int]) -> IntArray:
+        """The sequence of some texts; what is too long loses its right end, the last token too."""
+        texts = [ids.values[ids.offsets[row] : ids.offsets[row + 1]] for row in rows]
+        first, *others = texts
+        last = first[-1:]
+        pieces = [first]
+        for other in others:
+            # The last token takes the place of the first one.
+            pieces += [last, other[1:]]
+        return np.concatenate(pieces)[: self.max_tokens]
+
+    def spans(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> list[ErrorSpan]:
+        """The mistakes of a pair (positions in the block), in order."""
+        row = block.hypotheses[hypothesis : hypothesis + 1]
+        references = None
+        if self.info.needs_references:
+            references = block.references[reference : reference + 1]
+        sources = np.array([block.source]) if block.source >= 0 else None
+        judged = self._judged(reps["ids"], row, references, sources)
+        text = bytes(reps["text"][row].values).decode("utf-8", "surrogatepass")
+        return self._in_characters(text, judged.probabilities.values, judged.spans)
+
+    def _in_characters(
+        self, text: str, probabilities: NDArray[np.float32], spans: TokenSpans
+    ) -> list[ErrorSpan]:
+        """The spans of one text in characters; probabilities: of its tokens, [tokens, 4]."""
+        offsets = self.reader.character_offsets(text)  # [tokens, 2]
+        labels = labels_of(probabilities, self.settings.threshold)
+        result = []
+        for first, end, label in zip(spans.first, spans.end, spans.label, strict=True):
+            inside = np.arange(first, end)
+            winning = probabilities[inside, labels[inside]]
+            start, stop = int(offsets[first, 0]), int(offsets[end - 1, 1])
+            if self.settings.rule == "clean":
+                start += len(text[start:stop]) - len(text[start:stop].lstrip())
+            marked = text[start:stop].strip()
+            severity = SEVERITIES[label - 1]
+            result.append(ErrorSpan(marked, start, stop, severity, float(winning.mean())))
+        return result
+
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+        """The mistakes of a pair, in characters of the hypothesis."""
+        spans = self.spans(reps, block, hypothesis, reference)
+        return {"errors": [span._asdict() for span in spans]}

@@ -1,0 +1,80 @@
+"""Linear layers by oneDNN: the same values, each row by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from discorank.metrics.neural.models import linear_products
+from discorank.metrics.neural.models.linear_products import (
+    LinearLayer,
+    linear,
+    use_linear_products,
+)
+
+
+@pytest.fixture(autouse=True)
+def inference() -> Iterator[None]:
+    with torch.inference_mode():
+        yield
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)))
+
+
+@pytest.mark.parametrize("width", [16, 32, 768])
+def test_values_are_those_of_torch(width: int) -> None:
+    x, weight, bias = drawn(1, 48, width), drawn(64, width), drawn(64)
+    for b in (None, bias):
+        expected = functional.linear(x.double(), weight.double(), None if b is None else b.double())
+        assert linear(x, weight, b).shape == (1, 48, 64)
+        assert (linear(x, weight, b) - expected).abs().max() < 1e-5 * width
+
+
+@pytest.mark.parametrize("width", [16, 96, 768])
+def test_a_row_depends_on_no_other(width: int) -> None:
+    x, weight = drawn(512, width), drawn(3 * width, width)
+    whole = linear(x, weight)
+    for rows in (16, 48, 80, 256, 496):
+        assert torch.equal(linear(x[:rows], weight), whole[:rows])
+        assert torch.equal(linear(x[-rows:].clone(), weight), whole[-rows:])
+
+
+def test_what_onednn_does_not_compute_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = drawn(16, 32), drawn(32, 32)
+    double = linear(x.double(), weight.double())
+    assert torch.equal(double, functional.linear(x.double(), weight.double()))
+    monkeypatch.setattr(linear_products, "ONEDNN", None)
+    assert torch.equal(linear(x, weight), functional.linear(x, weight))
+
+
+def test_a_model_keeps_its_weights() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(32, 16), torch.nn.Tanh(), torch.nn.Linear(16, 16))
+    model.requires_grad_(requires_grad=False)
+    before, names = model(drawn(16, 32)), model.state_dict()
+    use_linear_products(model)
+    assert isinstance(model[0], LinearLayer)
+    assert model.state_dict().keys() == names.keys()
+    assert torch.equal(model.state_dict()["2.weight"], names["2.weight"])
+    assert (model(drawn(16, 32)) - before).abs().max() < 1e-5
+
+
+def test_bleurt_and_xcomet_compute_so() -> None:
+    from discorank import load_metric
+    from tests.support.learned_golden import GOLDEN
+
+    models = GOLDEN / "xcomet" / "models"
+    bleurt = load_metric("bleurt", model=str(GOLDEN / "bleurt" / "models" / "tiny-bleurt-20"))
+    xcomet = load_metric(
+        "xcomet", model=str(models / "tiny-xcomet"), encoder_path=str(models / "tiny-xlmr-xl")
+    )
+    for metric in (bleurt, xcomet):
+        scorer: Any = getattr(metric, "scorer")  # noqa: B009  a sum has none
+        layers = list(scorer.encoder.model.modules())
+        assert not any(type(layer) is torch.nn.Linear for layer in layers)
+        assert any(isinstance(layer, LinearLayer) for layer in layers)
