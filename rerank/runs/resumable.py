@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 from ...metrics.errors import InputError, ResourceError, ResumeError
 from ...metrics.file_locks import locked
 from ..engines.status import amounts
-from .block_digests import BlockDigests
+from .block_digests import LEAF_BYTES, BlockDigests
 from .earlier_run import earlier_run
 from .run_file import Measured, State, write_run_file
 
@@ -26,7 +26,7 @@ EVERY_SECONDS = 1.0
 
 
 class Growth(NamedTuple):
-    """An output: the digests of its bytes when the run was last saved, and what was written since."""
+    """An output: the digests of its bytes, and what was written behind these, less than a leaf and a row."""
 
     digests: BlockDigests
     since: list[bytes]
@@ -116,6 +116,9 @@ class Checkpoint:
             sizes=sizes,
             counts=total,
         )
+        for name in writes:
+            if sizes[name] - self.growth[name].digests.num_bytes >= LEAF_BYTES:
+                self._hash(name, sizes[name])
         if monotonic() - self.saved_at > EVERY_SECONDS:
             self.save()
 
@@ -198,12 +201,17 @@ class Checkpoint:
 
     def _hashed(self, state: State) -> dict[str, BlockDigests]:
         """The digests of the outputs up to a state."""
-        for name, growth in self.growth.items():
-            written = b"".join(growth.since)
-            new_bytes = state.sizes.get(name, 0) - growth.digests.num_bytes
-            # in one step, as a signal may come at any
-            self.growth[name] = Growth(growth.digests.extended(written[:new_bytes]), [])
+        for name in self.growth:
+            self._hash(name, state.sizes.get(name, 0))
         return {name: self.growth[name].digests for name in state.sizes}
+
+    def _hash(self, name: str, size: int) -> None:
+        """Hashes an output up to so many bytes, and lets go of them."""
+        growth = self.growth[name]
+        written = b"".join(growth.since)
+        new_bytes = size - growth.digests.num_bytes
+        # in one step, as a signal may come at any
+        self.growth[name] = Growth(growth.digests.extended(written[:new_bytes]), [])
 
     def _timings(self) -> dict[str, Any]:
         """The work of all sessions, and the workers of this one."""

@@ -17,6 +17,7 @@ from discorank.cli.main import main
 from discorank.metrics.errors import InputError
 from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
 from discorank.rerank.runs import output_checks
+from discorank.rerank.runs.block_digests import LEAF_BYTES, BlockDigests
 from discorank.rerank.runs.output_checks import check_beside
 from discorank.rerank.runs.resumable import Checkpoint
 
@@ -427,3 +428,20 @@ def test_an_output_that_still_grows_is_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="8 bytes, the run file says 4"):
         check_beside(out)
     checkpoint.close()
+
+
+def test_what_is_written_is_not_kept_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two saves less than a leaf and a row, however fast rows come."""
+    monkeypatch.setattr("discorank.rerank.runs.resumable.EVERY_SECONDS", 1e9)
+    out = tmp_path / "rows"
+    checkpoint = Checkpoint(out, {"rows": out}, {}, {})
+    checkpoint.begin()
+    row = b"x" * 999 + b"\n"
+    for _ in range(500):
+        checkpoint.commit(b"", {"rows": row}, {"rows": 1})
+        assert sum(map(len, checkpoint.growth["rows"].since)) < LEAF_BYTES + len(row)
+    checkpoint.save(complete=True)
+    checkpoint.close()
+    assert checkpoint.growth["rows"].digests.all == BlockDigests().extended(out.read_bytes()).all
