@@ -162,7 +162,8 @@ def in_shell(line: str, words: list[str], cwd: Path) -> subprocess.CompletedProc
         text=True,
         check=False,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        # absolute: Python itself does not start where a relative one is looked up in a folder that is gone
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
     )
 
 
