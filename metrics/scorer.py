@@ -51,6 +51,11 @@ class Reading(NamedTuple):
     context_from: str = "reference"
     everywhere: bool = False
 
+    @classmethod
+    def of_setting(cls, context: int, context_from: str | None) -> Reading:
+        """As a setting has it: whose context; None is the reference's but for whole documents compared pairwise."""
+        return cls(context, context_from or "reference", context_from == "reference")
+
 
 class Passes(NamedTuple):
     """Forward passes of a model: the tokens of each, [n], and the floating point operations of all."""

@@ -191,6 +191,11 @@ class Item(NamedTuple):
     context: tuple[str, ...] = ()
     side: Side = "target"
 
+    @property
+    def window(self) -> str:
+        """The text behind its context, a blank between sentences."""
+        return " ".join((*self.context, str(self.text)))
+
 
 @dataclass(frozen=True, slots=True)
 class Context:

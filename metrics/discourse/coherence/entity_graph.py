@@ -74,7 +74,7 @@ class LexicalGraph(FocusModelMetric):
     )
 
     @property
-    def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
+    def file_settings(self) -> tuple[str, ...]:
         """Settings that name files: word vectors need no model."""
         return ("vectors",) if self.vectors else ("model",)
 

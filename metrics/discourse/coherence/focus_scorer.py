@@ -62,7 +62,7 @@ class FocusModelMetric(ModelMetric, FocusMetric):
             raise InputError("no word vectors", where=f"{self.name}: compat", fix=fix)
 
     @property
-    def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
+    def file_settings(self) -> tuple[str, ...]:
         """Settings that name files."""
         return "model", *(["vectors"] if self.vectors else [])
 

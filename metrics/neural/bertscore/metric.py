@@ -87,7 +87,7 @@ class BERTScore(ContextModelMetric):
     )
 
     @property
-    def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
+    def file_settings(self) -> tuple[str, ...]:
         """Settings that name files."""
         settings = ["model"]
         if isinstance(self.idf, str) and not self.idf.startswith(FITTED):
@@ -109,9 +109,7 @@ class BERTScore(ContextModelMetric):
     @property
     def reads(self) -> Reading:
         """Context sentences, and whose."""
-        context_from = self.context_from or "reference"
-        everywhere = self.context_from == "reference"
-        return Reading(self.context, context_from, everywhere)
+        return Reading.of_setting(self.context, self.context_from)
 
     def for_language(self, lang: str) -> Self:
         """The usual encoder of a language where none is set; English stays at the default."""

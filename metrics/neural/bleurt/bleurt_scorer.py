@@ -38,7 +38,7 @@ class BleurtScorer(Scorer):
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids of every window: the sentence behind its context, a blank between sentences."""
-        windows = [" ".join((*item.context, str(item.text))) for item in items]
+        windows = [item.window for item in items]
         whole = [window.encode("utf-8", "replace").decode() for window in windows]
         ids = Ragged.of_rows(self.tokens.ids(whole))
         return Reps({"ids": ids}), ids.lengths

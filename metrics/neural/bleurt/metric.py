@@ -74,8 +74,7 @@ class BLEURT(ModelMetric):
     @property
     def reads(self) -> Reading:
         """Context sentences, and whose."""
-        everywhere = self.context_from == "reference"
-        return Reading(self.context, self.context_from or "reference", everywhere)
+        return Reading.of_setting(self.context, self.context_from)
 
     def load(self) -> Scorer:
         """The converted model."""

@@ -129,9 +129,7 @@ class Comet(CometMetric):
     @property
     def reads(self) -> Reading:
         """Context sentences, and whose."""
-        context_from = self.context_from or "reference"
-        everywhere = self.context_from == "reference"
-        return Reading(self.context, context_from, everywhere)
+        return Reading.of_setting(self.context, self.context_from)
 
 
 @settings

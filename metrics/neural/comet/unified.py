@@ -1,7 +1,5 @@
 """Scorer of COMET's unified models (UniTE, CometKiwi): texts side by side in one sequence, a head on its first vector.
 
-    FIRST mt LAST LAST src LAST,   FIRST mt LAST LAST ref LAST,   FIRST mt LAST LAST src LAST LAST ref LAST
-
 Every pair is a forward pass of its own.
 """
 
@@ -30,6 +28,7 @@ from ..models.encoder import Encoder
 from ..models.settings import ContextModelMetric
 from .head import Head, by_hypothesis, hypothesis_rows
 from .pooling import Mixer
+from .side_by_side import sequence_lengths, sequences
 
 
 class UnifiedScorer(Scorer):
@@ -75,17 +74,10 @@ class UnifiedScorer(Scorer):
 
     def passes(self, reps: Reps, block: Block) -> Passes:
         """One for every hypothesis with its source, and with its references one or two for every pair."""
-        lengths = reps["ids"].lengths
-        sequences: list[IntArray] = []
-        of_source = lengths[block.source] if self.with_source else 0
-        if self.with_source:
-            sequences.append(lengths[block.hypotheses] + of_source)
-        if self.with_reference:
-            h, r = cell_rows([block])
-            sequences.append(lengths[h] + lengths[r])
-            if self.with_source:
-                sequences.append(lengths[h] + lengths[r] + of_source)
-        read = np.minimum(np.concatenate(sequences), self.max_tokens)
+        lengths = sequence_lengths(
+            reps["ids"].lengths, block, self.with_source, self.with_reference
+        )
+        read = np.minimum(lengths, self.max_tokens)
         return Passes(read, self.encoder.flops(read))
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
@@ -116,39 +108,20 @@ class UnifiedScorer(Scorer):
 
     def _values(self, ids: Ragged, parts: Sequence[IntArray]) -> FloatArray:
         """The head's value of every sequence made of one row of each part, [n]; parts: rows of the texts, [n] each."""
-        sequences = self._sequences(ids, parts)
+        joined = sequences(ids, parts, self.max_tokens)
         batches, places = in_batches(
-            sequences.lengths, self.batch_tokens, lambda numbers: self._first(sequences[numbers])
+            joined.lengths, self.batch_tokens, lambda numbers: self._first(joined[numbers])
         )
         with self.encoder.torch.inference_mode():
             first = self.encoder.torch.from_numpy(np.concatenate(batches)[places])  # [n, d]
             return self.head.whole(first.to(self.encoder.device))
 
-    def _sequences(self, ids: Ragged, parts: Sequence[IntArray]) -> Ragged:
-        """Sequences made of one row of each part, n rows of ids."""
-        bounds = zip(ids.offsets[:-1], ids.offsets[1:], strict=True)
-        texts = [ids.values[start:end] for start, end in bounds]
-        sequences = []
-        for rows in zip(*parts, strict=True):
-            sequences.append(self._joined([texts[row] for row in rows]))
-        return Ragged.of_rows(sequences)
-
-    def _joined(self, parts: Sequence[IntArray]) -> IntArray:
-        """The sequence; what is too long loses its right end, the last token too, as in the released code."""
-        first, *others = parts
-        last = first[-1:]
-        pieces = [first]
-        for other in others:
-            # LAST takes the place of FIRST.
-            pieces += [last, other[1:]]
-        return np.concatenate(pieces)[: self.max_tokens]
-
-    def _first(self, sequences: Ragged) -> Any:
+    def _first(self, joined: Ragged) -> Any:
         """The first vector of the mix, float32 [n, d]."""
         width = self.encoder.config.hidden_size
-        vectors = np.empty((len(sequences), width), np.float32)
+        vectors = np.empty((len(joined), width), np.float32)
         all_layers = self.mixer.shares is not None
-        for rows, states in self.encoder.states(sequences, all_layers=all_layers):
+        for rows, states in self.encoder.states(joined, all_layers=all_layers):
             vectors[rows] = self.mixer.vectors(states, None).cpu().numpy()
         return vectors
 

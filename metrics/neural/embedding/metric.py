@@ -124,8 +124,7 @@ class Embedding(EmbeddingMetric):
     @property
     def reads(self) -> Reading:
         """Context sentences, and whose."""
-        everywhere = self.context_from == "reference"
-        return Reading(self.context, self.context_from or "reference", everywhere)
+        return Reading.of_setting(self.context, self.context_from)
 
 
 @settings

@@ -71,9 +71,7 @@ class Prism(ContextModelMetric):
     @property
     def reads(self) -> Reading:
         """Context sentences, and whose."""
-        context_from = self.context_from or "reference"
-        everywhere = self.context_from == "reference"
-        return Reading(self.context, context_from, everywhere)
+        return Reading.of_setting(self.context, self.context_from)
 
     def for_language(self, lang: str) -> Self:
         """The metric with this language where none is set."""

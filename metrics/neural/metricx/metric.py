@@ -42,6 +42,7 @@ class MetricXMetric(ModelMetric):
     version: Literal[23, 24] | None
     regression_token_id: int
     context: int
+    folder_settings: ClassVar[tuple[str, ...]] = ("tokenizer_path",)
     reads_reference: ClassVar[bool]
     counts_passes: ClassVar[bool] = True
 
@@ -56,17 +57,6 @@ class MetricXMetric(ModelMetric):
                 where=self.name,
                 fix=f"At most {MAX_CONTEXT} sentences of context",
             )
-
-    @property
-    def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Settings that name files."""
-        return ("model", "tokenizer_path") if self.tokenizer_path else ("model",)
-
-    def _digest(self, name: str) -> str:
-        if name == "model":
-            return super()._digest(name)
-        folder = model_files.locate(self.named(name), weights=False)
-        return model_files.digest(folder, weights=False)
 
     @classmethod
     def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
@@ -180,8 +170,7 @@ class MetricX(MetricXMetric):
     @property
     def reads(self) -> Reading:
         """Context sentences, and whose."""
-        everywhere = self.context_from == "reference"
-        return Reading(self.context, self.context_from or "reference", everywhere)
+        return Reading.of_setting(self.context, self.context_from)
 
 
 @settings

@@ -45,7 +45,7 @@ class MetricXScorer(Scorer):
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids of every window: the sentence behind its context, a blank between sentences."""
-        windows = [" ".join((*item.context, str(item.text))) for item in items]
+        windows = [item.window for item in items]
         texts = [window.encode("utf-8", "replace").decode() for window in windows]
         ids = Ragged.of_rows(self.parts.ids([broken_up(text, self.special) for text in texts]))
         return Reps({"ids": ids}), ids.lengths

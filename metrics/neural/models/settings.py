@@ -42,8 +42,8 @@ class ModelMetric(Metric):
     device: str | None = field(default=None, compare=False)
     batch_tokens: Annotated[int, Field(ge=1)] | None = field(default=None, compare=False)
     default_model: ClassVar[str | None] = ""
-    # Settings that name files.
-    file_settings: ClassVar[tuple[str, ...]] = ("model",)
+    # Settings that may name a folder of which configuration and tokenizer are read, no weights.
+    folder_settings: ClassVar[tuple[str, ...]] = ()
     # Whether the scorer counts its forward passes.
     counts_passes: ClassVar[bool] = False
     # Patterns of files in the model's folder that scores depend on, beside those of every model.
@@ -102,6 +102,11 @@ class ModelMetric(Metric):
         return replace(self, device="meta").scorer if self.counts_passes else None
 
     @property
+    def file_settings(self) -> tuple[str, ...]:
+        """Settings that name files; what a model or its folder names itself goes without saying."""
+        return ("model", *(name for name in self.folder_settings if getattr(self, name)))
+
+    @property
     def has_weights(self) -> bool:
         """Whether weights are loaded."""
         return self.device != "meta"
@@ -111,6 +116,9 @@ class ModelMetric(Metric):
         return getattr(self, name) or ""
 
     def _digest(self, name: str) -> str:
+        if name in self.folder_settings:
+            folder = model_files.locate(self.named(name), weights=False)
+            return model_files.digest(folder, weights=False)
         revision = self.revision if name == "model" else None
         also = self.own_files if name == "model" else ()
         path = model_files.locate(self.named(name), revision, also=also)
@@ -155,14 +163,4 @@ class CheckpointMetric(ContextModelMetric):
     """A metric whose checkpoint may come without its encoder's configuration and tokenizer."""
 
     encoder_path: str | None
-
-    @property
-    def file_settings(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Settings that name files; the encoder that a checkpoint names itself goes without saying."""
-        return ("model", "encoder_path") if self.encoder_path else ("model",)
-
-    def _digest(self, name: str) -> str:
-        if name == "model":
-            return super()._digest(name)
-        folder = model_files.locate(self.named(name), weights=False)
-        return model_files.digest(folder, weights=False)
+    folder_settings: ClassVar[tuple[str, ...]] = ("encoder_path",)

@@ -34,6 +34,7 @@ from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder, from_state, tokenizer_of
 from ..models.settings import CheckpointMetric
 from .error_spans import ErrorSpan, Rule
+from .input_reader import InputReader
 from .xcomet_scorer import Output, Settings, XCometScorer
 
 # Sentences before the current one that a window may have.
@@ -81,16 +82,15 @@ class XCometMetric(CheckpointMetric):
         tokenizer = tokenizer_of(folder)
         limit = min(self.max_tokens or 1 << 30, encoder.max_tokens + OLD_LIMIT - LIMIT)
         reader = Reader(tokenizer, Frame.of(tokenizer), limit, "reference")
-        scorer = XCometScorer(
-            self,
-            reader,
+        inputs = InputReader(
             encoder,
             mixer_of(checkpoint, encoder.device),
             head_of(checkpoint, encoder.device),
             checkpoint.word_layer,
             checkpoint.word_labels,
-            Settings(self.decode, self.decoding_threshold, self.output),
         )
+        finding = Settings(self.decode, self.decoding_threshold, self.output)
+        scorer = XCometScorer(self, reader, inputs, finding)
         # An encoder that is not named is in no signature.
         scorer.identity += f" {model_files.digest(folder, weights=False)}"
         return scorer
@@ -163,8 +163,7 @@ class XComet(XCometMetric):
     @property
     def reads(self) -> Reading:
         """Context sentences, and whose."""
-        everywhere = self.context_from == "reference"
-        return Reading(self.context, self.context_from or "reference", everywhere)
+        return Reading.of_setting(self.context, self.context_from)
 
 
 @settings

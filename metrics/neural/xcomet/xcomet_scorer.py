@@ -9,7 +9,6 @@ from warnings import warn
 import numpy as np
 from numpy.typing import NDArray
 
-from ...execution.batches import in_batches
 from ...representations import (
     TRUNCATION_COLUMN,
     Block,
@@ -22,10 +21,9 @@ from ...representations import (
 )
 from ...scorer import Passes, Scorer
 from ...text.texts import Item, Truncation
-from ..comet.head import Head, by_hypothesis, hypothesis_rows
-from ..comet.pooling import Mixer
+from ..comet.head import by_hypothesis, hypothesis_rows
+from ..comet.side_by_side import sequence_lengths
 from ..models.context_tokens import Reader
-from ..models.encoder import Encoder
 from ..models.settings import ContextModelMetric
 from .error_spans import (
     SEVERITIES,
@@ -37,6 +35,7 @@ from .error_spans import (
     penalties_of,
     spans_of,
 )
+from .input_reader import InputReader, Read
 
 # Weights of the sentence scores with source, with reference, with both, and of mqm; of the labels of the three inputs.
 SENTENCE_WEIGHTS, MQM_WEIGHT = (0.12, 0.33, 0.33), 0.22
@@ -63,17 +62,6 @@ class Settings(NamedTuple):
     output: Output
 
 
-class Read(NamedTuple):
-    """What one input gives for n pairs: sentence scores [n], and label probabilities of the hypothesis's tokens."""
-
-    scores: FloatArray
-    labels: Ragged  # float32 [tokens, 4] of each pair
-
-    def take(self, rows: IntArray) -> Read:
-        """Those of some pairs."""
-        return Read(self.scores[rows], self.labels[rows])
-
-
 class JudgedPairs(NamedTuple):
     """What all inputs give for n pairs: values [n], label probabilities of the hypotheses' tokens, their spans."""
 
@@ -89,22 +77,14 @@ class XCometScorer(Scorer):
         self,
         metric: ContextModelMetric,
         reader: Reader,
-        encoder: Encoder,
-        mixer: Mixer,
-        head: Head,
-        word_layer: int,
-        word_labels: tuple[Any, Any],
+        inputs: InputReader,
         settings: Settings,
     ) -> None:
         self.info = metric.info
         self.reader = reader
+        self.inputs = inputs
+        encoder = inputs.encoder
         self.encoder = encoder
-        self.mixer = mixer
-        self.head = head
-        self.word_layer = word_layer
-        weight, bias = word_labels
-        self.label_weight = weight.float().to(encoder.device)  # [4, d]
-        self.label_bias = bias.float().to(encoder.device)  # [4]
         self.settings = settings
         self.batch_tokens = encoder.batch_tokens
         self.identity = metric.identity(encoder.device)
@@ -118,7 +98,7 @@ class XCometScorer(Scorer):
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Token ids of every window, the sentence behind its context; and its characters, as UTF-8."""
-        windows = [" ".join((*item.context, str(item.text))) for item in items]
+        windows = [item.window for item in items]
         read = self.reader.read([Item(window) for window in windows])
         ids = read["ids"]
         encoded = [window.encode("utf-8", "surrogatepass") for window in windows]
@@ -144,17 +124,9 @@ class XCometScorer(Scorer):
 
     def passes(self, reps: Reps, block: Block) -> Passes:
         """One for every hypothesis with its source, and with its references one or two for every pair."""
-        lengths = reps["ids"].lengths
-        sequences: list[IntArray] = []
-        of_source = lengths[block.source] if block.source >= 0 else 0
-        if block.source >= 0:
-            sequences.append(lengths[block.hypotheses] + of_source)
-        if self.info.needs_references:
-            h, r = cell_rows([block])
-            sequences.append(lengths[h] + lengths[r])
-            if block.source >= 0:
-                sequences.append(lengths[h] + lengths[r] + of_source)
-        read = np.minimum(np.concatenate(sequences), self.max_tokens)
+        sourced = block.source >= 0
+        lengths = sequence_lengths(reps["ids"].lengths, block, sourced, self.info.needs_references)
+        read = np.minimum(lengths, self.max_tokens)
         return Passes(read, self.encoder.flops(read))
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
@@ -238,12 +210,12 @@ class XCometScorer(Scorer):
             # Once for every hypothesis with its source.
             owner = np.arange(len(hypotheses)) if owner is None else owner
             _, first, place = np.unique(owner, return_index=True, return_inverse=True)
-            of_distinct = self._read(ids, [hypotheses[first], sources[first]])
+            of_distinct = self.inputs.read(ids, [hypotheses[first], sources[first]])
             reads.append(of_distinct.take(place))
         if references is not None:
-            reads.append(self._read(ids, [hypotheses, references]))
+            reads.append(self.inputs.read(ids, [hypotheses, references]))
             if sources is not None:
-                reads.append(self._read(ids, [hypotheses, sources, references]))
+                reads.append(self.inputs.read(ids, [hypotheses, sources, references]))
         probabilities = reads[0].labels
         clamped = [np.minimum(read.scores, 1) for read in reads]
         sentence = ONE_INPUT_WEIGHT * clamped[0]
@@ -268,59 +240,6 @@ class XCometScorer(Scorer):
         labels = labels_of(probabilities.values, self.settings.threshold)
         is_blank = np.isin(tokens, self.blank_tokens)
         return spans_of(Ragged(labels, probabilities.offsets), is_blank, self.settings.rule)
-
-    def _read(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
-        """What the input made of one row of each part gives, the hypothesis first; rows of the texts, [n] each."""
-        lengths = sum(ids.lengths[rows] for rows in parts)
-        lengths = np.minimum(np.asarray(lengths), self.max_tokens)
-
-        def run(numbers: IntArray) -> Read:
-            return self._batch(ids, [rows[numbers] for rows in parts])
-
-        batches, places = in_batches(lengths, self.batch_tokens, run)
-        scores = np.concatenate([batch.scores for batch in batches])
-        values = np.concatenate([batch.labels.values for batch in batches])
-        of_batches = [batch.labels.lengths for batch in batches]
-        labels = Ragged.of_lengths(values, np.concatenate(of_batches))
-        return Read(scores, labels).take(places)
-
-    def _batch(self, ids: Ragged, parts: Sequence[IntArray]) -> Read:
-        """As `_read`, of one batch."""
-        sequences = [self._joined(ids, rows) for rows in zip(*parts, strict=True)]
-        num_tokens = ids.lengths[parts[0]]  # of the hypotheses, [n]
-        width = self.encoder.config.hidden_size
-        first = np.empty((len(sequences), width), np.float32)
-        labels: list[NDArray[np.float32]] = [np.empty(0, np.float32)] * len(sequences)
-        for rows, states in self.encoder.states(Ragged.of_rows(sequences), all_layers=True):
-            used = states if self.mixer.shares is not None else states[-1:]
-            first[rows] = self.mixer.vectors(used, None).cpu().numpy()
-            of_tokens = self._label_probabilities(states[self.word_layer])  # [rows, length, 4]
-            for place, row in enumerate(rows.tolist()):
-                labels[row] = of_tokens[place, : num_tokens[row]]
-        with self.encoder.torch.inference_mode():
-            vectors = self.encoder.torch.from_numpy(first).to(self.encoder.device)
-            scores = self.head.whole(vectors)
-        return Read(scores, Ragged.of_rows(labels))
-
-    def _label_probabilities(self, states: Any) -> NDArray[np.float32]:
-        """Probabilities of the four labels, float32 [n, length, 4], of states [n, length, d]."""
-        with self.encoder.torch.inference_mode():
-            # Products and sums of single rows: no probability depends on other tokens.
-            logits = [(states * weight).sum(2) for weight in self.label_weight]
-            stacked = self.encoder.torch.stack(logits, 2) + self.label_bias  # [n, length, 4]
-            probabilities: NDArray[np.float32] = stacked.softmax(2).cpu().numpy()
-            return probabilities
-
-    def _joined(self, ids: Ragged, rows: Sequence[int]) -> IntArray:
-        """The sequence of some texts; what is too long loses its right end, the last token too."""
-        texts = [ids.values[ids.offsets[row] : ids.offsets[row + 1]] for row in rows]
-        first, *others = texts
-        last = first[-1:]
-        pieces = [first]
-        for other in others:
-            # The last token takes the place of the first one.
-            pieces += [last, other[1:]]
-        return np.concatenate(pieces)[: self.max_tokens]
 
     def spans(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> list[ErrorSpan]:
         """The mistakes of a pair (positions in the block), in order."""
