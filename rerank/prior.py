@@ -23,7 +23,7 @@ from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checksums import KEY, check
 from ..metrics.spec.limits import limits
-from ..metrics.spec.small_files import check_json_size, read_small_file
+from ..metrics.spec.small_files import parse_small_json, read_small_file
 from .lists import Candidate, CandidateList, finite
 
 KIND, FORMAT = "discorank-prior", 1
@@ -184,13 +184,7 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
     if not isinstance(spec, str | Path):
         raise InputError(f"found {excerpt(spec)}, expected a file", where="prior", fix=_FIX)
     content = read_small_file(spec, _FIX)
-    try:
-        check_json_size(content)
-        data = json.loads(content.decode("utf-8"), object_pairs_hook=_unique)
-    except InputError as error:
-        raise error.inside(str(spec)) from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"no JSON: {excerpt(str(error))}", where=str(spec), fix=_FIX) from None
+    data = parse_small_json(content, str(spec), _FIX, unique=True)
     if isinstance(data, Mapping):
         check(data, str(spec), _EDITED)
         data = {name: value for name, value in data.items() if name != KEY}
@@ -205,15 +199,6 @@ def check_strength(prior: object, strength: float) -> None:
             where="prior_strength",
             fix="Give --prior, or leave it out",
         )
-
-
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON whose keys differ."""
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{max(names, key=names.count)} stands twice")
-    return members
 
 
 def read_prior(data: Any, where: str = "prior") -> Prior:

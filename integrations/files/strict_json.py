@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.spec.small_files import check_json_size
+from ...metrics.spec.small_files import check_json_size, unique_members
 
 DEPTH = 400
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
@@ -45,18 +44,7 @@ def parse_json(line: bytes) -> Any:
     return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object that pairs of keys and values make; raises InputError for a key that stands twice."""
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        repeated, _ = counts.most_common(1)[0]
-        problem = f"key {repeated!r:.80} stands twice in one object"
-        raise InputError(problem, fix="Keep one of them")
-    return values
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_members)
 
 
 def _check_surrogates(value: Any, first: str) -> None:

@@ -12,7 +12,7 @@ that sums are exact.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from math import inf, log
@@ -28,7 +28,7 @@ from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..spec.digests import DIGITS, MARK, check_file, path_of
-from ..spec.limits import limits, more
+from ..text.lines import numbered_lines
 from ..text.texts import Document, Item, Text
 from .ngram_information import Information
 from .tokenizers import sacrebleu_tokenizer, tokenizer_for
@@ -113,23 +113,9 @@ class NIST(Metric):
             fix = 'Name a file of texts like the references, one per line: nist(information="FILE"), or call fit(texts)'
             raise InputError("no texts to count n-grams in", where=self.name, fix=fix)
         path = path_of(self.information)
-        try:
-            return Information.of(map(_Splitter(self), _lines(path)), self.order)
-        except UnicodeDecodeError as error:
-            fix = "Name a text file, one text per line"
-            raise InputError(f"is not UTF-8: {error}", where=path, fix=fix) from None
-
-
-def _lines(path: str) -> Iterator[str]:
-    """The lines of a file; raises InputError for one that is too long."""
-    bound = limits().line_bytes
-    with open(path, encoding="utf-8") as file:
-        while line := file.readline(bound + 1):
-            if len(line) > bound:
-                raise InputError(
-                    f"line longer than {bound} characters", where=path, fix=more("line_bytes")
-                )
-            yield line
+        split = _Splitter(self)
+        lines = numbered_lines(path, "Name a UTF-8 text file, one text per line")
+        return Information.of((split(line) for _, line in lines), self.order)
 
 
 def _sentences(text: Text) -> Iterable[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b, file_digest
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..errors import InputError, ResumeError
 from ..file_locks import locked
 from ..representations import Array
 from ..spec.checksums import check, with_checksum
+from ..spec.digests import digest_of
 from ..spec.small_files import check_regular, parse_small_json, read_small_json
 from ..text.line_source import LineSource
 
@@ -157,8 +158,7 @@ def _write_shard(path: Path, rows: Iterable[Row] | Array) -> None:
 
 
 def _digest_of(path: Path) -> str:
-    with open(path, "rb") as file:
-        return file_digest(file, "sha256").hexdigest()[:32]
+    return digest_of(path).hex()[:32]
 
 
 def finished(folder: Path) -> Stage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import file_digest
+from pathlib import Path
 
 from ..errors import InputError
 from .small_files import check_regular
@@ -21,8 +22,7 @@ def check_file(spec: str) -> str:
     fix = "Name a file that is there"
     check_regular(path, fix)
     try:
-        with open(path, "rb") as file:
-            digest = file_digest(file, "sha256").hexdigest()[:DIGITS]
+        digest = digest_of(path).hex()[:DIGITS]
     except OSError as error:
         raise InputError(
             f"cannot be read: {error.strerror}",
@@ -30,6 +30,12 @@ def check_file(spec: str) -> str:
             fix=fix,
         ) from None
     return stamped(spec, digest)
+
+
+def digest_of(path: str | Path, algorithm: str = "sha256") -> bytes:
+    """The digest of a file's bytes, of which few are in memory; raises OSError if it cannot be read."""
+    with open(path, "rb") as file:
+        return file_digest(file, algorithm).digest()
 
 
 def stamped(spec: str, digest: str) -> str:

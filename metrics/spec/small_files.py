@@ -10,6 +10,8 @@ import json
 import os
 import re
 import stat
+from collections import Counter
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -89,21 +91,38 @@ def read_small_json(path: str | Path, fix: str) -> Any:
     return parse_small_json(read_small_file(path, fix), str(path), fix)
 
 
-def parse_small_json(data: bytes, where: str, fix: str) -> Any:
+def parse_small_json(data: bytes, where: str, fix: str, *, unique: bool = False) -> Any:
     """The value in the bytes of a JSON file.
+
+    Args:
+        data: the bytes.
+        where: the file.
+        fix: what to do where it is no JSON.
+        unique: whether a key that stands twice in one object is refused; else the last counts.
 
     Raises:
         InputError: it is not JSON, nested too deep, or has more values than are read.
     """
     try:
         check_json_size(data)
-        return json.loads(data)
+        return json.loads(data, object_pairs_hook=unique_members if unique else None)
     except RecursionError:
         raise InputError("no JSON: nested too deeply", where=where, fix=fix) from None
     except InputError as error:
         raise error.inside(where) from None
     except ValueError as error:  # not JSON, not UTF-8, a number of too many digits
         raise InputError(f"no JSON: {excerpt(str(error))}", where=where, fix=fix) from None
+
+
+def unique_members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of JSON that pairs of keys and values make; raises InputError for a key that stands twice."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        repeated, _ = counts.most_common(1)[0]
+        problem = f"key {repeated!r:.80} stands twice in one object"
+        raise InputError(problem, fix="Keep one of them")
+    return members
 
 
 def check_json_size(data: bytes) -> None:

@@ -191,9 +191,9 @@ def problem_of(task: Task, error: BaseException) -> DiscorankError:
     return problem
 
 
-def is_linear(metric: Metric, task: Task) -> bool:
+def is_linear(metric: Metric, keep_matrix: bool) -> bool:
     """Whether the list is valued without its matrix."""
-    return metric.info.linear and not task.keep_matrix
+    return metric.info.linear and not keep_matrix
 
 
 def is_tiled(metric: Metric, comparison: Comparison, task: Task) -> bool:
@@ -208,12 +208,12 @@ def expectations(
     with_matrix = [
         comparison
         for comparison, task in lists
-        if not is_linear(metric, task) and not is_tiled(metric, comparison, task)
+        if not is_linear(metric, task.keep_matrix) and not is_tiled(metric, comparison, task)
     ]
     whole = iter(matrices(metric, with_matrix, store))
     result: list[Expectation] = []
     for comparison, task in lists:
-        if is_linear(metric, task):
+        if is_linear(metric, task.keep_matrix):
             result.append(linear_form(metric, store, comparison, task))
         elif is_tiled(metric, comparison, task):
             result.append(tiled(metric, store, comparison, task))

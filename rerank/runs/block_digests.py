@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
+from ...metrics.spec.checksums import DIGEST_BYTES
+
 LEAF_BYTES = 1 << 16
 MAX_BLOCKS = 256
-DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.cli.stopping import Stop, TerminatedError, stoppable
-from discorank.rerank.engines.ray.interrupts import ignored, put_off
+from discorank.metrics.stop_signals import ignored
+from discorank.rerank.engines.ray.interrupts import put_off
 
 from ..support import faulty
 from ..support.lists import made_lists, write_lists

@@ -428,7 +428,7 @@ def test_files_that_are_no_prior(tmp_path: Path) -> None:
         ("{", "prior.json: no JSON"),
         (
             json.dumps(good).replace('{"A":', '{"A": {}, "A":'),
-            "prior.json: no JSON: 'A stands twice'",
+            "prior.json: key 'A' stands twice in one object",
         ),
         ([1], r"found \[1\], expected a prior of format 1. Make one with: discorank train prior"),
         ({**good, "kind": "x"}, "expected a prior of format 1"),

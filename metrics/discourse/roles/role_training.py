@@ -22,6 +22,7 @@ from ...logistic import folds
 from ...neural.models import model_files as files
 from ...neural.models.written_models import with_files
 from ...representations import FloatArray, IntArray
+from ...spec.digests import MARK
 from .classifier import CONFIG, KIND, WEIGHTS, Classifier, SentenceFeatures, load_classifier, places
 from .fine_tuning import fine_tuned
 from .labelled_documents import Labelled, figures, read_labelled, read_sentences
@@ -108,7 +109,7 @@ def train_linear(
         "penalty": penalty,
     }
     encoder, _ = files.split(settings.encoder)
-    about["encoder"] = f"{encoder}{files.MARK}{files.digest(folder)}"
+    about["encoder"] = f"{encoder}{MARK}{files.digest(folder)}"
     out.mkdir(exist_ok=True)
     tensors = {"weight": weight.astype(np.float32), "bias": bias.astype(np.float32)}
     save_file(tensors, out / WEIGHTS)

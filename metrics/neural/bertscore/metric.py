@@ -26,6 +26,7 @@ from ...papers import ZHANG_2020
 from ...representations import FloatArray
 from ...scorer import Info, Reading
 from ...spec.checked_settings import settings
+from ...spec.digests import DIGITS
 from ...spec.small_files import read_small_text
 from ...text.texts import Text
 from ..models import model_files
@@ -130,7 +131,7 @@ class BERTScore(ContextModelMetric):
         reader, _ = self._reader()
         frequencies = document_frequencies(reader, map(str, texts))
         content = repr(sorted(frequencies.items()))
-        digest = sha256(content.encode()).hexdigest()[: model_files.DIGITS]
+        digest = sha256(content.encode()).hexdigest()[:DIGITS]
         fitted = replace(self, idf=FITTED + digest)
         fitted.__dict__["frequencies"] = frequencies
         return fitted

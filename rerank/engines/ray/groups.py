@@ -16,6 +16,7 @@ from typing import Any
 from ....metrics.base import Metric
 from ....metrics.execution.evaluate import is_square, shape_of
 from ....metrics.execution.tiles import Tile, is_large, tiles_of
+from ..local import is_linear
 from .blocks import BLOCK_SECONDS, Amounts, Kind, Rates, Step
 from .worker import Layout, SentTask
 
@@ -173,12 +174,12 @@ class Group:
             for (_, part), comparison in zip(task.parts, task.comparisons, strict=True):
                 if part == number:
                     comparisons.append(comparison)
-                    linear.append(metric.info.linear and not task.keep_matrix)
+                    linear.append(is_linear(metric, task.keep_matrix))
         count = _num_steps(self.rates.of((0, self.pairs)), num_comparing, len(self.tasks))
         steps: list[list[Tile]] = []
-        for place, (comparison, is_linear) in enumerate(zip(comparisons, linear, strict=True)):
+        for place, (comparison, without_matrix) in enumerate(zip(comparisons, linear, strict=True)):
             shape = shape_of(metric, comparison)
-            if is_linear or 0 in shape:
+            if without_matrix or 0 in shape:
                 continue
             tiles = list(tiles_of(place, *shape, is_square(metric, comparison), count))
             steps += _in_steps(tiles, count) if is_large(*shape) else tiles

@@ -6,13 +6,10 @@ Calls into Ray end within a second or so, and what was put off comes then.
 from __future__ import annotations
 
 import signal
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
-from typing import Any
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from ....metrics import stop_signals
 
 
 @contextmanager
@@ -22,48 +19,15 @@ def put_off() -> Iterator[None]:
     While Ray starts, it has handlers of its own for SIGTERM: one in Python that exits, and one in C++ that prints where
     it came and has the process aborted three seconds later.
     """
-    came: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-
-    handlers = {number: one for number, one in _handlers().items() if callable(one)}
-    try:
-        with _replaced(handlers, note):
+    with stop_signals.put_off(_keep_running) as came:
+        try:
             yield
-    except SystemExit:
-        if signal.SIGTERM in handlers:
+        except SystemExit:
             came.append(signal.SIGTERM)
-        raise
-    finally:
-        if signal.SIGTERM in came:
-            signal.alarm(0)
-        for number in came:
-            handlers[number](number, None)
+            raise
 
 
-@contextmanager
-def ignored() -> Iterator[None]:
-    """Signals change nothing."""
-    with _replaced(_handlers(), signal.SIG_IGN):
-        yield
-
-
-def _handlers() -> dict[int, Any]:
-    """What handles each signal; nothing outside the main thread, where handlers cannot be set."""
-    if threading.current_thread() is not threading.main_thread():
-        return {}
-    return {number: signal.getsignal(number) for number in NUMBERS}
-
-
-@contextmanager
-def _replaced(handlers: Mapping[int, Any], handler: Any) -> Iterator[None]:
-    """Another handler stands in the place of some."""
-    try:
-        for number in handlers:
-            signal.signal(number, handler)
-        yield
-    finally:
-        for number, before in handlers.items():
-            # None where it was not set in Python
-            signal.signal(number, signal.SIG_DFL if before is None else before)
+def _keep_running(came: list[int]) -> None:
+    """Takes back the alarm that Ray sets at SIGTERM."""
+    if signal.SIGTERM in came:
+        signal.alarm(0)

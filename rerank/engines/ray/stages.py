@@ -77,7 +77,7 @@ class Share:
         lacks_references = self.metric.info.needs_references and not comparison.references
         if not comparison.hypotheses or lacks_references:
             return []
-        if is_linear(self.metric, task):
+        if is_linear(self.metric, task.keep_matrix):
             return [lift(self.metric, comparison)]
         return columns_of(self.metric, comparison)
 
@@ -143,7 +143,11 @@ class Share:
         for place, (task_and_part, (task, _)) in enumerate(
             zip(self.places, self.lists, strict=True)
         ):
-            if fresh is not None and self.columns[place] and is_linear(self.metric, task):
+            if (
+                fresh is not None
+                and self.columns[place]
+                and is_linear(self.metric, task.keep_matrix)
+            ):
                 reduced_lists[task_and_part] = self.linear(fresh, place)
             elif self._is_tiled(place):
                 sums, pairs, truncation = self._sums(place, pieces)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import file_digest
 from typing import Any
 
 from ..integrations.formats.open_lists import Lists, open_lists
@@ -13,6 +12,7 @@ from ..metrics.execution.cache import Cache
 from ..metrics.mixture import Utility
 from ..metrics.registry import load_metric
 from ..metrics.spec.checked_settings import settings
+from ..metrics.spec.digests import digest_of
 from ..metrics.spec.small_files import check_regular
 from .options import MODEL_OPTIONS, needed
 
@@ -119,5 +119,4 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
 def _digest(path: str) -> str:
     """A digest of a file's bytes; raises InputError if it is none."""
     check_regular(path, "Give a file that --save-utilities wrote")
-    with open(path, "rb") as file:
-        return file_digest(file, "blake2b").hexdigest()[:32]
+    return digest_of(path, "blake2b").hex()[:32]

@@ -16,6 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from ..metrics.stop_signals import put_off
 from .argument_parser import PrintableParser
 from .standard_streams import repair, show_warning, silence_stdout
 from .stopping import Stop, stoppable
@@ -81,7 +82,7 @@ def _ended(arguments: list[str], debug: bool, stop: Stop) -> int:
         KeyboardInterrupt: a signal stopped it.
     """
     try:
-        code = _run(arguments, stop)
+        code = _run(arguments)
         sys.stdout.flush()
         return code
     except SystemExit as end:
@@ -112,10 +113,10 @@ def _writes_to_stdout(arguments: Sequence[str]) -> bool:
     return not any(argument.startswith(names) for argument in arguments)
 
 
-def _run(arguments: list[str], stop: Stop) -> int:
+def _run(arguments: list[str]) -> int:
     """Runs the subcommand's module, or answers what stands without one."""
     if arguments and arguments[0] in SUBCOMMANDS:
-        with stop.put_off():  # there are libraries that panic when they are half imported
+        with put_off():  # there are libraries that panic when they are half imported
             from ..metrics.spec.limits import use_limits
 
             module: Any = import_module(f".{arguments[0]}", __package__)

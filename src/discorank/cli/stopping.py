@@ -17,7 +17,8 @@ from time import monotonic
 from types import FrameType
 from typing import Any
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from ..metrics.stop_signals import NUMBERS, put_back
+
 PATIENCE_SECONDS = 10.0  # in which a further signal does not disturb the ending
 AGAIN_SECONDS = 0.05  # until a signal is sent again whose exception was lost
 
@@ -38,8 +39,6 @@ class Stop:
         self.number: int | None = None
         self.raised_at = 0.0
         self.ended = False
-        self.is_put_off = False
-        self.waiting: int | None = None  # the signal that came while it was put off
 
     def exit_code(self, error: KeyboardInterrupt) -> int:
         """128 and the number of the signal, as in shells: 130, 143, 129."""
@@ -53,25 +52,11 @@ class Stop:
             KeyboardInterrupt: it is the first, or the command has been ending for long.
         """
         is_first = self.number is None
-        if self.is_put_off:
-            self.waiting = self.waiting or number
-            return
         if self.ended or not (is_first or monotonic() - self.raised_at > PATIENCE_SECONDS):
             return
         self.number = self.number or number
         self.raised_at = monotonic()
         raise KeyboardInterrupt if self.number == signal.SIGINT else TerminatedError
-
-    @contextmanager
-    def put_off(self) -> Iterator[None]:
-        """What comes within the block is raised at its end."""
-        self.is_put_off = True
-        try:
-            yield
-        finally:
-            self.is_put_off = False
-        if self.waiting is not None:
-            self.take(self.waiting, None)
 
     def lost(self, unraisable: Any) -> None:
         """Takes note of an exception that nobody could catch, such as one in a destructor; a stop is sent again."""
@@ -106,6 +91,4 @@ def stoppable(is_program: bool) -> Iterator[Stop]:
         stop.ended = True
         sys.unraisablehook = hook
         for number in heeded:
-            before = signal.SIG_IGN if is_program else handlers[number]
-            # None where it was not set in Python
-            signal.signal(number, signal.SIG_DFL if before is None else before)
+            put_back(number, signal.SIG_IGN if is_program else handlers[number])
