@@ -5,14 +5,17 @@ What is written is a draft beside the place it is for; it is flushed to disk and
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, BinaryIO, cast
 
-from .errors import ResourceError
+from .errors import InputError, ResourceError
 from .file_locks import locked_folder
 
 
@@ -47,6 +50,54 @@ def complete_file(path: Path, draft: Path | None = None) -> Iterator[Path]:
 
 
 @contextmanager
+def own_draft(path: Path) -> Iterator[BinaryIO]:
+    """A draft of `path` that no other writer of it has, for `complete_file`; drafts of killed writers are removed.
+
+    Whoever writes has a lock on the draft itself, which the system takes back when the process ends.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    prefix = f".{path.name[:100]}."
+    try:
+        _remove_unlocked(path.parent, re.compile(rf"{re.escape(prefix)}\w{{8}}\.draft"))
+        file = _locked_draft(path.parent, prefix)
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror}"
+        raise InputError(problem, where=str(path), fix="Choose another output") from error
+    lock = os.dup(file.fileno())  # holds the lock when the file is closed, until it has its name
+    try:
+        yield cast(BinaryIO, file)
+    finally:
+        os.close(lock)
+
+
+def _locked_draft(folder: Path, prefix: str) -> Any:
+    """A new file that is locked."""
+    while True:
+        file = NamedTemporaryFile("wb", dir=folder, prefix=prefix, suffix=".draft", delete=False)  # noqa: SIM115
+        with suppress(OSError):  # where files cannot be locked, drafts of killed writers stay
+            fcntl.flock(file, fcntl.LOCK_EX)
+        # Another writer may have removed it before it was locked.
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+        file.close()
+
+
+def _remove_unlocked(folder: Path, pattern: re.Pattern[str]) -> None:
+    """Removes the files of a folder that have such names and that nobody has locked, where it can."""
+    names: list[str] = []
+    with suppress(OSError):
+        names = [name for name in os.listdir(folder) if pattern.fullmatch(name)]
+    for name in names:
+        with suppress(OSError), open(folder / name, "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A writer who is done may have given it its name in the meantime.
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(folder / name)):
+                os.unlink(folder / name)
+
+
+@contextmanager
 def complete_folder(path: Path) -> Iterator[Path]:
     """A draft folder beside `path` that takes its place, and that of what stands there, when the block ends well.
 
@@ -64,6 +115,10 @@ def _replacing(path: Path) -> Iterator[Path]:
     draft = path.with_name(f".{path.name}.draft")
     old = path.with_name(f".{path.name}.old")
     try:
+        if (
+            old.exists() and not path.exists()
+        ):  # of a run that was killed before the draft had its place
+            os.replace(old, path)
         shutil.rmtree(draft, ignore_errors=True)  # of a killed run
         draft.mkdir(parents=True)
         yield draft

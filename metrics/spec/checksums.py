@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from hashlib import blake2b
 from typing import Any
 from warnings import warn
@@ -40,14 +41,13 @@ def with_checksum(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check(values: Mapping[str, Any], where: str, fix: str) -> None:
-    """Warns where an object has no checksum.
+    """Warns where an object has no checksum, once for each place in a process.
 
     Raises:
         InputError: its checksum is that of another object; with what to do.
     """
     if KEY not in values:
-        problem = f'{where}: has no "{KEY}", so damage in it would not be seen'
-        warn(problem, UncheckedWarning, stacklevel=3)
+        _warn_once(where)
         return
     try:
         expected = checksum_of(values)
@@ -56,3 +56,10 @@ def check(values: Mapping[str, Any], where: str, fix: str) -> None:
     if values[KEY] != expected:
         problem = "is damaged or was edited: its checksum does not fit what it holds"
         raise InputError(problem, where=where, fix=fix)
+
+
+@cache
+def _warn_once(where: str) -> None:
+    """Says that damage in an object would not be seen; nothing where it was said before."""
+    problem = f'{where}: has no "{KEY}", so damage in it would not be seen'
+    warn(problem, UncheckedWarning, stacklevel=4)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+import sys
+from typing import Any, NoReturn
 
 from ..printable import printable
 
@@ -14,3 +15,7 @@ class PrintableParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Says how the command is used and what is wrong, and ends with exit code 2."""
         super().error(printable(message))
+
+    def print_help(self, file: Any = None) -> None:
+        """Prints the help; raises OSError where argparse says nothing of it: the stream takes nothing."""
+        (file or sys.stdout).write(self.format_help())

@@ -11,8 +11,10 @@ from ..rerank.engines.local import LocalEngine
 from ..rerank.engines.ray.settings import RaySettings
 from .inputs import cache_in
 from .options import build_group
+from .standard_streams import stdout_without
 
 GROUPS = {"ray": RaySettings}
+RAY_THREADS = "ray_"  # how the names of threads begin in which Ray prints, on stdout, what it has to say of workers
 
 
 @contextmanager
@@ -24,5 +26,6 @@ def engine_in(values: Mapping[str, Any]) -> Iterator[Engine]:
         return
     from ..rerank.engines.ray.engine import RayEngine
 
-    with RayEngine(build_group(RaySettings, "ray", values), cache) as engine:
+    settings = build_group(RaySettings, "ray", values)
+    with stdout_without(RAY_THREADS), RayEngine(settings, cache) as engine:
         yield engine

@@ -82,11 +82,9 @@ def _ended(arguments: list[str], debug: bool, stop: Stop) -> int:
         KeyboardInterrupt: a signal stopped it.
     """
     try:
-        code = _run(arguments)
+        code = _run_or_exit(arguments)
         sys.stdout.flush()
         return code
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 2
     except BrokenPipeError:
         silence_stdout()
         return 0
@@ -96,6 +94,14 @@ def _ended(arguments: list[str], debug: bool, stop: Stop) -> int:
         if stop.number is not None:  # what a library made of the signal
             raise KeyboardInterrupt from error
         return _failed(error, debug)
+
+
+def _run_or_exit(arguments: list[str]) -> int:
+    """As `_run`; argparse ends the program where it has printed help or found a mistake."""
+    try:
+        return _run(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 2
 
 
 def _interrupted(arguments: list[str], code: int) -> int:

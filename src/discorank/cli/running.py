@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
-from ..metrics.complete_files import complete_file
+from ..metrics.complete_files import complete_file, own_draft
 from ..metrics.errors import InputError
 from ..metrics.file_locks import check_reachable
 from ..metrics.spec.checked_settings import settings
@@ -154,13 +153,7 @@ def complete_or_absent(path: str) -> Iterator[BinaryIO]:
     """
     check_writable(path, _NAME_A_FILE)
     path = os.path.realpath(path)
-    folder, name = os.path.split(path)
-    try:
-        file = NamedTemporaryFile("wb", dir=folder, prefix=f".{name[:100]}.", delete=False)  # noqa: SIM115  closed below
-    except OSError as error:
-        problem = f"cannot be written: {error.strerror}"
-        raise InputError(problem, where=path, fix="Choose another output") from error
-    with complete_file(Path(path), Path(file.name)):
+    with own_draft(Path(path)) as file, complete_file(Path(path), Path(file.name)):
         with file:
-            yield cast(BinaryIO, file)
+            yield file
         os.chmod(file.name, 0o666 & ~_umask())

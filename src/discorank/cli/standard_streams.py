@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from io import BufferedIOBase, TextIOWrapper
+from threading import current_thread
 from typing import Any
 
 from ..printable import printable
@@ -56,6 +58,30 @@ class _Terminal(BufferedIOBase):
     def isatty(self) -> bool:
         """It is one."""
         return True
+
+
+class _WithoutThreads:
+    """A stdout on which some threads of libraries write nothing: they write on stderr."""
+
+    def __init__(self, stdout: Any, threads: str) -> None:
+        self._stdout = stdout
+        self._threads = threads
+
+    def write(self, text: str) -> int:
+        """Writes text where the thread's text belongs."""
+        is_theirs = current_thread().name.startswith(self._threads)
+        return int((sys.stderr if is_theirs else self._stdout).write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stdout, name)
+
+
+@contextmanager
+def stdout_without(threads: str) -> Iterator[None]:
+    """What threads whose names begin so print does not stand among the rows of a command, but on stderr."""
+    replacement: Any = _WithoutThreads(sys.stdout, threads)
+    with redirect_stdout(replacement):
+        yield
 
 
 def show_warning(message: Warning | str, *place: object, **more: object) -> None:

@@ -1,6 +1,7 @@
 """Checksums see every change of what an object holds, and none of how it is laid out."""
 
 import json
+import warnings
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ def test_no_bit_of_a_value_changes_unseen() -> None:
             continue
         if "checksum" not in values:
             with pytest.warns(UncheckedWarning):
-                check(values, "file", "")
+                check(values, f"file {place}", "")
             continue
         with pytest.raises(InputError, match="file: is damaged or was edited"):
             check(values, "file", "Make it again")
@@ -51,3 +52,11 @@ def test_no_bit_of_a_value_changes_unseen() -> None:
 def test_an_object_without_a_checksum_is_read_with_a_warning() -> None:
     with pytest.warns(UncheckedWarning, match='old.json: has no "checksum"'):
         check(VALUES, "old.json", "")
+
+
+def test_the_warning_is_given_once_for_each_file() -> None:
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        for where in ("one.json", "two.json", "one.json", "one.json"):
+            check(VALUES, where, "")
+    assert [str(warning.message).partition(":")[0] for warning in given] == ["one.json", "two.json"]

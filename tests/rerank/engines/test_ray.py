@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -580,6 +581,33 @@ def test_a_list_that_takes_its_worker_down_is_an_error(
     del lists[20]
     assert decode(write_lists(tmp_path / "rest.jsonl", lists), tmp_path / "rest", name) == 0
     assert out.read_bytes() == (tmp_path / "rest").read_bytes()
+
+
+def test_what_ray_says_of_a_death_is_not_among_the_rows(
+    on_ray: None, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = list(made_lists(30))
+    lists[20]["candidates"].insert(0, "kill")
+    source = write_lists(tmp_path / "in.jsonl", lists)
+    said = threading.Event()
+    speak = ray._private.worker.print_worker_logs
+
+    def heard(*arguments: Any) -> None:
+        speak(*arguments)
+        said.set()
+
+    def closed(engine: RayEngine) -> None:
+        assert said.wait(60), "Ray has said nothing"
+        close(engine)
+
+    close = RayEngine.close
+    monkeypatch.setattr("ray._private.worker.print_worker_logs", heard)
+    monkeypatch.setattr(RayEngine, "close", closed)
+    command = ["decode", str(source), "-u", "tests.support.faulty:deadly", *ON_RAY]
+    assert main([*command, "ray.actors=1", "--max-errors", "1", "--quiet"]) == 3
+    shown = capsys.readouterr()
+    assert len([json.loads(line) for line in shown.out.splitlines()]) == 29
+    assert "(raylet)" in shown.err
 
 
 def test_actors_that_die_at_once_are_one_loss_each(on_ray: None) -> None:
