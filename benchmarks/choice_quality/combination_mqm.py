@@ -32,7 +32,7 @@ from discorank.rerank.choice import in_order
 from discorank.rerank.lists import CandidateList
 from discorank.rerank.selection.statistics import Agreement, agreement, kendall, randomisation
 from discorank.rerank.tuning.candidate_features import Against, features
-from discorank.rerank.tuning.combination_training import Data, Tuning, gathered, learn
+from discorank.rerank.tuning.pair_weights import Data, Tuning, gathered, learn
 from discorank.rerank.tuning.preferences import by_scores
 
 SETS = (

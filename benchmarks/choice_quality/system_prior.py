@@ -38,7 +38,7 @@ from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.prior import STRENGTH, Prior
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.selection.system_prior import estimate_prior
-from discorank.rerank.tuning.combination_training import Tuning, gathered, learn
+from discorank.rerank.tuning.pair_weights import Tuning, gathered, learn
 from discorank.rerank.tuning.preferences import by_scores
 
 from .combination_mqm import SETS

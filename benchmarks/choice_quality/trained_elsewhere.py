@@ -22,7 +22,7 @@ from discorank.metrics.representations import FloatArray
 from discorank.metrics.spec.checksums import with_checksum
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.selection.system_scores import Scored, human_scored
-from discorank.rerank.tuning.combination_training import Tuning, gathered, learn
+from discorank.rerank.tuning.pair_weights import Tuning, gathered, learn
 from discorank.rerank.tuning.preferences import by_scores
 
 MARGIN = 0.5  # of MQM; scores of summaries have none

@@ -36,15 +36,9 @@ from discorank.metrics.logistic import (
 from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
 from discorank.rerank.lists import read_list
 from discorank.rerank.tuning.candidate_features import features
-from discorank.rerank.tuning.combination_training import (
-    Data,
-    Preferences,
-    Tuning,
-    held_out,
-    learn,
-    read_rankings,
-    train_combination,
-)
+from discorank.rerank.tuning.combination_training import train_combination
+from discorank.rerank.tuning.pair_weights import Data, Tuning, held_out, learn
+from discorank.rerank.tuning.preference_sources import Preferences, read_rankings
 from discorank.rerank.tuning.preferences import by_scores, by_votes, verdicts
 
 from ..support.bit_flips import NUM_FLIPS, refused_flips
@@ -365,7 +359,8 @@ def test_a_teacher_uses_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         given_.append(cache)
         return features(metric, lists, against, cache)
 
-    monkeypatch.setattr("discorank.rerank.tuning.combination_training.features", spied)
+    for module in ("combination_training", "preference_sources"):
+        monkeypatch.setattr(f"discorank.rerank.tuning.{module}.features", spied)
     preferences = Preferences(teacher=load_metric("bleu"))
     assert train_combination(
         [load_metric("chrf")], records(), preferences, Tuning(draws=10), cache=cache

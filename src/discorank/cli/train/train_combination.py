@@ -11,12 +11,9 @@ from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import call
 from ...metrics.text.line_source import LineSource
-from ...rerank.tuning.combination_training import (
-    Preferences,
-    Tuning,
-    read_rankings,
-    train_combination,
-)
+from ...rerank.tuning.combination_training import train_combination
+from ...rerank.tuning.pair_weights import Tuning
+from ...rerank.tuning.preference_sources import Preferences, read_rankings
 from ...tables import aligned
 from ..console import say
 from ..inputs import CodeOptions, InputOptions, cache_in, metric_in, open_input
