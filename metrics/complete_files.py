@@ -34,17 +34,10 @@ def complete_file(path: Path, draft: Path | None = None) -> Iterator[Path]:
     if draft is None:
         draft = path.with_name(f".{path.name}.draft")
     try:
-        yield draft
-        _flush_to_disk(draft)
-        os.replace(draft, path)
-    except BrokenPipeError:  # of another stream: whoever reads it has enough
-        raise
-    except Exception as error:
-        cause = _disk_error(error)
-        if cause is None:
-            raise
-        problem = f"cannot be written: {cause.strerror or cause}"
-        raise ResourceError(problem, where=str(path)) from error
+        with _disk_errors(path):
+            yield draft
+            _flush_to_disk(draft)
+            os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -115,28 +108,37 @@ def _replacing(path: Path) -> Iterator[Path]:
     draft = path.with_name(f".{path.name}.draft")
     old = path.with_name(f".{path.name}.old")
     try:
-        if (
-            old.exists() and not path.exists()
-        ):  # of a run that was killed before the draft had its place
-            os.replace(old, path)
-        shutil.rmtree(draft, ignore_errors=True)  # of a killed run
-        draft.mkdir(parents=True)
-        yield draft
-        for part in draft.iterdir():
-            _flush_to_disk(part)
-        if path.exists():
+        with _disk_errors(path):
+            # Of a run that was killed before its draft had taken the place.
+            if old.exists() and not path.exists():
+                os.replace(old, path)
+            shutil.rmtree(draft, ignore_errors=True)  # of a killed run
+            draft.mkdir(parents=True)
+            yield draft
+            for part in draft.iterdir():
+                _flush_to_disk(part)
+            if path.exists():
+                shutil.rmtree(old, ignore_errors=True)
+                os.replace(path, old)
+            os.replace(draft, path)
             shutil.rmtree(old, ignore_errors=True)
-            os.replace(path, old)
-        os.replace(draft, path)
-        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    """What the system refuses while a file or folder is written is a ResourceError."""
+    try:
+        yield
+    except BrokenPipeError:  # of another stream: whoever reads it has enough
+        raise
     except Exception as error:
         cause = _disk_error(error)
         if cause is None:
             raise
         problem = f"cannot be written: {cause.strerror or cause}"
         raise ResourceError(problem, where=str(path)) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _disk_error(error: BaseException) -> OSError | None:

@@ -16,47 +16,26 @@ import pytest
 
 from discorank.cli.main import main
 
+from ..support.command_lines import COMMAND_LINES
 from ..support.lists import made_lists, write_lists
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DOCUMENTED = frozenset({0, 2, 3, 4, 5, 129, 130, 143})
 DEMO, SYSTEMS = str(EXAMPLES / "demo.jsonl"), str(EXAMPLES / "systems.jsonl")
-# a good command line of each subcommand: IN and OUT stand for its files
+# beside those of all tests; WHERE stands for a second output
 COMMANDS = {
-    "decode": ["decode", "IN", "-u", "chrf", "-o", "OUT"],
-    "saved": ["decode", "IN", "-u", "chrf", "-o", "WHERE", "--save-utilities", "OUT"],
-    "rerank": ["rerank", "IN", "-m", "logprob", "-o", "OUT"],
-    "explain": ["explain", "IN", "-u", "chrf"],
-    "score": ["score", "IN", "-m", "chrf", "--segment-scores", "OUT"],
-    "compare": ["compare", "IN", "-m", "chrf", "--draws", "10", "--save", "OUT"],
-    "scores": ["compare", "IN", "-m", "chrf", "--draws", "10", "--segment-scores", "OUT"],
-    "report": ["report", "IN", "-o", "OUT"],
-    "check": ["check", "IN"],
-    "convert": ["convert", "IN", "-o", "OUT"],
-    "generate": [
-        *(
-            "generate",
-            "IN",
-            "--backend",
-            "server",
-            "--base-url",
-            "http://localhost:9/v1",
-            "-n",
-            "1",
-        ),
-        *("--generator", "m", "--sampling", "ancestral", "--retries", "0", "-o", "OUT"),
-    ],
-    "sescore2": ["train", "sescore2", "texts", "IN", "-o", "OUT"],
-    "combination": ["train", "combination", "IN", "-m", "chrf", "--teacher", "bleu", "-o", "OUT"],
-    "prior": ["train", "prior", "IN", "--human", "mqm:lower", "-o", "OUT"],
-    "rst": ["train", "rst", "IN", "-o", "OUT"],
-    "roles": ["train", "roles", "IN", "-o", "OUT"],
-    "cite": ["cite", "IN"],
-    "metrics": ["metrics", "IN"],
+    **COMMAND_LINES,
+    "saved": ("decode", "IN", "-u", "chrf", "-o", "WHERE", "--save-utilities", "OUT"),
+    "score": ("score", "IN", "-m", "chrf", "--segment-scores", "OUT"),
+    "scores": ("compare", "IN", "-m", "chrf", "--draws", "10", "--segment-scores", "OUT"),
+    "convert": ("convert", "IN", "-o", "OUT"),
+    "cite": ("cite", "IN"),
+    "metrics": ("metrics", "IN"),
 }
 SOURCES = {
     "score": "scored",
     "compare": SYSTEMS,
+    "compare --save": SYSTEMS,
     "scores": SYSTEMS,
     "metrics": "chrf",
     "cite": "chrf",

@@ -9,6 +9,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from discorank.cli.main import main
 from discorank.printable import printable, spreadsheet_cell
 from discorank.tables import Table, comma_separated, latex, markdown, text
 
+from ..support.command_lines import COMMAND_LINES
 from ..support.lists import made_lists, write_lists
 
 Captured = pytest.CaptureFixture[str]
@@ -99,37 +101,15 @@ def test_compare_moves_no_cursor_and_writes_no_formula(tmp_path: Path, capsys: C
 
 HOSTILE = f"a{CLEAR}\x9b2J\x7f\r\u202eb"
 # IN is a file with hostile text in every place, OUT a path with a hostile name
-COMMANDS = {
-    "decode": ["decode", "IN", "-u", "chrf", "-o", "OUT", "--max-errors", "9"],
+COMMANDS: dict[str, Sequence[str]] = {
+    **COMMAND_LINES,
+    "an error": [*COMMAND_LINES["decode"], "--max-errors", "9"],
     "rows on stdout": ["decode", "IN", "-u", "chrf", "--max-errors", "9"],
-    "rerank": ["rerank", "IN", "-m", "logprob", "-o", "OUT"],
-    "explain": ["explain", "IN", "-u", "chrf"],
     "score": ["score", "IN", "-m", "chrf"],
     "contrastive": ["score", "IN", "-m", "chrf", "--contrastive"],
-    "compare": ["compare", "IN", "-m", "chrf", "--draws", "10"],
-    "saved": ["compare", "IN", "-m", "chrf", "--draws", "10", "--save", "OUT"],
-    "latex": ["compare", "IN", "-m", "chrf", "--draws", "10", "--format", "latex"],
-    "markdown": ["compare", "IN", "-m", "chrf", "--draws", "10", "--format", "markdown"],
-    "report": ["report", "IN", "-o", "OUT"],
-    "check": ["check", "IN"],
-    "generate": [
-        *(
-            "generate",
-            "IN",
-            "--backend",
-            "server",
-            "--base-url",
-            "http://localhost:9/v1",
-            "-n",
-            "1",
-        ),
-        *("--generator", HOSTILE, "--sampling", "ancestral", "--retries", "0", "-o", "OUT"),
-    ],
-    "sescore2": ["train", "sescore2", "texts", "IN", "-o", "OUT"],
-    "combination": ["train", "combination", "IN", "-m", "chrf", "--teacher", "bleu", "-o", "OUT"],
-    "prior": ["train", "prior", "IN", "--human", "mqm:lower", "-o", "OUT"],
-    "rst": ["train", "rst", "IN", "-o", "OUT"],
-    "roles": ["train", "roles", "IN", "-o", "OUT"],
+    "latex": [*COMMAND_LINES["compare"], "--format", "latex"],
+    "markdown": [*COMMAND_LINES["compare"], "--format", "markdown"],
+    "a generator": [*COMMAND_LINES["generate"], "--generator", HOSTILE],
     "cite": ["cite", HOSTILE],
     "metrics": ["metrics", HOSTILE],
     "a subcommand": [HOSTILE],

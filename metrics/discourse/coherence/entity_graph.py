@@ -86,7 +86,25 @@ class LexicalGraph(FocusModelMetric):
         return EntityGraphScorer(self, read_vectors(self.vectors), self.cosine())
 
 
-class EntityGraphScorer(Scorer):
+class _GraphValues(Scorer):
+    """What both scorers share: a text is represented by its value and its graph, see `_represented`."""
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Values of every hypothesis, [H, 1]."""
+        return [reps["value"][block.hypotheses][:, None] for block in blocks]
+
+    def describe(
+        self,
+        reps: Reps,
+        block: Block,
+        hypothesis: int,
+        reference: int,
+    ) -> dict[str, Any]:
+        """The graph of the hypothesis: foci that come back, with their sentences."""
+        return _described(reps, block, hypothesis)
+
+
+class EntityGraphScorer(_GraphValues):
     """Represents a text by its value and by the graph itself."""
 
     def __init__(
@@ -117,22 +135,8 @@ class EntityGraphScorer(Scorer):
         reps = _represented(grids, lengths, self.metric.weighted)
         return reps, np.array(lengths, np.int64)
 
-    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        """Values of every hypothesis, [H, 1]."""
-        return [reps["value"][block.hypotheses][:, None] for block in blocks]
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
-        """The graph of the hypothesis: foci that come back, with their sentences."""
-        return _described(reps, block, hypothesis)
-
-
-class LexicalGraphScorer(FocusScorer):
+class LexicalGraphScorer(_GraphValues, FocusScorer):
     """Represents a text by its value, from the vectors that its nouns have in it."""
 
     metric: LexicalGraph
@@ -145,20 +149,6 @@ class LexicalGraphScorer(FocusScorer):
             sentence = row_of(prepared["at"], row)
             grids.append(grid_of_occurrences(names, key, sentence))
         return _represented(grids, prepared["sentences"].values.tolist(), self.metric.weighted)
-
-    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        """Values of every hypothesis, [H, 1]."""
-        return [reps["value"][block.hypotheses][:, None] for block in blocks]
-
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
-        """The graph of the hypothesis: foci that come back, with their sentences."""
-        return _described(reps, block, hypothesis)
 
 
 def _represented(

@@ -142,22 +142,13 @@ class PDDScorer(RoleScorer):
             values[pairs] = densities.divergences(at_h, at_r + len(rows))
         return values * self.factor
 
-    def expected(
-        self,
-        reps: Reps,
-        blocks: Sequence[Block],
-        weights: Sequence[FloatArray],
-    ) -> list[FloatArray]:
-        """Mean distances [H] of every block, from its mean reference density: exact, in time linear in H + R."""
-        return [self._expected(reps["roles"], b, w) for b, w in zip(blocks, weights, strict=True)]
-
     def _expected(
         self,
         roles: Ragged,
         block: Block,
         weights: FloatArray,
     ) -> FloatArray:
-        """Mean distances [H] of one block under weights [R]."""
+        """From the mean reference density."""
         roles, size = _compact(roles)
         total, used_weight = np.zeros((2, len(block.hypotheses)))
         for n, h, r in self._rectangles(roles.lengths, block):

@@ -62,21 +62,13 @@ class RoleMatchScorer(RoleScorer):
         lengths = np.maximum(roles.lengths[r], 1)
         return by_block(matches / lengths, blocks)
 
-    def expected(
-        self,
-        reps: Reps,
-        blocks: Sequence[Block],
-        weights: Sequence[FloatArray],
-    ) -> list[FloatArray]:
-        """Mean matches [H] of every block, from the weight of every role at every place: exact, in linear time."""
-        return [self._expected(reps["roles"], b, w) for b, w in zip(blocks, weights, strict=True)]
-
     def _expected(
         self,
         roles: Ragged,
         block: Block,
         weights: FloatArray,
     ) -> FloatArray:
+        """From the weight of every role at every place."""
         own = roles[block.hypotheses]
         references = roles[block.references]
         size = self.schema.size

@@ -7,6 +7,7 @@ measures. Either way both sides of a comparison are labelled alike.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import field
 from typing import ClassVar
@@ -16,7 +17,7 @@ import numpy as np
 from ...errors import InputError, excerpt
 from ...neural.models import model_files as files
 from ...neural.models.settings import ModelMetric
-from ...representations import TRUNCATION_COLUMN, Array, IntArray, Ragged, Reps
+from ...representations import TRUNCATION_COLUMN, Array, Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Scorer
 from ...spec.checked_settings import settings
 from ...spec.user_functions import identity
@@ -144,6 +145,24 @@ class RoleScorer(Scorer):
         owner = np.repeat(np.arange(len(prepared)), sentences.lengths)
         counts = np.bincount(owner[counted], minlength=len(prepared))
         return Reps({"roles": Ragged.of_lengths(roles[counted], counts)})
+
+    def expected(
+        self,
+        reps: Reps,
+        blocks: Sequence[Block],
+        weights: Sequence[FloatArray],
+    ) -> list[FloatArray]:
+        """Mean values [H] of every block under weights [R]: exact, in time linear in H + R."""
+        return [self._expected(reps["roles"], b, w) for b, w in zip(blocks, weights, strict=True)]
+
+    @abstractmethod
+    def _expected(
+        self,
+        roles: Ragged,
+        block: Block,
+        weights: FloatArray,
+    ) -> FloatArray:
+        """Mean values [H] of one block under weights [R]."""
 
 
 def _roles_of_document(text: Text, schema: Schema) -> IntArray:
