@@ -23,7 +23,7 @@ from ..metrics.errors import InputError, excerpt, unknown
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checksums import KEY, check
 from ..metrics.spec.limits import limits
-from ..metrics.spec.small_files import parse_small_json, read_small_file
+from ..metrics.spec.small_files import parse_small_json, read_small_file, unique_members
 from .lists import Candidate, CandidateList, finite
 
 KIND, FORMAT = "discorank-prior", 1
@@ -184,7 +184,7 @@ def load_prior(spec: Prior | str | Path | None) -> Prior | None:
     if not isinstance(spec, str | Path):
         raise InputError(f"found {excerpt(spec)}, expected a file", where="prior", fix=_FIX)
     content = read_small_file(spec, _FIX)
-    data = parse_small_json(content, str(spec), _FIX, unique=True)
+    data = parse_small_json(content, str(spec), _FIX, unique_members)
     if isinstance(data, Mapping):
         check(data, str(spec), _EDITED)
         data = {name: value for name, value in data.items() if name != KEY}

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, get_args
 from ...metrics.errors import ModelLoadError, unknown
 from ...metrics.neural.models import model_files as files
 from ...metrics.neural.models.encoder import LOCAL, DType, device_of, pretrained, tokenizer_of
-from ...metrics.spec.digests import DIGITS
 from ...metrics.spec.small_files import read_small_file
 
 
@@ -61,4 +60,4 @@ def _digest(folder: Path) -> str:
         path = folder / name
         if path.is_file():
             digest.update(read_small_file(path, "Give the model's folder"))
-    return digest.hexdigest()[:DIGITS]
+    return digest.hexdigest()[: files.DIGITS]

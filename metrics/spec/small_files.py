@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -91,21 +91,20 @@ def read_small_json(path: str | Path, fix: str) -> Any:
     return parse_small_json(read_small_file(path, fix), str(path), fix)
 
 
-def parse_small_json(data: bytes, where: str, fix: str, *, unique: bool = False) -> Any:
-    """The value in the bytes of a JSON file.
-
-    Args:
-        data: the bytes.
-        where: the file.
-        fix: what to do where it is no JSON.
-        unique: whether a key that stands twice in one object is refused; else the last counts.
+def parse_small_json(
+    data: bytes,
+    where: str,
+    fix: str,
+    make_object: Callable[[list[tuple[str, Any]]], Any] | None = None,
+) -> Any:
+    """The value in the bytes of a JSON file; make_object: makes an object of its pairs, or raises ValueError.
 
     Raises:
         InputError: it is not JSON, nested too deep, or has more values than are read.
     """
     try:
         check_json_size(data)
-        return json.loads(data, object_pairs_hook=unique_members if unique else None)
+        return json.loads(data, object_pairs_hook=make_object)
     except RecursionError:
         raise InputError("no JSON: nested too deeply", where=where, fix=fix) from None
     except InputError as error:

@@ -15,7 +15,9 @@ from time import time_ns
 from typing import NamedTuple
 
 from ...errors import InputError, ModelLoadError
-from ...spec.digests import DIGITS, MARK, digest_of
+from ...spec.digests import DIGITS as DIGITS
+from ...spec.digests import MARK as MARK
+from ...spec.digests import digest_of
 from .folder_checks import check_model
 
 SETTLED_NS = 2_500_000_000
