@@ -19,9 +19,10 @@ from pydantic import Field
 from ..base import Metric
 from ..papers import PAPINENI_2002, POST_2018
 from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_rows
-from ..scorer import Info, Scorer
+from ..scorer import Info
 from ..spec.checked_settings import settings
 from ..text.texts import Item
+from .clipped_statistics import StatisticsScorer
 from .ngrams import matches
 from .tokenizers import sacrebleu_tokenizer, tokenizer_for
 from .word_columns import numbered, packed, unpacked
@@ -74,7 +75,7 @@ class BLEU(Metric):
         return BLEUScorer(self)
 
 
-class BLEUScorer(Scorer):
+class BLEUScorer(StatisticsScorer):
     """Represents a text by its words; the rest is counting."""
 
     def __init__(self, metric: BLEU) -> None:
@@ -120,34 +121,8 @@ class BLEUScorer(Scorer):
             )
         return by_block(values, blocks)
 
-    def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        """BLEU [H] of every block, clipped over all its references together."""
-        values = []
-        for block in blocks:
-            rows = [self._counts(reps, int(h), block.references) for h in block.hypotheses]
-            columns = np.array(rows).T
-            values.append(self._from_statistics(columns, self.metric.effective_order))
-        return values
-
-    def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
-        """|h|, |r|, matches and n-grams of every order, [n, 2 + 2 N]."""
-        rows = []
-        for block in blocks:
-            hypothesis = int(block.hypotheses[0])
-            rows.append(self._counts(reps, hypothesis, block.references))
-        return np.array(rows)
-
-    def aggregate(self, statistics: FloatArray) -> float:
-        """Corpus BLEU of the summed statistics, every order counting."""
-        sums = statistics.sum(axis=0)[:, None]
-        return float(self._from_statistics(sums, effective_order=False)[0])
-
-    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
-        """Corpus BLEU [b] of b summed statistics."""
-        return self._from_statistics(sums.T, effective_order=False)
-
     def _counts(self, reps: Reps, hypothesis: int, references: IntArray) -> list[float]:
-        """One row of `statistics`."""
+        """|h|, |r|, matches and n-grams of every order, [2 + 2 N]."""
         order = self.metric.max_ngram_order
         words, *others = unpacked(reps, np.concatenate(([hypothesis], references)))
         # An n-gram counts as often as the reference with most of it has it.
@@ -162,6 +137,12 @@ class BLEUScorer(Scorer):
         closest = min(lengths, key=lambda length: (abs(length - len(words)), length))
         totals = [max(len(words) - n, 0) for n in range(order)]
         return [len(words), closest, *correct, *totals]
+
+    def _segment_values(self, columns: FloatArray) -> FloatArray:
+        return self._from_statistics(columns, self.metric.effective_order)
+
+    def _corpus_values(self, columns: FloatArray) -> FloatArray:
+        return self._from_statistics(columns, effective_order=False)  # every order counts
 
     def _from_statistics(self, rows: FloatArray, effective_order: bool) -> FloatArray:
         """BLEU [cells] of statistics [2 + 2 N, cells]."""

@@ -25,11 +25,12 @@ from ..base import Metric
 from ..errors import InputError
 from ..papers import DODDINGTON_2002
 from ..representations import Block, FloatArray, IntArray, Ragged, Reps, turned
-from ..scorer import Info, Scorer
+from ..scorer import Info
 from ..spec.checked_settings import settings
 from ..spec.digests import DIGITS, MARK, check_file, path_of
 from ..text.lines import numbered_lines
 from ..text.texts import Document, Item, Text
+from .clipped_statistics import StatisticsScorer
 from .ngram_information import Information
 from .tokenizers import sacrebleu_tokenizer, tokenizer_for
 from .weighted_matches import weighted_matches
@@ -137,7 +138,7 @@ class _Splitter:
         return words
 
 
-class NISTScorer(Scorer):
+class NISTScorer(StatisticsScorer):
     """Represents a text by its words and the information of its n-grams."""
 
     def __init__(self, metric: NIST, counted: Information) -> None:
@@ -173,33 +174,8 @@ class NISTScorer(Scorer):
             matrices.append(_nist(shared, ngrams, of_h, of_r))
         return matrices
 
-    def compare_multi(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        """NIST [H] of every block, clipped over all its references together."""
-        values = []
-        for block in blocks:
-            rows = [self._counts(reps, int(h), block.references) for h in block.hypotheses]
-            values.append(self._from_statistics(np.array(rows).T))
-        return values
-
-    def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
-        """|h|, mean |r|, information shared and n-grams of every order, [n, 2 + 2 order]."""
-        rows = []
-        for block in blocks:
-            hypothesis = int(block.hypotheses[0])
-            rows.append(self._counts(reps, hypothesis, block.references))
-        return np.array(rows)
-
-    def aggregate(self, statistics: FloatArray) -> float:
-        """Corpus NIST of the summed statistics."""
-        sums = statistics.sum(axis=0)[:, None]
-        return float(self._from_statistics(sums)[0])
-
-    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
-        """Corpus NIST [b] of b summed statistics."""
-        return self._from_statistics(sums.T)
-
     def _counts(self, reps: Reps, hypothesis: int, references: IntArray) -> list[float]:
-        """One row of `statistics`."""
+        """|h|, mean |r|, information shared and n-grams of every order, [2 + 2 order]."""
         words, *others = unpacked(reps, np.concatenate(([hypothesis], references)))
         information = reps["information"][np.array([hypothesis])].values
         shared = []
@@ -218,12 +194,14 @@ class NISTScorer(Scorer):
         ngrams = [max(len(words) - n, 0) for n in range(self.order)]
         return [len(words), mean_length, *shared, *ngrams]
 
-    def _from_statistics(self, rows: FloatArray) -> FloatArray:
-        """NIST [cells] of statistics [2 + 2 order, cells]."""
+    def _segment_values(self, columns: FloatArray) -> FloatArray:
         middle = 2 + self.order
-        shared = [*rows[2:middle]]
-        ngrams = [*rows[middle:]]
-        return _nist(shared, ngrams, rows[0], rows[1])
+        shared = [*columns[2:middle]]
+        ngrams = [*columns[middle:]]
+        return _nist(shared, ngrams, columns[0], columns[1])
+
+    def _corpus_values(self, columns: FloatArray) -> FloatArray:
+        return self._segment_values(columns)
 
 
 def _ngrams(words: Sequence[str], n: int) -> Iterable[tuple[str, ...]]:
