@@ -69,7 +69,7 @@ class JudgeCalls:
         self.connection, self.requests, self.worth = connection, requests, worth
         self.repeats, self.kept, self.bounds = repeats, kept, bounds
         self.spent: Counter[str] = Counter()  # since the beginning
-        self.told: Counter[str] = Counter()  # of it, what `take` has said
+        self.reported: Counter[str] = Counter()  # of it, what `take` has reported
         self.faults: dict[bytes, InputError] = {}
         self.has_warned = False
 
@@ -113,8 +113,8 @@ class JudgeCalls:
 
     def take(self) -> dict[str, int]:
         """What was spent and counted since this was last asked."""
-        new = self.spent - self.told
-        self.told = Counter(self.spent)
+        new = self.spent - self.reported
+        self.reported = Counter(self.spent)
         return dict(new)
 
     def _answer(self, key: bytes) -> Answer:
@@ -134,8 +134,8 @@ class JudgeCalls:
 
     def _have_answers(self, calls: Sequence[JudgeCall], keys: Sequence[bytes]) -> set[bytes]:
         """Has every call answered, or known to be at fault; the keys of the answers that are new to this process."""
-        found = self.kept.find(keys)
-        self.spent["kept_answers"] += len(found)
+        in_folder = self.kept.find(keys)
+        self.spent["kept_answers"] += len(in_folder)
         missing = set(self.kept.missing(keys)) - self.faults.keys()
         waiting: dict[bytes, JudgeCall] = {}
         for call, key in zip(calls, keys, strict=True):
@@ -144,7 +144,7 @@ class JudgeCalls:
         if waiting:
             with Client(self.connection) as client:
                 _Round(self, client, waiting).run()
-        return found | missing
+        return in_folder | missing
 
     @property
     def num_tokens(self) -> int:
@@ -183,6 +183,7 @@ class _Round:
         self.waiting = deque(waiting.items())
         self.under_way: dict[Future[Any], tuple[bytes, JudgeCall, str]] = {}
         self.failed_once: set[bytes] = set()
+        self.come: dict[bytes, Answer] = {}  # that are not kept yet
         self.fatal: DiscorankError | None = None
         self.is_over = False  # whether nothing more may be spent
 
@@ -194,6 +195,7 @@ class _Round:
                 break
             for future in wait(self.under_way, return_when=FIRST_COMPLETED).done:
                 self._take(future)
+            self._keep()
         if self.fatal is not None:
             raise self.fatal
         if self.is_over:
@@ -231,10 +233,16 @@ class _Round:
         else:
             calls.spent["prompt_tokens"] += answer.prompt_tokens
             calls.spent["answer_tokens"] += answer.answer_tokens
-            calls.kept.keep(key, answer)
+            self.come[key] = answer
+
+    def _keep(self) -> None:
+        """Keeps what has come."""
+        self.calls.kept.keep(self.come)
+        self.come = {}
 
     def _take_failure(self, key: bytes, call: JudgeCall, error: DiscorankError) -> None:
         """Asks something else: if that is answered the question is at fault, after a second try where one may help."""
+        self._keep()
         path, body, _ = self.calls.requests.body(PROBE, ())
         self.calls.spent["calls"] += 1
         try:

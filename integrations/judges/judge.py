@@ -35,7 +35,7 @@ from .calls import CallBounds, JudgeCalls
 from .judge_scorer import JudgeScorer
 from .kept_answers import KeptAnswers
 from .prompt_files import CONTEXTS, JudgePrompt, read_prompt
-from .prompts import BUILT_IN
+from .prompt_texts import BUILT_IN
 from .questions import Requests
 
 # where a judge that a file names finds its server
@@ -218,7 +218,7 @@ class JudgeMetric(Metric):
 
 
 @settings
-class Judge(JudgeMetric):
+class JudgeWithReference(JudgeMetric):
     """A judge that reads a reference, or compares two texts."""
 
     name: ClassVar[str] = "judge"
@@ -236,7 +236,7 @@ class Judge(JudgeMetric):
 
 
 @settings
-class JudgeQE(JudgeMetric):
+class JudgeWithoutReference(JudgeMetric):
     """A judge that reads no reference."""
 
     name: ClassVar[str] = "judge-qe"

@@ -7,7 +7,7 @@ is made of it, and synced to the disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -39,12 +39,12 @@ class KeptAnswers:
         missing = [key for key in dict.fromkeys(keys) if key not in self._known]
         if self.folder is None:
             return set()
-        found: set[bytes] = set()
+        in_folder: set[bytes] = set()
         for start in range(0, len(missing), AT_ONCE):
             answers = self._read(missing[start : start + AT_ONCE])
             self._known.update(answers)
-            found.update(answers)
-        return found
+            in_folder.update(answers)
+        return in_folder
 
     def count(self, keys: Sequence[bytes]) -> int:
         """How many of these there are in the folder, which is not made; nothing is remembered."""
@@ -57,11 +57,11 @@ class KeptAnswers:
         """Those of the keys, each once, of which no answer is known."""
         return [key for key in dict.fromkeys(keys) if key not in self._known]
 
-    def keep(self, key: bytes, answer: Answer) -> None:
-        """Keeps an answer."""
-        self._known[key] = answer
-        if self.folder is not None:
-            self._opened().put({key: answer.packed()})
+    def keep(self, answers: Mapping[bytes, Answer]) -> None:
+        """Keeps some answers."""
+        self._known.update(answers)
+        if self.folder is not None and answers:
+            self._opened().put({key: answer.packed() for key, answer in answers.items()})
 
     def trim(self) -> None:
         """Forgets the oldest in memory where there are too many."""
