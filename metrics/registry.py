@@ -88,7 +88,9 @@ BUILT_IN: Mapping[str, Registration] = {
     "judge": Registration("..integrations.judges.judge:JudgeWithReference"),
     "doc-judge": Registration("..integrations.judges.judge:JudgeWithReference", {"context": 2}),
     "judge-qe": Registration("..integrations.judges.judge:JudgeWithoutReference"),
-    "doc-judge-qe": Registration("..integrations.judges.judge:JudgeWithoutReference", {"context": 2}),
+    "doc-judge-qe": Registration(
+        "..integrations.judges.judge:JudgeWithoutReference", {"context": 2}
+    ),
     "prism": Registration(".neural.likelihood.prism:Prism"),
     "doc-prism": Registration(".neural.likelihood.prism:Prism", {"context": 2}),
     "bartscore": Registration(".neural.likelihood.bartscore:BARTScore"),

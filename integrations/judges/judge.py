@@ -225,6 +225,7 @@ class JudgeWithReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside a reference",
         papers=(KOCMI_2023,),
+        may_lack=True,
         takes_source=True,
     )
 
@@ -243,6 +244,7 @@ class JudgeWithoutReference(JudgeMetric):
     info: ClassVar[Info] = Info(
         summary="a language model on a server judges a hypothesis beside its source",
         papers=(KOCMI_2023,),
+        may_lack=True,
         needs_source=True,
         needs_references=False,
     )

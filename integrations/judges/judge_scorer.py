@@ -70,6 +70,23 @@ class JudgeScorer(Scorer):
             for grid in grids
         ]
 
+    def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
+        """The value of every block, 0 where it has none, and whether it has one, [n, 2]."""
+        values = super().statistics(reps, blocks)[:, 0]
+        has_value = np.isfinite(values)
+        return np.stack((np.where(has_value, values, 0.0), has_value.astype(float)), axis=1)
+
+    def aggregate(self, statistics: FloatArray) -> float:
+        """The mean of the values there are, NaN where there is none."""
+        sums = statistics.sum(axis=0, keepdims=True)
+        return float(self.aggregate_sums(sums, np.ones(1))[0])
+
+    def aggregate_sums(self, sums: FloatArray, rows: FloatArray) -> FloatArray:
+        """The means [b] of sums of statistics [b, 2]."""
+        undefined = np.full(len(sums), np.nan)
+        means = np.divide(sums[:, 0], sums[:, 1], out=undefined, where=sums[:, 1] > 0)
+        return np.asarray(means)
+
     def pair_cost(self, reps: Reps, block: Block) -> int:
         """Characters of all prompts of a block, about."""
         return block.cells * PROMPT_LENGTH * self.judgements

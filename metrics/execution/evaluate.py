@@ -232,18 +232,22 @@ def scores_and_statistics(
     return _means(values, units), statistics
 
 
-def check_scores(signature: str, values: FloatArray, places: Sequence[str]) -> None:
+def check_scores(
+    signature: str, values: FloatArray, places: Sequence[str], may_lack: bool = False
+) -> None:
     """Refuses scores or statistics [n] or [n, columns] that are no numbers.
 
     Args:
         signature: of the metric whose they are.
         values: the scores.
         places: where each text stands, [n].
+        may_lack: whether nan says that a text has no score.
 
     Raises:
         MetricError: one is not finite; names the first, and how many there are.
     """
-    is_finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    rows = values.reshape(len(values), -1)
+    is_finite = (np.isfinite(rows) | (may_lack & np.isnan(rows))).all(axis=1)
     if is_finite.all():
         return
     bad = np.flatnonzero(~is_finite)

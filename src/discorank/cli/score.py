@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Literal
 
@@ -96,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
         raise InputError(
             "no segments", where=values["input"] or "--hypotheses", fix="Give at least one line"
         )
-    for remark in _remarks(cuts, meter):
+    for remark in _remarks(cuts, _lacking(by_system.values()), meter):
         say(remark, values["quiet"])
     rows = [scores.row(system) for system, by_metric in by_system.items() for scores in by_metric]
     text = _table(rows) if values["format"] == "text" else "".join(map(_json, rows))
@@ -104,12 +104,22 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _remarks(cuts: Counter[str], meter: Meter) -> list[str]:
-    """What was too long, and what judges were asked."""
+def _lacking(systems: Iterable[Sequence[_SystemScores]]) -> Counter[str]:
+    """How many segments have no score, by the name of the metric."""
+    lacking = Counter[str]()
+    for by_metric in systems:
+        lacking.update({each.name: each.num_segments - each.num_scored for each in by_metric})
+    return lacking
+
+
+def _remarks(cuts: Counter[str], lacking: Counter[str], meter: Meter) -> list[str]:
+    """What was too long or has no score, and what judges were asked."""
     remarks = [
         f"{name}: {n} segments were too long, and not all of their text or context was read"
         for name, n in (+cuts).items()
     ]
+    for name, n in (+lacking).items():
+        remarks.append(f"{name}: {n} segments have no score, and are left out of means")
     judged = judged_line(meter.now)
     return [*remarks, judged] if judged else remarks
 
@@ -147,7 +157,7 @@ class _SystemScores:
     def __init__(self, metric: Utility, stores: _Stores, cuts: Counter[str]) -> None:
         self.metric, self.name = metric, metric.signature()
         self.stores, self.cuts = stores, cuts
-        self.total, self.num_segments = 0.0, 0
+        self.total, self.num_segments, self.num_scored = 0.0, 0, 0
         self.has_sources: bool | None = None  # whether the segments so far have
         self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]  # by part and batch
 
@@ -164,7 +174,9 @@ class _SystemScores:
                 segments = part.segments(hypotheses, references, sources, documents)
                 store = self.stores.of(part)
                 scores, statistics = evaluate.scores_and_statistics(part, segments, store)
-                evaluate.check_scores(part.signature(), scores, _places(batch, system))
+                may_lack = part.info.may_lack
+                places = _places(batch, system)
+                evaluate.check_scores(part.signature(), scores, places, may_lack)
                 lifted = (lift(part, segment, strict=True) for segment in segments)
                 self.cuts[part.name] += sum(store.truncation_of(segment) > 0 for segment in lifted)
                 part_statistics.append(statistics)
@@ -174,8 +186,10 @@ class _SystemScores:
                 values = added(values, weight * part.utility_sign, scores, self.name)
             else:
                 values = scores
-        self.total += float(values.sum())
+        has_score = np.isfinite(values)
+        self.total += float(values[has_score].sum())
         self.num_segments += len(batch)
+        self.num_scored += int(has_score.sum())
         return values
 
     def _check_sources(self, batch: Sequence[Segment]) -> None:
@@ -197,7 +211,7 @@ class _SystemScores:
         if isinstance(self.metric, Mix):
             terms = zip(self.metric.parts, corpora, strict=True)
             corpus = sum(weight * part.utility_sign * value for (weight, part), value in terms)
-        mean = self.total / self.num_segments
+        mean = self.total / self.num_scored if self.num_scored else np.nan
         evaluate.check_scores(self.name, np.array([[corpus, mean]]), [f"system {system!r:.80}"])
         return {
             "system": system,

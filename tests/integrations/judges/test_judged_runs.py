@@ -200,6 +200,62 @@ def test_score_and_compare_print_its_scores(
             assert str(np.mean(values))[:8] in printed
 
 
+@SAID
+def test_means_leave_out_what_has_no_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(seen: Seen, number: int) -> Reply:
+        _, _, text = texts_of(seen)
+        return replied("No.") if text in ("one 0", "two 1.", "two 2") else judged(seen)
+
+    records = list(systems(8))
+    for record in records:
+        record["human"] = {"da": {name: [len(name), 2] for name in ("one", "two")}}
+        record["human"]["da"]["one"][0] += int(record["id"][1:])
+    source = write_lists(tmp_path / "systems.jsonl", records)
+    scores = tmp_path / "scores.jsonl"
+    cache = ["--cache", str(tmp_path / "cache")]
+    values = {
+        name: [
+            verdict(f"{'st'[j]}{i}", "", f"{name} {i}" + "." * j)
+            for i in range(8)
+            for j in range(2)
+            if f"{name} {i}" + "." * j not in ("one 0", "two 1.", "two 2")
+        ]
+        for name in ("one", "two")
+    }
+    lines = {
+        name: [text for record in records for text in record["systems"][name]]
+        for name in ("one", "two")
+    }
+    lines["s"] = [text for record in records for text in record["source"]]
+    for name, texts in lines.items():
+        (tmp_path / name).write_text("".join(f"{text}\n" for text in texts))
+    with serving(answer) as server:
+        metrics = ["-m", spec(server, repeats=0), "chrf"]
+        comparing = ["compare", str(source), *metrics, *cache, "--draws", "100", "--human", "da"]
+        comparing += ["--segment-scores", str(scores), "--unit", "segment"]
+        assert main([*comparing, "--format", "json"]) == 0
+        shown = capsys.readouterr()
+        assert "3 texts have no score, and are left out of means" in shown.err
+        assert "judges: 32 calls, 3,200 tokens" in shown.err
+        assert "0 answers were kept, 3 without a value" in shown.err
+        printed = json.loads(shown.out)
+        hypotheses = [str(tmp_path / name) for name in ("one", "two")]
+        scoring = ["score", "--hypotheses", *hypotheses, "--sources", str(tmp_path / "s")]
+        assert main([*scoring, "-m", spec(server, repeats=0), *cache, "--format", "json"]) == 0
+        shown = capsys.readouterr()
+        assert "3 segments have no score, and are left out of means" in shown.err
+    for name, line in zip(("one", "two"), shown.out.splitlines(), strict=True):
+        row = json.loads(line)
+        assert row["mean"] == row["corpus"] == pytest.approx(np.mean(values[name]))
+        assert str(np.mean(values[name]))[:8] in json.dumps(printed)
+    by_text = {(row["system"], row["document"], row["segment"]): row for row in rows(scores)}
+    (judge_name,) = by_text["one", "d0", 0]["scores"].keys() - {"chrf"}
+    missing = {key for key, row in by_text.items() if row["scores"][judge_name] is None}
+    assert missing == {("one", "d0", 0), ("two", "d1", 1), ("two", "d2", 0)}
+
+
 def test_a_report_reads_the_answers_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
