@@ -94,14 +94,13 @@ def decided(
     folder: Path, family: str, command: str, judge: str, count: int, width: int
 ) -> Iterator[tuple[Target, PaidCalls]]:
     """A command that asks a judge; answers are kept beside the folder of its outputs, whose bytes are compared."""
-    source = lists(folder, count, width)
+    source, option = lists(folder, count, width), "-u" if command == "decode" else "-m"
     with serving(answer) as server:
         paid = PaidCalls(server)
 
         def words(own: Path) -> Sequence[str]:
             address = f'base_url="{server.url}/{own.name}",connections={CONNECTIONS}'
             metric = f"{judge.format(model=MODEL)[:-1]},{address})"
-            option = "-u" if command == "decode" else "-m"
             cache = folder / "answers" / own.name
             return [
                 *(command, str(source), option, metric, "--cache", str(cache)),
@@ -109,7 +108,10 @@ def decided(
             ]
 
         shown = judge.format(model="MODEL")
-        yield Target(family, f"{command} {shown}", words, source, wrong_after=paid.note_hit), paid
+        yield (
+            Target(family, f"{command} {option} {shown}", words, source, wrong_after=paid.note_hit),
+            paid,
+        )
 
 
 def decode_in_context(tries: int, seed: int, folder: Path) -> list[Tried]:

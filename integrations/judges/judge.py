@@ -43,7 +43,10 @@ ADDRESS_VARIABLE = "DISCORANK_JUDGE_SERVER"
 KEY_VARIABLE = "DISCORANK_JUDGE_KEY"
 
 _OURS = frozenset(
-    ("model", "prompt", "messages", "n", "stream", "temperature", "seed", "max_tokens", "logprobs")
+    (
+        *("model", "prompt", "messages", "n", "stream", "temperature", "seed", "max_tokens"),
+        *("logprobs", "top_logprobs"),
+    )
 )
 Count = Annotated[int, Field(ge=1)]
 

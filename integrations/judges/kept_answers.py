@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from threading import local
 
 from ...metrics.execution.cache import FILE, MAX_BYTES, Cache
 from .answers import Answer
@@ -29,7 +30,7 @@ class KeptAnswers:
     def __init__(self, folder: str | None, max_bytes: int = MAX_BYTES) -> None:
         self.folder, self.max_bytes = folder, max_bytes
         self._known: dict[bytes, Answer] = {}
-        self._cache: Cache | None = None
+        self._of_thread = local()  # sqlite's connections belong to threads
 
     def __getitem__(self, key: bytes) -> Answer:
         return self._known[key]
@@ -79,13 +80,15 @@ class KeptAnswers:
         return answers
 
     def _opened(self) -> Cache:
-        """The folder's cache, opened by whoever uses it first."""
-        if self._cache is None:
-            self._cache = Cache(str(self.folder), self.max_bytes, is_synced=True)
-        return self._cache
+        """The folder's cache, opened by the first use in a thread."""
+        cache: Cache | None = getattr(self._of_thread, "cache", None)
+        if cache is None:
+            cache = self._of_thread.cache = Cache(str(self.folder), self.max_bytes, is_synced=True)
+        return cache
 
     def close(self) -> None:
-        """Lets go of the folder; says how many entries were damaged, if any."""
-        if self._cache is not None:
-            self._cache.close()
-            self._cache = None
+        """Lets go of the folder in this thread; says how many entries were damaged, if any."""
+        cache: Cache | None = getattr(self._of_thread, "cache", None)
+        if cache is not None:
+            cache.close()
+            del self._of_thread.cache
