@@ -9,10 +9,10 @@ compared in both orders (Zheng et al. 2023):
 
     u(h, r) = (p(first better | h, r) + 1 - p(first better | r, h)) / 2,    u(h, h) = 1/2,
 
-so that the expected utility of a candidate is its share of wins over the others. Higher is better; all but pairwise is
-not symmetric, nor that. With `judgements` = k the value is the mean of k answers with the seeds seed to seed + k - 1,
-of those that have one; where none has, it is NaN. An empty text is judged like any other. Answers are the server's:
-the same question is asked once, and its answer kept (`answers`).
+so that the expected utility of a candidate is its share of wins over the others. Higher is better, none is symmetric.
+With `judgements` = k the value is the mean of k answers with the seeds seed to seed + k - 1, of those that have one;
+where none has, it is NaN. An empty text is judged like any other. Answers are the server's: the same question is asked
+once, and its answer kept (`answers`).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from ...metrics.spec.checked_settings import build, settings
 from ...metrics.spec.digests import check_file, path_of
 from ...metrics.spec.safe_yaml import parse_yaml
 from ...metrics.spec.small_files import read_small_file
-from ..generation.template import Template
+from ...metrics.text.prompt_template import Template
 from .prompt_texts import BUILT_IN
 
 CONTEXTS = ("source_context", "target_context")

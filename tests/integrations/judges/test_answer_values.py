@@ -6,6 +6,8 @@ from math import log
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from discorank.integrations.judges.answer_values import value_of
 from discorank.integrations.judges.answers import MAX_CHARACTERS, Answer
@@ -141,6 +143,14 @@ def test_errors_are_added_up(text: str, value: float | None) -> None:
 )
 def test_a_choice_is_read(text: str, value: float | None) -> None:
     assert value_of(said(text), PAIRWISE) == value
+
+
+@settings(max_examples=40)
+@given(st.text(max_size=60) | st.text('0123456789./-{}[]"ABC: outf', max_size=40))
+def test_any_answer_has_a_value_in_bounds_or_none(text: str) -> None:
+    for worth in (DA, STARS, MQM, PAIRWISE):
+        value = value_of(said(text), worth)
+        assert value is None or worth.bounds[0] <= value <= worth.bounds[1]
 
 
 def likely(token: str, **share: float) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,8 @@ SAID = pytest.mark.filterwarnings("ignore:judge m. an answer without a value:Run
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[dict[str, str]]:
-    yield kept(tmp_path)
+def folder(tmp_path: Path) -> dict[str, str]:
+    return kept(tmp_path)
 
 
 def spent(metric: Metric) -> dict[str, int]:
@@ -392,13 +392,33 @@ def test_a_damaged_answer_is_asked_for_again(tmp_path: Path, folder: dict[str, s
             scorer.kept.close()
 
 
+def test_an_answer_is_on_the_disk_before_anything_is_made_of_it(folder: dict[str, str]) -> None:
+    """SQLite syncs every entry, which a cache of what can be computed again does not."""
+    modes = []
+    for is_synced in (True, False):
+        with closing(Cache(folder["answers"], is_synced=is_synced)) as cache:
+            modes += cache.base.execute("PRAGMA synchronous").fetchone()
+    assert modes == [2, 0]
+
+
+def test_a_judge_may_be_asked_from_another_thread(folder: dict[str, str]) -> None:
+    with serving(judged) as server:
+        metric = judge(server, **folder)
+        first = metric.pairwise(["a"], [], "s")
+        thread = threading.Thread(target=metric.pairwise, args=(["b"], [], "s"))
+        thread.start()
+        thread.join()
+        again = judge(server, **folder).pairwise(["a", "b"], [], "s")
+    assert again.tolist() == [*first.tolist(), [verdict("s", "", "b")]]
+    assert len(server.seen) == 2
+
+
 def test_without_a_folder_there_is_a_warning() -> None:
-    with (
-        serving(judged) as server,
-        pytest.warns(RuntimeWarning, match="judge-qe: answers are not kept"),
-    ):
+    with serving(judged) as server:
         metric = judge(server)
-        assert metric.pairwise(["a", "a"], [], "s").shape == (2, 1)
+        with pytest.warns(RuntimeWarning, match="judge-qe: answers are not kept"):
+            matrix = metric.pairwise(["a", "a"], [], "s")
+    assert matrix.tolist() == [[verdict("s", "", "a")]] * 2
     assert len(server.seen) == 1
 
 

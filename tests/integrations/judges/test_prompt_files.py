@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from discorank.integrations.judges.judge import JudgeWithoutReference, JudgeWithReference
 from discorank.integrations.judges.prompt_files import FIELDS, read_prompt, untagged
 from discorank.integrations.judges.prompt_texts import BUILT_IN
 from discorank.metrics.errors import InputError
@@ -17,6 +19,29 @@ def written(folder: Path, text: str) -> str:
     path = folder / "prompt.txt"
     path.write_text(text)
     return str(path)
+
+
+WORDINGS = {  # the version of the metrics, and the digest of every prompt
+    "version": 1,
+    "da": "627d230c64c11fcd",
+    "sqm": "61f61e6957caba4a",
+    "stars": "b6ff0e7444937835",
+    "mqm": "8c60148a360df81e",
+    "pairwise": "ffc12f170c4d630a",
+}
+
+
+def test_wordings_are_frozen() -> None:
+    """A change here changes scores: raise `Info.version` of both judges and say so."""
+    versions = {
+        JudgeWithReference.info.version,
+        JudgeWithoutReference.info.version,
+    }
+    digests = {name: sha256(text.encode()).hexdigest()[:16] for name, text in BUILT_IN.items()}
+    assert (versions, digests) == (
+        {WORDINGS["version"]},
+        {name: digest for name, digest in WORDINGS.items() if name != "version"},
+    )
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -98,7 +123,7 @@ def test_what_is_no_prompt_is_refused(tmp_path: Path, text: str, message: str) -
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="unknown prompt 'dda'. Did you mean 'da'"):
+    with pytest.raises(InputError, match=r"unknown prompt 'dda'\. Did you mean 'da'"):
         read_prompt("dda")
     with pytest.raises(InputError, match="No such file"):
         read_prompt(str(tmp_path / "no.txt"))
