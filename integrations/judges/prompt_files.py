@@ -36,7 +36,9 @@ ONE, TWO = ("hypothesis",), ("first", "second")
 FIELDS = ("source", *ONE, "reference", *TWO, *CONTEXTS, "source_lang", "target_lang")
 Number = Annotated[float, Field(allow_inf_nan=False, strict=False)]
 
-_TAG = re.compile(rf"<(\s{{0,9}}/?\s{{0,9}}(?:{'|'.join(FIELDS)})\s{{0,9}}/?\s{{0,9}})>", re.IGNORECASE)
+_TAG = re.compile(
+    rf"<(\s{{0,9}}/?\s{{0,9}}(?:{'|'.join(FIELDS)})\s{{0,9}}/?\s{{0,9}})>", re.IGNORECASE
+)
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 _FIX = "See docs/judges.md for a prompt file"
 
