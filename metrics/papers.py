@@ -343,6 +343,46 @@ RIEZLER_2005 = Paper(
     "57--64",
 )
 
+KOCMI_2023 = Paper(
+    "kocmi2023large",
+    "inproceedings",
+    "Kocmi, Tom and Federmann, Christian",
+    "Large Language Models Are State-of-the-Art Evaluators of Translation Quality",
+    "Proceedings of the 24th Annual Conference of the European Association for Machine Translation",
+    2023,
+    "193--203",
+)
+KOCMI_MQM_2023 = Paper(
+    "kocmi2023gemba",
+    "inproceedings",
+    "Kocmi, Tom and Federmann, Christian",
+    "{GEMBA-MQM}: Detecting Translation Quality Error Spans with {GPT}-4",
+    "Proceedings of the Eighth Conference on Machine Translation",
+    2023,
+    "768--775",
+    "10.18653/v1/2023.wmt-1.64",
+)
+ZHENG_2023 = Paper(
+    "zheng2023judging",
+    "inproceedings",
+    "Zheng, Lianmin and Chiang, Wei-Lin and Sheng, Ying and Zhuang, Siyuan and Wu, Zhanghao and Zhuang, Yonghao and "
+    "Lin, Zi and Li, Zhuohan and Li, Dacheng and Xing, Eric P. and Zhang, Hao and Gonzalez, Joseph E. and Stoica, Ion",
+    "Judging {LLM}-as-a-Judge with {MT}-Bench and {Chatbot} {Arena}",
+    "Advances in Neural Information Processing Systems",
+    2023,
+    volume="36",
+)
+LIU_2023 = Paper(
+    "liu2023geval",
+    "inproceedings",
+    "Liu, Yang and Iter, Dan and Xu, Yichong and Wang, Shuohang and Xu, Ruochen and Zhu, Chenguang",
+    "{G}-Eval: {NLG} Evaluation using {GPT}-4 with Better Human Alignment",
+    _EMNLP.format("2023"),
+    2023,
+    "2511--2522",
+    "10.18653/v1/2023.emnlp-main.153",
+)
+
 OF_TESTS = (RIEZLER_2005, KOEHN_2004)  # of the tests of ``compare``
 
 

@@ -85,6 +85,12 @@ BUILT_IN: Mapping[str, Registration] = {
     "sescore2": Registration(".sescore2.metric:SEScore2"),
     "score-server": Registration("..integrations.server.score_server:ScoreServer"),
     "score-server-qe": Registration("..integrations.server.score_server:ScoreServerQE"),
+    "judge": Registration("..integrations.judges.judge:JudgeWithReference"),
+    "doc-judge": Registration("..integrations.judges.judge:JudgeWithReference", {"context": 2}),
+    "judge-qe": Registration("..integrations.judges.judge:JudgeWithoutReference"),
+    "doc-judge-qe": Registration(
+        "..integrations.judges.judge:JudgeWithoutReference", {"context": 2}
+    ),
     "prism": Registration(".neural.likelihood.prism:Prism"),
     "doc-prism": Registration(".neural.likelihood.prism:Prism", {"context": 2}),
     "bartscore": Registration(".neural.likelihood.bartscore:BARTScore"),

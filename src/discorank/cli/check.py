@@ -1,7 +1,8 @@
 """``discorank check INPUT``: counts, lengths, duplicates and the cost of deciding, without scoring anything.
 
 The forward passes of models are counted from their configurations and tokenizers: no weights are held, and the tokens
-of context are not counted, as they are chosen by the run.
+of context are not counted, as they are chosen by the run. The calls of judges are counted by filling their prompts:
+equal ones once, a token for every four bytes, nothing for what is asked again; nothing is sent.
 Metrics that need code of the user's own or of a plug-in are not loaded: their cost is not shown.
 """
 
@@ -187,11 +188,16 @@ class UtilityCosts:
             "tokens": sum(counts.tokens for counts in self.counts),
             "tera_flop": sum(counts.flops for counts in self.counts) / 1e12,
         }
+        calls = Counter[str]()
+        for counts in self.counts:
+            calls.update(counts.calls() if counts.requests else {})
+        has_passes = any(not counts.requests for counts in self.counts)
         return {
             "signature": self.utility.signature(),
             "texts_to_represent": num_texts,
             "pairs_to_compare": num_pairs * len(self.utility.parts),
-            **(passes if self.counts else {}),
+            **(passes if has_passes else {}),
+            **calls,
             "problems": problems,
         }
 

@@ -10,7 +10,7 @@ from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.runs.run import RunSettings
 from ..rerank.runs.saved_engine import SavedEngine
 from .engines import GROUPS, engine_in
-from .inputs import CodeOptions, InputOptions, check_model, metric_in
+from .inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -30,7 +30,7 @@ OPTIONS = Options(
     "decode",
     "Choose from every candidate list the candidate with the highest expected utility. Run the same command again to "
     "go on after an interruption.",
-    [InputOptions, OutputOptions, MBRDecoder, RunSettings, SavedOptions, CodeOptions],
+    [InputOptions, OutputOptions, MBRDecoder, RunSettings, SavedOptions, CodeOptions, JudgeOptions],
     positional={"input": "?"},
     short={"utility": "u", "output": "o", "num_candidates": "n"},
     hidden=["keep_matrix"],

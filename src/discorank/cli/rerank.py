@@ -12,7 +12,7 @@ from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.reranker import Reranker
 from ..rerank.runs.run import RunSettings
 from .engines import GROUPS, engine_in
-from .inputs import CodeOptions, InputOptions, adapted, check_model, metric_in
+from .inputs import CodeOptions, InputOptions, JudgeOptions, adapted, check_model, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -33,7 +33,16 @@ OPTIONS = Options(
     "rerank",
     "Choose from every candidate list the candidate with the highest weighted sum of features. Run the same command "
     "again to go on after an interruption.",
-    [InputOptions, OutputOptions, FeatureOptions, Reranker, MBRDecoder, RunSettings, CodeOptions],
+    [
+        InputOptions,
+        OutputOptions,
+        FeatureOptions,
+        Reranker,
+        MBRDecoder,
+        RunSettings,
+        CodeOptions,
+        JudgeOptions,
+    ],
     positional={"input": "?"},
     short={"metric": "m", "output": "o", "num_candidates": "n", "utility": "u"},
     hidden=["features", "decoder", "shortlist", "top_k", "oracle", "keep_matrix", "save_utilities"],
