@@ -137,13 +137,13 @@ def drawn(scores: Any, u: Any, epsilon: float | None = None) -> Any:
     rows_at_once = max(1, FAST_CELLS // scores.shape[1])
     for logits, chance in zip(scores.split(rows_at_once), u.split(rows_at_once), strict=True):
         if epsilon is None:
-            found = drawn_by_blocks(logits, chance)
+            sure_tokens = drawn_by_blocks(logits, chance)
         else:
-            found = drawn_above(logits, chance, epsilon)
-        unsure = (found < 0).nonzero()[:, 0]
+            sure_tokens = drawn_above(logits, chance, epsilon)
+        unsure = (sure_tokens < 0).nonzero()[:, 0]
         if len(unsure):
-            found[unsure] = drawn_plainly(logits[unsure], chance[unsure], epsilon)
-        tokens.append(found)
+            sure_tokens[unsure] = drawn_plainly(logits[unsure], chance[unsure], epsilon)
+        tokens.append(sure_tokens)
     return torch.cat(tokens)
 
 
@@ -168,7 +168,7 @@ def drawn_plainly(scores: Any, u: Any, epsilon: float | None = None) -> Any:
 def drawn_by_blocks(logits: Any, u: Any) -> Any:
     """The tokens [rows] drawn from logits [rows, vocabulary]; -1 where rounding might matter.
 
-    The block of tokens is found by the sums of blocks, then the token in it: no sum goes over the whole vocabulary.
+    The block of tokens comes by the sums of blocks, then the token in it: no sum goes over the whole vocabulary.
     """
     import torch
 
@@ -208,15 +208,15 @@ def drawn_above(logits: Any, u: Any, epsilon: float) -> Any:
     weights[row, place] = (kept.double() - highest[row, 0]).exp_()
     cumulated = weights.cumsum(dim=1)  # [rows, kept]
     total = cumulated[:, -1:]
-    found = _sure_place(cumulated, torch.zeros_like(total), _target(total, u), total)
+    kept_place = _sure_place(cumulated, torch.zeros_like(total), _target(total, u), total)
     tokens = torch.full(shape, -1, dtype=torch.int64, device=logits.device)
     tokens[row, place] = token
-    tokens = tokens.gather(1, found.clamp(min=0)[:, None])[:, 0]
+    tokens = tokens.gather(1, kept_place.clamp(min=0)[:, None])[:, 0]
     # those that stand at the level, for all that float32 can say
     doubtful = (kept - level[row, 0]).abs() <= MARGIN
     doubtful |= (level - highest).abs()[row, 0] <= MARGIN
-    found[row[doubtful]] = -1
-    return torch.where(found < 0, found, tokens)
+    kept_place[row[doubtful]] = -1
+    return torch.where(kept_place < 0, kept_place, tokens)
 
 
 def _at_least(logits: Any, bar: Any, maxima: Any) -> tuple[Any, Any]:

@@ -40,7 +40,8 @@ class GeneratorOptions:
         input_format: its format: jsonl (id, source, and document, position, references where there are some) or text
             (one input per line).
         backend: what kind of generator it is.
-        generator: the model that generates: a folder or a name on the hub.
+        generator: the model that generates: a folder, a GGUF file, a name on the hub, or what a package brings: smollm2
+            (Apache-2.0) or gemma3-270m (Gemma terms of use, ai.google.dev/gemma/terms).
         revision: which revision on the hub.
         prompt: what the model reads of an input; {source_context} and {target_context} are the preceding sentences of
             its document and what was chosen for them, any other {name} is a key of the input.
@@ -110,7 +111,7 @@ def run(arguments: Sequence[str]) -> int:
     generator = BACKENDS[values["backend"]](values)
     engine = LocalEngine(cache_in(values))
     turns = Turns(generator, template, first_template, values["context"], decider, engine, examples)
-    reading = Reading(turns)
+    reading = GenerationWatch(turns)
     with (
         closing(LineSource(path)) as source,
         Progress("lists", source.fraction, values["quiet"], reading) as progress,
@@ -125,7 +126,7 @@ def run(arguments: Sequence[str]) -> int:
     return 3 if counts.get("errors") else 0
 
 
-class Reading:
+class GenerationWatch:
     """How many inputs are read, which is ahead of the lists written, and how fast tokens come.
 
     Args:
