@@ -43,6 +43,7 @@ FAMILIES: Mapping[str, Trial] = {
     "decode-cache": storm(decode_storms.decode_cached),
     "rerank": storm(decode_storms.rerank),
     "generate": storm(generate_storms.model_in_turns),
+    "generate-batches": storm(generate_storms.model_by_batches),
     "generate-server": generate_from_server,
     "decode-judge": judge_storms.decode_in_context,
     "rerank-judge": judge_storms.rerank,

@@ -105,16 +105,22 @@ def drawing(chance: FloatArray, cuts: Sequence[Any]) -> Any:
 
     class DrawingProcessor(LogitsProcessor):  # type: ignore[misc, unused-ignore]
         step = 0
+        one_hot: Any = None  # what was returned
+        last: Any = None  # the tokens in it
 
         def __call__(self, input_ids: Any, scores: Any) -> Any:
-            """Logits [rows, vocabulary]: 0 at the token drawn, -inf elsewhere."""
+            """Logits [rows, vocabulary]: 0 at the token drawn, -inf elsewhere; overwrites those it returned before."""
             for cut in cuts:
                 scores = cut(input_ids, scores)
             u = torch.from_numpy(chance[:, self.step].copy()).to(scores.device)
             self.step += 1
-            tokens = drawn(scores, u, epsilon)
-            nothing = torch.full_like(scores, -torch.inf)
-            return nothing.scatter_(1, tokens[:, None], 0.0)
+            tokens = drawn(scores, u, epsilon)[:, None]
+            if self.one_hot is None:
+                self.one_hot = torch.full_like(scores, -torch.inf)
+            else:
+                self.one_hot.scatter_(1, self.last, -torch.inf)
+            self.last = tokens
+            return self.one_hot.scatter_(1, tokens, 0.0)
 
     return DrawingProcessor()
 
@@ -131,13 +137,13 @@ def drawn(scores: Any, u: Any, epsilon: float | None = None) -> Any:
     rows_at_once = max(1, FAST_CELLS // scores.shape[1])
     for logits, chance in zip(scores.split(rows_at_once), u.split(rows_at_once), strict=True):
         if epsilon is None:
-            found = drawn_by_blocks(logits, chance)
+            sure_tokens = drawn_by_blocks(logits, chance)
         else:
-            found = drawn_above(logits, chance, epsilon)
-        unsure = (found < 0).nonzero()[:, 0]
+            sure_tokens = drawn_above(logits, chance, epsilon)
+        unsure = (sure_tokens < 0).nonzero()[:, 0]
         if len(unsure):
-            found[unsure] = drawn_plainly(logits[unsure], chance[unsure], epsilon)
-        tokens.append(found)
+            sure_tokens[unsure] = drawn_plainly(logits[unsure], chance[unsure], epsilon)
+        tokens.append(sure_tokens)
     return torch.cat(tokens)
 
 
@@ -162,7 +168,7 @@ def drawn_plainly(scores: Any, u: Any, epsilon: float | None = None) -> Any:
 def drawn_by_blocks(logits: Any, u: Any) -> Any:
     """The tokens [rows] drawn from logits [rows, vocabulary]; -1 where rounding might matter.
 
-    The block of tokens is found by the sums of blocks, then the token in it: no sum goes over the whole vocabulary.
+    The block of tokens comes by the sums of blocks, then the token in it: no sum goes over the whole vocabulary.
     """
     import torch
 
@@ -187,11 +193,13 @@ def drawn_above(logits: Any, u: Any, epsilon: float) -> Any:
     """As `drawn_by_blocks`, from the tokens [rows] of at least the probability `epsilon` alone, which are few."""
     import torch
 
-    highest = logits.amax(dim=1, keepdim=True)  # [rows, 1]
+    size = logits.shape[1] - logits.shape[1] % BLOCK
+    maxima = logits[:, :size].view(len(logits), -1, BLOCK).amax(dim=2)  # [rows, blocks]
+    highest = torch.cat([maxima, logits[:, size:]], dim=1).amax(dim=1, keepdim=True)  # [rows, 1]
     # the logit of a token of this probability, [rows, 1]; if none reaches it, the most probable ones stay
     level = (logits - highest).exp_().sum(dim=1, keepdim=True).log_() + highest + log(epsilon)
     bar = torch.minimum(level - MARGIN, highest)
-    row, token = _at_least(logits, bar)
+    row, token = _at_least(logits, bar, maxima)
     count = row.bincount(minlength=len(logits))  # kept tokens of every row
     place = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
     shape = (len(logits), int(count.max()) if len(row) else 1)
@@ -200,24 +208,27 @@ def drawn_above(logits: Any, u: Any, epsilon: float) -> Any:
     weights[row, place] = (kept.double() - highest[row, 0]).exp_()
     cumulated = weights.cumsum(dim=1)  # [rows, kept]
     total = cumulated[:, -1:]
-    found = _sure_place(cumulated, torch.zeros_like(total), _target(total, u), total)
+    kept_place = _sure_place(cumulated, torch.zeros_like(total), _target(total, u), total)
     tokens = torch.full(shape, -1, dtype=torch.int64, device=logits.device)
     tokens[row, place] = token
-    tokens = tokens.gather(1, found.clamp(min=0)[:, None])[:, 0]
+    tokens = tokens.gather(1, kept_place.clamp(min=0)[:, None])[:, 0]
     # those that stand at the level, for all that float32 can say
     doubtful = (kept - level[row, 0]).abs() <= MARGIN
     doubtful |= (level - highest).abs()[row, 0] <= MARGIN
-    found[row[doubtful]] = -1
-    return torch.where(found < 0, found, tokens)
+    kept_place[row[doubtful]] = -1
+    return torch.where(kept_place < 0, kept_place, tokens)
 
 
-def _at_least(logits: Any, bar: Any) -> tuple[Any, Any]:
-    """Row and token, in this order, of the logits [rows, vocabulary] that reach the bar of their row [rows, 1]."""
+def _at_least(logits: Any, bar: Any, maxima: Any) -> tuple[Any, Any]:
+    """Row and token, in this order, of the logits [rows, vocabulary] that reach the bar of their row [rows, 1].
+
+    maxima: the highest of every whole block [rows, blocks].
+    """
     import torch
 
-    size = logits.shape[1] - logits.shape[1] % BLOCK
+    size = maxima.shape[1] * BLOCK
     whole = logits[:, :size].view(len(logits), -1, BLOCK)  # [rows, blocks, BLOCK]
-    row, block = (whole.amax(dim=2) >= bar).nonzero(as_tuple=True)
+    row, block = (maxima >= bar).nonzero(as_tuple=True)
     of_block, inside = (whole[row, block] >= bar[row]).nonzero(as_tuple=True)
     rows, tokens = row[of_block], block[of_block] * BLOCK + inside
     rest_row, rest = (logits[:, size:] >= bar).nonzero(as_tuple=True)

