@@ -142,9 +142,10 @@ def json_value(steps: tuple[str | int, ...], text: str) -> str | None:
     answer where the text is no JSON or nested too deeply, nothing stands at the path, or null does.
 
     Raises:
-        InputError: the text is longer than a JSON file may be.
+        InputError: the text is longer than a JSON file may be, or has the marks of more values.
     """
     limits().check("json_bytes", len(text), "text")
+    limits().check("json_values", sum(map(text.count, "[{,:")), "text")
     value = _parsed(text)
     if value is None:
         blocks = _FENCED.findall(text)

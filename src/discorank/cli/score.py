@@ -62,7 +62,7 @@ class ScoreOptions:
     format: Literal["text", "json"] = "text"
 
 
-# what is told of some segments, by the name of a metric
+# what is notes of some segments, by the name of a metric
 TOO_LONG = "{}: {{}} segments were too long, and not all of their text or context was read"
 FLAGGED = "{}: {{}} segments have {}"
 
@@ -92,7 +92,7 @@ def _run_segments(values: Mapping[str, Any]) -> int:
     single = [values[name] for name in ("input", "sources", "documents")]
     check_not_input(values["output"], [*single, *values["hypotheses"], *values["references"]])
     metrics = [_fitted(metric, values) for metric in metrics]
-    cache, told = cache_in(values), Counter[str]()
+    cache, notes = cache_in(values), Counter[str]()
     stores: dict[Metric, Store] = {}  # of one batch, shared by all systems
     by_system: dict[str, list[_SystemScores]] = {}
     with _segment_file(values["output"]) as file:
@@ -101,7 +101,7 @@ def _run_segments(values: Mapping[str, Any]) -> int:
             for system in systems_of(batch, by_system):
                 if system not in by_system:
                     by_system[system] = [
-                        _SystemScores(metric, stores, cache, told) for metric in metrics
+                        _SystemScores(metric, stores, cache, notes) for metric in metrics
                     ]
                 by_metric = by_system[system]
                 batch_scores = [scores.add(batch, system) for scores in by_metric]
@@ -112,7 +112,7 @@ def _run_segments(values: Mapping[str, Any]) -> int:
         raise InputError(
             "no segments", where=values["input"] or "--hypotheses", fix="Give at least one line"
         )
-    for what, n in (+told).items():
+    for what, n in (+notes).items():
         say(what.format(n), values["quiet"])
     rows = [scores.row(system) for system, by_metric in by_system.items() for scores in by_metric]
     text = _table(rows) if values["format"] == "text" else "".join(map(_json, rows))
@@ -137,10 +137,10 @@ class _SystemScores:
     """One metric on one system: a score per segment, their mean, and the metric's own corpus score."""
 
     def __init__(
-        self, metric: Utility, stores: dict[Metric, Store], cache: Cache | None, told: Counter[str]
+        self, metric: Utility, stores: dict[Metric, Store], cache: Cache | None, notes: Counter[str]
     ) -> None:
         self.metric, self.name = metric, metric.signature()
-        self.stores, self.cache, self.told = stores, cache, told
+        self.stores, self.cache, self.notes = stores, cache, notes
         self.total, self.num_segments = 0.0, 0
         self.has_sources: bool | None = None  # whether the segments so far have
         self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]  # by part and batch
@@ -161,9 +161,9 @@ class _SystemScores:
                 evaluate.check_scores(part.signature(), scores, _places(batch, system))
                 lifted = (lift(part, segment, strict=True) for segment in segments)
                 cuts = sum(store.truncation_of(segment) > 0 for segment in lifted)
-                self.told[TOO_LONG.format(part.name)] += cuts
+                self.notes[TOO_LONG.format(part.name)] += cuts
                 for flag in (flag for segment in segments for flag in part.remarks(segment)):
-                    self.told[FLAGGED.format(part.name, flag)] += 1
+                    self.notes[FLAGGED.format(part.name, flag)] += 1
                 part_statistics.append(statistics)
             except InputError as error:
                 raise placed(error, batch) from None

@@ -255,6 +255,8 @@ def test_a_file_gives_no_pattern() -> None:
 def test_a_text_too_long_for_json_is_refused() -> None:
     with use_limits(json_bytes=10), pytest.raises(InputError, match="json_bytes"):
         json_value(steps_of("a"), '{"a": 12345678}')
+    with use_limits(json_values=10), pytest.raises(InputError, match="json_values"):
+        json_value(steps_of("a"), '{"a": [1,2,3,4,5,6,7,8,9,10]}')
 
 
 def test_the_command_tells_of_texts_without_an_answer(
