@@ -116,8 +116,8 @@ def matched(pattern: Any, text: str) -> str | None:
     if last is None:
         return None
     groups = [group for group in last.groups() if group is not None]
-    found = groups[0] if groups else last[0]
-    return found.strip() or None
+    answer = groups[0] if groups else last[0]
+    return answer.strip() or None
 
 
 def steps_of(path: str) -> tuple[str | int, ...]:

@@ -157,8 +157,8 @@ def _numbered(keys: Array, block: Block) -> tuple[IntArray, IntArray]:
     number: dict[str | None, int] = {None: 0}
 
     def numbers(rows: IntArray) -> IntArray:
-        found = [number.setdefault(key, len(number)) for key in keys[rows]]
-        return np.array(found, np.int64)
+        of_rows = [number.setdefault(key, len(number)) for key in keys[rows]]
+        return np.array(of_rows, np.int64)
 
     of_references = numbers(block.references)
     return (of_references if block.square else numbers(block.hypotheses)), of_references

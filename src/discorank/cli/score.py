@@ -62,7 +62,7 @@ class ScoreOptions:
     format: Literal["text", "json"] = "text"
 
 
-# what is notes of some segments, by the name of a metric
+# what is said of some segments, by the name of a metric
 TOO_LONG = "{}: {{}} segments were too long, and not all of their text or context was read"
 FLAGGED = "{}: {{}} segments have {}"
 
