@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -200,6 +201,19 @@ def show_calibration(studies: Sequence[Study]) -> None:
     print(f"predicted: found better by more than 1 %   {'; '.join(cells)}", flush=True)
 
 
+def show_cost(matrices: Sequence[FloatArray]) -> None:
+    """What the rule itself costs, for lists of different texts."""
+    cells = []
+    for drawn, cap in ((4, 16), (8, 16), (16, 64), (48, 64)):
+        seconds = []
+        for u in matrices[:100]:
+            start = perf_counter()
+            outlook(u[:drawn, :drawn], np.ones(drawn, np.int64), cap)
+            seconds.append(perf_counter() - start)
+        cells.append(f"{drawn} of {cap} drawn: {1000 * float(np.median(seconds)):.2f}")
+    print(f"\nmilliseconds of the rule, median of 100 lists: {'; '.join(cells)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -223,6 +237,7 @@ def main() -> None:
             study = caption_study(samples, spec, kept, cap, step)
             show(study.name, [study], ["BLEU", "TER"])
             show_calibration([study])
+    show_cost(utilities(samples, spec, kept))
 
 
 if __name__ == "__main__":

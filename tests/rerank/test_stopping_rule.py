@@ -94,6 +94,8 @@ def test_what_has_no_finite_utility_is_never_chosen() -> None:
     found = outlook(u, np.array([1, 2, 1]), 8)
     assert found.risk == pytest.approx((0 * 2 + 3) / 3)
     assert np.isfinite(found).all()
+    of_others = outlook(u, np.array([2, 1, 1]), 8, weights=np.array([2.0, 0.0, 0.0]))
+    assert np.isfinite(of_others).all()
     nothing = outlook(np.full((2, 2), np.nan), np.array([1, 1]), 8)
     assert nothing.probability == 1
 
