@@ -28,6 +28,7 @@ from .console import say
 from .inputs import CodeOptions, JudgeOptions, cache_in, check_model, metric_in
 from .options import Options, needed
 from .running import OutputOptions, check_not_input, complete_or_absent
+from .score_answers import run_answers
 from .score_contrastive import run_contrastive
 from .segments import Segment, batches, placed, read_segments, systems_of
 from .watching import judged_line
@@ -46,6 +47,8 @@ class ScoreOptions:
         sources: the file of sources, aligned by line.
         documents: the file of document ids, aligned by line.
         contrastive: instead of all these, JSONL of contrastive items; how often the correct translation ranks first.
+        lists: instead of all these, candidate lists with references; pass@k and maj@k of their answers under vote.
+        at: k of pass@k and maj@k.
         format: what is printed for each system, text or json.
     """
 
@@ -56,8 +59,14 @@ class ScoreOptions:
     sources: str | None = None
     documents: str | None = None
     contrastive: str | None = None
+    lists: str | None = None
+    at: tuple[int, ...] = (1,)
     format: Literal["text", "json"] = "text"
 
+
+# what is said of some segments, by the name of a metric
+TOO_LONG = "{}: {{}} segments were too long, and not all of their text or context was read"
+FLAGGED = "{}: {{}} segments have {}"
 
 OPTIONS = Options(
     "score",
@@ -73,12 +82,19 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     if values["contrastive"]:
         return run_contrastive(values)
+    if values["lists"]:
+        return run_answers(values)
+    return _run_segments(values)
+
+
+def _run_segments(values: Mapping[str, Any]) -> int:
+    """Scores aligned segments; returns the exit code."""
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
     check_model(values, metrics)
     single = [values[name] for name in ("input", "sources", "documents")]
     check_not_input(values["output"], [*single, *values["hypotheses"], *values["references"]])
     metrics = [_fitted(metric, values) for metric in metrics]
-    cache, cuts, meter = cache_in(values), Counter[str](), Meter()
+    cache, notes, meter = cache_in(values), Counter[str](), Meter()
     stores = _Stores(cache, meter)
     by_system: dict[str, list[_SystemScores]] = {}
     with _segment_file(values["output"]) as file:
@@ -86,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
             stores.of_metric.clear()
             for system in systems_of(batch, by_system):
                 if system not in by_system:
-                    by_system[system] = [_SystemScores(metric, stores, cuts) for metric in metrics]
+                    by_system[system] = [_SystemScores(metric, stores, notes) for metric in metrics]
                 by_metric = by_system[system]
                 batch_scores = [scores.add(batch, system) for scores in by_metric]
                 if file is not None:
@@ -96,7 +112,7 @@ def run(arguments: Sequence[str]) -> int:
         raise InputError(
             "no segments", where=values["input"] or "--hypotheses", fix="Give at least one line"
         )
-    for remark in _remarks(cuts, _lacking(by_system.values()), meter):
+    for remark in _remarks(notes, _lacking(by_system.values()), meter):
         say(remark, values["quiet"])
     rows = [scores.row(system) for system, by_metric in by_system.items() for scores in by_metric]
     text = _table(rows) if values["format"] == "text" else "".join(map(_json, rows))
@@ -112,12 +128,9 @@ def _lacking(systems: Iterable[Sequence[_SystemScores]]) -> Counter[str]:
     return lacking
 
 
-def _remarks(cuts: Counter[str], lacking: Counter[str], meter: Meter) -> list[str]:
-    """What was too long or has no score, and what judges were asked."""
-    remarks = [
-        f"{name}: {n} segments were too long, and not all of their text or context was read"
-        for name, n in (+cuts).items()
-    ]
+def _remarks(notes: Counter[str], lacking: Counter[str], meter: Meter) -> list[str]:
+    """What was too long or is remarkable, what has no score, and what judges were asked."""
+    remarks = [what.format(n) for what, n in (+notes).items()]
     for name, n in (+lacking).items():
         remarks.append(f"{name}: {n} segments have no score, and are left out of means")
     judged = judged_line(meter.now)
@@ -154,9 +167,9 @@ class _Stores:
 class _SystemScores:
     """One metric on one system: a score per segment, their mean, and the metric's own corpus score."""
 
-    def __init__(self, metric: Utility, stores: _Stores, cuts: Counter[str]) -> None:
+    def __init__(self, metric: Utility, stores: _Stores, notes: Counter[str]) -> None:
         self.metric, self.name = metric, metric.signature()
-        self.stores, self.cuts = stores, cuts
+        self.stores, self.notes = stores, notes
         self.total, self.num_segments, self.num_scored = 0.0, 0, 0
         self.has_sources: bool | None = None  # whether the segments so far have
         self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]  # by part and batch
@@ -178,7 +191,10 @@ class _SystemScores:
                 places = _places(batch, system)
                 evaluate.check_scores(part.signature(), scores, places, may_lack)
                 lifted = (lift(part, segment, strict=True) for segment in segments)
-                self.cuts[part.name] += sum(store.truncation_of(segment) > 0 for segment in lifted)
+                cuts = sum(store.truncation_of(segment) > 0 for segment in lifted)
+                self.notes[TOO_LONG.format(part.name)] += cuts
+                for flag in (flag for segment in segments for flag in part.remarks(segment)):
+                    self.notes[FLAGGED.format(part.name, flag)] += 1
                 part_statistics.append(statistics)
             except InputError as error:
                 raise placed(error, batch) from None
