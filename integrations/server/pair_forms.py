@@ -53,6 +53,10 @@ class PairForm(NamedTuple):
             return {"query": query, "texts": documents}
         return {"model": model, "query": query, "documents": documents, "top_n": len(documents)}
 
+    def values(self, reply: Any, pairs: Sequence[Pair]) -> list[float]:
+        """The score of every pair of a request; errors as `scores_in`."""
+        return scores_in(reply, len(pairs))
+
 
 FORMS = {
     form.name: form

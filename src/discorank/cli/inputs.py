@@ -108,7 +108,9 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
     """The options that make other lists of the same bytes."""
     reading: dict[str, Any] = {}
     if values.get("utilities"):
-        reading["utilities"] = _digest(values["utilities"])
+        reading["utilities"] = digest_of(
+            values["utilities"], "Give a file that --save-utilities wrote"
+        )
     for name in ("input_format", "num_candidates", "human", "as_systems", "include"):
         value = values[name]
         if value not in (None, ()):
@@ -116,8 +118,8 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
     return reading
 
 
-def _digest(path: str) -> str:
+def digest_of(path: str, fix: str) -> str:
     """A digest of a file's bytes; raises InputError if it is none."""
-    check_regular(path, "Give a file that --save-utilities wrote")
+    check_regular(path, fix)
     with open(path, "rb") as file:
         return file_digest(file, "blake2b").hexdigest()[:32]
