@@ -1,6 +1,6 @@
 """Worked examples of a task: pairs of what is given and what is to come of it, as JSON lines.
 
-    {"source": "...", "target": "..."}
+{"source": "...", "target": "..."}
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def read_examples(path: str) -> tuple[Example, ...]:
     lines = read_small_text(path, "Give a file of examples").splitlines()
     examples = []
     for number, line in enumerate(lines, 1):
-        data = parse_small_json(line, f"{path}:{number}")
+        data = parse_small_json(line.encode(), f"{path}:{number}", "Write one example per line")
         try:
             examples.append(Example(str(data["source"]), str(data["target"])))
         except (KeyError, TypeError):

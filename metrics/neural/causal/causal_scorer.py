@@ -1,6 +1,7 @@
 """Comparison of texts by how likely a causal language model finds one of them behind a prompt.
 
-    u = mean over some directions (y | x) of log p(y | prompt(x)) / n,   log p(y | prompt) = sum_t log p(y_t | prompt, y_<t)
+    u = mean over some directions (y | x) of log p(y | prompt(x)) / n
+    log p(y | prompt) = sum_t log p(y_t | prompt, y_<t)
 
 A direction says which text is the target y and which the condition x that the prompt tells of, if it tells of any. What
 n is, and whether log p(y) behind nothing is taken away, `Normalize` says.
@@ -22,7 +23,7 @@ from ..likelihood.likelihood_scorer import Direction, Side
 from ..models.causal_lm import CausalLM
 from ..models.prompt_pass import Prompted
 from ..models.settings import ModelMetric
-from .prompts import Prompts
+from .worked_prompts import Prompts
 from .sequences import SequenceReader, Sequences
 
 # token, character: what the sum is divided by; sum: nothing; pmi: the sum less that behind nothing.
@@ -73,7 +74,7 @@ class CausalScorer(Scorer):
         self.identity = metric.identity(self.model.device)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        """Texts and their context as they are, since tokens follow from the prompt; about how many tokens a text has."""
+        """Texts and context as they are, since tokens follow from the prompt; about how many tokens a text has."""
         texts = []
         for item in items:
             plain = [str(item.text), *item.context]
@@ -84,11 +85,10 @@ class CausalScorer(Scorer):
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """The mean over the directions, [H, R] of every block ([H, 1] without references)."""
         rows = self._rows(blocks)
-        total = np.zeros(len(rows["hypothesis"]))
         pairs, places = self._pairs(reps, rows)
         values = self._values(reps, pairs)[places]  # [directions * cells]
-        total = values.reshape(len(self.directions), -1).mean(axis=0)
-        return by_block(total, blocks)
+        means = values.reshape(len(self.directions), -1).mean(axis=0)  # [cells]
+        return by_block(means, blocks)
 
     def _rows(self, blocks: Sequence[Block]) -> dict[Side, IntArray]:
         """The row on each side of every cell of every block, [cells of all blocks] each; -1 where there is none."""
@@ -146,13 +146,15 @@ class CausalScorer(Scorer):
     def _unconditional(self, reps: Reps, targets: IntArray) -> FloatArray:
         """Summed log-probabilities of the texts in rows [n] behind nothing, [n]."""
         distinct, places = np.unique(targets, return_inverse=True)
-        texts = [
-            self.prompts.plain(str(_item(reps["texts"], row).text)) for row in distinct.tolist()
-        ]
-        sequences = self.reader.read([[""]] * len(texts), texts)
-        sums, _ = self._sums(sequences.prompted)
+        sums, _ = self._sums(self._behind_nothing(reps, distinct))
         of_targets: FloatArray = sums[places]
         return of_targets
+
+    def _behind_nothing(self, reps: Reps, targets: IntArray) -> Prompted:
+        """The sequences of the texts in rows [n] without a prompt."""
+        items = [_item(reps["texts"], row) for row in targets.tolist()]
+        texts = [self.prompts.plain(str(item.text)) for item in items]
+        return self.reader.read([[""]] * len(texts), texts).prompted
 
     def _num_characters(self, reps: Reps, targets: IntArray) -> IntArray:
         """Characters of the texts in rows [n], one more where an end is scored, [n]."""
@@ -182,9 +184,7 @@ class CausalScorer(Scorer):
         pairs, _ = self._pairs(reps, self._rows([block]))
         prompted = [pairs.sequences.prompted]
         if self.normalize == "pmi":
-            targets = np.unique(pairs.rows[:, 1]).tolist()
-            texts = [self.prompts.plain(str(_item(reps["texts"], row).text)) for row in targets]
-            prompted.append(self.reader.read([[""]] * len(texts), texts).prompted)
+            prompted.append(self._behind_nothing(reps, np.unique(pairs.rows[:, 1])))
         lengths, flops = [], 0.0
         for texts in prompted:
             prompt_rows = list({texts.prompt_key(row): row for row in texts.in_order()}.values())
@@ -210,16 +210,16 @@ class CausalScorer(Scorer):
         h = block.hypotheses[hypothesis : hypothesis + 1]
         r = block.references[reference : reference + 1]
         rows = self._rows([Block(h, r, block.source)])
-        found = {}
+        explained = {}
         for target, condition in self.directions:
             pair = np.stack((rows[condition], rows[target]), axis=1)
             prompted = self._sequences(reps, pair).prompted
             values = self.model.log_probabilities(prompted).values
             name = f"{target}_given_{condition}" if rows[condition][0] >= 0 else target
-            found[name] = self._told(prompted, values)
-        return found
+            explained[name] = self._shown(prompted, values)
+        return explained
 
-    def _told(self, prompted: Prompted, values: FloatArray) -> dict[str, Any]:
+    def _shown(self, prompted: Prompted, values: FloatArray) -> dict[str, Any]:
         """What is told of one sequence and the log-probabilities of its scored tokens."""
         start = int(prompted.first[0])
         prompt, labels = prompted.ids.values[:start], prompted.ids.values[start:]

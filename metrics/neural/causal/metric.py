@@ -42,7 +42,7 @@ from ..models.context_tokens import PlainTexts, control_tokens
 from ..models.encoder import pretrained, tokenizer_of
 from ..models.settings import ModelMetric
 from .causal_scorer import CausalScorer, Loaded, Normalize
-from .prompts import REFERENCE, Given, Prompts
+from .worked_prompts import REFERENCE, Given, Prompts
 from .sequences import End, SequenceReader
 
 # The longest sequence if none is set, where the model has positions for more.
@@ -131,7 +131,9 @@ class CausalMetric(ModelMetric):
         folder = model_files.locate(self.named("model"), self.revision)
         tokenizer = tokenizer_of(folder)
         if self.normalize == "pmi" and tokenizer.bos_token_id is None:
-            problem = "its tokenizer has no beginning-of-text token, behind which a text is given nothing"
+            problem = (
+                "its tokenizer has no beginning-of-text token, behind which a text is given nothing"
+            )
             raise ModelLoadError(problem, where=str(folder), fix="Use another normalize")
         plain = pretrained(folder, "AutoModelForCausalLM", self.has_weights)
         model = CausalLM(plain, self.device, self.dtype, self.batch_tokens)

@@ -98,9 +98,7 @@ class SequenceReader:
             first.append(max(1, start))
         return ids, first
 
-    def _shortened(
-        self, prompts: Sequence[str], text: str
-    ) -> tuple[IntArray, int, Truncation]:
+    def _shortened(self, prompts: Sequence[str], text: str) -> tuple[IntArray, int, Truncation]:
         """The sequence of one text behind the longest prompt that it fits with, or cut."""
         for prompt in prompts[1:]:
             ids, first = self._read([prompt], [text])

@@ -1,9 +1,9 @@
 """A causal language model: how likely every token of many texts is, given all before it.
 
 Texts run without padding, one after the other in one row of tokens with their places; a prompt that several of them
-share is read once. Only attention mixes tokens, and it knows where a text ends (see `span_attention`); the vocabulary is
-looked at where something is scored, nowhere else, some rows at a time. What comes out for a text is a function of its
-tokens alone, to the last bit on a CPU: the rows of every product are a multiple of 16.
+share is read once. Only attention mixes tokens, and it knows where a text ends (see `span_attention`); the vocabulary
+is looked at where something is scored, nowhere else, some rows at a time. What comes out for a text is a function of
+its tokens alone, to the last bit on a CPU: the rows of every product are a multiple of 16.
 
 That takes a model of transformers whose layers attend through its attention interface: full, causal, perhaps within a
 window. Whether one does is tried on a few tokens when it is loaded; any other (state spaces, experts, biases by
@@ -140,7 +140,7 @@ class CausalLM:
             packed = np.concatenate(self._packed(texts, rows))
             if np.allclose(packed, plain, rtol=0, atol=tolerance):
                 return True
-        except (TypeError, ValueError, NotImplementedError, IndexError, RuntimeError):
+        except (TypeError, ValueError, IndexError, RuntimeError):
             pass
         self.model.set_attn_implementation(plain_attention)
         return False
@@ -177,7 +177,10 @@ class CausalLM:
         return values
 
     def _scored(self, states: Any, prompt_pass: PromptPass) -> FloatArray:
-        """Log-probabilities of the scored tokens [scored] from states [tokens and spare ones, d], some rows at a time."""
+        """Log-probabilities of the scored tokens, [scored], some states at a time.
+
+        states: [tokens and spare ones, d].
+        """
         scoring = self.torch.from_numpy(_padded(prompt_pass.states)).to(self.device)
         values = np.empty(len(prompt_pass.labels))
         for start in range(0, len(scoring), self.head_rows):
@@ -197,10 +200,11 @@ class CausalLM:
         divisor = getattr(self.config, "logits_scaling", None) or 1.0
         return logits if factor == divisor else logits * (factor / divisor)
 
-    def _normalised(
-        self, logits: Any, prompt_pass: PromptPass, start: int, end: int
-    ) -> FloatArray:
-        """Log-probabilities of the tokens scored by the states `start` to `end`, whose logits [states, vocabulary] are."""
+    def _normalised(self, logits: Any, prompt_pass: PromptPass, start: int, end: int) -> FloatArray:
+        """Log-probabilities of the tokens that the states `start` to `end` score, [tokens].
+
+        logits: of these states, [states, vocabulary].
+        """
         is_here = (prompt_pass.scored_by >= start) & (prompt_pass.scored_by < end)
         rows = self.torch.from_numpy(prompt_pass.scored_by[is_here] - start).to(self.device)
         labels = self.torch.from_numpy(prompt_pass.labels[is_here]).to(self.device)
@@ -249,7 +253,7 @@ def _attention(
 ) -> tuple[Any, None]:
     """Attention as transformers calls it: query [1, heads, tokens, d], key and value [1, key heads, tokens, d]."""
     if softcap is not None or s_aux is not None:
-        raise NotImplementedError
+        raise ValueError("attention of another kind")
     scaling = scaling or query.shape[-1] ** -0.5
     # Tokens first: [tokens, heads, d].
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))

@@ -112,7 +112,9 @@ class PromptPass:
         self.states = np.concatenate((prompt_ends, rests))
 
         # Every sequence has a token scored by its prompt, then one by each token of its rest.
-        scored = Spans(texts.ids.offsets[np.array(rows)] + texts.first[np.array(rows)], self.num_scored)
+        scored = Spans(
+            texts.ids.offsets[np.array(rows)] + texts.first[np.array(rows)], self.num_scored
+        )
         self.labels = texts.ids.values[scored.rows]
         is_first = scored.places == 0  # [scored]
         self.scored_by = np.empty(len(self.labels), np.int64)

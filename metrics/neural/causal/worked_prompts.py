@@ -1,4 +1,4 @@
-"""Prompts: what stands before a text whose likelihood is asked for.
+"""Prompts with worked examples: what stands before a text whose likelihood is asked for.
 
     worked example, worked example, ..., input
 
@@ -79,5 +79,3 @@ class Prompts:
         before = Context(target=[self.plain(sentence) for sentence in target_context])
         prompt = self.template.filled(plain, before, {REFERENCE: plain})
         return prompt if prompt.strip() else ""
-
-
