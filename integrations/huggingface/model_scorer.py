@@ -24,7 +24,7 @@ class HuggingFaceScorer:
     """Scores with a model and its tokenizer.
 
     Args:
-        model: a transformers model that generates.
+        model: a transformers model that generates; it is prepared for scoring, and serves nothing else afterwards.
         tokenizer: its tokenizer.
         settings: how texts are read.
         name: what the model is called in the identity of a run.
@@ -51,7 +51,7 @@ class HuggingFaceScorer:
         if model.config.is_encoder_decoder:
             check_target(tokenizer, config)
         self.reader = ForcedReader(model, tokenizer, config, settings)
-        self.passes = passes_of(model.train(False), batch_tokens)
+        self.passes = passes_of(model, batch_tokens)
 
     @property
     def identity(self) -> Mapping[str, Any]:

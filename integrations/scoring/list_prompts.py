@@ -34,6 +34,7 @@ class ListPrompts:
             the first candidate.
         choices: texts chosen earlier, by the id of their list.
         reverse: whether the source is scored given the candidate.
+        end_text: what stands behind a whole text and is scored with it in place of the model's own end, if anything.
 
     Raises:
         InputError: these do not fit together.
@@ -47,10 +48,11 @@ class ListPrompts:
         context_from: ContextFrom = "chosen",
         choices: Mapping[str, Text] | None = None,
         reverse: bool = False,
+        end_text: str | None = None,
     ) -> None:
         self.template, self.first = template, first or template
         self.context, self.context_from = context, context_from
-        self.choices, self.reverse = choices, reverse
+        self.choices, self.reverse, self.end_text = choices, reverse, end_text
         self.reads_choices = TARGET_CONTEXT in template.fields
         self.document: str | None = None  # of the last list
         self.lane, self.after_gap = Lane(context), False
@@ -92,6 +94,7 @@ class ListPrompts:
             "context": self.context,
             "context_from": self.context_from,
             "reverse": self.reverse,
+            "end_text": self.end_text,
         }
 
     def skip(self, entry: Entry[CandidateList]) -> None:
@@ -128,9 +131,15 @@ class ListPrompts:
         if not self.reverse:
             source = self._source(record) if SOURCE in template.fields else ""
             prompt = template.filled(source, context, record.extra)
-            return PromptedText(prompt, text, ends="unfinished" not in candidate.fields)
+            return self._ended(prompt, text, "unfinished" not in candidate.fields)
         prompt = template.filled("", context, {**record.extra, CANDIDATE: text})
-        return PromptedText(prompt, self._source(record))
+        return self._ended(prompt, self._source(record), True)
+
+    def _ended(self, prompt: str, text: str, is_whole: bool) -> PromptedText:
+        """A text behind a prompt, with its end where it is whole."""
+        if self.end_text is None or not is_whole:
+            return PromptedText(prompt, text, is_whole)
+        return PromptedText(prompt, text + self.end_text, ends=False)
 
     def _entered(self, record: CandidateList | None) -> tuple[Context, bool] | DiscorankError:
         """Context of the next list, and whether it is cut off; the list becomes context of those after it."""

@@ -44,6 +44,8 @@ class PromptOptions:
         choices: rows of decode or rerank, which say what was chosen.
         reverse: score the source given the candidate, which is {candidate} in the prompt: the channel of a noisy
             channel.
+        end_text: what stands behind a whole candidate and is scored with it in place of the model's own end, such as a
+            line break.
         max_errors: how many error records a run may write before it stops.
     """
 
@@ -56,6 +58,7 @@ class PromptOptions:
     context_from: Literal["chosen", "reference", "first"] = "chosen"
     choices: str | None = None
     reverse: bool = False
+    end_text: str | None = None
     max_errors: Annotated[int, Field(ge=0)] = 0
 
 
@@ -120,7 +123,13 @@ def _prompts(values: Mapping[str, Any]) -> ListPrompts:
         first = Template(values["first_prompt"], "first_prompt")
     choices = read_chosen_texts(values["choices"]) if values["choices"] else None
     return ListPrompts(
-        template, first, values["context"], values["context_from"], choices, values["reverse"]
+        template,
+        first,
+        values["context"],
+        values["context_from"],
+        choices,
+        values["reverse"],
+        values["end_text"],
     )
 
 
@@ -164,6 +173,9 @@ def _check_used(values: Mapping[str, Any]) -> None:
         if values[name] != OPTIONS.defaults[name]:
             fix = "Name the model with --generator" if name in MODEL_OPTIONS else "Leave it out"
             raise InputError(problem, where=f"--{name.replace('_', '-')}", fix=fix)
+    if values["end_text"] is not None and values["end"] is not None:
+        fix = "Leave one of them out"
+        raise InputError("stands beside --end", where="--end-text", fix=fix)
     if backend == "server" and values["chat"]:
         raise InputError(
             "servers give no log-probabilities of a text behind a chat template",
@@ -172,7 +184,9 @@ def _check_used(values: Mapping[str, Any]) -> None:
         )
     if backend == "server" and values["end"]:
         raise InputError(
-            "servers give no log-probability of the end", where="--end", fix="Leave it out"
+            "servers give no log-probability of the model's own end",
+            where="--end",
+            fix="Leave it out, or say what ends a text: --end-text",
         )
 
 
