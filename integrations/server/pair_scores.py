@@ -21,7 +21,6 @@ from .settings import Connection
 
 KEPT = 1 << 18  # pairs remembered
 AHEAD = 4  # requests under way for each connection
-PROBE = Pair("Hello", "Hello")  # what shows whether a server works
 
 
 V_co = TypeVar("V_co", covariant=True)
@@ -42,6 +41,10 @@ class RequestForm(Protocol[V_co]):
     @property
     def one_query(self) -> bool:
         """Whether all pairs of a request have one query."""
+
+    @property
+    def probe(self) -> Pair:
+        """What shows whether a server works."""
 
     def body(self, model: str, pairs: Sequence[Pair]) -> Mapping[str, Any]:
         """The request for some pairs."""
@@ -103,7 +106,7 @@ class PairScores(Generic[V]):
         with Client(self.connection) as client:
             for form in forms:
                 try:
-                    form.values(self._post(client, form, [PROBE]).result(), [PROBE])
+                    form.values(self._post(client, form, [form.probe]).result(), [form.probe])
                 except (NotThereError, RefusedError) as error:
                     refusals.append(f"{form.name}: {error.problem}")
                 except UnusableError:
@@ -201,8 +204,9 @@ class PairScores(Generic[V]):
 
     def _check_server(self, client: Client, error: ExhaustedError) -> None:
         """Raises the error at which a server failed unless it scores something else."""
+        probe = self.form.probe
         try:
-            self.form.values(self._post(client, self.form, [PROBE]).result(), [PROBE])
+            self.form.values(self._post(client, self.form, [probe]).result(), [probe])
         except UnusableError as unusable:
             raise _gone(unusable) from None
         except InputError:

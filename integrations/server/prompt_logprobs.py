@@ -59,11 +59,15 @@ class PromptForm(NamedTuple):
 
     Args:
         name: of the form.
+        path: behind the address.
+        one_query: as of every `RequestForm`: a request has one pair.
+        probe: what shows whether a server works.
     """
 
     name: str
     path: str = "completions"
     one_query: bool = False
+    probe: Pair = Pair("Hello", " world")
 
     def body(self, model: str, pairs: Sequence[Pair]) -> dict[str, Any]:
         """The request for one prompt (the query) and the text behind it (the document)."""
