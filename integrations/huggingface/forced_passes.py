@@ -66,7 +66,7 @@ class CausalPasses:
         first = np.array([sequence.first for sequence in sequences])
         prompted = Prompted(_ragged([sequence.tokens for sequence in sequences]), first)
         values = self.model.log_probabilities(prompted)
-        return [float(values[row : row + 1].values.sum()) for row in range(len(sequences))]
+        return [float(of_row.sum()) for of_row in np.split(values.values, values.offsets[1:-1])]
 
 
 class BartPasses:

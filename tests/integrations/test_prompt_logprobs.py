@@ -290,7 +290,7 @@ def test_a_text_at_fault_is_an_error_of_its_own_and_equal_texts_are_asked_for_on
     texts = [PromptedText("a", " b"), PromptedText("a", " poison"), PromptedText("a", " c")]
     with serving(answer) as server:
         found = scorer(server)
-        lists = [texts, InputError("no list"), texts[:1], texts]
+        lists: list[Any] = [texts, InputError("no list"), texts[:1], texts]
         given = list(found.scored(lists, lambda: None))
         asked = [seen.body["prompt"] for seen in server.seen]
     assert [type(answer) for answer in given] == [list, InputError, list, list]
