@@ -11,6 +11,7 @@ from benchmarks.reliability import (
     decode_storms,
     full_disk,
     generate_storms,
+    logprobs_storms,
     ray_storms,
     sharing,
     training_storms,
@@ -36,6 +37,12 @@ def generate_from_server(tries: int, seed: int, folder: Path) -> list[Tried]:
         return stormed(target, tries, seed, folder / "runs")
 
 
+def logprobs_from_server(tries: int, seed: int, folder: Path) -> list[Tried]:
+    """The storm of a command that has a server score."""
+    with logprobs_storms.server(folder / "inputs") as target:
+        return stormed(target, tries, seed, folder / "runs")
+
+
 FAMILIES: Mapping[str, Trial] = {
     "decode": storm(decode_storms.decode),
     "decode-sum": storm(decode_storms.decode_plain),
@@ -43,6 +50,9 @@ FAMILIES: Mapping[str, Trial] = {
     "rerank": storm(decode_storms.rerank),
     "generate": storm(generate_storms.model_in_turns),
     "generate-server": generate_from_server,
+    "logprobs": storm(logprobs_storms.causal),
+    "logprobs-reverse": storm(logprobs_storms.encoder_decoder),
+    "logprobs-server": logprobs_from_server,
     "train-sescore2": storm(training_storms.all_stages),
     "train-sescore2-fit": storm(training_storms.within_fit),
     "compare": storm(comparison_storms.choosers),

@@ -1,4 +1,4 @@
-"""Storms for ``generate`` and ``logprobs``: a tiny model, and a server that takes its time."""
+"""Storms for ``generate``: a tiny model with documents in turns, and a server that takes its time."""
 
 from __future__ import annotations
 

@@ -16,10 +16,9 @@ from ...metrics.text.texts import NO_CONTEXT, Context, Text
 from ...rerank.context import Lane
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.runs.entry import Entry
-from ..generation.template import SOURCE, TARGET_CONTEXT, Template
 from .text_scorer import PromptedText
+from .worked_templates import CANDIDATE, WorkedTemplates
 
-CANDIDATE = "candidate"
 ContextFrom = Literal["chosen", "reference", "first"]
 
 
@@ -27,13 +26,11 @@ class ListPrompts:
     """Reads lists in order and says what is asked of each.
 
     Args:
-        template: what stands before a text.
-        first: the template for a list without preceding sentences; `template` if not given.
+        templates: what stands before a text.
         context: how many preceding sentences the contexts hold.
         context_from: what stands for what was chosen: the key `chosen` of lists, or `choices`; the first reference;
             the first candidate.
         choices: texts chosen earlier, by the id of their list.
-        reverse: whether the source is scored given the candidate.
         end_text: what stands behind a whole text and is scored with it in place of the model's own end, if anything.
 
     Raises:
@@ -42,43 +39,28 @@ class ListPrompts:
 
     def __init__(
         self,
-        template: Template,
-        first: Template | None = None,
+        templates: WorkedTemplates,
         context: int = 0,
         context_from: ContextFrom = "chosen",
         choices: Mapping[str, Text] | None = None,
-        reverse: bool = False,
         end_text: str | None = None,
     ) -> None:
-        self.template, self.first = template, first or template
+        self.templates = templates
         self.context, self.context_from = context, context_from
-        self.choices, self.reverse, self.end_text = choices, reverse, end_text
-        self.reads_choices = TARGET_CONTEXT in template.fields
+        self.choices, self.end_text = choices, end_text
         self.document: str | None = None  # of the last list
         self.lane, self.after_gap = Lane(context), False
         self._check()
 
     def _check(self) -> None:
-        scored = SOURCE if self.reverse else CANDIDATE
-        for template in (self.template, self.first):
-            if scored in template.fields:
-                raise InputError(
-                    f"holds {{{scored}}}, which is what is scored",
-                    where=template.where,
-                    fix="Take it out"
-                    if self.reverse
-                    else "Take it out, or score the source: --reverse",
-                )
-        if self.first.reads_context and self.first is not self.template:
-            fix = "Take its context out"
-            raise InputError("reads context, where there is none", where="first_prompt", fix=fix)
-        if self.template.reads_context and not self.context:
+        if self.templates.reads_context and not self.context:
             fix = "Say how many sentences"
             raise InputError("the prompt reads context, but none is kept", where="context", fix=fix)
-        if self.context and not self.template.reads_context:
+        if self.context and not self.templates.reads_context:
             fix = "Put {source_context} or {target_context} into it, or leave context out"
             raise InputError("the prompt reads no context", where="prompt", fix=fix)
-        if not self.reads_choices and (self.choices is not None or self.context_from != "chosen"):
+        names_choices = self.choices is not None or self.context_from != "chosen"
+        if names_choices and not self.templates.reads_choices:
             fix = "Put {target_context} into the prompt, or leave it out"
             where = "choices" if self.choices is not None else "context_from"
             raise InputError("the prompt does not read what was chosen", where=where, fix=fix)
@@ -89,11 +71,9 @@ class ListPrompts:
     def identity(self) -> dict[str, Any]:
         """The settings that values depend on; the choices have a digest elsewhere."""
         return {
-            "prompt": self.template.text,
-            "first_prompt": self.first.text,
+            **self.templates.identity,
             "context": self.context,
             "context_from": self.context_from,
-            "reverse": self.reverse,
             "end_text": self.end_text,
         }
 
@@ -126,13 +106,12 @@ class ListPrompts:
         self, record: CandidateList, candidate: Candidate, context: Context
     ) -> PromptedText:
         """What is asked of a candidate."""
-        template = self.template if context.source else self.first
         text = str(candidate.text)
-        if not self.reverse:
-            source = self._source(record) if SOURCE in template.fields else ""
-            prompt = template.filled(source, context, record.extra)
+        if not self.templates.reverse:
+            source = self._source(record) if self.templates.reads_source(context) else ""
+            prompt = self.templates.filled(source, context, record.extra)
             return self._ended(prompt, text, "unfinished" not in candidate.fields)
-        prompt = template.filled("", context, {**record.extra, CANDIDATE: text})
+        prompt = self.templates.filled("", context, {**record.extra, CANDIDATE: text})
         return self._ended(prompt, self._source(record), True)
 
     def _ended(self, prompt: str, text: str, is_whole: bool) -> PromptedText:
@@ -177,7 +156,7 @@ class ListPrompts:
         Raises:
             InputError: nothing does.
         """
-        if not self.reads_choices:
+        if not self.templates.reads_choices:
             return ""
         if record.context_only or self.context_from == "first":
             return str(record.candidates[0].text)

@@ -11,12 +11,14 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.integrations.formats.open_lists import open_lists
-from discorank.integrations.generation.template import Template
 from discorank.integrations.scoring.list_prompts import ListPrompts
 from discorank.integrations.scoring.scoring_run import ListScoring, run_scoring
 from discorank.integrations.scoring.text_scorer import Answered, Asked, PromptedText, ScoredText
 from discorank.integrations.scoring.value_fields import ValueFields
+from discorank.integrations.scoring.worked_templates import WorkedTemplates
 from discorank.metrics.errors import InputError, ResumeError
+from discorank.metrics.text.few_shot import SEPARATOR, FewShotExamples
+from discorank.metrics.text.prompt_template import Template
 from discorank.rerank.runs.run import StoppedByErrorsError
 
 from ..support.lists import write_lists
@@ -58,9 +60,17 @@ class Meter:
         return ScoredText(-float(len(text.text)) - len(text.prompt) / 1000, len(text.text.split()))
 
 
-def prompts(text: str = "{source}: ", first: str | None = None, **settings: Any) -> ListPrompts:
+def prompts(
+    text: str = "{source}: ",
+    first: str | None = None,
+    reverse: bool = False,
+    examples: FewShotExamples | None = None,
+    separator: str = SEPARATOR,
+    **settings: Any,
+) -> ListPrompts:
     other = None if first is None else Template(first, "first_prompt")
-    return ListPrompts(Template(text), other, **settings)
+    templates = WorkedTemplates(Template(text), other, examples, separator, reverse)
+    return ListPrompts(templates, **settings)
 
 
 def scored(
@@ -158,6 +168,25 @@ def test_the_source_is_scored_in_reverse(tmp_path: Path) -> None:
         ("en: bc = ", "Ein Hund"),
     ]
     assert [c["c"] for c in rows(tmp_path / "a.jsonl")[0]["candidates"]] == [-8.008, -8.009, -8.008]
+
+
+def test_worked_examples_stand_before_every_prompt(tmp_path: Path) -> None:
+    examples = FewShotExamples(
+        ({"source": "Rot", "target": "red"}, {"source": "Tag", "target": "day"})
+    )
+    source = one(tmp_path, candidates=["a"])
+    meter = Meter()
+    given = prompts("{source} = ", examples=examples, separator="; ")
+    scored(source, tmp_path / "a.jsonl", meter, given)
+    assert meter.asked[0].prompt == "Rot = red; Tag = day; Ein Hund = "
+    meter = Meter()
+    given = prompts("{candidate} = ", examples=examples, reverse=True)
+    scored(source, tmp_path / "b.jsonl", meter, given, field="channel")
+    assert meter.asked[0][:2] == ("red = Rot\n\nday = Tag\n\na = ", "Ein Hund")
+    with pytest.raises(ResumeError, match="examples"):
+        scored(source, tmp_path / "a.jsonl", Meter(), prompts("{source} = ", examples=examples))
+    with pytest.raises(InputError, match="examples: example 1: found nothing, expected a text for"):
+        prompts("{lang} {source} = ", examples=examples)
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..integrations.generation.template import Template
 from ..integrations.huggingface.forced_sequences import ScoringSettings
 from ..integrations.scoring.chosen_texts import read_chosen_texts
-from ..integrations.scoring.list_prompts import CANDIDATE, ListPrompts
+from ..integrations.scoring.list_prompts import ListPrompts
 from ..integrations.scoring.scoring_run import ListScoring, run_scoring
 from ..integrations.scoring.text_scorer import TextScorer
 from ..integrations.scoring.value_fields import ValueFields
+from ..integrations.scoring.worked_templates import CANDIDATE, WorkedTemplates
 from ..integrations.server.prompt_logprobs import ServerScoringOptions
 from ..integrations.server.settings import Connection
 from ..metrics.errors import InputError
 from ..metrics.execution.meter import Meter
 from ..metrics.spec.checked_settings import settings
+from ..metrics.text.few_shot import SEPARATOR, read_examples
+from ..metrics.text.prompt_template import Template
 from .console import Progress, say
 from .inputs import InputOptions, digest_of, open_input, reading_in
 from .options import MODEL_OPTIONS, Options, build, needed
@@ -38,6 +40,9 @@ class PromptOptions:
             {target_context} are the preceding sentences of its document and what was chosen for them, any other {name}
             is a key of the list. {source} alone if not given, which decoder-only models need to be given.
         first_prompt: the prompt of lists without preceding sentences, where it is another.
+        examples: a file of worked examples that stand before every prompt: JSON lines with source, target, and other
+            fields of the prompt.
+        separator: what stands behind each of them, such as a line break; an empty line if not given.
         context: how many preceding sentences the contexts hold.
         context_from: what stands for what was chosen: chosen, the key of that name that generate writes, or --choices;
             reference, the first reference; first, the first candidate.
@@ -54,6 +59,8 @@ class PromptOptions:
     revision: str | None = None
     prompt: str | None = None
     first_prompt: str | None = None
+    examples: str | None = None
+    separator: str | None = None
     context: Annotated[int, Field(ge=0)] = 0
     context_from: Literal["chosen", "reference", "first"] = "chosen"
     choices: str | None = None
@@ -85,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     needed(values, "input", "INPUT")
     needed(values, "generator", "--generator")
-    inputs = [values[name] for name in ("input", "sources", "documents", "choices")]
+    inputs = [values[name] for name in ("input", "sources", "documents", "choices", "examples")]
     out = check_output(values["output"], inputs)
     _check_used(values)
     prompts = _prompts(values)
@@ -121,15 +128,12 @@ def _prompts(values: Mapping[str, Any]) -> ListPrompts:
     first = None
     if values["first_prompt"] is not None:
         first = Template(values["first_prompt"], "first_prompt")
+    examples = read_examples(values["examples"]) if values["examples"] else None
+    separator = SEPARATOR if values["separator"] is None else values["separator"]
+    templates = WorkedTemplates(template, first, examples, separator, values["reverse"])
     choices = read_chosen_texts(values["choices"]) if values["choices"] else None
     return ListPrompts(
-        template,
-        first,
-        values["context"],
-        values["context_from"],
-        choices,
-        values["reverse"],
-        values["end_text"],
+        templates, values["context"], values["context_from"], choices, values["end_text"]
     )
 
 
@@ -173,6 +177,8 @@ def _check_used(values: Mapping[str, Any]) -> None:
         if values[name] != OPTIONS.defaults[name]:
             fix = "Name the model with --generator" if name in MODEL_OPTIONS else "Leave it out"
             raise InputError(problem, where=f"--{name.replace('_', '-')}", fix=fix)
+    if values["separator"] is not None and not values["examples"]:
+        raise InputError("stands behind examples", where="--separator", fix="Leave it out")
     if values["end_text"] is not None and values["end"] is not None:
         fix = "Leave one of them out"
         raise InputError("stands beside --end", where="--end-text", fix=fix)
