@@ -77,6 +77,7 @@ class CausalMetric(ModelMetric):
     separator: str | None
     normalize: Normalize
     end: End
+    start: str | None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -148,7 +149,12 @@ class CausalMetric(ModelMetric):
         plain = pretrained(folder, "AutoModelForCausalLM", self.has_weights, self.dtype)
         model = CausalLM(plain, self.device, self.dtype, self.batch_tokens)
         limit = min(self.max_tokens or MAX_TOKENS, model.max_tokens)
-        reader = SequenceReader(tokenizer, limit, self.end, self.separates)
+        reader = SequenceReader(tokenizer, limit, self.end, self.separates, self.start)
+        if self.normalize == "pmi" and not reader.first_ids:
+            problem = "no beginning-of-text token, behind which a text is given nothing"
+            raise ModelLoadError(
+                problem, where=str(folder), fix="Name one: start=..., or another normalize"
+            )
         examples = read_examples(self.examples) if self.examples else FewShotExamples(())
         texts = PlainTexts(tokenizer, control_tokens(tokenizer))
         prompts = Prompts(self.template, examples, self.separates, self.prompts_given, texts)
@@ -170,6 +176,7 @@ class LM(CausalMetric):
             where there are worked examples, else a line break.
         normalize: token, character, sum or pmi.
         end: what is scored as the end of a text: the separator, the model's end token (token), or none.
+        start: the token that sequences begin with, "" for none; the beginning-of-text token if not given.
         context: sentences before each one that the prompt tells.
         max_tokens: the longest sequence, in tokens; the model's limit, but at most 4096, if not given.
     """
@@ -180,6 +187,7 @@ class LM(CausalMetric):
     separator: str | None = None
     normalize: Normalize = "token"
     end: End = "separator"
+    start: str | None = None
     context: Annotated[int, Field(ge=0)] = 0
     name: ClassVar[str] = "lm"
     info: ClassVar[Info] = Info(
@@ -251,6 +259,7 @@ class LMPair(CausalMetric):
             where there are worked examples, else a line break.
         normalize: token, character, sum or pmi.
         end: what is scored as the end of a text: the separator, the model's end token (token), or none.
+        start: the token that sequences begin with, "" for none; the beginning-of-text token if not given.
         direction: the hypothesis given the reference (precision), the reference given the hypothesis (recall), or the
             mean of both (f).
         agg: several references: the mean over them, or the best (max).
@@ -262,6 +271,7 @@ class LMPair(CausalMetric):
     separator: str | None = None
     normalize: Normalize = "token"
     end: End = "separator"
+    start: str | None = None
     direction: Literal["precision", "recall", "f"] = "precision"
     agg: Literal["mean", "max"] = "mean"
     name: ClassVar[str] = "lm-pair"
