@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from copy import deepcopy
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -95,14 +96,14 @@ def main() -> None:
         config = model.generation_config
         generator = TokenGenerator(deepcopy(model), config, 64, 0, 64)
         before, (expected,) = least_seconds(
-            lambda g=generator: g.log_probabilities([prompt], [outputs])
+            partial(generator.log_probabilities, [prompt], [outputs])
         )
         start = config.decoder_start_token_id
         encodes = model.config.is_encoder_decoder
         source, head = (tuple(prompt), [start]) if encodes else ((), prompt)
         sequences = [ForcedSequence(source, (*head, *tokens), len(head)) for tokens in outputs]
         passes = passes_of(model)
-        after, found = least_seconds(lambda p=passes: p.log_probabilities(sequences))
+        after, found = least_seconds(partial(passes.log_probabilities, sequences))
         difference = max(abs(a - b) for a, b in zip(expected, found, strict=True))
         print(
             f"| {name} | {before:.3f} | {after:.3f} | {before / after:.1f} | {difference:.1e} |",
