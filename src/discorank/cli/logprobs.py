@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ..integrations.generation.stop_strings import unescaped
 from ..integrations.huggingface.forced_sequences import ScoringSettings
 from ..integrations.scoring.chosen_texts import read_chosen_texts
 from ..integrations.scoring.list_prompts import ListPrompts
@@ -42,15 +43,14 @@ class PromptOptions:
         first_prompt: the prompt of lists without preceding sentences, where it is another.
         examples: a file of worked examples that stand before every prompt: JSON lines with source, target, and other
             fields of the prompt.
-        separator: what stands behind each of them, such as a line break; an empty line if not given.
+        separator: what stands behind each of them, such as \\n; an empty line if not given.
         context: how many preceding sentences the contexts hold.
         context_from: what stands for what was chosen: chosen, the key of that name that generate writes, or --choices;
             reference, the first reference; first, the first candidate.
         choices: rows of decode or rerank, which say what was chosen.
         reverse: score the source given the candidate, which is {candidate} in the prompt: the channel of a noisy
             channel.
-        end_text: what stands behind a whole candidate and is scored with it in place of the model's own end, such as a
-            line break.
+        end_text: what stands behind a whole candidate and is scored with it in place of the model's own end, such as \\n.
         max_errors: how many error records a run may write before it stops.
     """
 
@@ -90,6 +90,8 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Scores; returns the exit code."""
     values = OPTIONS.parse(arguments)
+    for name in ("end_text", "separator"):
+        values[name] = _unescaped(values[name], f"--{name.replace('_', '-')}")
     needed(values, "input", "INPUT")
     needed(values, "generator", "--generator")
     inputs = [values[name] for name in ("input", "sources", "documents", "choices", "examples")]
@@ -119,6 +121,16 @@ def run(arguments: Sequence[str]) -> int:
         )
     say(closing_line(counts, lists.name, out, "lists", "scored"), values["quiet"])
     return 3 if counts.get("errors") else 0
+
+
+def _unescaped(text: str | None, where: str) -> str | None:
+    """A text as it was typed, with the escapes of stop strings."""
+    if text is None:
+        return None
+    try:
+        return unescaped(text)
+    except InputError as error:
+        raise InputError(error.problem, where=where, fix=error.fix) from None
 
 
 def _prompts(values: Mapping[str, Any]) -> ListPrompts:

@@ -23,7 +23,8 @@ class FeatureOptions:
 
     Args:
         metric: features with weights, such as logprob*0.2, logprob/tokens, length, field:score, a reference-free
-            metric, or expected, the expected utility as decode computes it from --utility, --weights, --self-pair and --prior.
+            metric, or expected, the expected utility as decode computes it from --utility, --weights, --self-pair and
+            --prior.
     """
 
     metric: tuple[str, ...] = ()
