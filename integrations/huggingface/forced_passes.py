@@ -122,6 +122,8 @@ class EncoderDecoderPasses:
         self.on_cpu = model.device.type == "cpu"
         self.batch_tokens = batch_tokens or (CPU_TOKENS if self.on_cpu else GPU_TOKENS)
         self.vocabulary = model.get_input_embeddings().weight.shape[0]
+        # sources read last, their states and mask: texts of one source follow each other
+        self.encoded: tuple[list[tuple[int, ...]], Any, Any] | None = None
 
     def log_probabilities(self, sequences: Sequence[ForcedSequence]) -> list[float]:
         """The total natural log-probability of the scored tokens of every sequence."""
@@ -173,12 +175,11 @@ class EncoderDecoderPasses:
         """Logits [sequences, longest, vocabulary] of decoder inputs ids [sequences, longest]."""
         from transformers.modeling_outputs import BaseModelOutput
 
-        # every source is encoded once
         sources = list(dict.fromkeys(sequence.source for sequence in sequences))
         rows = [sources.index(sequence.source) for sequence in sequences]
-        source_ids, mask = self._padded(sources)
-        encoder = self.model.get_encoder()
-        states = encoder(input_ids=source_ids, attention_mask=mask).last_hidden_state
+        if self.encoded is None or self.encoded[0] != sources:
+            self.encoded = (sources, *self._states(sources))
+        _, states, mask = self.encoded
         result = self.model(
             encoder_outputs=BaseModelOutput(last_hidden_state=states[rows]),
             attention_mask=mask[rows],
@@ -186,6 +187,12 @@ class EncoderDecoderPasses:
             use_cache=False,
         )
         return result.logits
+
+    def _states(self, sources: Sequence[tuple[int, ...]]) -> tuple[Any, Any]:
+        """The encoder's states [sources, longest, d] and the mask of what they are of."""
+        ids, mask = self._padded(sources)
+        encoder = self.model.get_encoder()
+        return encoder(input_ids=ids, attention_mask=mask).last_hidden_state, mask
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
         """Ids and mask [rows, longest, up to a multiple of 16 if there are positions], on the model's device."""

@@ -50,7 +50,8 @@ class PromptOptions:
         choices: rows of decode or rerank, which say what was chosen.
         reverse: score the source given the candidate, which is {candidate} in the prompt: the channel of a noisy
             channel.
-        end_text: what stands behind a whole candidate and is scored with it in place of the model's own end, such as \\n.
+        end_text: what stands behind a whole candidate and is scored with it in place of the model's own end, such as
+            \\n.
         max_errors: how many error records a run may write before it stops.
     """
 
