@@ -103,8 +103,8 @@ def main() -> None:
         source, head = (tuple(prompt), [start]) if encodes else ((), prompt)
         sequences = [ForcedSequence(source, (*head, *tokens), len(head)) for tokens in outputs]
         passes = passes_of(model)
-        after, found = least_seconds(partial(passes.log_probabilities, sequences))
-        difference = max(abs(a - b) for a, b in zip(expected, found, strict=True))
+        after, values = least_seconds(partial(passes.log_probabilities, sequences))
+        difference = max(abs(a - b) for a, b in zip(expected, values, strict=True))
         print(
             f"| {name} | {before:.3f} | {after:.3f} | {before / after:.1f} | {difference:.1e} |",
             flush=True,
