@@ -517,3 +517,17 @@ def test_lists_of_other_formats_are_scored(models: Path, tmp_path: Path) -> None
     command += ["--sources", str(tmp_path / "sources"), "--generator", str(models / "bart")]
     assert main([*command, "-o", str(out), "--quiet"]) == 0
     assert [len(row["candidates"]) for row in rows(out)] == [2, 2]
+
+
+def test_a_run_that_stops_at_an_error_gives_one_advice(tmp_path: Path, capsys: Captured) -> None:
+    source = write_lists(tmp_path / "lists.jsonl", [{"id": "0", "candidates": ["a\rb"]}])
+    assert main(["decode", str(source), "-u", "chrf", "--format", "text"]) == 3
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith(
+        "holds a line break. Write --format jsonl, or allow more with --max-errors"
+    )
+    source = one(tmp_path, candidates=["poison"])
+    with pytest.raises(
+        StoppedByErrorsError, match="Mend it and run again, or allow more with --max-errors"
+    ):
+        scored(source, tmp_path / "out.jsonl")
