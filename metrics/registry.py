@@ -92,6 +92,9 @@ BUILT_IN: Mapping[str, Registration] = {
     "doc-judge-qe": Registration(
         "..integrations.judges.judge:JudgeWithoutReference", {"context": 2}
     ),
+    "lm": Registration(".neural.causal.metric:LM"),
+    "doc-lm": Registration(".neural.causal.metric:LM", {"context": 2}),
+    "lm-pair": Registration(".neural.causal.metric:LMPair"),
     "prism": Registration(".neural.likelihood.prism:Prism"),
     "doc-prism": Registration(".neural.likelihood.prism:Prism", {"context": 2}),
     "bartscore": Registration(".neural.likelihood.bartscore:BARTScore"),

@@ -25,7 +25,7 @@ from typing import Any
 
 from ...metrics.errors import InputError
 from ...metrics.spec.small_files import parse_small_json
-from .answers import Answer, AnswerToken
+from .judge_answers import Answer, AnswerToken
 from .prompt_files import Worth
 
 _NUMBER = r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,9})?"

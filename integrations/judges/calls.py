@@ -19,7 +19,7 @@ from ...metrics.errors import DiscorankError, InputError, ResourceError, excerpt
 from ..server.client import BusyError, Client, ExhaustedError, UnusableError
 from ..server.settings import Connection
 from .answer_values import value_of
-from .answers import Answer
+from .judge_answers import Answer
 from .kept_answers import KeptAnswers
 from .prompt_files import Worth
 from .questions import Question, Requests

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import local
 
 from ...metrics.execution.cache import FILE, MAX_BYTES, Cache
-from .answers import Answer
+from .judge_answers import Answer
 
 IN_MEMORY = 1 << 17  # answers remembered
 AT_ONCE = 500  # answers read at once

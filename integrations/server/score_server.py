@@ -87,10 +87,10 @@ class ServedMetric(Metric):
             InputError: no address is given, or it refuses the key, does not know the model, or answers no form.
         """
         connection = connection_of(self, ADDRESS_VARIABLE, KEY_VARIABLE)
-        form = None if self.form == "auto" else FORMS[self.form]
+        forms = list(FORMS.values()) if self.form == "auto" else [FORMS[self.form]]
         further = further_keys(self.request)
         try:
-            scores = PairScores(connection, self.model, form, further, self.batch_pairs)
+            scores = PairScores(connection, self.model, forms, further, self.batch_pairs)
         except InputError as error:
             raise error.inside(self.name) from None
         return ServedScorer(self.info, scores)
@@ -124,7 +124,7 @@ class ServedScorer(Scorer):
         scores: what the server is asked.
     """
 
-    def __init__(self, info: Info, scores: PairScores) -> None:
+    def __init__(self, info: Info, scores: PairScores[float]) -> None:
         self.info, self.scores = info, scores
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:

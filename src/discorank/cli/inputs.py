@@ -142,7 +142,9 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
     """The options that make other lists of the same bytes."""
     reading: dict[str, Any] = {}
     if values.get("utilities"):
-        reading["utilities"] = _digest(values["utilities"])
+        reading["utilities"] = file_key(
+            values["utilities"], "Give a file that --save-utilities wrote"
+        )
     for name in ("input_format", "num_candidates", "human", "as_systems", "include"):
         value = values[name]
         if value not in (None, ()):
@@ -150,7 +152,7 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
     return reading
 
 
-def _digest(path: str) -> str:
+def file_key(path: str, fix: str) -> str:
     """A digest of a file's bytes; raises InputError if it is none."""
-    check_regular(path, "Give a file that --save-utilities wrote")
+    check_regular(path, fix)
     return digest_of(path, "blake2b").hex()[:32]

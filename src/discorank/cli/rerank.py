@@ -22,8 +22,9 @@ class FeatureOptions:
     """The features.
 
     Args:
-        metric: features with weights, such as logprob*0.2, length, field:score, a reference-free metric, or expected,
-            the expected utility as decode computes it from --utility, --weights, --self-pair and --prior.
+        metric: features with weights, such as logprob*0.2, logprob/tokens, length, field:score, a reference-free
+            metric, or expected, the expected utility as decode computes it from --utility, --weights, --self-pair and
+            --prior.
     """
 
     metric: tuple[str, ...] = ()
