@@ -10,8 +10,8 @@ import numpy as np
 from ...metrics.representations import Block, FloatArray, IntArray, Reps
 from ...metrics.scorer import Info, Requested, Scorer
 from ...metrics.text.texts import Document, Item
-from .judge_answers import estimated_tokens
 from .calls import JudgeCalls
+from .judge_answers import estimated_tokens
 from .kept_answers import KeptAnswers
 from .prompt_files import JudgePrompt, untagged
 from .questions import Question, Requests
