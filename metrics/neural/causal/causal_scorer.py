@@ -24,7 +24,7 @@ from ..models.causal_lm import CausalLM
 from ..models.prompt_pass import Prompted
 from ..models.settings import ModelMetric
 from .sequences import SequenceReader, Sequences
-from .worked_prompts import NO_PROMPT, WorkedPrompt, Prompts
+from .worked_prompts import NO_PROMPT, Prompts, WorkedPrompt
 
 # token, character: what the sum is divided by; sum: nothing; pmi: the sum less that behind nothing.
 Normalize = Literal["token", "character", "sum", "pmi"]

@@ -2,7 +2,7 @@
 
     FIRST ids(prompt + text + end)
 
-FIRST is the tokenizer's beginning-of-text token, if it has one, or another that is named. WorkedPrompt, text and end are
+FIRST is the tokenizer's beginning-of-text token, if it has one, or another that is named. Prompt, text and end are
 tokenised as one string; the text begins at the first id that differs from the prompt tokenised alone. So a token that
 the last character of the prompt and the first of the text share is the text's, as is one that its last character and a
 separator share.
