@@ -15,7 +15,7 @@ from typing import Any
 from ...metrics.errors import DiscorankError, InputError
 from ...rerank.lists import Candidate
 from ..generation.generator import Generated, Prompt
-from .client import ExhaustedError
+from .exchange import ExhaustedError
 from .settings import ServerPool, ServerSettings
 
 EMPTY_REPLIES = 3  # replies without any text, after which a pool is given up

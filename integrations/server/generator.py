@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...rerank.lists import Candidate
 from ..generation.generator import Generated, Prompt
-from .client import BusyError, Client, ExhaustedError, RefusedError, UnusableError
+from .client import Client
 from .drawing import Drawing, outcome
+from .exchange import BusyError, ExhaustedError, RefusedError, UnusableError
 from .replies import candidates_in
 from .settings import Connection, ServerSettings
 

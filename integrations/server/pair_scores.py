@@ -15,7 +15,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, ResourceError, excerpt
-from .client import BusyError, Client, ExhaustedError, NotThereError, RefusedError, UnusableError
+from .client import Client
+from .exchange import BusyError, ExhaustedError, NotThereError, RefusedError, UnusableError
 from .pair_forms import FORMS, Pair, PairForm, scores_in
 from .settings import Connection
 

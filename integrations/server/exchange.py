@@ -1,21 +1,19 @@
 """Requests to a server: retries with back-off, limits on time, size and number, errors that never show the key.
 
 What may pass is tried again: connections that fail or break, requests that take too long, the status codes of `PASSING`
-(after the time in ``Retry-After``, if the server names one), and replies that are no JSON. It knows nothing of
-candidates. Requests run in an event loop in a thread of its own, so that an interrupted program can drop them at once.
+(after the time in ``Retry-After``, if the server names one), and replies that are no JSON. Redirects are not followed.
+It knows nothing of candidates. `client` is the same for callers that have no event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
-from threading import Thread
 from time import time
-from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, ResourceError
 from ...metrics.spec.limits import limits
@@ -55,25 +53,43 @@ class BusyError(ExhaustedError):
     """The server had no room for the request, whatever stands in it."""
 
 
+class SlowError(ExhaustedError):
+    """No reply came in time."""
+
+
 class _PassingError(Exception):
-    """What may pass: the problem, whether the server was reached, had room, and the seconds to wait that it names."""
+    """What may pass: the problem, the error that it is in the end, and the seconds to wait that the server names."""
 
     def __init__(
         self,
         problem: str,
-        reached: bool = True,
+        kind: type[ResourceError] = ExhaustedError,
         wait_seconds: float | None = None,
-        busy: bool = False,
     ) -> None:
         super().__init__(problem)
         self.problem = problem
-        self.reached = reached
-        self.busy = busy
+        self.kind = kind
         self.wait_seconds = wait_seconds
 
+    def at_last(self, attempts: int) -> ResourceError:
+        """The error of a request that is not repeated any more."""
+        problem = self.problem if attempts == 1 else f"{self.problem}, {attempts} times"
+        fix = "Raise retries, or lower connections"
+        if self.kind is ResourceError:
+            fix = "Start it, then run the same command again"
+        return self.kind(problem, where="server", fix=fix)
 
-class Client:
-    """Posts JSON; a context manager, at whose end open requests are dropped.
+
+class OpenReply(NamedTuple):
+    """A reply that is coming: its status, its headers in small letters, and its bytes as the server sent them."""
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: AsyncIterator[bytes]
+
+
+class Exchange:
+    """Requests to one server, in the event loop that runs; closed by `close`.
 
     Args:
         connection: how the server is reached.
@@ -83,66 +99,37 @@ class Client:
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._key = connection.key()
-        self._open: set[Future[Any]] = set()
-
-    def __enter__(self) -> Client:
-        """Itself."""
         import httpx2
 
+        self._connection = connection
+        self._key = connection.key()
         headers = {"Content-Type": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        http_limits = httpx2.Limits(max_connections=self._connection.connections)
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, name="discorank-server", daemon=True)
-        self._slots = asyncio.Semaphore(self._connection.connections)
-        self._http = httpx2.AsyncClient(headers=headers, limits=http_limits, timeout=None)
-        self._thread.start()
-        return self
+        http_limits = httpx2.Limits(max_connections=connection.connections)
+        self._slots = asyncio.Semaphore(connection.connections)
+        self._http = httpx2.AsyncClient(
+            headers=headers, limits=http_limits, timeout=None, follow_redirects=False
+        )
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        """Drops what is under way."""
-        for future in list(self._open):
-            future.cancel()
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _end(self) -> None:
-        """Waits until all that was cancelled has ended."""
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.gather(*others, return_exceptions=True)
+    async def close(self) -> None:
+        """Closes the connections."""
         await self._http.aclose()
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Future[Any]:
-        """The JSON value that the server answers, to come; as many requests at a time as there are connections.
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The JSON value that the server answers; the request is repeated while what may pass goes wrong.
 
-        Raises (where the result is asked for):
+        Raises:
             ResourceError: the server cannot be reached.
             RefusedError: it answers that the request is wrong.
             UnusableError: it answers with any other code that will not pass.
             ExhaustedError: what may pass did not.
             InputError: a reply is too large; the request cannot be written as JSON.
         """
-        future = asyncio.run_coroutine_threadsafe(self._posted(path, body), self._loop)
-        self._open.add(future)
-        future.add_done_callback(self._open.discard)
-        return future
-
-    async def _posted(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The answer to a request that is repeated while what may pass goes wrong."""
         from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
-        content = _request_content(body)
-        url = f"{self._connection.base_url.rstrip('/')}/{path}"
+        content = request_content(body)
+        url = self._url(path)
         attempts = self._connection.retries + 1
         retrying = AsyncRetrying(
             stop=stop_after_attempt(attempts),
@@ -153,21 +140,40 @@ class Client:
         try:
             return await retrying(self._attempt, url, content)
         except _PassingError as error:
-            problem = error.problem
-            if attempts > 1:
-                problem = f"{problem}, {attempts} times"
-            if not error.reached:
-                raise ResourceError(
-                    problem,
-                    where="server",
-                    fix="Start it, then run the same command again",
-                ) from None
-            kind = BusyError if error.busy else ExhaustedError
-            raise kind(
-                problem,
-                where="server",
-                fix="Raise retries, or lower connections",
-            ) from None
+            raise error.at_last(attempts) from None
+
+    @asynccontextmanager
+    async def opened(
+        self,
+        method: str,
+        path: str,
+        content: bytes,
+        headers: Mapping[str, str],
+    ) -> AsyncIterator[OpenReply]:
+        """A reply of any status, as it comes, to a request that is made once.
+
+        Raises (also while the pieces are read):
+            ResourceError: the server cannot be reached, breaks off, or takes longer than it may.
+            InputError: the reply is too large.
+        """
+        try:
+            async with self._in_time(), self._stream(method, path, content, headers) as response:
+                yield OpenReply(
+                    response.status_code, response.headers, _bounded(response.aiter_raw())
+                )
+        except _PassingError as error:
+            raise error.at_last(1) from None
+
+    def shown(self, text: str) -> str:
+        """Text for a message, in which the key does not stand: servers quote it."""
+        return text.replace(self._key, "[key]") if self._key else text
+
+    def _url(self, path: str) -> str:
+        """The address of a path beneath that of the server."""
+        return f"{self._connection.base_url.rstrip('/')}/{path}"
+
+    def _stream(self, method: str, path: str, content: bytes, headers: Mapping[str, str]) -> Any:
+        return self._http.stream(method, self._url(path), content=content, headers=headers)
 
     def _wait_seconds(self, state: Any) -> float:
         """How long to wait before the next attempt: as the server says, or twice as long as before."""
@@ -190,67 +196,71 @@ class Client:
         try:
             value = parse_json(reply)
         except (InputError, UnicodeDecodeError, RecursionError):
-            shown = self._shown(_text(reply))[:300]
+            shown = self.shown(_text(reply))[:300]
             raise _PassingError(f"a reply that is no JSON: {shown}") from None
         if isinstance(value, dict) and value.get("error"):
-            shown = self._shown(_message(reply))[:300]
+            shown = self.shown(_message(reply))[:300]
             raise _PassingError(f"a reply with an error: {shown}")
         return value
 
     async def _sent(self, url: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers and the reply of one request; everything that breaks a connection as `_PassingError`."""
+        """Status, headers and the reply of one request, of limited size."""
+        async with self._in_time(), self._http.stream("POST", url, content=content) as response:
+            reply = b"".join([piece async for piece in _bounded(response.aiter_bytes())])
+        return response.status_code, response.headers, reply
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """One of the connections, for a limited time; everything that breaks it is a `_PassingError`."""
         import httpx2
 
         seconds = self._connection.timeout_seconds
         try:
             async with self._slots, asyncio.timeout(seconds):
-                return await self._exchanged(url, content)
+                yield
         except TimeoutError:
-            raise _PassingError(f"no reply within {seconds:g} seconds") from None
+            raise _PassingError(f"no reply within {seconds:g} seconds", SlowError) from None
         except httpx2.ConnectError as error:
-            shown = self._shown(f"cannot be reached ({error})")
-            raise _PassingError(shown, reached=False) from None
+            shown = self.shown(f"cannot be reached ({error})")
+            raise _PassingError(shown, ResourceError) from None
         except (httpx2.TransportError, httpx2.DecodingError) as error:
-            shown = self._shown(f"the connection broke ({type(error).__name__}: {error})")
+            shown = self.shown(f"the connection broke ({type(error).__name__}: {error})")
             raise _PassingError(shown) from None
         except httpx2.InvalidURL as error:
             raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
-
-    async def _exchanged(self, url: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers and the reply, of limited size."""
-        reply = bytearray()
-        async with self._http.stream("POST", url, content=content) as response:
-            async for piece in response.aiter_bytes():
-                reply += piece
-                if len(reply) > limits().reply_bytes:
-                    problem = f"a reply of more than {limits().reply_bytes} bytes"
-                    raise InputError(problem, where="server")
-        return response.status_code, response.headers, bytes(reply)
 
     def _check(self, status: int, headers: Mapping[str, str], reply: bytes) -> None:
         """Raises for every status but 200."""
         if status == 200:
             return
-        shown = self._shown(_message(reply))[:300]
+        shown = self.shown(_message(reply))[:300]
         problem = f"status {status}: {shown}"
         if status in PASSING:
-            wait_seconds = _named_wait(headers.get("retry-after"))
-            raise _PassingError(problem, wait_seconds=wait_seconds, busy=status in BUSY)
+            wait_seconds = named_wait(headers.get("retry-after"))
+            kind = BusyError if status in BUSY else ExhaustedError
+            raise _PassingError(problem, kind, wait_seconds)
         if status in REFUSALS:
             raise RefusedError(problem, where="server")
-        kind = NotThereError if status in NOT_THERE else UnusableError
-        raise kind(
+        final_kind = NotThereError if status in NOT_THERE else UnusableError
+        raise final_kind(
             problem,
             where="server",
             fix=FIXES.get(status, "Is base_url that of an OpenAI-compatible server?"),
         )
 
-    def _shown(self, text: str) -> str:
-        """Text for a message, in which the key does not stand: servers quote it."""
-        return text.replace(self._key, "[key]") if self._key else text
+
+async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The pieces of a reply; raises InputError where they are too many bytes."""
+    num_bytes = 0
+    async for piece in pieces:
+        num_bytes += len(piece)
+        if num_bytes > limits().reply_bytes:
+            problem = f"a reply of more than {limits().reply_bytes} bytes"
+            raise InputError(problem, where="server")
+        yield piece
 
 
-def _request_content(body: Mapping[str, Any]) -> bytes:
+def request_content(body: Mapping[str, Any]) -> bytes:
     """A request as JSON; raises InputError for NaN, or for half of a surrogate pair."""
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
@@ -284,7 +294,7 @@ def _check_size(reply: bytes) -> None:
         raise error.inside("server") from None
 
 
-def _named_wait(header: str | None) -> float | None:
+def named_wait(header: str | None) -> float | None:
     """Seconds in a ``Retry-After`` header: a number or a date."""
     if header is None:
         return None
