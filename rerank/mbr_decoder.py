@@ -12,6 +12,7 @@ from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.spec.checked_settings import settings
+from ..metrics.text.texts import Context
 from .choice import Ranking
 from .decider import decide_all
 from .engines.interface import Engine
@@ -22,6 +23,7 @@ from .pseudo_references import Weigh, candidate_weights, checked_weights
 from .scheduler import (
     Accept,
     Outcome,
+    Program,
     Scheduler,
     Strategy,
     StrategySetting,
@@ -135,9 +137,12 @@ class MBRDecoder:
         self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
-        program = self.algorithm.program
-        scheduler = Scheduler(program, engine, self.resolved_strategy, self.width, accept)
+        scheduler = Scheduler(self.program, engine, self.resolved_strategy, self.width, accept)
         return scheduler.run(records)
+
+    def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
+        """The decision of one list, task by task."""
+        return self.algorithm.program(record, context, flags)
 
     @cached_property
     def algorithm(self) -> MBR:

@@ -18,7 +18,9 @@ from .exchange import ExhaustedError
 
 EMPTY_REPLIES = 3  # replies without any text, after which a pool is given up
 
-Body = Callable[[int, int], dict[str, Any]]  # of a request, from its number and the candidates it is for
+Body = Callable[
+    [int, int], dict[str, Any]
+]  # of a request, from its number and the candidates it is for
 
 
 @dataclass(slots=True)
