@@ -1,6 +1,6 @@
-"""A server in OpenAI's form that generates nothing: what it says of a request follows from a seed, and it fails as it is told.
+"""A server in OpenAI's form that generates nothing: what it says follows from a seed, and it fails as it is told.
 
-Texts come from a small grammar and depend on the prompt, the number of the request and the place of the choice, and every
+Texts come from a small grammar and depend on the prompt, the number of the request and the place of the choice; every
 text ends with the marker of its prompt, so that whoever gets it can tell whose it is.
 
     python -m benchmarks.support.scripted_upstream --port 9000 --fault reset=0.01 --fault stall=0.01 --latency 0.05
@@ -34,7 +34,9 @@ Fault = Literal[
     "redirect",  # to another path of this server, which answers with a text that nobody asked for
 ]
 FAULTS: tuple[str, ...] = Fault.__args__  # type: ignore[attr-defined]
-WORDS = "the a small large old red quiet harbour station river bridge boat train waits leaves near under".split()
+WORDS = tuple(
+    "the a small large old red quiet harbour station river bridge boat train waits under".split()  # noqa: SIM905
+)
 PIECE = b" " * (1 << 16)
 
 
@@ -89,7 +91,7 @@ class Script:
         texts = []
         for place in range(body.get("n") or 1):
             chance = self.random("text", prompt, number, place)
-            words = [chance.choice(theme * 3 + WORDS) for _ in range(self.words)]
+            words = [chance.choice((*theme * 3, *WORDS)) for _ in range(self.words)]
             texts.append(f"{' '.join(words)} {marker(prompt)}")
         return texts
 

@@ -140,15 +140,16 @@ class App:
 
     async def _chosen(self, question: Question, send: Send) -> None:
         """Sends the choice."""
-        decision = await self._decisions.decide(question)
-        headers = {"x-discorank": decision.header}
+        answer = await self._decisions.answer(question)
+        headers = {"x-discorank": answer.header}
         if question.stream:
             headers |= {"content-type": "text/event-stream", "cache-control": "no-cache"}
-            content = b"".join(events(decision))
+            content = b"".join(events(answer, question))
         else:
-            content = json.dumps(decision.body(), ensure_ascii=False, allow_nan=False).encode()
+            content = json.dumps(answer.body, ensure_ascii=False, allow_nan=False).encode()
         await _send(send, 200, content, headers)
-        self._counters.answers.labels("chosen", "200").inc()
+        kind = "chosen" if answer.is_chosen else "passed-through"
+        self._counters.answers.labels(kind, "200").inc()
 
     async def _passed(self, request: Any, path: str, passed: PassThrough, send: Send) -> None:
         """Passes a request through."""

@@ -32,6 +32,14 @@ class Drawn(NamedTuple):
     call: int
 
 
+class WordlessError(Exception):
+    """A reply whose choices have no text, such as a refusal, or the call of a tool; it answers as it is."""
+
+    def __init__(self, reply: Mapping[str, Any]) -> None:
+        super().__init__("no text")
+        self.reply = reply
+
+
 class Upstream:
     """The server that candidates come from.
 
@@ -63,6 +71,7 @@ class CandidateDraw:
         self._drawing = Drawing(0, self._body, settings.most_at_once)
         self._under_way: dict[asyncio.Task[Any], tuple[int, int]] = {}
         self._fatal: DiscorankError | None = None
+        self._wordless: Mapping[str, Any] | None = None
         self.replies: dict[int, Mapping[str, Any]] = {}  # by number of the request
         self.until: float | None = None  # by the clock of `monotonic`, when waiting ends
         if settings.deadline_seconds is not None:
@@ -87,7 +96,8 @@ class CandidateDraw:
         """Draws until there are `size` candidates, no more come, or the time is up.
 
         Raises:
-            DiscorankError: there is not one.
+            WordlessError: what came has no text.
+            DiscorankError: nothing came.
         """
         self._drawing.size = size
         self._send()
@@ -100,8 +110,11 @@ class CandidateDraw:
             for task in done:
                 self._take(task)
             self._send()
-        if not self.drawn:
-            raise self._fatal or self._drawing.error or InputError("no text came", where="server")
+        if self.drawn:
+            return
+        if self._wordless is not None:
+            raise WordlessError(self._wordless)
+        raise self._fatal or self._drawing.error or InputError("nothing came", where="server")
 
     @property
     def is_over(self) -> bool:
@@ -173,6 +186,18 @@ class CandidateDraw:
         self.replies[call] = reply
         self._drawing.take(call, n, choices)
         if not self._drawing.candidates_of[call]:
+            self._note_wordless(reply)
             return
         if self._drawing.one_at_a_time or (len(choices) == 1 and n > 1):
             self._upstream.accepts_n = False
+
+    def _note_wordless(self, reply: Any) -> None:
+        """Keeps a reply that has choices, but no text: more requests would bring no other."""
+        choices = reply.get("choices") if isinstance(reply, Mapping) else None
+        has_messages = bool(choices) and all(
+            isinstance(choice, Mapping) and isinstance(choice.get("message"), Mapping)
+            for choice in choices
+        )
+        if has_messages:
+            self._wordless = reply
+            self._drawing.given_up = True

@@ -13,6 +13,21 @@ from .questions import Question
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request is answered with.
+
+    Args:
+        body: the answer in one piece.
+        header: how it came about.
+        is_chosen: whether it was chosen among others.
+    """
+
+    body: dict[str, Any]
+    header: str
+    is_chosen: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What was decided for a request.
 
@@ -24,6 +39,7 @@ class Decision:
         allowed: numbers of the candidates that were chosen among, in the order of the ranking's list.
         rounds: how often candidates were drawn.
         hides_logprobs: whether log-probabilities were asked for that the request did not ask for.
+        num_valid: how many have the form that the request asks for; None where it asks for none, or nobody can tell.
     """
 
     question: Question
@@ -33,6 +49,7 @@ class Decision:
     allowed: Sequence[int]
     rounds: int
     hides_logprobs: bool
+    num_valid: int | None = None
 
     @property
     def places(self) -> list[tuple[int, Place]]:
@@ -77,7 +94,7 @@ class Decision:
             "usage": list(self._usages()),
         }
         if self.question.response_format is not None:
-            about["valid"] = len(self.allowed)
+            about["valid"] = self.num_valid
         if self.question.own.explain:
             about["candidates"] = [self._explained(*place) for place in self.places]
         return about
@@ -101,15 +118,22 @@ class Decision:
             "finish_reason": drawn.choice.get("finish_reason"),
         }
 
-    def body(self) -> dict[str, Any]:
-        """The answer in one piece: the reply that the chosen candidate came in, with the chosen ones alone."""
+    def answer(self) -> Answer:
+        """The reply that the chosen candidate came in, with the chosen ones alone."""
         reply = self.replies[self.drawn[self.chosen[0]].call]
-        return {
+        body = {
             **reply,
             "choices": self.choices(),
             "usage": total_usage(reply.get("usage") for reply in self.replies.values()),
             FIELD: self.about(),
         }
+        return Answer(body, self.header)
+
+
+def untouched(reply: Mapping[str, Any], question: Question) -> Answer:
+    """The answer to a request whose reply has no text: the reply, with as many choices as were asked for."""
+    body = {**reply, "choices": reply["choices"][: question.wanted]}
+    return Answer(body, "passed-through; reason=no-text", is_chosen=False)
 
 
 def total_usage(usages: Iterator[Any]) -> dict[str, Any] | None:

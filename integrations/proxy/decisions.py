@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
-from typing import Any
 
 from ...metrics.errors import DiscorankError
 from ...metrics.text.texts import NO_CONTEXT, Context
@@ -14,14 +13,16 @@ from ...rerank.choice import Ranking
 from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
+from ...rerank.stopping_rule import StoppingRule
 from ..generation.utility_argument import reads_logprobs
 from .api_errors import ApiError, from_upstream, no_choice
-from .candidate_draw import CandidateDraw, Drawn, Upstream
+from .candidate_draw import CandidateDraw, Drawn, Upstream, WordlessError
 from .choosing_thread import ChoosingThread
-from .chosen_replies import Decision
+from .chosen_replies import Answer, Decision, untouched
 from .counters import Counters
 from .document_lanes import DocumentLanes, Turn
 from .questions import Question
+from .response_forms import with_form
 from .settings import DrawingSettings
 
 Decider = MBRDecoder | Reranker
@@ -54,21 +55,21 @@ class Decisions:
         self._documents, self._drawing = documents, drawing
         self._choice_seconds, self._counters = choice_seconds, counters
 
-    async def decide(self, question: Question) -> Decision:
-        """The decision of a request.
+    async def answer(self, question: Question) -> Answer:
+        """The answer to a request.
 
         Raises:
             ApiError: there is none.
         """
         decider = self._deciders[question.utility]
-        logprobs = reads_logprobs(decider)
-        draw = CandidateDraw(self._upstream, question, self._drawing, logprobs)
-        async with self._turn(question) as turn, draw:
-            await self._drawn(draw, question.n)
-            drawn = draw.drawn
-            ranking = await self._in_turn(question, decider, drawn, turn)
-        self._count(drawn, draw.replies)
-        return Decision(question, drawn, draw.replies, ranking, range(len(drawn)), 1, logprobs)
+        draw = CandidateDraw(self._upstream, question, self._drawing, reads_logprobs(decider))
+        try:
+            async with self._turn(question) as turn, draw:
+                decision = await self._in_turn(question, decider, draw, turn)
+        except WordlessError as error:
+            return untouched(error.reply, question)
+        self._count(decision)
+        return decision.answer()
 
     @asynccontextmanager
     async def _turn(self, question: Question) -> AsyncIterator[Turn | None]:
@@ -80,6 +81,43 @@ class Decisions:
         async with self._documents.turn(own.document, own.position) as turn:
             yield turn
 
+    async def _in_turn(
+        self, question: Question, decider: Decider, draw: CandidateDraw, turn: Turn | None
+    ) -> Decision:
+        """The decision in the context of the document, which it becomes part of; a first round comes before it."""
+        rule = self._drawing.rule(question.n)
+        first = question.n if rule is None else min(question.n, max(rule.first, question.wanted))
+        await self._drawn(draw, first)
+        if turn is None:
+            return await self._decided(question, decider, draw, rule, NO_CONTEXT)
+        async with turn.taken() as place:
+            decision = await self._decided(question, decider, draw, rule, place.context)
+            text = decision.ranking.text
+            if decider.resolved_strategy == "one-best":
+                text = decision.drawn[0].candidate.text
+            place.chosen(question.source or "", str(text))
+        return decision
+
+    async def _decided(
+        self,
+        question: Question,
+        decider: Decider,
+        draw: CandidateDraw,
+        rule: StoppingRule | None,
+        context: Context,
+    ) -> Decision:
+        """The decision, after as many rounds as it needs."""
+        rounds = 1
+        while True:
+            decision = await self._choice(question, decider, draw, rounds, context)
+            missing = 0 if rule is None else rule.next_round(len(decision.drawn))
+            if rule is None or not missing or draw.is_over:
+                return decision
+            if await asyncio.to_thread(_is_safe, rule, decider, decision.ranking):
+                return decision
+            await self._drawn(draw, len(decision.drawn) + missing)
+            rounds += 1
+
     async def _drawn(self, draw: CandidateDraw, size: int) -> None:
         """Draws candidates up to so many."""
         start = perf_counter()
@@ -90,27 +128,23 @@ class Decisions:
         finally:
             self._counters.draw_seconds.observe(perf_counter() - start)
 
-    async def _in_turn(
-        self, question: Question, decider: Decider, drawn: Sequence[Drawn], turn: Turn | None
-    ) -> Ranking:
-        """The choice in the context of the document, which it becomes part of."""
-        if turn is None:
-            return await self._choice(question, decider, drawn, NO_CONTEXT)
-        async with turn.taken() as place:
-            ranking = await self._choice(question, decider, drawn, place.context)
-            place.chosen(question.source or "", str(ranking.text))
-        return ranking
-
     async def _choice(
-        self, question: Question, decider: Decider, drawn: Sequence[Drawn], context: Context
-    ) -> Ranking:
-        """The choice among candidates."""
-        candidates = tuple(one.candidate for one in drawn)
-        record = CandidateList("request", candidates, question.source)
+        self,
+        question: Question,
+        decider: Decider,
+        draw: CandidateDraw,
+        rounds: int,
+        context: Context,
+    ) -> Decision:
+        """The choice among what was drawn; among those that have the form asked for, if there are any."""
+        drawn = draw.drawn
         start = perf_counter()
+        allowed, num_valid = await _allowed(question, drawn)
+        candidates = tuple(drawn[number].candidate for number in allowed)
+        record = CandidateList("request", candidates, question.source)
         try:
             async with asyncio.timeout(self._choice_seconds):
-                return await self._choosing.choose(decider, record, context)
+                ranking = await self._choosing.choose(decider, record, context)
         except DiscorankError as error:
             raise no_choice(error) from None
         except TimeoutError:
@@ -118,13 +152,37 @@ class Decisions:
             raise ApiError(503, problem, code="no_choice", retry_seconds=5) from None
         finally:
             self._counters.choice_seconds.observe(perf_counter() - start)
+        replies = dict(draw.replies)
+        hides = reads_logprobs(decider)
+        return Decision(question, drawn, replies, ranking, allowed, rounds, hides, num_valid)
 
-    def _count(self, drawn: Sequence[Drawn], replies: Mapping[int, Mapping[str, Any]]) -> None:
-        """Counts what was drawn."""
-        self._counters.candidates.inc(len(drawn))
-        for reply in replies.values():
+    def _count(self, decision: Decision) -> None:
+        """Counts what was drawn for a decision."""
+        self._counters.candidates.inc(len(decision.drawn))
+        self._counters.rounds.observe(decision.rounds)
+        for reply in decision.replies.values():
             usage = reply.get("usage")
             for kind in ("prompt", "completion"):
                 value = usage.get(f"{kind}_tokens") if isinstance(usage, Mapping) else None
                 if isinstance(value, int) and value > 0:
                     self._counters.tokens.labels(kind).inc(value)
+
+
+async def _allowed(question: Question, drawn: Sequence[Drawn]) -> tuple[Sequence[int], int | None]:
+    """Numbers of the candidates to choose among, and how many have the form asked for, where that can be told."""
+    everything = range(len(drawn))
+    if question.response_format is None:
+        return everything, None
+    texts = [str(one.candidate.text) for one in drawn]
+    valid = await asyncio.to_thread(with_form, texts, question.response_format)
+    if valid is None:
+        return everything, None
+    return valid or everything, len(valid)
+
+
+def _is_safe(rule: StoppingRule, decider: Decider, ranking: Ranking) -> bool:
+    """Whether more candidates are not likely to change a choice for the better."""
+    weights = None
+    if isinstance(decider, MBRDecoder) and decider.weights != "uniform":
+        weights = decider.weights_of(ranking.candidates)
+    return rule.is_safe(rule.outlook_of(ranking, weights))

@@ -12,15 +12,16 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .chosen_replies import Decision
+from .chosen_replies import Answer
 from .own_fields import FIELD
+from .questions import Question
 
 
-def events(decision: Decision) -> Iterator[bytes]:
+def events(answer: Answer, question: Question) -> Iterator[bytes]:
     """The events of an answer."""
-    question = decision.question
-    body = decision.body()
-    choices, usage, about = body.pop("choices"), body.pop("usage"), body.pop(FIELD)
+    body = dict(answer.body)
+    choices, usage = body.pop("choices"), body.pop("usage", None)
+    about = {FIELD: body.pop(FIELD)} if FIELD in body else {}
     if question.chat:
         body["object"] = "chat.completion.chunk"
     head = {**body, "usage": None} if question.with_usage else body
@@ -29,7 +30,7 @@ def events(decision: Decision) -> Iterator[bytes]:
     for choice in choices:
         ending = {**head, "choices": [_ending(choice, question.chat)]}
         is_last = choice is choices[-1]
-        yield event({**ending, FIELD: about} if is_last else ending)
+        yield event({**ending, **about} if is_last else ending)
     if question.with_usage:
         yield event({**body, "choices": [], "usage": usage})
     yield b"data: [DONE]\n\n"

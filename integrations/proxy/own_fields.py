@@ -62,8 +62,8 @@ def read_own_fields(body: Mapping[str, Any], allowed: Allowed) -> OwnFields:
     try:
         fields = OwnFields(**values)
     except InputError as error:
-        problem = error.inside(FIELD)
-        raise ApiError(400, str(problem), problem.where, "invalid_field") from None
+        place = error.inside(FIELD)
+        raise ApiError(400, str(place), place.where, "invalid_field") from None
     if fields.utility is not None and fields.utility not in allowed.utilities:
         names = ", ".join(sorted(allowed.utilities))
         raise bad(f"found {fields.utility!r:.60}", f"{FIELD}.utility", f"Allowed are: {names}")

@@ -6,10 +6,12 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...metrics.errors import InputError, ModelLoadError
 from ...rerank.engines.interface import Engine
+from ...rerank.mbr_decoder import MBRDecoder
 from ..server.exchange import Exchange
 from ..server.settings import Connection
 from .app import App
@@ -50,6 +52,8 @@ class ProxyServer:
         report: Callable[[str], object],
     ) -> None:
         check_packages()
+        if drawing.adaptive:
+            deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
         self._exchange = Exchange(connection)
         access_key = _access_key(door.access_key_variable)
         self._choosing = ChoosingThread(engine, door.max_open + door.max_waiting)
@@ -131,6 +135,18 @@ def check_packages() -> None:
             raise ModelLoadError(
                 f"{name} is not installed", where="serve", fix="pip install 'discorank[server]'"
             )
+
+
+def _with_matrix(name: str, decider: Decider) -> MBRDecoder:
+    """A decoder whose rankings tell whether drawing may stop; raises InputError if none can."""
+    is_mbr = isinstance(decider, MBRDecoder) and decider.shortlist is None
+    if is_mbr and all(part.info.needs_references for _, part in decider.metrics[-1].parts):
+        return replace(decider, keep_matrix=True)
+    raise InputError(
+        f"{name} does not compare candidates with each other",
+        where="adaptive",
+        fix="Give a utility (-u) with references, without a shortlist, or leave adaptive out",
+    )
 
 
 def _access_key(variable: str | None) -> str | None:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
+from ...rerank.stopping_rule import StoppingRule
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
@@ -43,9 +44,11 @@ class DrawingSettings:
         candidates_per_request: candidates that one request to the upstream server asks for; all of a round if not
             given, or one where there is a deadline, so that what has come can be used.
         deadline_seconds: how long candidates may take, such as 3s; what has come by then is decided.
-        adaptive: draw in rounds and stop as soon as more candidates are not likely to change the choice.
+        adaptive: draw in rounds, and stop where the chance that more candidates change the choice for the better is
+            small.
         round_size: candidates of a round.
-        max_change: the probability of another choice below which drawing stops.
+        change_bound: the chance of a better choice below which drawing stops.
+        change_margin: the share of its risk by which a better choice counts as better.
         max_candidate_tokens: the most tokens that a request may ask of a candidate, and what is asked if it says
             nothing.
         max_request_tokens: the most tokens that all candidates of a request may have together: fewer are drawn where
@@ -58,8 +61,9 @@ class DrawingSettings:
     candidates_per_request: Count | None = None
     deadline_seconds: Seconds | None = None
     adaptive: bool = False
-    round_size: Count = 4
-    max_change: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    round_size: Annotated[int, Field(ge=2)] = StoppingRule.step
+    change_bound: Annotated[float, Field(gt=0, le=1)] = StoppingRule.bound
+    change_margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = StoppingRule.margin
     max_candidate_tokens: Count | None = None
     max_request_tokens: Count | None = None
 
@@ -72,6 +76,18 @@ class DrawingSettings:
     def most_candidates(self) -> int:
         """The most that a request may ask for."""
         return self.num_candidates if self.max_n is None else self.max_n
+
+    def rule(self, n: int) -> StoppingRule | None:
+        """When a request for up to n candidates stops drawing; None where it draws all at once."""
+        if not self.adaptive:
+            return None
+        return StoppingRule(
+            cap=n,
+            first=self.round_size,
+            step=self.round_size,
+            bound=self.change_bound,
+            margin=self.change_margin,
+        )
 
     @property
     def most_at_once(self) -> int | None:
