@@ -194,10 +194,10 @@ class CandidateDraw:
     def _note_wordless(self, reply: Any) -> None:
         """Keeps a reply that has choices, but no text: more requests would bring no other."""
         choices = reply.get("choices") if isinstance(reply, Mapping) else None
-        has_messages = bool(choices) and all(
-            isinstance(choice, Mapping) and isinstance(choice.get("message"), Mapping)
-            for choice in choices
-        )
-        if has_messages:
+        messages = [
+            choice.get("message") if isinstance(choice, Mapping) else None
+            for choice in (choices if isinstance(choices, list) else [])
+        ]
+        if messages and all(isinstance(message, Mapping) for message in messages):
             self._wordless = reply
             self._drawing.given_up = True

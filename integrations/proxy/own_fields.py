@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from .api_errors import ApiError, bad
+from .api_errors import bad
 
 FIELD = "discorank"
 
@@ -62,8 +62,7 @@ def read_own_fields(body: Mapping[str, Any], allowed: Allowed) -> OwnFields:
     try:
         fields = OwnFields(**values)
     except InputError as error:
-        place = error.inside(FIELD)
-        raise ApiError(400, str(place), place.where, "invalid_field") from None
+        raise bad(error.problem, FIELD, error.fix) from None
     if fields.utility is not None and fields.utility not in allowed.utilities:
         names = ", ".join(sorted(allowed.utilities))
         raise bad(f"found {fields.utility!r:.60}", f"{FIELD}.utility", f"Allowed are: {names}")

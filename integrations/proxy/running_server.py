@@ -139,9 +139,10 @@ def check_packages() -> None:
 
 def _with_matrix(name: str, decider: Decider) -> MBRDecoder:
     """A decoder whose rankings tell whether drawing may stop; raises InputError if none can."""
-    is_mbr = isinstance(decider, MBRDecoder) and decider.shortlist is None
-    if is_mbr and all(part.info.needs_references for _, part in decider.metrics[-1].parts):
-        return replace(decider, keep_matrix=True)
+    if isinstance(decider, MBRDecoder) and decider.shortlist is None:
+        parts = [part for _, part in decider.metrics[-1].parts]
+        if all(part.info.needs_references for part in parts):
+            return replace(decider, keep_matrix=True)
     raise InputError(
         f"{name} does not compare candidates with each other",
         where="adaptive",
