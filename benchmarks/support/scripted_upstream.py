@@ -23,6 +23,7 @@ from typing import Any, Literal
 Fault = Literal[
     "status-500",  # a status that may pass
     "status-429",
+    "status-400",  # and one that will not
     "reset",  # the connection is cut before a reply
     "half-json",  # the body ends in the middle
     "stall",  # the reply begins and does not go on
@@ -89,17 +90,39 @@ class Script:
         prompt = prompt_of(body)
         theme = self.random("theme", prompt).sample(WORDS, 6)
         texts = []
-        for place in range(body.get("n") or 1):
+        for place in range(count_of(body)):
             chance = self.random("text", prompt, number, place)
             words = [chance.choice((*theme * 3, *WORDS)) for _ in range(self.words)]
             texts.append(f"{' '.join(words)} {marker(prompt)}")
         return texts
 
+    def choice(self, text: str, index: int, chat: bool, has_logprobs: bool) -> dict[str, Any]:
+        """A choice; its log-probabilities are higher the shorter it is."""
+        tokens = text.split() or [""]
+        values = [-0.5 - 0.01 * i for i, _ in enumerate(tokens)]
+        choice: dict[str, Any] = {"index": index, "finish_reason": "stop", "logprobs": None}
+        if chat:
+            choice["message"] = {"role": "assistant", "content": text}
+            if has_logprobs:
+                pairs = zip(tokens, values, strict=True)
+                choice["logprobs"] = {"content": [{"token": t, "logprob": v} for t, v in pairs]}
+            return choice
+        choice["text"] = text
+        if has_logprobs:
+            choice["logprobs"] = {"tokens": tokens, "token_logprobs": values}
+        return choice
+
 
 def prompt_of(body: Mapping[str, Any]) -> str:
-    """What a request asks: its prompt, or its messages."""
+    """What a request asks for: its prompt, or its messages."""
     prompt = body.get("prompt", body.get("messages"))
     return prompt if isinstance(prompt, str) else json.dumps(prompt)
+
+
+def count_of(body: Mapping[str, Any]) -> int:
+    """How many texts a request asks for."""
+    n = body.get("n")
+    return n if isinstance(n, int) and 0 < n < 1000 else 1
 
 
 def marker(prompt: str) -> str:
@@ -241,9 +264,9 @@ class ScriptedUpstream:
             texts = [*texts, *texts]
         elif fault == "ignore-n" or script.ignores_n:
             texts = texts[:1]
-        chat = "messages" in body
+        chat = "/chat/" in request.path
         has_logprobs = script.logprobs and bool(body.get("logprobs"))
-        choices = [_choice(text, i, chat, has_logprobs) for i, text in enumerate(texts)]
+        choices = [script.choice(text, i, chat, has_logprobs) for i, text in enumerate(texts)]
         completion_tokens = sum(len(text.split()) for text in texts)
         prompt_tokens = len(prompt_of(body).split())
         return {
@@ -274,7 +297,7 @@ class ScriptedUpstream:
         if fault == "redirect":
             location = {"location": "/v1/elsewhere"}
             return await _send(writer, 307, b"{}", "application/json", location)
-        if fault in ("status-500", "status-429"):
+        if fault is not None and fault.startswith("status-"):
             key = request.headers.get("authorization", "")
             error = {"error": {"message": f"scripted fault for {key}"}}
             status = int(fault.removeprefix("status-"))
@@ -346,23 +369,6 @@ async def _send(
     writer.write(_head(status, kind, length) + content)
     await writer.drain()
     return True
-
-
-def _choice(text: str, index: int, chat: bool, has_logprobs: bool) -> dict[str, Any]:
-    """A choice; its log-probabilities are higher the shorter it is."""
-    tokens = text.split() or [""]
-    values = [-0.5 - 0.01 * i for i, _ in enumerate(tokens)]
-    choice: dict[str, Any] = {"index": index, "finish_reason": "stop", "logprobs": None}
-    if chat:
-        choice["message"] = {"role": "assistant", "content": text}
-        if has_logprobs:
-            pairs = zip(tokens, values, strict=True)
-            choice["logprobs"] = {"content": [{"token": t, "logprob": v} for t, v in pairs]}
-        return choice
-    choice["text"] = text
-    if has_logprobs:
-        choice["logprobs"] = {"tokens": tokens, "token_logprobs": values}
-    return choice
 
 
 def _events(value: dict[str, Any], path: str) -> Iterator[bytes]:

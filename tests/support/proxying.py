@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx2
+
 from benchmarks.support.scripted_upstream import Script, ScriptedUpstream, upstream_running
 from discorank.integrations.proxy.decisions import Decider
 from discorank.integrations.proxy.running_server import ProxyServer
@@ -17,7 +19,18 @@ from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.mbr_decoder import MBRDecoder
 
-CONNECTING = {"connections": 64, "timeout_seconds": 20.0, "retries": 2, "backoff_seconds": 0.0}
+CONNECTING: dict[str, Any] = {
+    "connections": 64,
+    "timeout_seconds": 20.0,
+    "retries": 2,
+    "backoff_seconds": 0.0,
+}
+
+
+def send(method: str, url: str, **request: Any) -> httpx2.Response:
+    """The reply to a request; without certificates, which take long to load."""
+    with httpx2.Client(verify=False, trust_env=False, timeout=30.0) as client:
+        return client.request(method, url, **request)
 
 
 class Proxy:
@@ -42,12 +55,17 @@ def proxying(
     engine: Engine | None = None,
     connection: dict[str, Any] | None = None,
     door: dict[str, Any] | None = None,
+    url: str | None = None,
     **drawing: Any,
 ) -> Iterator[Proxy]:
-    """A proxy on a free port before a scripted server; chrF chooses among 4 candidates if nothing else is said."""
+    """A proxy on a free port before a scripted server; chrF chooses among 4 candidates if nothing else is said.
+
+    `url` is the address of the server upstream, if it is not the scripted one.
+    """
     chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
     with upstream_running(script) as upstream:
-        yield from _running(upstream, chosen, engine, connection or {}, door or {}, drawing)
+        settings = {"base_url": url or upstream.url, **(connection or {})}
+        yield from _running(upstream, chosen, engine, settings, door or {}, drawing)
 
 
 def _running(
@@ -61,7 +79,7 @@ def _running(
     """The proxy, stopped at the end."""
     reports: list[str] = []
     server = ProxyServer(
-        Connection(upstream.url, **{**CONNECTING, **connection}),
+        Connection(**{**CONNECTING, **connection}),
         deciders,
         engine or LocalEngine(),
         DrawingSettings(**{"num_candidates": 4, **drawing}),

@@ -89,7 +89,10 @@ def test_a_request_chooses_among_what_is_allowed(asking: openai.OpenAI) -> None:
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        ({"utility": "comet"}, r"discorank.utility: found 'comet'. Allowed are: bleu, chrf, rouge-l"),
+        (
+            {"utility": "comet"},
+            r"discorank.utility: found 'comet'. Allowed are: bleu, chrf, rouge-l",
+        ),
         ({"n": 9}, "discorank.n: found 9, at most 8 are drawn"),
         ({"n": 0}, "discorank: n = "),
         ({"n": True}, "discorank: n = "),
