@@ -216,13 +216,13 @@ def test_large_requests_are_refused() -> None:
         status, _ = raw(proxy, head + 3 * piece + b"0\r\n\r\n")
         assert status == 413
         address = urlsplit(proxy.url)
-        with closing(
-            socket.create_connection((address.hostname, address.port), timeout=30)
-        ) as line:
-            with suppress(ConnectionError):
-                line.sendall(b"GET /healthz HTTP/1.1\r\nx: " + b"y" * 200_000)
-                # it does not wait for more
-                assert b"200 OK" not in line.recv(100)
+        with (
+            closing(socket.create_connection((address.hostname, address.port), timeout=30)) as line,
+            suppress(ConnectionError),
+        ):
+            line.sendall(b"GET /healthz HTTP/1.1\r\nx: " + b"y" * 200_000)
+            # it does not wait for more
+            assert b"200 OK" not in line.recv(100)
         assert post(proxy).status_code == 200
 
 
@@ -278,8 +278,8 @@ def test_who_comes_when_there_is_no_room_is_told_to_come_again() -> None:
 def test_a_client_that_goes_takes_its_requests_upstream_along(more: dict[str, Any]) -> None:
     script = Script(latency_seconds=60.0)
     with proxying(script, candidates_per_request=1) as proxy:
+        body = {"model": "m", "prompt": "p", **more}
         with pytest.raises(httpx2.TimeoutException):
-            body = {"model": "m", "prompt": "p", **more}
             send("POST", f"{proxy.url}/completions", json=body, timeout=0.5)
         wait_until(lambda: proxy.upstream.num_requests == (1 if more else 4))
         wait_until(lambda: proxy.upstream.num_open == 0)
