@@ -68,6 +68,15 @@ POST_2018 = Paper(
     "186--191",
     "10.18653/v1/W18-6319",
 )
+WANG_2023 = Paper(
+    "wang2023selfconsistency",
+    "inproceedings",
+    "Wang, Xuezhi and Wei, Jason and Schuurmans, Dale and Le, Quoc V. and Chi, Ed H. and Narang, Sharan and "
+    "Chowdhery, Aakanksha and Zhou, Denny",
+    "Self-Consistency Improves Chain of Thought Reasoning in Language Models",
+    "The Eleventh International Conference on Learning Representations",
+    2023,
+)
 SNOVER_2006 = Paper(
     "snover2006ter",
     "inproceedings",

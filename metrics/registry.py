@@ -47,6 +47,7 @@ BUILT_IN: Mapping[str, Registration] = {
     "rouge-w": Registration(".lexical.rouge:RougeW"),
     "nist": Registration(".lexical.nist:NIST"),
     "meteor": Registration(".lexical.meteor:METEOR"),
+    "vote": Registration(".lexical.vote:Vote"),
     "dr": Registration(".rst.metric:DR"),
     "dr-nolex": Registration(".rst.metric:DR"),
     "dr-lex": Registration(".rst.metric:DRLex"),

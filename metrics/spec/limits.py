@@ -31,7 +31,8 @@ class Limits:
         metrics: metrics of a sum, features of a combination or of a reranker.
         line_bytes: bytes of one line of text, and of one list that takes several lines.
         json_values: values in one line of JSON, and in one JSON file.
-        json_bytes: bytes of a JSON file: a combination, a prior, a run file, a model's settings, an index of weights.
+        json_bytes: bytes of a JSON file: a combination, a prior, a run file, a model's settings, an index of weights;
+            of a text that `vote` reads as JSON.
         yaml_bytes: bytes of a YAML file.
         text_bytes: bytes of a text that is read whole: trees, stop words, sentences to count tokens in, baselines.
         array_bytes: bytes of all arrays of one .npz file, unpacked.

@@ -809,6 +809,7 @@ FROZEN: dict[str, str] = {
     "rouge-w": "rouge-w",
     "sescore2": 'sescore2(model="@sha256:46c084e2bdef77fd",encoder_path="@sha256:c4382ab6bf653ed5")',
     "ter": "ter",
+    "vote": "vote",
 }
 
 

@@ -259,6 +259,8 @@ class Options:
 
     def _typed(self, name: str, value: Any) -> Any:
         """A flag's text as the type of its field: text stays text, everything else is read as YAML."""
+        if isinstance(value, list) and self._holds_numbers(name):
+            return [parse_value(text) if isinstance(text, str) else text for text in value]
         kinds = _alternatives(self.types.get(name.replace("-", "_"), str))
         if not isinstance(value, str) or str in kinds:
             return value
@@ -268,6 +270,11 @@ class Options:
             return None
         parsed = parse_value(value)
         return _number(parsed) if float in kinds and isinstance(parsed, str) else parsed
+
+    def _holds_numbers(self, name: str) -> bool:
+        """Whether an option takes several values that are no texts."""
+        plain = _plain(self.types.get(name.replace("-", "_"), str))
+        return get_origin(plain) is tuple and str not in _alternatives(get_args(plain)[0])
 
 
 def _check_characters(value: Any, where: str) -> None:

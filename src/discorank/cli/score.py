@@ -27,6 +27,7 @@ from .console import say
 from .inputs import CodeOptions, cache_in, check_model, metric_in
 from .options import Options, needed
 from .running import OutputOptions, check_not_input, complete_or_absent
+from .score_answers import run_answers
 from .score_contrastive import run_contrastive
 from .segments import Segment, batches, placed, read_segments, systems_of
 
@@ -44,6 +45,8 @@ class ScoreOptions:
         sources: the file of sources, aligned by line.
         documents: the file of document ids, aligned by line.
         contrastive: instead of all these, JSONL of contrastive items; how often the correct translation ranks first.
+        lists: instead of all these, candidate lists with references; pass@k and maj@k of their answers under vote.
+        at: k of pass@k and maj@k.
         format: what is printed for each system, text or json.
     """
 
@@ -54,8 +57,14 @@ class ScoreOptions:
     sources: str | None = None
     documents: str | None = None
     contrastive: str | None = None
+    lists: str | None = None
+    at: tuple[int, ...] = (1,)
     format: Literal["text", "json"] = "text"
 
+
+# what is said of some segments, by the name of a metric
+TOO_LONG = "{}: {{}} segments were too long, and not all of their text or context was read"
+FLAGGED = "{}: {{}} segments have {}"
 
 OPTIONS = Options(
     "score",
@@ -71,12 +80,19 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     if values["contrastive"]:
         return run_contrastive(values)
+    if values["lists"]:
+        return run_answers(values)
+    return _run_segments(values)
+
+
+def _run_segments(values: Mapping[str, Any]) -> int:
+    """Scores aligned segments; returns the exit code."""
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
     check_model(values, metrics)
     single = [values[name] for name in ("input", "sources", "documents")]
     check_not_input(values["output"], [*single, *values["hypotheses"], *values["references"]])
     metrics = [_fitted(metric, values) for metric in metrics]
-    cache, cuts = cache_in(values), Counter[str]()
+    cache, notes = cache_in(values), Counter[str]()
     stores: dict[Metric, Store] = {}  # of one batch, shared by all systems
     by_system: dict[str, list[_SystemScores]] = {}
     with _segment_file(values["output"]) as file:
@@ -85,7 +101,7 @@ def run(arguments: Sequence[str]) -> int:
             for system in systems_of(batch, by_system):
                 if system not in by_system:
                     by_system[system] = [
-                        _SystemScores(metric, stores, cache, cuts) for metric in metrics
+                        _SystemScores(metric, stores, cache, notes) for metric in metrics
                     ]
                 by_metric = by_system[system]
                 batch_scores = [scores.add(batch, system) for scores in by_metric]
@@ -96,11 +112,8 @@ def run(arguments: Sequence[str]) -> int:
         raise InputError(
             "no segments", where=values["input"] or "--hypotheses", fix="Give at least one line"
         )
-    for name, n in (+cuts).items():
-        say(
-            f"{name}: {n} segments were too long, and not all of their text or context was read",
-            values["quiet"],
-        )
+    for what, n in (+notes).items():
+        say(what.format(n), values["quiet"])
     rows = [scores.row(system) for system, by_metric in by_system.items() for scores in by_metric]
     text = _table(rows) if values["format"] == "text" else "".join(map(_json, rows))
     sys.stdout.write(text)
@@ -124,10 +137,10 @@ class _SystemScores:
     """One metric on one system: a score per segment, their mean, and the metric's own corpus score."""
 
     def __init__(
-        self, metric: Utility, stores: dict[Metric, Store], cache: Cache | None, cuts: Counter[str]
+        self, metric: Utility, stores: dict[Metric, Store], cache: Cache | None, notes: Counter[str]
     ) -> None:
         self.metric, self.name = metric, metric.signature()
-        self.stores, self.cache, self.cuts = stores, cache, cuts
+        self.stores, self.cache, self.notes = stores, cache, notes
         self.total, self.num_segments = 0.0, 0
         self.has_sources: bool | None = None  # whether the segments so far have
         self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]  # by part and batch
@@ -147,7 +160,10 @@ class _SystemScores:
                 scores, statistics = evaluate.scores_and_statistics(part, segments, store)
                 evaluate.check_scores(part.signature(), scores, _places(batch, system))
                 lifted = (lift(part, segment, strict=True) for segment in segments)
-                self.cuts[part.name] += sum(store.truncation_of(segment) > 0 for segment in lifted)
+                cuts = sum(store.truncation_of(segment) > 0 for segment in lifted)
+                self.notes[TOO_LONG.format(part.name)] += cuts
+                for flag in (flag for segment in segments for flag in part.remarks(segment)):
+                    self.notes[FLAGGED.format(part.name, flag)] += 1
                 part_statistics.append(statistics)
             except InputError as error:
                 raise placed(error, batch) from None
