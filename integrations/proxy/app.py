@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
@@ -18,7 +17,7 @@ from ..server.exchange import Exchange
 from .api_errors import ApiError
 from .counters import Counters
 from .decisions import Decisions
-from .event_stream import events
+from .event_stream import as_json, events
 from .open_requests import OpenRequests
 from .own_fields import Allowed
 from .questions import PassThrough, Question, read_question
@@ -146,7 +145,7 @@ class App:
             headers |= {"content-type": "text/event-stream", "cache-control": "no-cache"}
             content = b"".join(events(answer, question))
         else:
-            content = json.dumps(answer.body, ensure_ascii=False, allow_nan=False).encode()
+            content = as_json(answer.body)
         await _send(send, 200, content, headers)
         kind = "chosen" if answer.is_chosen else "passed-through"
         self._counters.answers.labels(kind, "200").inc()
@@ -163,7 +162,7 @@ class App:
     async def _refuse(self, error: ApiError, send: Send) -> None:
         """Sends an error."""
         self._counters.answers.labels("error", str(error.status)).inc()
-        await _send(send, error.status, json.dumps(error.body).encode(), error.headers)
+        await _send(send, error.status, as_json(error.body), error.headers)
 
 
 async def _send(send: Send, status: int, content: bytes, headers: dict[str, str]) -> None:

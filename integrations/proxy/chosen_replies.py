@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...rerank.choice import Place, Ranking
+from ...rerank.lists import finite
 from .candidate_draw import Drawn
 from .own_fields import FIELD
 from .questions import Question
@@ -114,7 +115,7 @@ class Decision:
             "count": place.count,
             "utility": place.utility,
             "text": drawn.candidate.text,
-            "logprob": drawn.candidate.logprob,
+            "logprob": finite(drawn.candidate.logprob),
             "finish_reason": drawn.choice.get("finish_reason"),
         }
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .api_errors import ApiError
 from .chosen_replies import Answer
 from .own_fields import FIELD
 from .questions import Question
@@ -38,7 +39,16 @@ def events(answer: Answer, question: Question) -> Iterator[bytes]:
 
 def event(value: Mapping[str, Any]) -> bytes:
     """One event."""
-    return b"data: " + json.dumps(value, ensure_ascii=False, allow_nan=False).encode() + b"\n\n"
+    return b"data: " + as_json(value) + b"\n\n"
+
+
+def as_json(value: Mapping[str, Any]) -> bytes:
+    """What is sent as JSON; raises ApiError for numbers from upstream that JSON cannot write."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        problem = "upstream: a reply with a number that JSON cannot write"
+        raise ApiError(502, problem, code="failed_upstream") from None
 
 
 def _opening(choice: Mapping[str, Any], chat: bool) -> dict[str, Any]:
