@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, Self
 from ...metrics.errors import DiscorankError, InputError, ResourceError
 from ...rerank.lists import Candidate
 from ..server.drawing import Drawing
-from ..server.exchange import Exchange, RefusedError, UnusableError
+from ..server.exchange import Exchange
 from ..server.prompt_drawings import seed_of
 from ..server.replies import candidates_in
+from ..server.server_errors import RefusedError, UnusableError
 from .questions import Question
 from .settings import DrawingSettings
 

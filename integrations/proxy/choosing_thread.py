@@ -12,30 +12,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, Protocol
+from typing import Any
 
 from ...metrics.errors import DiscorankError, MetricError, ResourceError
 from ...metrics.mixture import Utility
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
+from ...rerank.decider import Decider
 from ...rerank.engines.interface import Engine, Result
 from ...rerank.lists import CandidateList
 from ...rerank.scheduler import Program
-
-
-class Chooser(Protocol):
-    """What decides a list: an `MBRDecoder` or a `Reranker`."""
-
-    @property
-    def metrics(self) -> tuple[Utility, ...]:
-        """Every metric it uses."""
-
-    @property
-    def width(self) -> int:
-        """How many preceding sentences its metrics read."""
-
-    def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
-        """The decision of one list, task by task."""
 
 
 @dataclass(slots=True, eq=False)
@@ -82,7 +68,7 @@ class ChoosingThread:
         return self._asked.qsize() + len(self._running)
 
     async def choose(
-        self, chooser: Chooser, record: CandidateList, context: Context = NO_CONTEXT
+        self, decider: Decider, record: CandidateList, context: Context = NO_CONTEXT
     ) -> Ranking:
         """The choice.
 
@@ -93,7 +79,7 @@ class ChoosingThread:
         if self.num_waiting >= self._max_waiting:
             raise ResourceError("too many choices wait", where="choosing")
         future: Future[Ranking] = Future()
-        self._asked.put(_Choice(lambda: chooser.program(record, context, ()), future))
+        self._asked.put(_Choice(lambda: decider.program(record, context, ()), future))
         return await asyncio.wrap_future(future)
 
     def _run(self) -> None:

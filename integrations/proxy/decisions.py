@@ -20,7 +20,7 @@ from .candidate_draw import CandidateDraw, Drawn, Upstream, WordlessError
 from .choosing_thread import ChoosingThread
 from .chosen_replies import Answer, Decision, untouched
 from .counters import Counters
-from .document_lanes import DocumentLanes, Turn
+from .document_lanes import DocumentLanes, DocumentTurn
 from .questions import Question
 from .response_forms import with_form
 from .settings import DrawingSettings
@@ -72,7 +72,7 @@ class Decisions:
         return decision.answer()
 
     @asynccontextmanager
-    async def _turn(self, question: Question) -> AsyncIterator[Turn | None]:
+    async def _turn(self, question: Question) -> AsyncIterator[DocumentTurn | None]:
         """The turn of a request in its document, None where it has none."""
         own = question.own
         if own.document is None or own.position is None:
@@ -82,7 +82,7 @@ class Decisions:
             yield turn
 
     async def _in_turn(
-        self, question: Question, decider: Decider, draw: CandidateDraw, turn: Turn | None
+        self, question: Question, decider: Decider, draw: CandidateDraw, turn: DocumentTurn | None
     ) -> Decision:
         """The decision in the context of the document, which it becomes part of; a first round comes before it."""
         rule = self._drawing.rule(question.n)

@@ -67,14 +67,14 @@ class _Document:
         self.lane.enter(position, after_gap=False)
 
 
-class Turn:
+class DocumentTurn:
     """A position of a document that is under way."""
 
     def __init__(self, document: _Document, position: int, width: int) -> None:
         self._document, self._position, self._width = document, position, width
 
     @asynccontextmanager
-    async def taken(self) -> AsyncIterator[DocumentContext]:
+    async def taken(self) -> AsyncIterator[TakenTurn]:
         """The context of the position, when what is before it is decided.
 
         Raises:
@@ -87,7 +87,7 @@ class Turn:
                 raise _out_of_order(self._position, document.last)
             document.is_deciding = True
         try:
-            yield DocumentContext(document, self._position, self._width)
+            yield TakenTurn(document, self._position, self._width)
         finally:
             document.is_deciding = False
             await _tell(document)
@@ -100,7 +100,7 @@ class Turn:
         return document.may_begin(self._position) or not document.may_wait(self._position)
 
 
-class DocumentContext:
+class TakenTurn:
     """What a position reads, and where its choice goes."""
 
     def __init__(self, document: _Document, position: int, width: int) -> None:
@@ -145,7 +145,7 @@ class DocumentLanes:
         return len(self._documents)
 
     @asynccontextmanager
-    async def turn(self, key: str, position: int) -> AsyncIterator[Turn]:
+    async def turn(self, key: str, position: int) -> AsyncIterator[DocumentTurn]:
         """A position of a document, which is under way within the block.
 
         Raises:
@@ -158,7 +158,7 @@ class DocumentLanes:
             raise _out_of_order(position, document.last)
         document.open.add(position)
         try:
-            yield Turn(document, position, self._width)
+            yield DocumentTurn(document, position, self._width)
         finally:
             document.open.discard(position)
             document.used_at = self._clock()

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError
 from ...rerank.lists import Candidate
-from .exchange import ExhaustedError
+from .server_errors import ExhaustedError
 
 EMPTY_REPLIES = 3  # replies without any text, after which a pool is given up
 

@@ -1,8 +1,8 @@
 """Requests to a server: retries with back-off, limits on time, size and number, errors that never show the key.
 
-What may pass is tried again: connections that fail or break, requests that take too long, the status codes of `PASSING`
-(after the time in ``Retry-After``, if the server names one), and replies that are no JSON. Redirects are not followed.
-It knows nothing of candidates. `client` is the same for callers that have no event loop.
+What may pass is tried again: connections that fail or break, requests that take too long, the status codes of
+`server_errors.PASSING` (after the time in ``Retry-After``, if the server names one), and replies that are no JSON.
+Redirects are not followed. It knows nothing of candidates. `client` is the same for callers without an event loop.
 """
 
 from __future__ import annotations
@@ -11,73 +11,23 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from email.utils import parsedate_to_datetime
-from time import time
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, ResourceError
 from ...metrics.spec.limits import limits
 from ...metrics.spec.small_files import check_json_size
 from ..files.strict_json import parse_json
+from .server_errors import (
+    PassingError,
+    SlowError,
+    UnusableError,
+    check_status,
+    message_of,
+    text_of,
+)
 from .settings import Connection
 
-PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
-BUSY = frozenset({429, 503, 529})  # of those: the request was not looked at
-REFUSALS = frozenset({400, 413, 422})
-NOT_THERE = frozenset({404, 405, 501})
-FIXES = {
-    401: "Name the environment variable that holds the key in key_variable",
-    403: "May the key in key_variable use this model?",
-    404: "Do base_url and model exist, and does the server have chats, if chat is set?",
-}
 LONGEST_WAIT_SECONDS = 60.0
-
-
-class RefusedError(InputError):
-    """The server will not do what this request asks for; another request may do."""
-
-
-class UnusableError(InputError):
-    """The server will do nothing: a key, a model or an address that it does not know."""
-
-
-class NotThereError(UnusableError):
-    """It knows no such path, or no such model."""
-
-
-class ExhaustedError(ResourceError):
-    """What may pass did not while the request was repeated; later it may."""
-
-
-class BusyError(ExhaustedError):
-    """The server had no room for the request, whatever stands in it."""
-
-
-class SlowError(ExhaustedError):
-    """No reply came in time."""
-
-
-class _PassingError(Exception):
-    """What may pass: the problem, the error that it is in the end, and the seconds to wait that the server names."""
-
-    def __init__(
-        self,
-        problem: str,
-        kind: type[ResourceError] = ExhaustedError,
-        wait_seconds: float | None = None,
-    ) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.kind = kind
-        self.wait_seconds = wait_seconds
-
-    def at_last(self, attempts: int) -> ResourceError:
-        """The error of a request that is not repeated any more."""
-        problem = self.problem if attempts == 1 else f"{self.problem}, {attempts} times"
-        fix = "Raise retries, or lower connections"
-        if self.kind is ResourceError:
-            fix = "Start it, then run the same command again"
-        return self.kind(problem, where="server", fix=fix)
 
 
 class OpenReply(NamedTuple):
@@ -134,12 +84,12 @@ class Exchange:
         retrying = AsyncRetrying(
             stop=stop_after_attempt(attempts),
             wait=self._wait_seconds,
-            retry=retry_if_exception_type(_PassingError),
+            retry=retry_if_exception_type(PassingError),
             reraise=True,
         )
         try:
             return await retrying(self._attempt, url, content)
-        except _PassingError as error:
+        except PassingError as error:
             raise error.at_last(attempts) from None
 
     @asynccontextmanager
@@ -161,7 +111,7 @@ class Exchange:
                 yield OpenReply(
                     response.status_code, response.headers, _bounded(response.aiter_raw())
                 )
-        except _PassingError as error:
+        except PassingError as error:
             raise error.at_last(1) from None
 
     def shown(self, text: str) -> str:
@@ -189,18 +139,18 @@ class Exchange:
         return min(float(scattered(state)), LONGEST_WAIT_SECONDS)
 
     async def _attempt(self, url: str, content: bytes) -> Any:
-        """The JSON value that one request brings; `_PassingError` for what may pass."""
+        """The JSON value that one request brings; `PassingError` for what may pass."""
         status, headers, reply = await self._sent(url, content)
-        self._check(status, headers, reply)
+        check_status(status, headers, reply, self.shown)
         _check_size(reply)
         try:
             value = parse_json(reply)
         except (InputError, UnicodeDecodeError, RecursionError):
-            shown = self.shown(_text(reply))[:300]
-            raise _PassingError(f"a reply that is no JSON: {shown}") from None
+            shown = self.shown(text_of(reply))[:300]
+            raise PassingError(f"a reply that is no JSON: {shown}") from None
         if isinstance(value, dict) and value.get("error"):
-            shown = self.shown(_message(reply))[:300]
-            raise _PassingError(f"a reply with an error: {shown}")
+            shown = self.shown(message_of(reply))[:300]
+            raise PassingError(f"a reply with an error: {shown}")
         return value
 
     async def _sent(self, url: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
@@ -211,7 +161,7 @@ class Exchange:
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
-        """One of the connections, for a limited time; everything that breaks it is a `_PassingError`."""
+        """One of the connections, for a limited time; everything that breaks it is a `PassingError`."""
         import httpx2
 
         seconds = self._connection.timeout_seconds
@@ -219,34 +169,15 @@ class Exchange:
             async with self._slots, asyncio.timeout(seconds):
                 yield
         except TimeoutError:
-            raise _PassingError(f"no reply within {seconds:g} seconds", SlowError) from None
+            raise PassingError(f"no reply within {seconds:g} seconds", SlowError) from None
         except httpx2.ConnectError as error:
             shown = self.shown(f"cannot be reached ({error})")
-            raise _PassingError(shown, ResourceError) from None
+            raise PassingError(shown, ResourceError) from None
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             shown = self.shown(f"the connection broke ({type(error).__name__}: {error})")
-            raise _PassingError(shown) from None
+            raise PassingError(shown) from None
         except httpx2.InvalidURL as error:
             raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
-
-    def _check(self, status: int, headers: Mapping[str, str], reply: bytes) -> None:
-        """Raises for every status but 200."""
-        if status == 200:
-            return
-        shown = self.shown(_message(reply))[:300]
-        problem = f"status {status}: {shown}"
-        if status in PASSING:
-            wait_seconds = named_wait(headers.get("retry-after"))
-            kind = BusyError if status in BUSY else ExhaustedError
-            raise _PassingError(problem, kind, wait_seconds)
-        if status in REFUSALS:
-            raise RefusedError(problem, where="server")
-        final_kind = NotThereError if status in NOT_THERE else UnusableError
-        raise final_kind(
-            problem,
-            where="server",
-            fix=FIXES.get(status, "Is base_url that of an OpenAI-compatible server?"),
-        )
 
 
 async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -269,40 +200,9 @@ def request_content(body: Mapping[str, Any]) -> bytes:
         raise InputError(problem, where="server") from None
 
 
-def _message(reply: bytes) -> str:
-    """What a server says is wrong: the innermost value under these keys, or the whole reply."""
-    try:
-        value = parse_json(reply)
-    except (InputError, UnicodeDecodeError, RecursionError):
-        return _text(reply)
-    while isinstance(value, dict):
-        values = (value[key] for key in ("error", "message", "detail") if key in value)
-        value = next(values, str(value))
-    return str(value)
-
-
-def _text(reply: bytes) -> str:
-    """The start of a reply, long enough that a key at the end of what is shown is whole."""
-    return reply[:10_000].decode("utf-8", "replace").strip() or "nothing"
-
-
 def _check_size(reply: bytes) -> None:
     """Raises InputError for a reply of more values than are read, which is no fault that passes."""
     try:
         check_json_size(reply)
     except InputError as error:
         raise error.inside("server") from None
-
-
-def named_wait(header: str | None) -> float | None:
-    """Seconds in a ``Retry-After`` header: a number or a date."""
-    if header is None:
-        return None
-    try:
-        return max(0.0, float(header))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time())
-    except (ValueError, TypeError, OverflowError):
-        return None

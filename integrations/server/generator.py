@@ -18,9 +18,9 @@ from ...rerank.lists import Candidate
 from ..generation.generator import Generated, Prompt
 from .client import Client
 from .drawing import Drawing
-from .exchange import BusyError, ExhaustedError, RefusedError, UnusableError
 from .prompt_drawings import drawings_of, outcome
 from .replies import candidates_in
+from .server_errors import BusyError, ExhaustedError, RefusedError, UnusableError
 from .settings import Connection, ServerSettings
 
 AHEAD = 4  # prompts under way for each connection

@@ -16,8 +16,14 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, ResourceError, excerpt
 from .client import Client
-from .exchange import BusyError, ExhaustedError, NotThereError, RefusedError, UnusableError
 from .pair_forms import FORMS, Pair, PairForm, scores_in
+from .server_errors import (
+    BusyError,
+    ExhaustedError,
+    NotThereError,
+    RefusedError,
+    UnusableError,
+)
 from .settings import Connection
 
 KEPT = 1 << 18  # pairs remembered

@@ -25,7 +25,7 @@ from discorank.integrations.server import (
     exchange,
     replies,
 )
-from discorank.integrations.server.exchange import UnusableError
+from discorank.integrations.server.server_errors import PassingError, UnusableError
 from discorank.metrics.errors import DiscorankError, InputError, ResourceError
 from discorank.metrics.spec.limits import use_limits
 from discorank.rerank.lists import Candidate, CandidateList
@@ -488,7 +488,7 @@ def test_the_wait_grows_and_the_server_may_name_it() -> None:
     made = exchange.Exchange(Connection("http://x", backoff_seconds=2.0))
 
     def wait(attempt: int, named: float | None = None) -> float:
-        outcome = SimpleNamespace(exception=lambda: exchange._PassingError("x", wait_seconds=named))
+        outcome = SimpleNamespace(exception=lambda: PassingError("x", wait_seconds=named))
         return made._wait_seconds(SimpleNamespace(outcome=outcome, attempt_number=attempt))
 
     for attempt, least in ((1, 2.0), (2, 4.0), (3, 8.0)):

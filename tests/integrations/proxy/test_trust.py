@@ -299,7 +299,7 @@ def test_what_is_open_is_finished_when_it_stops() -> None:
 
 
 def test_what_takes_too_long_is_dropped_when_it_stops() -> None:
-    failures = []
+    failures: list[Exception] = []
 
     def ask() -> None:
         try:
