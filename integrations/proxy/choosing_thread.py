@@ -112,7 +112,9 @@ class ChoosingThread:
                 choice.future.set_exception(_as_ours(error))
             return
         for key, result in results:
-            choice = self._running.pop(key)
+            choice = self._running.pop(key, None)
+            if choice is None:
+                continue
             if isinstance(result, DiscorankError):
                 choice.future.set_exception(result)
             else:

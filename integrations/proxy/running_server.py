@@ -91,7 +91,11 @@ class ProxyServer:
 
     def load(self) -> None:
         """Loads the metrics; raises DiscorankError for one that cannot be loaded."""
-        self._choosing.start(self._metrics)
+        try:
+            self._choosing.start(self._metrics)
+        except BaseException:
+            self._socket.close()
+            raise
 
     async def serve(self) -> None:
         """Serves until `stop` is called, and until what is open then is done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ from .options import Options, build, needed
 from .rerank import FeatureOptions, chosen_features
 
 RERANK = "rerank"  # the name of the decoder that features make
+SWITCH_SECONDS = 0.0005  # after which the thread that chooses lets the event loop go on
+STORE_SHARE = 1 / 32  # of what a run keeps of texts for later lists: requests rarely share texts
 
 
 @settings
@@ -64,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     connection = build(Connection, values, base_url=needed(values, "upstream", "--upstream"))
     deciders = _deciders(values)
     door, drawing = build(DoorSettings, values), build(DrawingSettings, values)
-    with engine_in(values) as engine:
+    with engine_in(values, STORE_SHARE) as engine:
         server = ProxyServer(connection, deciders, engine, drawing, door, say)
         server.load()
         say(f"discorank: serving at {server.address}/v1", values["quiet"])
@@ -74,7 +77,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 async def _served(server: ProxyServer) -> None:
-    """Serves until a signal comes; a second one does not wait for open requests."""
+    """Serves until a signal comes, and finishes what is open; a second Ctrl-C does not wait for it."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, server.stop)
