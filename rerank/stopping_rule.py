@@ -197,7 +197,8 @@ class _Seen(NamedTuple):
         """What a choice loses to the references themselves, on average."""
         weights = self.counts * self.weights * self.usable
         lost = np.diagonal(self.utilities) - self.utilities[chosen]
-        return float(max(0.0, lost @ weights / weights.sum()))
+        total = weights.sum()
+        return float(max(0.0, lost @ weights / total)) if total > 0 else 0.0
 
     def values_at(self, cap: int, worlds: int, random: np.random.Generator) -> FloatArray:
         """Expected utilities mu' of every kind when the cap is met, [worlds, D]."""

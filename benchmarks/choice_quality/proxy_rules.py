@@ -18,6 +18,7 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,6 +59,7 @@ def by_clusters(texts: Sequence[str]) -> int:
     return max(clusters, key=len)[0]
 
 
+@lru_cache(maxsize=1 << 14)
 def _similar(first: str, text: str) -> bool:
     return SequenceMatcher(None, text, first).ratio() >= SIMILAR
 

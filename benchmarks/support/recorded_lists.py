@@ -63,16 +63,19 @@ def judged_sets(folder: Path) -> list[RecordedSet]:
     return sets
 
 
-def caption_samples(data: str, model: Path, kept: Path, num_captions: int) -> RecordedSet:
+def caption_samples(
+    data: str, model: Path, kept: Path, num_captions: int, temperature: float = 1.0
+) -> RecordedSet:
     """64 samples of every one of the last captions by the model that `caption_model` trained, its references beside."""
+    name = "captions" if temperature == 1 else f"captions-{temperature:g}"
     held = captions(data)[-num_captions:]
     weights = sha256((model / "model.safetensors").read_bytes()).hexdigest()[:12]
     lists: list[CandidateList] = []
     generator: Any = None
     for start in range(0, len(held), BLOCK):
-        path = kept / f"captions.{weights}.{num_captions}.{start}.jsonl"
+        path = kept / f"{name}.{weights}.{num_captions}.{start}.jsonl"
         if not path.exists():
-            generator = generator or _generator(model)
+            generator = generator or _generator(model, temperature)
             block = held[start : start + BLOCK]
             prompts = [
                 Prompt(str(start + i), german, german, references=(english,))
@@ -80,10 +83,10 @@ def caption_samples(data: str, model: Path, kept: Path, num_captions: int) -> Re
             ]
             _write(path, [write_list(record) for record in generator.generate(prompts)])
         lists += map(read_list, map(json.loads, path.read_text(encoding="utf-8").splitlines()))
-    return RecordedSet("captions", lists, [record.id for record in lists])
+    return RecordedSet(name, lists, [record.id for record in lists])
 
 
-def _generator(model: Path) -> Any:
+def _generator(model: Path, temperature: float) -> Any:
     import torch
 
     from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGenerator
@@ -94,6 +97,7 @@ def _generator(model: Path) -> Any:
     how = GenerationSettings(
         num_candidates=SAMPLES,
         sampling="epsilon",
+        temperature=temperature,
         max_new_tokens=60,
         sequences_at_once=256,
         seed=1,

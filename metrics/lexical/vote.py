@@ -9,7 +9,8 @@ Symmetric. With weights w of pseudo-references the expected utility of a text is
 which is the vote of self-consistency (Wang et al. 2023), weighted or not, in O(N); of answers with equal shares the one
 that comes first wins. A text without an answer agrees with nobody, itself included: it has no vote and wins only where
 no text has an answer; the list is flagged ``no-answer``. In `score` against references it is accuracy: 1 where the
-answer agrees with that of any reference. The sentences of a document are the lines of a text.
+answer agrees with that of any reference. Documents are compared sentence by sentence; where their answers are counted,
+their sentences are the lines of a text.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from ..base import Metric
 from ..errors import InputError
+from ..execution.by_sentence import lift
 from ..papers import WANG_2023
 from ..representations import Array, Block, FloatArray, IntArray, Reps
 from ..scorer import Info, Scorer
@@ -51,7 +53,6 @@ class Vote(Metric):
     info: ClassVar[Info] = Info(
         summary="agreement of extracted answers, for majority voting",
         papers=(WANG_2023,),
-        unit="document",
         bounds=(0, 1),
         symmetric=True,
         linear=True,
@@ -88,17 +89,15 @@ class Vote(Metric):
 
     def remarks(self, comparison: Comparison) -> tuple[str, ...]:
         """Whether texts have no answer."""
-        remarks = []
-        if self._lacks_answer(comparison.hypotheses):
-            remarks.append("no-answer")
-        is_square = comparison.references is comparison.hypotheses
-        if not is_square and self._lacks_answer(comparison.references):
-            remarks.append("no-answer-in-reference")
-        return tuple(remarks)
-
-    def _lacks_answer(self, items: Iterable[Item]) -> bool:
         find = finder(self.answer, self.pattern, self.path)
-        return any(_answer(find, item.text) is None for item in items)
+        remarks = []
+        for part in lift(self, comparison):
+            if _lacks_answer(find, part.hypotheses):
+                remarks.append("no-answer")
+            is_square = part.references is part.hypotheses
+            if not is_square and _lacks_answer(find, part.references):
+                remarks.append("no-answer-in-reference")
+        return tuple(dict.fromkeys(remarks))
 
 
 class VoteScorer(Scorer):
@@ -150,6 +149,10 @@ class VoteScorer(Scorer):
 
 def _answer(find: Find, text: Text) -> str | None:
     return find("\n".join(text.sentences) if isinstance(text, Document) else text)
+
+
+def _lacks_answer(find: Find, items: Iterable[Item]) -> bool:
+    return any(_answer(find, item.text) is None for item in items)
 
 
 def _numbered(keys: Array, block: Block) -> tuple[IntArray, IntArray]:

@@ -10,7 +10,7 @@ import pytest
 
 from discorank import InputError, MBRDecoder, load_metric
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.rerank.stopping_rule import Outlook, StoppingRule, outlook
+from discorank.rerank.stopping_rule import Outlook, StoppingRule, _Seen, outlook
 
 TWO_ANSWERS = np.eye(2)
 
@@ -94,6 +94,8 @@ def test_what_has_no_finite_utility_is_never_chosen() -> None:
     found = outlook(u, np.array([1, 2, 1]), 8)
     assert found.risk == pytest.approx((0 * 2 + 3) / 3)
     assert np.isfinite(found).all()
+    of_others = outlook(u, np.array([2, 1, 1]), 8, weights=np.array([2.0, 0.0, 0.0]))
+    assert np.isfinite(of_others).all()
     nothing = outlook(np.full((2, 2), np.nan), np.array([1, 1]), 8)
     assert nothing.probability == 1
 
@@ -112,6 +114,15 @@ def test_choices_change_about_as_often_as_predicted(drawn: int, cap: int) -> Non
         changes.append(u.sum(axis=1).argmax() != seen.sum(axis=1).argmax())
         predicted.append(outlook(seen, np.ones(drawn, int), cap, margin=0).probability)
     assert np.mean(predicted) == pytest.approx(np.mean(changes), abs=0.1)
+
+
+def test_a_draw_is_new_as_often_as_kinds_were_seen_once() -> None:
+    counts = np.array([6, 2, 1, 1])
+    texts = ["a cat sat", "the cat sat", "my cat", "dogs"]
+    seen = _Seen.of(load_metric("chrf").pairwise(texts, texts), counts, counts.astype(float))
+    random = np.random.default_rng(0)
+    new = seen.best_new(seen.values_at(11, 20_000, random), 11, random)
+    assert np.isfinite(new).mean() == pytest.approx(2 / 10, abs=0.01)
 
 
 def test_rounds_end_at_the_cap() -> None:

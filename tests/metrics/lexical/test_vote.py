@@ -139,9 +139,13 @@ def test_answers_of_texts(spec: str, text: str, answer: str | None) -> None:
     assert metric.pairwise([text], [text])[0, 0] == (answer is not None)
 
 
-def test_the_sentences_of_a_document_are_lines() -> None:
-    metric: Any = load_metric('vote(answer="last-line")')
-    assert metric.answer_of(Document(["Because.", "42"])) == "42"
+def test_documents_agree_sentence_by_sentence() -> None:
+    metric: Any = load_metric("vote")
+    documents = [Document(["a", "b"]), Document(["a", "c"]), Document(["a", " "])]
+    assert metric.pairwise(documents, documents)[0].tolist() == [1, 0.5, 0.5]
+    (ranking,) = MBRDecoder(metric).decode([{"id": "x", "candidates": documents}])
+    assert ranking.flags == ("no-answer",)
+    assert metric.answer_of(documents[0]) == "a\nb"
 
 
 def test_case_counts_unless_it_is_folded() -> None:
