@@ -88,13 +88,19 @@ class App:
             await self._refuse(ApiError(500, "internal error"), send)
 
     def _check(self, request: Any) -> None:
-        """Raises ApiError for a request without the key, or sent as none is."""
-        if self._access is not None and request.url.path != "/healthz":
+        """Raises ApiError for a request without the key, or sent as none is.
+
+        What the address of a request is may not be taken from its headers, which may say anything.
+        """
+        if self._access is not None and request.scope["path"] != "/healthz":
             brought = request.headers.get("authorization", "").encode("utf-8", "replace")
             if not hmac.compare_digest(brought, self._access):
                 raise ApiError(401, "the key is missing or wrong", code="invalid_api_key")
         if request.method not in ("GET", "POST"):
             raise ApiError(405, f"{request.method} is not known here", code="bad_method")
+        if "origin" in request.headers:
+            # a page in a browser could not read the answer, but make it cost
+            raise ApiError(403, "pages of browsers are not answered", code="origin")
         if request.headers.get("content-encoding", "identity") != "identity":
             raise ApiError(415, "a packed request is not read", code="bad_encoding")
 
@@ -134,7 +140,7 @@ class App:
         if isinstance(question, Question):
             await self._chosen(question, send)
         else:
-            path = checked_path(path, request.url.query)
+            path = checked_path(path, request.scope["query_string"].decode("latin-1"))
             await self._passed(request, path, question, send)
 
     async def _chosen(self, question: Question, send: Send) -> None:

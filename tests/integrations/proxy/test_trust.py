@@ -70,6 +70,11 @@ def test_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
                 asking.models.list()
         with openai.OpenAI(base_url=proxy.url, api_key=OWN_KEY, max_retries=0) as asking:
             assert asking.completions.create(model="m", prompt="p").choices
+        # a header that makes the address look like another one opens nothing
+        for host in ("x/healthz?", "x/healthz#", "/healthz"):
+            request = f"GET /v1/models HTTP/1.1\r\nhost: {host}\r\n\r\n"
+            status, _ = raw(proxy, request.encode())
+            assert status in (400, 401)
         root = proxy.url.removesuffix("/v1")
         assert send("GET", f"{root}/healthz").status_code == 200
         assert send("GET", f"{root}/metrics").status_code == 401
@@ -194,6 +199,15 @@ def test_no_field_of_a_request_changes_where_it_goes(running: Proxy) -> None:
         reply = post(running, **{field: "http://evil.example"})
         assert reply.status_code == 200
     assert running.upstream.num_requests == before + 5
+
+
+def test_pages_of_browsers_are_refused(running: Proxy) -> None:
+    before = running.upstream.num_requests
+    headers = {"origin": "http://evil.example", "content-type": "text/plain"}
+    body = {"model": "m", "prompt": "p"}
+    reply = send("POST", f"{running.url}/completions", json=body, headers=headers)
+    assert (reply.status_code, is_error(reply, reply.content)) == (403, True)
+    assert running.upstream.num_requests == before
 
 
 def test_other_methods_are_refused(running: Proxy) -> None:
