@@ -25,6 +25,7 @@ class ApiError(Exception):
         param: the key of the request that is.
         code: a word for it.
         retry_seconds: when to come again.
+        report: what those who run the server are told of it.
     """
 
     def __init__(
@@ -34,9 +35,11 @@ class ApiError(Exception):
         param: str | None = None,
         code: str | None = None,
         retry_seconds: int | None = None,
+        report: str = "",
     ) -> None:
         super().__init__(message)
         self.status, self.message, self.param, self.code = status, message, param, code
+        self.report = report
         self.retry_seconds = RETRY_SECONDS if status == 429 else retry_seconds
 
     @property
@@ -75,10 +78,12 @@ def from_upstream(error: DiscorankError) -> ApiError:
     if isinstance(error, UnusableError):
         # what the server quotes of the key it was sent is nobody's business
         problem = "it refuses this server, or its address is wrong"
-        return ApiError(502, f"upstream: {problem}", code="unusable_upstream")
+        report = f"upstream: {error}"
+        return ApiError(502, f"upstream: {problem}", code="unusable_upstream", report=report)
     return ApiError(502, f"upstream: {error.problem}", code="failed_upstream")
 
 
 def no_choice(error: DiscorankError) -> ApiError:
     """Why a choice could not be made, as the answer to a request."""
-    return ApiError(503, f"no choice could be made: {error}", code="no_choice", retry_seconds=5)
+    problem = f"no choice could be made: {error}"
+    return ApiError(503, problem, code="no_choice", retry_seconds=5, report=problem)

@@ -63,6 +63,7 @@ class App:
         self._allowed, self._drawing, self._door = allowed, drawing, door
         self._access = None if access_key is None else f"Bearer {access_key}".encode()
         self._counters, self._report = counters, report
+        self._last_report = ""
         self._requests = OpenRequests(door.max_open, door.max_waiting)
         counters.watch("open", "Requests being worked at", lambda: self._requests.num_open)
         counters.watch("waiting", "Requests waiting", lambda: self._requests.num_waiting)
@@ -84,7 +85,7 @@ class App:
         except ClientDisconnect:
             self._counters.answers.labels("gone", str(_GONE)).inc()
         except Exception as error:
-            self._report(f"internal error: {type(error).__name__}")
+            self._report(f"discorank: internal error: {type(error).__name__}")
             await self._refuse(ApiError(500, "internal error"), send)
 
     def _check(self, request: Any) -> None:
@@ -166,7 +167,10 @@ class App:
         self._counters.answers.labels("passed-through", str(status)).inc()
 
     async def _refuse(self, error: ApiError, send: Send) -> None:
-        """Sends an error."""
+        """Sends an error, and tells people of one that they can mend, where it is not the same as the last."""
+        if error.report and error.report != self._last_report:
+            self._last_report = error.report
+            self._report(f"discorank: {error.report}")
         self._counters.answers.labels("error", str(error.status)).inc()
         await _send(send, error.status, as_json(error.body), error.headers)
 

@@ -118,7 +118,7 @@ def test_faults_of_every_kind_at_once() -> None:
         metrics = send("GET", proxy.url.replace("/v1", "/metrics")).text
         assert "discorank_open 0.0" in metrics
         assert "discorank_choices 0.0" in metrics
-    assert proxy.reports == []
+    assert not any("internal" in report for report in proxy.reports)
     good = 0
     for i, reply in enumerate(replies):
         if reply.status_code == 200:

@@ -101,7 +101,7 @@ def test_keys_are_nowhere(
     monkeypatch.setenv("OWN", OWN_KEY)
     monkeypatch.setenv("UP", UPSTREAM_KEY)
     caplog.set_level(logging.DEBUG)
-    faults = ("status-500", "status-400", "status-429", "reset", "half-json", "redirect", "few")
+    faults = ("status-500", "status-400", "status-429", "reset", "half-json", "status-401", "few")
     script = Script(fault=lambda body, number: faults[number % len(faults)])
     replies = []
     with proxying(
@@ -117,6 +117,7 @@ def test_keys_are_nowhere(
         replies.append(send("GET", proxy.url.replace("/v1", "/metrics"), headers=headers))
         assert proxy.upstream.seen[0].headers["authorization"] == f"Bearer {UPSTREAM_KEY}"
     assert {reply.status_code for reply in replies} >= {200, 400, 429, 502}
+    assert any("status 401: scripted fault for Bearer [key]" in report for report in proxy.reports)
     everything = " ".join([*(f"{reply.headers} {reply.text}" for reply in replies), *proxy.reports])
     out, err = capfd.readouterr()
     # what the client of this test and its script say of themselves is not what the server says
@@ -128,7 +129,7 @@ def test_keys_are_nowhere(
         assert key not in out + err + logged
     assert OWN_KEY not in everything
     chosen = " ".join(reply.text for reply in replies[: len(faults)])
-    assert UPSTREAM_KEY not in chosen + replies[-1].text
+    assert UPSTREAM_KEY not in chosen + replies[-1].text + " ".join(proxy.reports)
 
 
 # addresses and paths
@@ -354,6 +355,9 @@ def test_a_metric_that_fails_is_503_with_the_reason(metric: Any, reason: str) ->
         assert is_error(reply, reply.content)
         assert reason in reply.json()["error"]["message"]
         assert reply.headers["retry-after"] == "5"
+        assert post(proxy, prompt="bad").status_code == 503
+        assert len(proxy.reports) == 1  # people are told once
+        assert reason in proxy.reports[0]
         assert post(proxy, prompt="good").status_code == 200
 
 
