@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 Fault = Literal[
     "status-500",  # a status that may pass
@@ -31,6 +31,7 @@ Fault = Literal[
     "many",  # more
     "ignore-n",  # one, whatever was asked
     "huge",  # a body without end
+    "huge-length",  # and one that says how long it is
     "no-choices",
     "redirect",  # to another path of this server, which answers with a text that nobody asked for
 ]
@@ -312,12 +313,22 @@ class ScriptedUpstream:
             await _waited(3600.0, reader)
             request.is_dropped = True
             return False
+        if fault == "huge-length":
+            writer.write(_head(200, kind, {"content-length": str(1 << 40)}))
+            await _endless(writer, b'{"choices": [', PIECE)
         if fault == "huge":
-            writer.write(_head(200, kind, {"content-length": str(1 << 40)}) + b'{"choices": [')
-            while True:
-                writer.write(PIECE)
-                await writer.drain()
+            writer.write(_head(200, kind, {"transfer-encoding": "chunked"}))
+            await _endless(writer, b"", b"%x\r\n%s\r\n" % (len(PIECE), PIECE))
         return await _send(writer, 200, content, kind)
+
+
+async def _endless(writer: asyncio.StreamWriter, start: bytes, piece: bytes) -> NoReturn:
+    """Sends for ever, with time for other connections in between; raises ConnectionError when the client goes."""
+    writer.write(start)
+    while True:
+        writer.write(piece)
+        await writer.drain()
+        await asyncio.sleep(0.001)
 
 
 async def _waited(seconds: float, reader: asyncio.StreamReader) -> bool:
@@ -326,12 +337,10 @@ async def _waited(seconds: float, reader: asyncio.StreamReader) -> bool:
         return True
     peek = asyncio.ensure_future(reader.read(1))  # a client sends nothing before it has its reply
     done, _ = await asyncio.wait({peek}, timeout=seconds)
-    if not done:
-        peek.cancel()
-        with suppress(asyncio.CancelledError):
-            await peek
-        return True
-    return False
+    peek.cancel()
+    with suppress(asyncio.CancelledError, ConnectionError):
+        await peek
+    return not done
 
 
 async def _read(reader: asyncio.StreamReader) -> Request | None:

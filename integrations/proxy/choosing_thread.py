@@ -112,9 +112,9 @@ class ChoosingThread:
                 choice.future.set_exception(_as_ours(error))
             return
         for key, result in results:
-            choice = self._running.pop(key, None)
-            if choice is None:
+            if key not in self._running:
                 continue
+            choice = self._running.pop(key)
             if isinstance(result, DiscorankError):
                 choice.future.set_exception(result)
             else:

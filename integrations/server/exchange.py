@@ -109,7 +109,9 @@ class Exchange:
         try:
             async with self._in_time(), self._stream(method, path, content, headers) as response:
                 yield OpenReply(
-                    response.status_code, response.headers, _bounded(response.aiter_raw())
+                    response.status_code,
+                    response.headers,
+                    _bounded(response, response.aiter_raw()),
                 )
         except PassingError as error:
             raise error.at_last(1) from None
@@ -156,7 +158,7 @@ class Exchange:
     async def _sent(self, url: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and the reply of one request, of limited size."""
         async with self._in_time(), self._http.stream("POST", url, content=content) as response:
-            reply = b"".join([piece async for piece in _bounded(response.aiter_bytes())])
+            reply = b"".join([piece async for piece in _bounded(response, response.aiter_bytes())])
         return response.status_code, response.headers, reply
 
     @asynccontextmanager
@@ -180,15 +182,21 @@ class Exchange:
             raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
 
 
-async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces of a reply; raises InputError where they are too many bytes."""
+async def _bounded(response: Any, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The pieces of a reply; raises InputError where they are too many bytes, or are said to be."""
+    length = response.headers.get("content-length", "")
+    _check_bytes(int(length) if length.isascii() and length.isdecimal() else 0)
     num_bytes = 0
     async for piece in pieces:
         num_bytes += len(piece)
-        if num_bytes > limits().reply_bytes:
-            problem = f"a reply of more than {limits().reply_bytes} bytes"
-            raise InputError(problem, where="server")
+        _check_bytes(num_bytes)
         yield piece
+
+
+def _check_bytes(num_bytes: int) -> None:
+    """Raises InputError for a reply of more bytes than are read."""
+    if num_bytes > limits().reply_bytes:
+        raise InputError(f"a reply of more than {limits().reply_bytes} bytes", where="server")
 
 
 def request_content(body: Mapping[str, Any]) -> bytes:
