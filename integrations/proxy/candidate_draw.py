@@ -6,7 +6,7 @@ Candidates of other requests are never seen here: each draw has requests of its 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import monotonic
 from types import TracebackType
@@ -22,6 +22,8 @@ from ..server.server_errors import RefusedError, UnusableError
 from .questions import Question
 from .settings import DrawingSettings
 
+TIMES_IGNORED = 3  # requests for several in a row that brought one, after which no more are made
+IGNORED_SECONDS = 60.0  # until one is made again
 _PLACE = "place"  # field of a candidate: where its choice stands in its reply
 
 
@@ -44,14 +46,30 @@ class WordlessError(Exception):
 class Upstream:
     """The server that candidates come from.
 
+    Whether it gives several candidates for one request is asked again after a while, as once may be a fault.
+
     Args:
         exchange: requests to it.
-        accepts_n: whether it is believed to give several candidates for one request.
+        clock: tells the time, in seconds.
     """
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, clock: Callable[[], float] = monotonic) -> None:
         self.exchange = exchange
-        self.accepts_n = True
+        self._clock = clock
+        self._num_ignored = 0  # requests for several in a row that brought one
+        self._ignores_until = 0.0
+
+    @property
+    def accepts_n(self) -> bool:
+        """Whether it is believed to give several candidates for one request."""
+        return self._clock() >= self._ignores_until
+
+    def gave(self, is_one: bool) -> None:
+        """Notes whether a request for several candidates brought one."""
+        self._num_ignored = self._num_ignored + 1 if is_one else 0
+        if self._num_ignored >= TIMES_IGNORED:
+            self._ignores_until = self._clock() + IGNORED_SECONDS
+            self._num_ignored -= 1
 
 
 class CandidateDraw:
@@ -73,6 +91,7 @@ class CandidateDraw:
         self._under_way: dict[asyncio.Task[Any], tuple[int, int]] = {}
         self._fatal: DiscorankError | None = None
         self._wordless: Mapping[str, Any] | None = None
+        self._refused_n = False  # and nothing came since
         self.replies: dict[int, Mapping[str, Any]] = {}  # by number of the request
         self.until: float | None = None  # by the clock of `monotonic`, when waiting ends
         if settings.deadline_seconds is not None:
@@ -168,6 +187,7 @@ class CandidateDraw:
             reply = task.result()
         except RefusedError as error:
             self._drawing.refused(n, error)
+            self._refused_n = n > 1
         except UnusableError as error:
             self._fatal = error
         except (ResourceError, InputError) as error:
@@ -189,8 +209,11 @@ class CandidateDraw:
         if not self._drawing.candidates_of[call]:
             self._note_wordless(reply)
             return
-        if self._drawing.one_at_a_time or (len(choices) == 1 and n > 1):
-            self._upstream.accepts_n = False
+        if self._refused_n or n > 1:
+            is_one = len(choices) == 1
+            self._upstream.gave(is_one)
+            self._drawing.one_at_a_time |= is_one
+            self._refused_n = False
 
     def _note_wordless(self, reply: Any) -> None:
         """Keeps a reply that has choices, but no text: more requests would bring no other."""

@@ -7,14 +7,16 @@ import re
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
 
 from benchmarks.support.scripted_upstream import FAULTS, Script, marker
 from discorank import decode
+from discorank.integrations.proxy.candidate_draw import IGNORED_SECONDS, Upstream
 from discorank.integrations.proxy.response_forms import MAX_STEPS, with_form
+from discorank.integrations.server.exchange import Exchange
 from discorank.metrics.errors import InputError
 from discorank.metrics.spec.limits import use_limits
 from discorank.rerank.mbr_decoder import MBRDecoder
@@ -116,11 +118,41 @@ def test_an_upstream_that_is_not_there() -> None:
 
 def test_a_server_that_ignores_n_is_asked_n_times() -> None:
     with proxying(Script(ignores_n=True)) as proxy:
-        first, second = about(ask(proxy)), about(ask(proxy))
-    assert (first["n"], second["n"]) == (4, 4)
-    # found out once: then every request is for one
-    assert [seen.body["n"] for seen in proxy.upstream.seen] == [4, 1, 1, 1, 1, 1, 1, 1]
-    assert [usage["candidates"] for usage in second["usage"]] == [[0], [1], [2], [3]]
+        fields = [about(ask(proxy)) for _ in range(5)]
+    assert [field["n"] for field in fields] == [4] * 5
+    # three times in a row, and it is not asked for several any more
+    asked = [seen.body["n"] for seen in proxy.upstream.seen]
+    assert asked == [4, 1, 1, 1] * 3 + [1] * 8
+    assert [usage["candidates"] for usage in fields[4]["usage"]] == [[0], [1], [2], [3]]
+
+
+def test_a_server_that_refuses_n_is_asked_n_times() -> None:
+    def several(body: Mapping[str, Any], number: int) -> str | None:
+        return "status-400" if body["n"] > 1 else None
+
+    with proxying(Script(fault=several)) as proxy:
+        assert [about(ask(proxy))["n"] for _ in range(5)] == [4] * 5
+    asked = [seen.body["n"] for seen in proxy.upstream.seen]
+    assert asked == [4, 1, 1, 1, 1] * 3 + [1] * 8
+
+
+def test_what_was_ignored_is_asked_again() -> None:
+    now = [0.0]
+    upstream = Upstream(cast(Exchange, None), lambda: now[0])
+    for is_one in (True, True, False, True, True):
+        upstream.gave(is_one)
+        assert upstream.accepts_n
+    upstream.gave(True)
+    assert not upstream.accepts_n
+    now[0] = IGNORED_SECONDS
+    assert upstream.accepts_n
+    upstream.gave(True)  # as ever
+    assert not upstream.accepts_n
+    now[0] *= 2
+    upstream.gave(False)
+    for _ in range(2):
+        upstream.gave(True)
+    assert upstream.accepts_n
 
 
 @pytest.mark.parametrize(
