@@ -105,7 +105,8 @@ def matched(pattern: Any, text: str) -> str | None:
     """
     last = None
     try:
-        for match in pattern.finditer(text, timeout=PATTERN_SECONDS):
+        # other threads run on meanwhile
+        for match in pattern.finditer(text, timeout=PATTERN_SECONDS, concurrent=True):
             last = match if match[0] else last
     except TimeoutError:
         raise MetricError(

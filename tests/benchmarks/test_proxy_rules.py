@@ -36,6 +36,7 @@ def test_a_replay_draws_in_rounds_and_stops_at_the_cap() -> None:
     assert own.probability[-1] == 0
     study = Study("x", 4, [own], ["a"])
     assert stopped(study, at_share(0.5))[0].tolist() == [0.5, 5.5, 3, -2, 2]
-    assert stopped(study, in_hindsight)[0, 0] == 0.75
+    assert stopped(study, in_hindsight([study]))[0, 0] == 0.75
+    assert stopped(study, in_hindsight([study], extra=90))[0, 0] == 0.5
     assert stopped(study, below(0.0))[0, 0] == 1
     assert stopped(study, below(1.1))[0, 0] == 0.5
