@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 from warnings import warn
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError, excerpt
-from ..server.client import BusyError, Client, ExhaustedError, UnusableError
+from ..server.client import Client
+from ..server.server_errors import BusyError, ExhaustedError, UnusableError
 from ..server.settings import Connection
 from .answer_values import value_of
 from .judge_answers import Answer
+from .judge_questions import Question, Requests
 from .kept_answers import KeptAnswers
 from .prompt_files import Worth
-from .questions import Question, Requests
 
 PROBE = Question("Answer with one word.", 0)  # what shows whether a server works
 

@@ -32,11 +32,11 @@ from ...metrics.spec.checked_settings import settings
 from ..server.metric_server import DEFAULTS, check_connection, connection_of
 from ..server.settings import further_keys
 from .calls import CallBounds, JudgeCalls
+from .judge_questions import Requests
 from .judge_scorer import JudgeScorer
 from .kept_answers import KeptAnswers
 from .prompt_files import CONTEXTS, JudgePrompt, read_prompt
 from .prompt_texts import BUILT_IN
-from .questions import Requests
 
 # where a judge that a file names finds its server
 ADDRESS_VARIABLE = "DISCORANK_JUDGE_SERVER"

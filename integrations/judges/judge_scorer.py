@@ -12,9 +12,9 @@ from ...metrics.scorer import Info, Requested, Scorer
 from ...metrics.text.texts import Document, Item
 from .calls import JudgeCalls
 from .judge_answers import estimated_tokens
+from .judge_questions import Question, Requests
 from .kept_answers import KeptAnswers
 from .prompt_files import JudgePrompt, untagged
-from .questions import Question, Requests
 
 PROMPT_LENGTH = 1000  # characters of a prompt beside its texts, about
 SAME = 0.5  # a text against itself
