@@ -21,11 +21,11 @@ from ..server.server_errors import BusyError, ExhaustedError, UnusableError
 from ..server.settings import Connection
 from .answer_values import value_of
 from .judge_answers import Answer
-from .judge_questions import Question, Requests
+from .judge_questions import JudgeQuestion, Requests
 from .kept_answers import KeptAnswers
 from .prompt_files import Worth
 
-PROBE = Question("Answer with one word.", 0)  # what shows whether a server works
+PROBE = JudgeQuestion("Answer with one word.", 0)  # what shows whether a server works
 
 
 class CallBounds(NamedTuple):
@@ -38,7 +38,7 @@ class CallBounds(NamedTuple):
 class JudgeCall(NamedTuple):
     """A question, and the answers without a value that it had so far."""
 
-    question: Question
+    question: JudgeQuestion
     earlier: tuple[str, ...] = ()
 
     def again(self, answer: Answer) -> JudgeCall:
@@ -74,14 +74,14 @@ class JudgeCalls:
         self.faults: dict[bytes, InputError] = {}
         self.has_warned = False
 
-    def values(self, questions: Iterable[Question]) -> dict[Question, float]:
+    def values(self, questions: Iterable[JudgeQuestion]) -> dict[JudgeQuestion, float]:
         """The value of every distinct question, NaN where no answer had one.
 
         Raises:
             ResourceError: the server cannot be reached, fails at everything, or no more may be spent.
             InputError: the server answers others, but not one, the first of which is named.
         """
-        values: dict[Question, float] = {}
+        values: dict[JudgeQuestion, float] = {}
         calls = [JudgeCall(question) for question in dict.fromkeys(questions)]
         while calls:
             keys = [self.requests.key(call.question, call.earlier) for call in calls]
@@ -101,7 +101,7 @@ class JudgeCalls:
         self.kept.trim()
         return values
 
-    def answers(self, question: Question) -> list[str]:
+    def answers(self, question: JudgeQuestion) -> list[str]:
         """All answers to a question whose value was asked for, the last one first."""
         call, texts = JudgeCall(question), []
         while True:

@@ -12,7 +12,7 @@ from ...metrics.scorer import Info, Requested, Scorer
 from ...metrics.text.texts import Document, Item
 from .calls import JudgeCalls
 from .judge_answers import estimated_tokens
-from .judge_questions import Question, Requests
+from .judge_questions import JudgeQuestion, Requests
 from .kept_answers import KeptAnswers
 from .prompt_files import JudgePrompt, untagged
 
@@ -123,7 +123,7 @@ class JudgeScorer(Scorer):
             raise TypeError("a scorer that is not loaded asks nothing")
         return self.calls
 
-    def _questions(self, reps: Reps, cell: Cell) -> list[list[Question]]:
+    def _questions(self, reps: Reps, cell: Cell) -> list[list[JudgeQuestion]]:
         """The questions of a pair: one list, or for a prompt that compares two texts one of either order, or none."""
         hypothesis, reference, source = cell
         texts, contexts = reps["text"], reps["context"]
@@ -143,13 +143,13 @@ class JudgeScorer(Scorer):
             self._asked({**shared, "first": two, "second": one}),
         ]
 
-    def _asked(self, values: Mapping[str, str | None]) -> list[Question]:
+    def _asked(self, values: Mapping[str, str | None]) -> list[JudgeQuestion]:
         """A prompt as often as there are judgements."""
         prompt = self.prompt.filled(values)
-        return [Question(prompt, number) for number in range(self.judgements)]
+        return [JudgeQuestion(prompt, number) for number in range(self.judgements)]
 
     def _value(
-        self, sides: Sequence[Sequence[Question]], values: Mapping[Question, float]
+        self, sides: Sequence[Sequence[JudgeQuestion]], values: Mapping[JudgeQuestion, float]
     ) -> float:
         """The value of a pair from those of its questions."""
         means = [_mean([values[question] for question in side]) for side in sides]

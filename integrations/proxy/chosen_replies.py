@@ -14,7 +14,7 @@ from .questions import Question
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChosenReply:
     """What a request is answered with.
 
     Args:
@@ -119,7 +119,7 @@ class Decision:
             "finish_reason": drawn.choice.get("finish_reason"),
         }
 
-    def answer(self) -> Answer:
+    def answer(self) -> ChosenReply:
         """The reply that the chosen candidate came in, with the chosen ones alone."""
         reply = self.replies[self.drawn[self.chosen[0]].call]
         body = {
@@ -128,13 +128,13 @@ class Decision:
             "usage": total_usage(reply.get("usage") for reply in self.replies.values()),
             FIELD: self.about(),
         }
-        return Answer(body, self.header)
+        return ChosenReply(body, self.header)
 
 
-def untouched(reply: Mapping[str, Any], question: Question) -> Answer:
+def untouched(reply: Mapping[str, Any], question: Question) -> ChosenReply:
     """The answer to a request whose reply has no text: the reply, with as many choices as were asked for."""
     body = {**reply, "choices": reply["choices"][: question.wanted]}
-    return Answer(body, "passed-through; reason=no-text", is_chosen=False)
+    return ChosenReply(body, "passed-through; reason=no-text", is_chosen=False)
 
 
 def total_usage(usages: Iterator[Any]) -> dict[str, Any] | None:

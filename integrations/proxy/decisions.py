@@ -18,7 +18,7 @@ from ..generation.utility_argument import reads_logprobs
 from .api_errors import ApiError, from_upstream, no_choice
 from .candidate_draw import CandidateDraw, Drawn, Upstream, WordlessError
 from .choosing_thread import ChoosingThread
-from .chosen_replies import Answer, Decision, untouched
+from .chosen_replies import ChosenReply, Decision, untouched
 from .counters import Counters
 from .document_lanes import DocumentLanes, DocumentTurn
 from .questions import Question
@@ -55,7 +55,7 @@ class Decisions:
         self._documents, self._drawing = documents, drawing
         self._choice_seconds, self._counters = choice_seconds, counters
 
-    async def answer(self, question: Question) -> Answer:
+    async def answer(self, question: Question) -> ChosenReply:
         """The answer to a request.
 
         Raises:

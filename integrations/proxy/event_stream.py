@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .api_errors import ApiError
-from .chosen_replies import Answer
+from .chosen_replies import ChosenReply
 from .own_fields import FIELD
 from .questions import Question
 
 
-def events(answer: Answer, question: Question) -> Iterator[bytes]:
+def events(answer: ChosenReply, question: Question) -> Iterator[bytes]:
     """The events of an answer."""
     body = dict(answer.body)
     choices, usage = body.pop("choices"), body.pop("usage", None)
