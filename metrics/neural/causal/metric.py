@@ -141,11 +141,6 @@ class CausalMetric(ModelMetric):
         self.check_files()
         folder = model_files.locate(self.named("model"), self.revision)
         tokenizer = tokenizer_of(folder)
-        if self.normalize == "pmi" and tokenizer.bos_token_id is None:
-            problem = (
-                "its tokenizer has no beginning-of-text token, behind which a text is given nothing"
-            )
-            raise ModelLoadError(problem, where=str(folder), fix="Use another normalize")
         plain = pretrained(folder, "AutoModelForCausalLM", self.has_weights, self.dtype)
         model = CausalLM(plain, self.device, self.dtype, self.batch_tokens)
         limit = min(self.max_tokens or MAX_TOKENS, model.max_tokens)
