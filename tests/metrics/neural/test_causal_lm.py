@@ -191,8 +191,9 @@ def test_positions_that_are_stretched_depend_on_their_text_alone(kind: str) -> N
     model = CausalLM(causal_model("llama", VOCABULARY, **settings), "cpu", "float32")
     assert not model.packed
     values = rows_of(model.log_probabilities(texts))
-    after_longer = model.log_probabilities(Prompted(Ragged.of_rows([rows[3]]), np.array([1])))
-    assert after_longer.values.tobytes() == values[3].tobytes()
+    longest, shorter = (Prompted(Ragged.of_rows([rows[i]]), np.array([1])) for i in (2, 3))
+    model.log_probabilities(longest)
+    assert model.log_probabilities(shorter).values.tobytes() == values[3].tobytes()
     for of_row, ids in zip(values, rows, strict=True):
         fresh = causal_model("llama", VOCABULARY, **settings)
         tensor = torch.from_numpy(ids)[None]
