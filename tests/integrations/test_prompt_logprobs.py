@@ -212,7 +212,9 @@ def test_tokens_that_show_no_character_are_parts_of_the_next(
     shown: list[str], prompt: str, text: str, scored: int
 ) -> None:
     values = [-float(1 << i) for i in range(len(shown))]
-    entries = [{"1": {"logprob": v, "decoded_token": t}} for v, t in zip(values, shown, strict=True)]
+    entries = [
+        {"1": {"logprob": v, "decoded_token": t}} for v, t in zip(values, shown, strict=True)
+    ]
     reply = {"choices": [{"prompt_logprobs": [None, *entries[1:]]}]}
     (value,) = FORMS["prompt-logprobs"].values(reply, [Pair(prompt, text)])
     of_text = values[len(values) - scored :] if shown[-1] else values[1:2]
