@@ -66,13 +66,13 @@ class Resampling:
         """Sums of rows [n, ...] in every draw, [resamples, ...]."""
         of_groups = np.zeros((self.num_groups, *rows.shape[1:]))
         np.add.at(of_groups, self.number, rows)
-        return np.tensordot(self.counts, of_groups, axes=1)
+        return np.asarray(np.tensordot(self.counts, of_groups, axes=1), np.float64)
 
     def means(self, rows: FloatArray) -> FloatArray:
         """Means of rows [n, ...] in every draw, [resamples, ...]."""
         sizes = self.sums(np.ones(len(rows)))
         sums = self.sums(rows)
-        return sums / sizes.reshape(-1, *[1] * (sums.ndim - 1))
+        return np.asarray(sums / sizes.reshape(-1, *[1] * (sums.ndim - 1)), np.float64)
 
 
 def ends(draws: FloatArray) -> tuple[float, float]:
