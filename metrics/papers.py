@@ -227,6 +227,29 @@ YUAN_2021 = Paper(
     "",
     "34",
 )
+YEE_2019 = Paper(
+    "yee2019simple",
+    "inproceedings",
+    "Yee, Kyra and Dauphin, Yann and Auli, Michael",
+    "Simple and Effective Noisy Channel Modeling for Neural Machine Translation",
+    "Proceedings of the 2019 Conference on Empirical Methods in Natural Language Processing and the 9th International "
+    "Joint Conference on Natural Language Processing",
+    2019,
+    "5696--5701",
+    "10.18653/v1/D19-1571",
+)
+YU_2020 = Paper(
+    "yu2020better",
+    "article",
+    "Yu, Lei and Sartran, Laurent and Stokowiec, Wojciech and Ling, Wang and Kong, Lingpeng and Blunsom, Phil and "
+    "Dyer, Chris",
+    "Better Document-Level Machine Translation with {B}ayes' Rule",
+    "Transactions of the Association for Computational Linguistics",
+    2020,
+    "346--360",
+    "10.1162/tacl_a_00319",
+    "8",
+)
 ZHAO_2023 = Paper(
     "zhao2023discoscore",
     "inproceedings",

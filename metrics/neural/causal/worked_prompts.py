@@ -1,0 +1,81 @@
+"""Prompts with worked examples: what stands before a text whose likelihood is asked for.
+
+    worked example, worked example, ..., input
+
+A worked example is the template filled with an input, then its target and the separator; the input is the template
+filled. Preceding sentences are fields of the template, or pairs of source and target that stand as further worked
+examples behind those of the file. A prompt that is too long loses its oldest part first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+from ...text.examples import Example
+from ...text.template import Template
+from ...text.texts import Context, Item
+
+Given = Literal["nothing", "source", "context", "source+context"]
+REFERENCE = "reference"
+
+
+class Prompts:
+    """Fills the template of a metric.
+
+    Args:
+        template: the template.
+        examples: worked examples.
+        separator: what stands behind the target of each.
+        given: what the prompt tells.
+        plain: a text as the model's tokenizer may read it.
+    """
+
+    def __init__(
+        self,
+        template: Template,
+        examples: Sequence[Example],
+        separator: str,
+        given: Given | Literal["reference"],
+        plain: Callable[[str], str],
+    ) -> None:
+        self.template = template
+        self.examples = tuple(examples)
+        self.separator = separator
+        self.given = given
+        self.plain = plain
+
+    def of(self, given: Item | None, target_context: Sequence[str]) -> Iterator[str]:
+        """The prompts of an input, from the whole one to that without examples and context.
+
+        Args:
+            given: the source, or what else the text is given; with its own context.
+            target_context: sentences before the text.
+        """
+        text = "" if given is None else str(given.text)
+        if self.given == "context":
+            for start in range(len(target_context) + 1):
+                yield self._filled(text, target_context[start:])
+            return
+        pairs: list[Example] = list(self.examples)
+        if self.given == "source+context" and given is not None:
+            # Of contexts of unequal lengths, the newest sentences are pairs.
+            num_pairs = min(len(given.context), len(target_context))
+            sources = given.context[len(given.context) - num_pairs :]
+            targets = target_context[len(target_context) - num_pairs :]
+            pairs += map(Example, sources, targets)
+        worked = [self._worked(pair) for pair in pairs]
+        own = self._filled(text, ())
+        for start in range(len(worked) + 1):
+            yield "".join((*worked[start:], own))
+
+    def _worked(self, example: Example) -> str:
+        """A worked example, its separator behind it."""
+        return self._filled(example.source, ()) + self.plain(example.target) + self.separator
+
+    def _filled(self, text: str, target_context: Sequence[str]) -> str:
+        """The template filled; nothing if only blanks come of it."""
+        plain = self.plain(text)
+        before = Context(target=[self.plain(sentence) for sentence in target_context])
+        prompt = self.template.filled(plain, before, {REFERENCE: plain})
+        return prompt if prompt.strip() else ""
