@@ -1,7 +1,7 @@
 """Fluency beside consensus: what is chosen when a language model may say which candidate reads well in its context.
 
-    python -m benchmarks.choice_quality.fluency FOLDER --work WORK [--sets NAME ...] [--segments N]
-        [--readings NAME ...] [--dtype bfloat16] [--only-kept] [--output TABLES.md]
+    python -m benchmarks.choice_quality.fluency FOLDER --work WORK [--sets NAME ...] [--segments N [SET=N ...]]
+        [--models ENGLISH OTHERS] [--readings NAME ...] [--dtype bfloat16] [--only-kept] [--output TABLES.md]
 
 FOLDER holds mt_mqm_* systems files with MQM (lower is better). Chosen is
 
@@ -12,8 +12,8 @@ under SmolLM2 (into English) or Gemma 3 270M (out of English), z standardised wi
 model reads before a candidate: `alone` nothing, `chosen-k` the k sentences before that consensus chose, `first-k` those
 of the first system. Printed is the MQM of what is chosen relative to that of a random candidate, and the paired
 difference from consensus, with 95 % intervals by document (sets of fewer than ten: by blocks of ten segments); and the
-weight that the other sets would choose for each. `--segments N` takes the first N judged segments of a set. Values are
-kept in WORK: a run that was stopped goes on, `--only-kept` prints the readings that are complete.
+weight that the other sets would choose for each. `--segments N` takes the first N judged segments of a set, `SET=N` of
+one. Values are kept in WORK: a run that was stopped goes on, `--only-kept` prints the readings that are complete.
 """
 
 from __future__ import annotations
@@ -43,16 +43,24 @@ from discorank.rerank.tuning.candidate_features import features
 CONSENSUS = "chrf + 100*rouge-l"
 WEIGHTS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75)
 READINGS = ("alone", "chosen-2", "first-2", "chosen-1", "chosen-3", "chosen-4")
-MODELS = {True: "smollm2", False: "gemma3-270m"}  # into English, out of English
+MODELS = ("smollm2", "gemma3-270m")  # into English, out of English
 
 
-def language_model(into_english: bool, context: int, dtype: str) -> Metric:
+def language_model(model: str, context: int, dtype: str) -> Metric:
     """The metric of a reading with so many sentences of context."""
-    given = "context" if context else "nothing"
-    metric: Any = load_metric(
-        "lm", model=MODELS[into_english], given=given, context=context, dtype=dtype
-    )
+    metric: Any = load_metric("lm", model=model, context=context, dtype=dtype)
     return metric  # type: ignore[no-any-return]
+
+
+def limits_of(values: Sequence[str]) -> tuple[int | None, dict[str, int]]:
+    """How many segments of any set, and of some by name, from N and SET=N.
+
+    >>> limits_of(["250", "ted.en-de=100"])
+    (250, {'ted.en-de': 100})
+    """
+    named = [value.rpartition("=") for value in values]
+    of_any = [int(number) for name, _, number in named if not name]
+    return (of_any or [None])[0], {name: int(number) for name, _, number in named if name}
 
 
 class JudgedSegments:
@@ -121,19 +129,18 @@ def contexts_of(
         lane.extend(str(record.source), str(record.candidates[pick].text))
 
 
-def all_chosen(
-    data: JudgedSegments, kept: KeptValues, readings: Sequence[str], dtype: str
+def if_complete(
+    data: JudgedSegments, kept: KeptValues, reading: str, model: str, dtype: str
 ) -> Iterator[Chosen]:
-    """What is chosen in a set under every reading whose values are complete."""
+    """What is chosen in a set under a reading, if its values are complete."""
     random = np.array([mqm.mean() for mqm in data.mqm])
-    for reading in readings:
-        width = int(reading.partition("-")[2] or 0)
-        metric = language_model(data.is_english, width, dtype)
-        values = kept.values(metric, data.texts(reading), f"{data.name} {reading}")
-        known = [own for own in values if own is not None]
-        if len(known) == len(values):
-            mqm = data.chosen(known)
-            yield Chosen(data.name, reading, mqm, random, data.groups, len(set(data.documents)))
+    width = int(reading.partition("-")[2] or 0)
+    metric = language_model(model, width, dtype)
+    values = kept.values(metric, data.texts(reading), f"{data.name} {reading}")
+    known = [own for own in values if own is not None]
+    if len(known) == len(values):
+        mqm = data.chosen(known)
+        yield Chosen(data.name, reading, mqm, random, data.groups, len(set(data.documents)))
 
 
 def main() -> None:
@@ -141,21 +148,24 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
-    parser.add_argument("--segments", type=int)
+    parser.add_argument("--segments", nargs="+", default=[], metavar="N or SET=N")
+    parser.add_argument("--models", nargs=2, default=list(MODELS), metavar=("ENGLISH", "OTHERS"))
     parser.add_argument("--readings", nargs="+", default=list(READINGS))
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--only-kept", action="store_true")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     kept = KeptValues(options.work, options.only_kept)
-    chosen: list[Chosen] = []
+    of_any, of_named = limits_of(options.segments)
     sets = [
-        JudgedSegments(options.folder / f"mt_mqm_{name}.jsonl.gz", options.segments)
+        JudgedSegments(options.folder / f"mt_mqm_{name}.jsonl.gz", of_named.get(name, of_any))
         for name in options.sets
     ]
+    chosen: list[Chosen] = []
     for reading in options.readings:
         for data in sets:
-            chosen += all_chosen(data, kept, [reading], options.dtype)
+            model = options.models[0 if data.is_english else 1]
+            chosen += if_complete(data, kept, reading, model, options.dtype)
     tables = markdown(chosen, WEIGHTS)
     if options.output:
         options.output.write_text(tables, encoding="utf-8")

@@ -23,8 +23,8 @@ from ..likelihood.likelihood_scorer import Direction, Side
 from ..models.causal_lm import CausalLM
 from ..models.prompt_pass import Prompted
 from ..models.settings import ModelMetric
-from .worked_prompts import Prompts
 from .sequences import SequenceReader, Sequences
+from .worked_prompts import Prompts
 
 # token, character: what the sum is divided by; sum: nothing; pmi: the sum less that behind nothing.
 Normalize = Literal["token", "character", "sum", "pmi"]

@@ -42,8 +42,8 @@ from ..models.context_tokens import PlainTexts, control_tokens
 from ..models.encoder import pretrained, tokenizer_of
 from ..models.settings import ModelMetric
 from .causal_scorer import CausalScorer, Loaded, Normalize
-from .worked_prompts import REFERENCE, Given, Prompts
 from .sequences import End, SequenceReader
+from .worked_prompts import REFERENCE, Given, Prompts
 
 # The longest sequence if none is set, where the model has positions for more.
 MAX_TOKENS = 4096
