@@ -1,7 +1,8 @@
 """Contrastive accuracy of a causal language model: does the translation's likelihood in context find the right one?
 
     python -m benchmarks.choice_quality.contrastive_lm FOLDER --work WORK [--sets NAME ...] [--items N]
-        [--contexts 0 1 2 3] [--dtype bfloat16] [--only-kept] [--output TABLE.md]
+        [--contexts 0 1 2 3] [--model gemma3-270m] [--dtype bfloat16]
+        [--only-kept] [--output TABLE.md]
 
 FOLDER holds contrastive_* sets. The score of a translation is log P(translation, line's end | prompt) under Gemma 3
 270M, the prompt one worked example, the k pairs of sentence and translation before it as further ones, and the source:
@@ -64,19 +65,24 @@ def read_items(path: Path, most: int | None) -> list[Grouped]:
     return [Grouped(read_item(rows[i]), str(rows[i]["group"])) for i in sorted(kept)]
 
 
-def language_model(lang: str, context: int, dtype: str, work: Path) -> Metric:
-    """The metric with so many sentences of context; its worked example is written into WORK."""
-    examples = work / f"worked.{lang}.jsonl"
+def worked_example(lang: str, work: Path) -> Path:
+    """The file of the worked example of a target language, written into WORK."""
+    path = work / f"worked.{lang}.jsonl"
     worked = {"source": WORKED["source"], "target": WORKED[lang]}
-    examples.write_text(json.dumps(worked, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(worked, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def language_model(model: str, lang: str, context: int, dtype: str, work: Path) -> Metric:
+    """The metric with so many sentences of context."""
     metric: Any = load_metric(
         "lm",
-        model=MODEL,
+        model=model,
         given="source+context" if context else "source",
         context=context,
         prompt=f"English: {{source}}\n{LANGUAGES[lang]}: ",
         separator="\n\n",
-        examples=str(examples),
+        examples=str(worked_example(lang, work)),
         normalize="sum",
         dtype=dtype,
     )
@@ -139,6 +145,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--items", type=int)
     parser.add_argument("--contexts", nargs="+", type=int, default=[0, 1, 2, 3])
+    parser.add_argument("--model", default=MODEL)
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--only-kept", action="store_true")
     parser.add_argument("--output", type=Path)
@@ -152,7 +159,7 @@ def main() -> None:
         def values(
             k: int, name: str = name, items: list[Grouped] = items
         ) -> list[FloatArray] | None:
-            metric = language_model(name[-2:], k, options.dtype, options.work)
+            metric = language_model(options.model, name[-2:], k, options.dtype, options.work)
             own = kept.values(metric, texts_of(items), f"{name} context {k}")
             known = [values for values in own if values is not None]
             return known if len(known) == len(own) else None

@@ -60,7 +60,7 @@ def limits_of(values: Sequence[str]) -> tuple[int | None, dict[str, int]]:
     """
     named = [value.rpartition("=") for value in values]
     of_any = [int(number) for name, _, number in named if not name]
-    return (of_any or [None])[0], {name: int(number) for name, _, number in named if name}
+    return of_any[0] if of_any else None, {name: int(number) for name, _, number in named if name}
 
 
 class JudgedSegments:
