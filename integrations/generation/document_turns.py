@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
+from ...metrics.text.prompt_template import TARGET_CONTEXT, Template
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
 from ...rerank.context import Lane
@@ -20,7 +21,6 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.scheduler import Program, Scheduler
 from .generator import Generator, Prompt
-from .template import TARGET_CONTEXT, Template
 
 TURNS_AHEAD = 8  # how many times as many inputs are read ahead where documents take turns
 

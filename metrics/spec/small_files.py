@@ -10,6 +10,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -89,15 +90,20 @@ def read_small_json(path: str | Path, fix: str) -> Any:
     return parse_small_json(read_small_file(path, fix), str(path), fix)
 
 
-def parse_small_json(data: bytes, where: str, fix: str) -> Any:
-    """The value in the bytes of a JSON file.
+def parse_small_json(
+    data: bytes,
+    where: str,
+    fix: str,
+    make_object: Callable[[list[tuple[str, Any]]], Any] | None = None,
+) -> Any:
+    """The value in the bytes of a JSON file; make_object: makes an object of its pairs, or raises ValueError.
 
     Raises:
         InputError: it is not JSON, nested too deep, or has more values than are read.
     """
     try:
         check_json_size(data)
-        return json.loads(data)
+        return json.loads(data, object_pairs_hook=make_object)
     except RecursionError:
         raise InputError("no JSON: nested too deeply", where=where, fix=fix) from None
     except InputError as error:

@@ -24,9 +24,9 @@ from discorank.integrations.generation.document_turns import Turn, Turns
 from discorank.integrations.generation.generation_run import run_generation
 from discorank.integrations.generation.generator import Generated, Prompt
 from discorank.integrations.generation.prompts import read_prompts
-from discorank.integrations.generation.template import Template
 from discorank.metrics.errors import DiscorankError, InputError, ResourceError, ResumeError
 from discorank.metrics.text.line_source import LineSource
+from discorank.metrics.text.prompt_template import Template
 from discorank.metrics.text.texts import Context
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import Candidate

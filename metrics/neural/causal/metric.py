@@ -2,8 +2,9 @@
 
     lm(h) = log p(h | prompt) / n,   log p(h | prompt) = sum_{t=1..n} log p(h_t | prompt, h_<t)
 
-Natural logarithms over the n tokens of h and, unless ``end="none"``, of its end. ``given`` says what the prompt tells,
-and what it is if none is written:
+Natural logarithms over the n tokens of h and, unless ``end="none"``, of its end: the separator that stands behind the
+targets of worked examples, a line break without them, or the model's own end token. ``given`` says what the prompt
+tells, and what it is if none is written:
 
     nothing          (nothing)                fluency
     context          {target_context} and a blank: fluency behind the k sentences before, as they were chosen
@@ -29,8 +30,8 @@ from ...papers import YEE_2019, YU_2020, YUAN_2021, Paper
 from ...scorer import Info, Reading, Scorer
 from ...spec import digests
 from ...spec.checked_settings import settings
-from ...text.examples import read_examples
-from ...text.template import SOURCE, TARGET_CONTEXT, Template
+from ...text.few_shot import SEPARATOR, FewShotExamples, read_examples
+from ...text.prompt_template import SOURCE, TARGET_CONTEXT, Template
 from ..likelihood.likelihood_scorer import (
     HYPOTHESIS_GIVEN_REFERENCE,
     HYPOTHESIS_GIVEN_SOURCE,
@@ -45,6 +46,7 @@ from .causal_scorer import CausalScorer, Loaded, Normalize
 from .sequences import End, SequenceReader
 from .worked_prompts import REFERENCE, Given, Prompts
 
+LINE_BREAK = "\n"
 # The longest sequence if none is set, where the model has positions for more.
 MAX_TOKENS = 4096
 # The prompt, by what is given.
@@ -72,15 +74,16 @@ class CausalMetric(ModelMetric):
     counts_passes: ClassVar[bool] = True
     prompt: str | None
     examples: str | None
-    separator: str
+    separator: str | None
     normalize: Normalize
     end: End
+    start: str | None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_prompt()
-        if self.end == "separator" and not self.separator:
-            raise InputError("separator is empty", where=self.name, fix='Give one, or end="none"')
+        if self.separator == "":
+            raise InputError("separator is empty", where=self.name, fix="Leave it out, or give one")
         if self.examples and self.prompts_given not in ("source", "source+context", "reference"):
             problem = f"examples are pairs, and given={self.prompts_given!r} has no use for them"
             raise InputError(problem, where=self.name, fix='Set given="source", or leave them out')
@@ -98,6 +101,14 @@ class CausalMetric(ModelMetric):
         """That of the prompt."""
         text = DEFAULT_PROMPTS[self.prompts_given] if self.prompt is None else self.prompt
         return Template(text, f"{self.name}: prompt")
+
+    @property
+    def separates(self) -> str:
+        """What stands behind a target."""
+        if self.separator is not None:
+            return self.separator
+        has_worked = self.examples or self.prompts_given == "source+context"
+        return SEPARATOR if has_worked else LINE_BREAK
 
     def _check_prompt(self) -> None:
         """Raises InputError for a template with other fields than what is given."""
@@ -135,13 +146,18 @@ class CausalMetric(ModelMetric):
                 "its tokenizer has no beginning-of-text token, behind which a text is given nothing"
             )
             raise ModelLoadError(problem, where=str(folder), fix="Use another normalize")
-        plain = pretrained(folder, "AutoModelForCausalLM", self.has_weights)
+        plain = pretrained(folder, "AutoModelForCausalLM", self.has_weights, self.dtype)
         model = CausalLM(plain, self.device, self.dtype, self.batch_tokens)
         limit = min(self.max_tokens or MAX_TOKENS, model.max_tokens)
-        reader = SequenceReader(tokenizer, limit, self.end, self.separator)
-        examples = read_examples(self.examples) if self.examples else ()
+        reader = SequenceReader(tokenizer, limit, self.end, self.separates, self.start)
+        if self.normalize == "pmi" and not reader.first_ids:
+            problem = "no beginning-of-text token, behind which a text is given nothing"
+            raise ModelLoadError(
+                problem, where=str(folder), fix="Name one: start=..., or another normalize"
+            )
+        examples = read_examples(self.examples) if self.examples else FewShotExamples(())
         texts = PlainTexts(tokenizer, control_tokens(tokenizer))
-        prompts = Prompts(self.template, examples, self.separator, self.prompts_given, texts)
+        prompts = Prompts(self.template, examples, self.separates, self.prompts_given, texts)
         return Loaded(model, reader, prompts)
 
 
@@ -156,9 +172,11 @@ class LM(CausalMetric):
         prompt: a template with the field {source} or {target_context}, as `given` needs it; see above for what it is
             if not given.
         examples: a file of worked examples, JSON lines with source and target, where the source is given.
-        separator: what stands behind the target of a worked example, and ends a text.
+        separator: what stands behind the target of a worked example, and ends a text; if not given, an empty line
+            where there are worked examples, else a line break.
         normalize: token, character, sum or pmi.
         end: what is scored as the end of a text: the separator, the model's end token (token), or none.
+        start: the token that sequences begin with, "" for none; the beginning-of-text token if not given.
         context: sentences before each one that the prompt tells.
         max_tokens: the longest sequence, in tokens; the model's limit, but at most 4096, if not given.
     """
@@ -166,9 +184,10 @@ class LM(CausalMetric):
     given: Given | None = None
     prompt: str | None = None
     examples: str | None = None
-    separator: str = "\n"
+    separator: str | None = None
     normalize: Normalize = "token"
     end: End = "separator"
+    start: str | None = None
     context: Annotated[int, Field(ge=0)] = 0
     name: ClassVar[str] = "lm"
     info: ClassVar[Info] = Info(
@@ -236,9 +255,11 @@ class LMPair(CausalMetric):
         model: a folder, a GGUF file, a name on the hub, smollm2 (English) or gemma3-270m (many languages).
         prompt: a template with the field {reference}; "{reference} In other words: " if not given.
         examples: a file of worked examples, JSON lines with source (what is given) and target.
-        separator: what stands behind the target of a worked example, and ends a text.
+        separator: what stands behind the target of a worked example, and ends a text; if not given, an empty line
+            where there are worked examples, else a line break.
         normalize: token, character, sum or pmi.
         end: what is scored as the end of a text: the separator, the model's end token (token), or none.
+        start: the token that sequences begin with, "" for none; the beginning-of-text token if not given.
         direction: the hypothesis given the reference (precision), the reference given the hypothesis (recall), or the
             mean of both (f).
         agg: several references: the mean over them, or the best (max).
@@ -247,9 +268,10 @@ class LMPair(CausalMetric):
 
     prompt: str | None = None
     examples: str | None = None
-    separator: str = "\n"
+    separator: str | None = None
     normalize: Normalize = "token"
     end: End = "separator"
+    start: str | None = None
     direction: Literal["precision", "recall", "f"] = "precision"
     agg: Literal["mean", "max"] = "mean"
     name: ClassVar[str] = "lm-pair"

@@ -2,9 +2,10 @@
 
     FIRST ids(prompt + text + end)
 
-FIRST is the model's beginning-of-text token, if it has one. Prompt, text and end are tokenised as one string; the text
-begins at the first id that differs from the prompt tokenised alone. So a token that the last character of the prompt
-and the first of the text share is the text's, as is one that its last character and a separator share.
+FIRST is the tokenizer's beginning-of-text token, if it has one, or another that is named. Prompt, text and end are
+tokenised as one string; the text begins at the first id that differs from the prompt tokenised alone. So a token that
+the last character of the prompt and the first of the text share is the text's, as is one that its last character and a
+separator share.
 
 A sequence longer than the model's limit takes the first of the shortened prompts that fits; then the left of the prompt
 is cut, and only then the right of the text.
@@ -41,16 +42,24 @@ class SequenceReader:
         max_tokens: the longest sequence, the first token counted.
         end: what ends a text and is scored with it: a separator, the model's end token, or nothing.
         separator: the separator.
+        start: the token that sequences begin with, "" for none; the tokenizer's own if not given.
 
     Raises:
-        ModelLoadError: the end token is to be scored, and there is none.
+        ModelLoadError: the end token is to be scored, and there is none; or there is no such token to begin with.
     """
 
-    def __init__(self, tokenizer: Any, max_tokens: int, end: End, separator: str) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        max_tokens: int,
+        end: End,
+        separator: str,
+        start: str | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.end_text = separator if end == "separator" else ""
-        self.first_ids = [] if tokenizer.bos_token_id is None else [int(tokenizer.bos_token_id)]
+        self.first_ids = _first_ids(tokenizer, start)
         self.end_ids: list[int] = []
         if end == "token":
             if tokenizer.eos_token_id is None:
@@ -121,6 +130,19 @@ class SequenceReader:
         encoded = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)
         ids: list[list[int]] = encoded.input_ids
         return ids
+
+
+def _first_ids(tokenizer: Any, start: str | None) -> list[int]:
+    """The id that sequences begin with, if there is one; errors as `SequenceReader`."""
+    token = tokenizer.bos_token if start is None else start
+    if not token:
+        return []
+    vocabulary = tokenizer.get_vocab()
+    if token not in vocabulary:
+        fix = 'Name a token of its vocabulary, such as <s>, or "" for none'
+        problem = f"no token {token!r:.60} to begin with"
+        raise ModelLoadError(problem, where=str(tokenizer.name_or_path), fix=fix)
+    return [int(vocabulary[token])]
 
 
 def _num_common(a: Sequence[int], b: Sequence[int]) -> int:

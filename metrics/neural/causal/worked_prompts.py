@@ -3,17 +3,17 @@
     worked example, worked example, ..., input
 
 A worked example is the template filled with an input, then its target and the separator; the input is the template
-filled. Preceding sentences are fields of the template, or pairs of source and target that stand as further worked
+filled. Preceding sentences are a field of the template, or pairs of source and target that stand as further worked
 examples behind those of the file. A prompt that is too long loses its oldest part first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from ...text.examples import Example
-from ...text.template import Template
+from ...text.few_shot import TARGET, FewShotExamples
+from ...text.prompt_template import SOURCE, Template
 from ...text.texts import Context, Item
 
 Given = Literal["nothing", "source", "context", "source+context"]
@@ -25,25 +25,30 @@ class Prompts:
 
     Args:
         template: the template.
-        examples: worked examples.
+        examples: worked examples; of their fields `source` is that of the template, whatever it calls it.
         separator: what stands behind the target of each.
         given: what the prompt tells.
         plain: a text as the model's tokenizer may read it.
+
+    Raises:
+        InputError: an example lacks a field of the template.
     """
 
     def __init__(
         self,
         template: Template,
-        examples: Sequence[Example],
+        examples: FewShotExamples,
         separator: str,
         given: Given | Literal["reference"],
         plain: Callable[[str], str],
     ) -> None:
         self.template = template
-        self.examples = tuple(examples)
         self.separator = separator
         self.given = given
         self.plain = plain
+        self.worked = tuple(
+            self._worked({REFERENCE: row[SOURCE], **row}, examples.name) for row in examples.rows
+        )
 
     def of(self, given: Item | None, target_context: Sequence[str]) -> Iterator[str]:
         """The prompts of an input, from the whole one to that without examples and context.
@@ -57,21 +62,22 @@ class Prompts:
             for start in range(len(target_context) + 1):
                 yield self._filled(text, target_context[start:])
             return
-        pairs: list[Example] = list(self.examples)
+        worked = list(self.worked)
         if self.given == "source+context" and given is not None:
             # Of contexts of unequal lengths, the newest sentences are pairs.
             num_pairs = min(len(given.context), len(target_context))
             sources = given.context[len(given.context) - num_pairs :]
             targets = target_context[len(target_context) - num_pairs :]
-            pairs += map(Example, sources, targets)
-        worked = [self._worked(pair) for pair in pairs]
+            for source, target in zip(sources, targets, strict=True):
+                pair = {SOURCE: self.plain(source), TARGET: self.plain(target)}
+                worked.append(self._worked(pair, "context"))
         own = self._filled(text, ())
         for start in range(len(worked) + 1):
             yield "".join((*worked[start:], own))
 
-    def _worked(self, example: Example) -> str:
+    def _worked(self, row: Mapping[str, str], name: str) -> str:
         """A worked example, its separator behind it."""
-        return self._filled(example.source, ()) + self.plain(example.target) + self.separator
+        return FewShotExamples((row,), name).text(self.template, self.separator)
 
     def _filled(self, text: str, target_context: Sequence[str]) -> str:
         """The template filled; nothing if only blanks come of it."""

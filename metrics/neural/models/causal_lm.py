@@ -209,8 +209,12 @@ class CausalLM:
         rows = self.torch.from_numpy(prompt_pass.scored_by[is_here] - start).to(self.device)
         labels = self.torch.from_numpy(prompt_pass.labels[is_here]).to(self.device)
         logits = logits.float()
-        normaliser = logits.logsumexp(dim=1)  # [states]
-        of_label = logits[rows, labels] - normaliser[rows]
+        own = logits[rows, labels]  # [tokens]
+        # log sum exp in place: the logits are the largest array there is.
+        greatest = logits.amax(dim=1, keepdim=True)  # [states, 1]
+        total = logits.sub_(greatest).exp_().sum(dim=1)  # [states]
+        normaliser = greatest[:, 0] + total.log()
+        of_label = own - normaliser[rows]
         # Rounding may leave a probability above 1.
         values: FloatArray = of_label.clamp(max=0).double().cpu().numpy()
         return values

@@ -13,12 +13,12 @@ from ..integrations.generation.document_turns import Turns
 from ..integrations.generation.generation_run import run_generation
 from ..integrations.generation.generator import Generator
 from ..integrations.generation.prompts import read_prompts
-from ..integrations.generation.template import Template
 from ..integrations.huggingface.settings import GenerationSettings
 from ..integrations.server.settings import Connection
 from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.line_source import LineSource
+from ..metrics.text.prompt_template import Template
 from ..rerank.engines.local import LocalEngine
 from ..rerank.mbr_decoder import MBRDecoder
 from .console import Progress, say

@@ -482,7 +482,7 @@ def test_what_explain_shows() -> None:
 
 
 @pytest.mark.skipif(
-    find_spec(BUNDLED["minilm"][0]) is None, reason="the extra minilm is not installed"
+    find_spec(BUNDLED["minilm"].packages[0]) is None, reason="the extra minilm is not installed"
 )
 def test_minilm() -> None:
     metric = load_metric("bertscore")
