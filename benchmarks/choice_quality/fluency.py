@@ -32,7 +32,7 @@ from benchmarks.support.resampling import groups_of
 from discorank import load_metric
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.base import Metric
-from discorank.metrics.representations import FloatArray
+from discorank.metrics.representations import FloatArray, IntArray
 from discorank.metrics.text.texts import Context
 from discorank.rerank.choice import in_order
 from discorank.rerank.context import Lane
@@ -102,13 +102,17 @@ class JudgedSegments:
             lists.append(ListTexts(texts, str(record.source), contexts[i]))
         return lists
 
-    def chosen(self, values: Sequence[FloatArray]) -> FloatArray:
-        """MQM of what is chosen with values of a language model at every weight, [segments, weights]."""
+    def picks(self, values: Sequence[FloatArray]) -> IntArray:
+        """Which candidate is chosen with values of a language model at every weight, [segments, weights]."""
         rows = []
-        for i, own, mqm in zip(self.rated, values, self.mqm, strict=True):
+        for i, own in zip(self.rated, values, strict=True):
             consensus, fluency = (normalized(v, "zscore") for v in (self.consensus[i], own))
-            picks = [next(in_order(consensus + weight * fluency)) for weight in WEIGHTS]
-            rows.append([mqm[pick] for pick in picks])
+            rows.append([next(in_order(consensus + weight * fluency)) for weight in WEIGHTS])
+        return np.array(rows)
+
+    def chosen(self, values: Sequence[FloatArray]) -> FloatArray:
+        """MQM of what is chosen, [segments, weights]."""
+        rows = [mqm[picks] for mqm, picks in zip(self.mqm, self.picks(values), strict=True)]
         return np.array(rows)
 
 

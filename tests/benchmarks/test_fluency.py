@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from benchmarks.choice_quality import contrastive_lm, fluency
+from benchmarks.choice_quality import contrastive_lm, fluency, fluency_dtypes
 from benchmarks.choice_quality.contrastive_lm import Grouped, cells, read_items
 from benchmarks.choice_quality.fluency import JudgedSegments, contexts_of, if_complete
 from benchmarks.choice_quality.fluency_tables import Chosen, left_out, macro, markdown, relative
@@ -237,3 +237,17 @@ def test_a_contrastive_table_has_the_contexts_that_are_complete() -> None:
     )
     assert table.splitlines()[0] == "| toy (items) | context 0 |"
     assert "| all (1) | 100.0 [100.0, 100.0] |" in table
+
+
+def test_dtypes_are_compared_by_ranks_and_by_choices(tmp_path: Path) -> None:
+    data = JudgedSegments(systems_file(tmp_path), 4)
+    low = [np.array([0.0, 1.0, 2.0, 3.0])] * 4
+    high = [np.array([0.0, 1.0, 2.5, 3.0])] * 4
+    line = fluency_dtypes.compared(data, low, high)
+    assert line.startswith(
+        "toy.xx-en, 4 lists: Spearman 1.000, largest difference 0.500; w = 0.125"
+    )
+    turned = fluency_dtypes.compared(data, low, [-values for values in low])
+    changed = (data.picks(low) != data.picks([-values for values in low])).sum(axis=0)
+    assert "Spearman -1.000" in turned
+    assert f"w = 0.75: {changed[-1]} changed" in turned
