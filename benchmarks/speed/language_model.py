@@ -7,13 +7,15 @@ A plain pass reads prompt and candidate, one sequence at a time ("each") or all 
 ("padded"); a log-softmax over its logits is what a likelihood is read from. `smollm2` is the bundled model, `random`
 has the size of GPT-2 (12 layers of 768) and random weights. Candidates have 20 to 40 random tokens. One thread; sides
 take turns, in float32 and bfloat16. Prints the median [least, greatest] of CPU seconds and of their ratio over the
-rounds, the mebibytes that a side takes beside the model, and the largest relative difference of a summed log-probability.
+rounds, the mebibytes that a side takes beside the model, and the largest relative difference of a summed
+log-probability.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import ctypes
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -100,6 +102,8 @@ class Turn(NamedTuple):
 
 def turn(call: Side) -> Turn:
     """One call in a process of its own."""
+    # What the allocator holds free would hide what the call takes.
+    ctypes.CDLL(None).malloc_trim(0)
     context = get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
 

@@ -24,7 +24,7 @@ from ..models.causal_lm import CausalLM
 from ..models.prompt_pass import Prompted
 from ..models.settings import ModelMetric
 from .sequences import SequenceReader, Sequences
-from .worked_prompts import Prompts
+from .worked_prompts import NO_PROMPT, Prompt, Prompts
 
 # token, character: what the sum is divided by; sum: nothing; pmi: the sum less that behind nothing.
 Normalize = Literal["token", "character", "sum", "pmi"]
@@ -111,13 +111,13 @@ class CausalScorer(Scorer):
     def _sequences(self, reps: Reps, pairs: IntArray) -> Sequences:
         """The sequences of targets behind the prompts of their conditions; pairs: [n, 2]."""
         items = {row: _item(reps["texts"], row) for row in np.unique(pairs).tolist() if row >= 0}
-        prompts: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+        prompts: dict[tuple[int, tuple[str, ...]], Prompt] = {}
         of_pairs, texts = [], []
         for condition, target in pairs.tolist():
             key = condition, items[target].context
             if key not in prompts:
                 given = items[condition] if condition >= 0 else None
-                prompts[key] = list(self.prompts.of(given, items[target].context))
+                prompts[key] = self.prompts.of(given, items[target].context)
             of_pairs.append(prompts[key])
             texts.append(self.prompts.plain(str(items[target].text)))
         return self.reader.read(of_pairs, texts)
@@ -154,7 +154,7 @@ class CausalScorer(Scorer):
         """The sequences of the texts in rows [n] without a prompt."""
         items = [_item(reps["texts"], row) for row in targets.tolist()]
         texts = [self.prompts.plain(str(item.text)) for item in items]
-        return self.reader.read([[""]] * len(texts), texts).prompted
+        return self.reader.read([NO_PROMPT] * len(texts), texts).prompted
 
     def _num_characters(self, reps: Reps, targets: IntArray) -> IntArray:
         """Characters of the texts in rows [n], one more where an end is scored, [n]."""

@@ -112,10 +112,10 @@ class CausalMetric(ModelMetric):
 
     def _check_prompt(self) -> None:
         """Raises InputError for a template with other fields than what is given."""
-        wanted, found = FIELDS[self.prompts_given], self.template.fields
-        if wanted != found:
+        wanted, fields = FIELDS[self.prompts_given], self.template.fields
+        if wanted != fields:
             names = ", ".join(f"{{{name}}}" for name in sorted(wanted)) or "none"
-            others = ", ".join(f"{{{name}}}" for name in sorted(found)) or "none"
+            others = ", ".join(f"{{{name}}}" for name in sorted(fields)) or "none"
             raise InputError(
                 f"the prompt has the fields {others}, expected {names}",
                 where=f"{self.name}: given={self.prompts_given!r}",

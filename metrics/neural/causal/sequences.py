@@ -13,6 +13,7 @@ is cut, and only then the right of the text.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple
@@ -23,6 +24,7 @@ from ...errors import ModelLoadError
 from ...representations import IntArray, Ragged
 from ...text.texts import Truncation
 from ..models.prompt_pass import Prompted
+from .worked_prompts import Prompt
 
 End = Literal["separator", "token", "none"]
 
@@ -73,9 +75,12 @@ class SequenceReader:
         """Whether an end is scored."""
         return bool(self.end_text or self.end_ids)
 
-    def read(self, prompts: Sequence[Sequence[str]], texts: Sequence[str]) -> Sequences:
-        """The sequences of texts behind their prompts, [n] each; a prompt is given with what it is shortened to."""
-        whole = [shortened[0] for shortened in prompts]
+    def read(self, prompts: Sequence[Prompt], texts: Sequence[str]) -> Sequences:
+        """The sequences of texts behind their prompts, [n] each."""
+        strings: dict[int, str] = {}
+        for prompt in prompts:
+            strings.setdefault(id(prompt), prompt.shortened(0))
+        whole = [strings[id(prompt)] for prompt in prompts]
         ids, first = self._read(whole, texts)
         truncation = [Truncation.NONE] * len(ids)
         for i, tokens in enumerate(ids):
@@ -107,14 +112,19 @@ class SequenceReader:
             first.append(max(1, start))
         return ids, first
 
-    def _shortened(self, prompts: Sequence[str], text: str) -> tuple[IntArray, int, Truncation]:
+    def _shortened(self, prompt: Prompt, text: str) -> tuple[IntArray, int, Truncation]:
         """The sequence of one text behind the longest prompt that it fits with, or cut."""
-        for prompt in prompts[1:]:
-            ids, first = self._read([prompt], [text])
-            if len(ids[0]) <= self.max_tokens:
-                return ids[0], first[0], Truncation.CONTEXT
-        ids, first = self._read(prompts[-1:], [text])
-        (tokens,), (start,) = ids, first
+
+        def fits(start: int) -> bool:
+            ids, _ = self._read([prompt.shortened(start)], [text])
+            return len(ids[0]) <= self.max_tokens
+
+        start = bisect_left(range(prompt.count), True, key=fits)
+        if start < prompt.count:
+            ids, first = self._read([prompt.shortened(start)], [text])
+            return ids[0], first[0], Truncation.CONTEXT
+        ids, first = self._read([prompt.shortened(prompt.count - 1)], [text])
+        tokens, start = ids[0], first[0]
         num_first = len(self.first_ids)
         # The left of the prompt goes, but for the first token and, without one, for one that the text stands behind.
         spare = len(tokens) - self.max_tokens

@@ -9,8 +9,8 @@ examples behind those of the file. A prompt that is too long loses its oldest pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from ...text.few_shot import TARGET, FewShotExamples
 from ...text.prompt_template import SOURCE, Template
@@ -18,6 +18,16 @@ from ...text.texts import Context, Item
 
 Given = Literal["nothing", "source", "context", "source+context"]
 REFERENCE = "reference"
+
+
+class Prompt(NamedTuple):
+    """What stands before a text, the whole of it and what it may be shortened to."""
+
+    count: int  # how many there are, the shortest the last
+    shortened: Callable[[int], str]  # without so many of its oldest parts
+
+
+NO_PROMPT = Prompt(1, lambda _: "")
 
 
 class Prompts:
@@ -50,8 +60,8 @@ class Prompts:
             self._worked({REFERENCE: row[SOURCE], **row}, examples.name) for row in examples.rows
         )
 
-    def of(self, given: Item | None, target_context: Sequence[str]) -> Iterator[str]:
-        """The prompts of an input, from the whole one to that without examples and context.
+    def of(self, given: Item | None, target_context: Sequence[str]) -> Prompt:
+        """The prompt of an input.
 
         Args:
             given: the source, or what else the text is given; with its own context.
@@ -59,9 +69,11 @@ class Prompts:
         """
         text = "" if given is None else str(given.text)
         if self.given == "context":
-            for start in range(len(target_context) + 1):
-                yield self._filled(text, target_context[start:])
-            return
+
+            def behind_context(start: int) -> str:
+                return self._filled(text, target_context[start:])
+
+            return Prompt(1 + len(target_context), behind_context)
         worked = list(self.worked)
         if self.given == "source+context" and given is not None:
             # Of contexts of unequal lengths, the newest sentences are pairs.
@@ -72,8 +84,11 @@ class Prompts:
                 pair = {SOURCE: self.plain(source), TARGET: self.plain(target)}
                 worked.append(self._worked(pair, "context"))
         own = self._filled(text, ())
-        for start in range(len(worked) + 1):
-            yield "".join((*worked[start:], own))
+
+        def behind_examples(start: int) -> str:
+            return "".join((*worked[start:], own))
+
+        return Prompt(1 + len(worked), behind_examples)
 
     def _worked(self, row: Mapping[str, str], name: str) -> str:
         """A worked example, its separator behind it."""

@@ -50,7 +50,7 @@ class CausalLM:
         batch_tokens: tokens of a pass, chosen by device if not given.
 
     Raises:
-        ModelLoadError: the model has no vocabulary head.
+        ModelLoadError: the model has no vocabulary head, or reads what follows a token.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class CausalLM:
         if self.device.type != "meta":
             use_linear_products(model)
             self.head = model.get_output_embeddings()
+            self._check_causal(TOLERANCE[dtype])
             self.packed = self._can_be_packed(TOLERANCE[dtype])
 
     @property
@@ -119,6 +120,14 @@ class CausalLM:
         of_head = width * self.vocabulary * (len(prompts) + float((of_rest - 1).sum()))
         shared = 2 * (stack.layers * float(to_prompt.sum()) + of_head)
         return stack.flops(prompts) + stack.flops(rests[:, 1]) + float(shared)
+
+    def _check_causal(self, tolerance: float) -> None:
+        """Raises ModelLoadError if a token is more or less likely for what stands behind it."""
+        longer, shorter, _ = self._plain(_tried(self.vocabulary, self.max_tokens), range(3))
+        if not np.allclose(longer[: len(shorter)], shorter, rtol=0, atol=tolerance):
+            fix = "Give a model that generates text from left to right"
+            where = str(self.model.config.name_or_path)
+            raise ModelLoadError("it is no causal model", where=where, fix=fix)
 
     def _can_be_packed(self, tolerance: float) -> bool:
         """Whether the model runs packed, and gives some made-up tokens the probabilities that it gives them alone."""

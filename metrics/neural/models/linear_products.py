@@ -55,7 +55,7 @@ def use_linear_products(model: nn.Module) -> None:
                 setattr(module, name, _own_layer(turned, layer.bias))
 
 
-def _own_layer(weight: nn.Parameter, bias: nn.Parameter | None) -> LinearLayer:
+def _own_layer(weight: Any, bias: Any) -> LinearLayer:
     """A layer with these weights, [out, in] and [out]."""
     width_out, width_in = weight.shape
     with torch.device("meta"):

@@ -158,3 +158,17 @@ def test_a_model_without_a_head_is_refused() -> None:
     config = transformers.GPT2Config(vocab_size=97, n_embd=32, n_layer=1, n_head=4)
     with pytest.raises(ModelLoadError, match="no head"):
         CausalLM(transformers.GPT2Model(config), "cpu", "float32")
+
+
+def test_a_model_that_reads_what_follows_is_refused() -> None:
+    import transformers
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}
+    config = transformers.BertConfig(vocab_size=97, intermediate_size=48, **sizes)
+    with torch.no_grad():
+        model = transformers.BertLMHeadModel(config)
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape))
+    with pytest.raises(ModelLoadError, match="no causal model"):
+        CausalLM(model, "cpu", "float32")

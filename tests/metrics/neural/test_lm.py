@@ -15,7 +15,9 @@ from discorank import Context, InputError, MBRDecoder, ModelLoadError, load_metr
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.execution.store import Store
 from discorank.metrics.neural.causal.causal_scorer import CausalScorer
+from discorank.metrics.neural.causal.metric import LM
 from discorank.metrics.neural.causal.sequences import SequenceReader
+from discorank.metrics.neural.causal.worked_prompts import Prompt
 from tests.support.tiny_causal import byte_tokenizer, causal_model, write_causal
 
 H = "the cat sat on a mat ."
@@ -50,8 +52,13 @@ def by_hand(string: str, prompt: str, family: str = "llama", *, begins: bool = T
     return values[np.arange(start - 1, len(whole) - 1), whole[start:]]
 
 
+def lm(model: str, **settings: Any) -> LM:
+    """The metric."""
+    return LM(model=model, **settings)
+
+
 def value(model: str, h: str = H, **settings: Any) -> float:
-    metric = load_metric("lm", model=model, **settings)
+    metric = lm(model, **settings)
     return float(metric.pairwise([h], [], SOURCE)[0, 0])
 
 
@@ -81,7 +88,7 @@ def test_a_token_that_prompt_and_text_share_is_the_texts(model: str) -> None:
     """The blank that ends the prompt is part of the first word's token."""
     tokenizer = byte_tokenizer()
     reader = SequenceReader(tokenizer, 100, "none", "\n")
-    sequence = reader.read([["a = "]], ["the"])
+    sequence = reader.read([Prompt(1, lambda _: "a = ")], ["the"])
     tokens = tokenizer.convert_ids_to_tokens(sequence.prompted.ids.values.tolist())
     assert tokens == ["<s>", "a", "Ġ=", "Ġthe"]
     assert sequence.prompted.first.tolist() == [3]
@@ -100,8 +107,8 @@ def test_pairs_before_stand_as_worked_examples(model: str, tmp_path: Path) -> No
     examples.write_text('{"source": "yes", "target": "ja"}\n', "utf-8")
     prompt = "yes = ja\n\nthe dog = der Hund\n\na man = ein Mann\n\na man reads = "
     expected = by_hand(f"{prompt}{H}\n\n", prompt).mean()
-    settings = {"given": "source+context", "context": 2, "examples": str(examples)}
-    metric = load_metric("lm", model=model, **settings)
+    settings: dict[str, Any] = {"given": "source+context", "context": 2, "examples": str(examples)}
+    metric = lm(model, **settings)
     assert metric.pairwise([H], [], SOURCE, BEFORE)[0, 0] == pytest.approx(expected, rel=1e-5)
     assert metric.explain(H, [], SOURCE, BEFORE)[0]["hypothesis_given_source"]["prompt"] == (
         f"<s>{prompt.rstrip()}"
@@ -157,7 +164,7 @@ def test_what_is_too_long_loses_the_oldest_first(model: str) -> None:
 def test_a_text_that_is_too_long_is_cut_on_the_right(model: str) -> None:
     reader = SequenceReader(byte_tokenizer(), 8, "separator", "\n")
     behind_prompt = byte_tokenizer()(f" {H}\n", add_special_tokens=False).input_ids
-    cut = reader.read([["the dog sees a man "]], [H])
+    cut = reader.read([Prompt(1, lambda _: "the dog sees a man ")], [H])
     # The first token, nothing of the prompt, and the first of the text.
     np.testing.assert_array_equal(cut.prompted.ids.values[1:], behind_prompt[:7])
     assert cut.truncation.tolist() == [2]
@@ -167,19 +174,19 @@ def test_a_text_that_is_too_long_is_cut_on_the_right(model: str) -> None:
         kept_prompt.pairwise([H], [], SOURCE * 20)
 
 
-def test_least_likely_tokens_are_told(model: str) -> None:
-    (told,) = load_metric("lm", model=model).explain(H)
+def test_least_likely_tokens_are_shown(model: str) -> None:
+    (explained,) = lm(model).explain(H)
     values = by_hand(f"{H}\n", "")
-    told = told["hypothesis"]
-    assert told["tokens"] == len(values)
-    assert told["logprob"] == pytest.approx(values.sum(), rel=1e-5)
-    least = told["least_likely"]
+    shown = explained["hypothesis"]
+    assert shown["tokens"] == len(values)
+    assert shown["logprob"] == pytest.approx(values.sum(), rel=1e-5)
+    least = shown["least_likely"]
     assert [token["place"] for token in least] == np.argsort(values)[:5].tolist()
-    assert json.dumps(told)
+    assert json.dumps(shown)
 
 
 def test_check_counts_the_prompt_once(model: str) -> None:
-    metric = load_metric("lm", model=model, given="source")
+    metric = lm(model, given="source")
     scorer = metric.unloaded()
     assert isinstance(scorer, CausalScorer)
     comparison = metric.comparison([H, "a man"], [], SOURCE, Context())
@@ -195,7 +202,7 @@ def test_check_counts_the_prompt_once(model: str) -> None:
 
 
 def test_documents_are_decoded_behind_what_was_chosen(model: str) -> None:
-    lists = [
+    lists: list[dict[str, Any]] = [
         {"id": f"{i}", "document": "d", "position": i, "candidates": texts}
         for i, texts in enumerate(
             [["the cat", "a man"], ["sat on", "reads"], ["a mat", "the house"]]
