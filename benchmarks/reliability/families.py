@@ -42,6 +42,7 @@ FAMILIES: Mapping[str, Trial] = {
     "decode-cache": storm(decode_storms.decode_cached),
     "rerank": storm(decode_storms.rerank),
     "generate": storm(generate_storms.model_in_turns),
+    "generate-batches": storm(generate_storms.model_by_batches),
     "generate-server": generate_from_server,
     "train-sescore2": storm(training_storms.all_stages),
     "train-sescore2-fit": storm(training_storms.within_fit),

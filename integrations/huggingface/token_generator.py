@@ -7,7 +7,7 @@ nothing of texts: `HuggingFaceGenerator` turns prompts into token ids and output
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
@@ -67,6 +67,7 @@ class TokenGenerator:
         sequences_at_once: sequences in one batch.
         processors: further logits processors, which come before the cut.
         criteria: further stopping criteria; an output ends with the first token at which one holds.
+        stopped: whether generated tokens hold a stop string; an output ends with the first token that completes one.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class TokenGenerator:
         sequences_at_once: int,
         processors: Sequence[Any] = (),
         criteria: Sequence[Any] = (),
+        stopped: Callable[[Ids], bool] | None = None,
     ) -> None:
         self.model = model
         self.padding = padding
@@ -85,6 +87,7 @@ class TokenGenerator:
         self.encodes = bool(model.config.is_encoder_decoder)
         self.processors = list(processors)
         self.criteria = list(criteria)
+        self.stopped = stopped
         self.config = deepcopy(config)
         self.config.update(**NEUTRAL, max_new_tokens=max_new_tokens, pad_token_id=padding)
         ends = self.config.eos_token_id
@@ -177,7 +180,10 @@ class TokenGenerator:
 
         # a decoder-only model repeats its input; an encoder-decoder begins with a start token
         start = 1 if self.encodes else model_inputs["input_ids"].shape[1]
-        stopping = StoppingCriteriaList(self.criteria)
+        criteria = list(self.criteria)
+        if self.stopped is not None:
+            criteria.append(_criterion(self.stopped, start))
+        stopping = StoppingCriteriaList(criteria)
         with torch.inference_mode():
             sequences = self.model.generate(
                 **model_inputs,
@@ -186,7 +192,7 @@ class TokenGenerator:
                 stopping_criteria=stopping,
             )  # [rows, longest]
             lengths = [sequences.shape[1]] * len(sequences)
-            if self.criteria:
+            if criteria:
                 lengths = _lengths(sequences, start, stopping)
         outputs = []
         for row, length in zip(sequences.tolist(), lengths, strict=True):
@@ -293,6 +299,20 @@ def _distinct_rows(inputs: Sequence[int]) -> tuple[list[int], list[int]]:
     """The distinct inputs in the order in which they come, and for each input its row among them."""
     distinct = list(dict.fromkeys(inputs))
     return distinct, [distinct.index(i) for i in inputs]
+
+
+def _criterion(stopped: Callable[[Ids], bool], start: int) -> Any:
+    """A stopping criterion that holds for the rows whose tokens from `start` on hold a stop string."""
+    import torch
+    from transformers import StoppingCriteria
+
+    class StopStrings(StoppingCriteria):  # type: ignore[misc, unused-ignore]
+        def __call__(self, input_ids: Any, scores: Any, **more: Any) -> Any:
+            """Token ids [rows, length]: whether each row is to end, [rows]."""
+            ended = [stopped(row[start:]) for row in input_ids.tolist()]
+            return torch.tensor(ended, device=input_ids.device)
+
+    return StopStrings()
 
 
 def _lengths(sequences: Any, start: int, stopping: Any) -> list[int]:

@@ -15,6 +15,7 @@ from typing import Any
 from ...metrics.errors import DiscorankError, InputError
 from ...rerank.lists import Candidate
 from ..generation.generator import Generated, Prompt
+from ..generation.list_checks import checked
 from .client import ExhaustedError
 from .settings import ServerPool, ServerSettings
 
@@ -137,6 +138,8 @@ class Drawing:
             body["seed"] = self._seed(settings.seed)
         if settings.logprobs:
             body["logprobs"] = True if settings.chat else 1
+        if settings.stop:
+            body["stop"] = list(settings.stop)
         return {**body, **settings.further}
 
     def _messages(self) -> list[dict[str, str]]:
@@ -164,4 +167,4 @@ def outcome(prompt: Prompt, drawings: Sequence[Drawing]) -> Generated:
             missing["missing_because"] = str(drawing.error)
     if missing:
         prompt = prompt.with_extra(missing)
-    return prompt.with_candidates(*(drawing.candidates() for drawing in drawings))
+    return checked(prompt.with_candidates(*(drawing.candidates() for drawing in drawings)))

@@ -14,11 +14,12 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
+from ...metrics.execution.meter import Meter
 from ...rerank.lists import Candidate
 from ..generation.generator import Generated, Prompt
 from .client import BusyError, Client, ExhaustedError, RefusedError, UnusableError
 from .drawing import Drawing, outcome
-from .replies import candidates_in
+from .replies import candidates_in, tokens_in
 from .settings import Connection, ServerSettings
 
 AHEAD = 4  # prompts under way for each connection
@@ -102,6 +103,7 @@ class ServerGenerator:
 
     def __init__(self, settings: ServerSettings, connection: Connection) -> None:
         self.settings, self.connection = settings, connection
+        self.meter = Meter()
         self.accepts_n = True  # until the server ignores or refuses n
         connection.key()
 
@@ -180,7 +182,8 @@ class ServerGenerator:
             self._take_probe(under_way, future)
             return
         try:
-            choices = candidates_in(future.result(), self.settings.chat)
+            reply = future.result()
+            choices = candidates_in(reply, self.settings.chat, self.settings.stop)
         except RefusedError as error:
             drawing.refused(n, error)
         except UnusableError as error:
@@ -190,6 +193,7 @@ class ServerGenerator:
         except ResourceError as error:
             under_way.fatal = error
         else:
+            self.meter.count(tokens=tokens_in(reply))
             drawing.take(call, n, choices)
             # n is ignored, or was refused where a single candidate is given
             ignores_n = len(choices) == 1 and n > 1

@@ -35,19 +35,19 @@ class Limits:
         yaml_bytes: bytes of a YAML file.
         text_bytes: bytes of a text that is read whole: trees, stop words, sentences to count tokens in, baselines.
         array_bytes: bytes of all arrays of one .npz file, unpacked.
-        tokenizer_bytes: bytes of one file of a tokenizer, such as a vocabulary.
+        tokenizer_bytes: bytes of one file of a tokenizer, such as a vocabulary, and of the header of a GGUF file.
         pickle_bytes: bytes of the structure of a torch checkpoint, its weights left out.
         matrix_bytes: bytes of the saved utilities of one list; 10,000 distinct texts have 1 GiB.
         comparison_bytes: bytes of what a saved comparison says of whole systems.
         documents_bytes: bytes of the documents of a saved comparison.
         reply_bytes: bytes of one reply of a server.
-        members: members of one archive.
+        members: members of one archive, entries in the header of a GGUF file.
         tensors: tensors in one file of weights.
         layers: layers of a model.
         heads: attention heads of a layer.
         experts: experts of a layer.
         width: numbers in a hidden state of a model.
-        vocabulary: tokens that a model knows.
+        vocabulary: tokens that a model knows, items in the arrays of a GGUF file.
         positions: the longest sequence that a model has positions for.
         labels: labels of a classifier.
     """

