@@ -69,11 +69,12 @@ def generated(
     inputs: Path, pair: str, model: str, work: Path, sampling: str, size: int
 ) -> list[CandidateList]:
     """The lists of a generator, begun or gone on with."""
-    out = work / f"{pair}.{sampling}.jsonl"
+    out = inputs.with_suffix(f".{sampling}.jsonl")
     arguments = ["generate", str(inputs), "--generator", model, "-n", str(size)]
     arguments += ["--sampling", sampling, "--prompt", prompt(pair), "--stop", "\n"]
     arguments += ["--examples", str(worked_example(pair[-2:], work)), "--seed", str(SEED)]
     arguments += ["--max-new-tokens", str(MAX_NEW_TOKENS), "--max-errors", "1000"]
+    arguments += ["--dtype", "bfloat16"]
     if main_command([*arguments, "-o", str(out)]) not in (0, 3):
         raise SystemExit(f"discorank generate failed on {inputs}")
     with open_lists(str(out), "jsonl") as lists:
