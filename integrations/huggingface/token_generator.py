@@ -218,32 +218,34 @@ class TokenGenerator:
         The sum over its tokens, the end included where there is one, without temperature, cut or constraint. A first
         token that the configuration forces is given and does not count.
         """
-        # equal outputs of an input are scored once; pairs of one length stand together
-        pairs = list(
-            dict.fromkeys(
-                (i, tuple(tokens))
-                for i, outputs_of_input in enumerate(outputs)
-                for tokens in outputs_of_input
-            )
-        )
-        pairs.sort(key=lambda pair: (len(inputs[pair[0]]), len(pair[1])))
-        # a batch has logits [pairs, longest, vocabulary]
-        longest = max((len(tokens) + len(inputs[i]) for i, tokens in pairs), default=1)
-        vocabulary = self.model.get_input_embeddings().weight.shape[0]
-        batch_size = max(1, min(self.at_once, CELLS // (longest * vocabulary)))
+        logprobs = []
+        with _prepared(self.model, self.config):
+            for i, outputs_of_input in enumerate(outputs):
+                # equal outputs are scored once
+                pairs = list(dict.fromkeys((i, tuple(tokens)) for tokens in outputs_of_input))
+                logprob_of = self._log_probabilities_of(inputs, pairs)
+                logprobs.append([logprob_of[i, tuple(tokens)] for tokens in outputs_of_input])
+        return logprobs
+
+    def _log_probabilities_of(
+        self, inputs: Sequence[Ids], pairs: Sequence[Pair]
+    ) -> dict[Pair, float]:
+        """As `log_probabilities`, of one input: its batches are the same whatever stands beside it in a run."""
 
         def run(batch: Sequence[Pair]) -> list[float]:
             return self._pair_log_probabilities(inputs, batch)
 
+        # pairs of one length stand together
+        pairs = sorted(pairs, key=lambda pair: len(pair[1]))
+        # a batch has logits [pairs, longest, vocabulary]
+        longest = max((len(tokens) + len(inputs[i]) for i, tokens in pairs), default=1)
+        vocabulary = self.model.get_input_embeddings().weight.shape[0]
+        batch_size = max(1, min(self.at_once, CELLS // (longest * vocabulary)))
         logprob_of: dict[Pair, float] = {}
-        with _prepared(self.model, self.config):
-            for start in range(0, len(pairs), batch_size):
-                batch = pairs[start : start + batch_size]
-                logprob_of.update(zip(batch, in_halves(run, batch), strict=True))
-        return [
-            [logprob_of[i, tuple(tokens)] for tokens in outputs_of_input]
-            for i, outputs_of_input in enumerate(outputs)
-        ]
+        for start in range(0, len(pairs), batch_size):
+            batch = pairs[start : start + batch_size]
+            logprob_of.update(zip(batch, in_halves(run, batch), strict=True))
+        return logprob_of
 
     def _pair_log_probabilities(self, inputs: Sequence[Ids], pairs: Sequence[Pair]) -> list[float]:
         """Log-probabilities of (input, output) pairs, one forward pass."""

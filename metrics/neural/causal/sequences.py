@@ -24,7 +24,7 @@ from ...errors import ModelLoadError
 from ...representations import IntArray, Ragged
 from ...text.texts import Truncation
 from ..models.prompt_pass import Prompted
-from .worked_prompts import Prompt
+from .worked_prompts import WorkedPrompt
 
 End = Literal["separator", "token", "none"]
 
@@ -75,7 +75,7 @@ class SequenceReader:
         """Whether an end is scored."""
         return bool(self.end_text or self.end_ids)
 
-    def read(self, prompts: Sequence[Prompt], texts: Sequence[str]) -> Sequences:
+    def read(self, prompts: Sequence[WorkedPrompt], texts: Sequence[str]) -> Sequences:
         """The sequences of texts behind their prompts, [n] each."""
         strings: dict[int, str] = {}
         for prompt in prompts:
@@ -112,18 +112,18 @@ class SequenceReader:
             first.append(max(1, start))
         return ids, first
 
-    def _shortened(self, prompt: Prompt, text: str) -> tuple[IntArray, int, Truncation]:
+    def _shortened(self, prompt: WorkedPrompt, text: str) -> tuple[IntArray, int, Truncation]:
         """The sequence of one text behind the longest prompt that it fits with, or cut."""
 
         def fits(start: int) -> bool:
             ids, _ = self._read([prompt.shortened(start)], [text])
             return len(ids[0]) <= self.max_tokens
 
-        start = bisect_left(range(prompt.count), True, key=fits)
-        if start < prompt.count:
+        start = bisect_left(range(prompt.num_forms), True, key=fits)
+        if start < prompt.num_forms:
             ids, first = self._read([prompt.shortened(start)], [text])
             return ids[0], first[0], Truncation.CONTEXT
-        ids, first = self._read([prompt.shortened(prompt.count - 1)], [text])
+        ids, first = self._read([prompt.shortened(prompt.num_forms - 1)], [text])
         tokens, start = ids[0], first[0]
         num_first = len(self.first_ids)
         # The left of the prompt goes, but for the first token and, without one, for one that the text stands behind.

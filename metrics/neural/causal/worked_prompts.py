@@ -20,14 +20,14 @@ Given = Literal["nothing", "source", "context", "source+context"]
 REFERENCE = "reference"
 
 
-class Prompt(NamedTuple):
+class WorkedPrompt(NamedTuple):
     """What stands before a text, the whole of it and what it may be shortened to."""
 
-    count: int  # how many there are, the shortest the last
+    num_forms: int  # how many there are, the shortest the last
     shortened: Callable[[int], str]  # without so many of its oldest parts
 
 
-NO_PROMPT = Prompt(1, lambda _: "")
+NO_PROMPT = WorkedPrompt(1, lambda _: "")
 
 
 class Prompts:
@@ -60,7 +60,7 @@ class Prompts:
             self._worked({REFERENCE: row[SOURCE], **row}, examples.name) for row in examples.rows
         )
 
-    def of(self, given: Item | None, target_context: Sequence[str]) -> Prompt:
+    def of(self, given: Item | None, target_context: Sequence[str]) -> WorkedPrompt:
         """The prompt of an input.
 
         Args:
@@ -73,7 +73,7 @@ class Prompts:
             def behind_context(start: int) -> str:
                 return self._filled(text, target_context[start:])
 
-            return Prompt(1 + len(target_context), behind_context)
+            return WorkedPrompt(1 + len(target_context), behind_context)
         worked = list(self.worked)
         if self.given == "source+context" and given is not None:
             # Of contexts of unequal lengths, the newest sentences are pairs.
@@ -88,7 +88,7 @@ class Prompts:
         def behind_examples(start: int) -> str:
             return "".join((*worked[start:], own))
 
-        return Prompt(1 + len(worked), behind_examples)
+        return WorkedPrompt(1 + len(worked), behind_examples)
 
     def _worked(self, row: Mapping[str, str], name: str) -> str:
         """A worked example, its separator behind it."""

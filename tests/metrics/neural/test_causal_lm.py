@@ -161,8 +161,9 @@ def test_a_model_without_a_head_is_refused() -> None:
 
 
 def test_a_model_that_reads_what_follows_is_refused() -> None:
-    import transformers
+    import transformers as library
 
+    transformers: Any = library
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}
     config = transformers.BertConfig(vocab_size=97, intermediate_size=48, **sizes)

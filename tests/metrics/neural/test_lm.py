@@ -17,7 +17,7 @@ from discorank.metrics.execution.store import Store
 from discorank.metrics.neural.causal.causal_scorer import CausalScorer
 from discorank.metrics.neural.causal.metric import LM
 from discorank.metrics.neural.causal.sequences import SequenceReader
-from discorank.metrics.neural.causal.worked_prompts import Prompt
+from discorank.metrics.neural.causal.worked_prompts import WorkedPrompt
 from tests.support.tiny_causal import byte_tokenizer, causal_model, write_causal
 
 H = "the cat sat on a mat ."
@@ -88,7 +88,7 @@ def test_a_token_that_prompt_and_text_share_is_the_texts(model: str) -> None:
     """The blank that ends the prompt is part of the first word's token."""
     tokenizer = byte_tokenizer()
     reader = SequenceReader(tokenizer, 100, "none", "\n")
-    sequence = reader.read([Prompt(1, lambda _: "a = ")], ["the"])
+    sequence = reader.read([WorkedPrompt(1, lambda _: "a = ")], ["the"])
     tokens = tokenizer.convert_ids_to_tokens(sequence.prompted.ids.values.tolist())
     assert tokens == ["<s>", "a", "Ġ=", "Ġthe"]
     assert sequence.prompted.first.tolist() == [3]
@@ -164,7 +164,7 @@ def test_what_is_too_long_loses_the_oldest_first(model: str) -> None:
 def test_a_text_that_is_too_long_is_cut_on_the_right(model: str) -> None:
     reader = SequenceReader(byte_tokenizer(), 8, "separator", "\n")
     behind_prompt = byte_tokenizer()(f" {H}\n", add_special_tokens=False).input_ids
-    cut = reader.read([Prompt(1, lambda _: "the dog sees a man ")], [H])
+    cut = reader.read([WorkedPrompt(1, lambda _: "the dog sees a man ")], [H])
     # The first token, nothing of the prompt, and the first of the text.
     np.testing.assert_array_equal(cut.prompted.ids.values[1:], behind_prompt[:7])
     assert cut.truncation.tolist() == [2]
