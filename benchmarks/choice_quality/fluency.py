@@ -1,7 +1,8 @@
 """Fluency beside consensus: what is chosen when a language model may say which candidate reads well in its context.
 
     python -m benchmarks.choice_quality.fluency FOLDER --work WORK [--sets NAME ...] [--segments N [SET=N ...]]
-        [--models ENGLISH OTHERS] [--readings NAME ...] [--dtype bfloat16] [--only-kept] [--output TABLES.md]
+        [--skip N [SET=N ...]] [--models ENGLISH OTHERS] [--readings NAME ...] [--dtype bfloat16] [--only-kept]
+        [--output TABLES.md]
 
 FOLDER holds mt_mqm_* systems files with MQM (lower is better). Chosen is
 
@@ -13,7 +14,8 @@ model reads before a candidate: `alone` nothing, `chosen-k` the k sentences befo
 of the first system. Printed is the MQM of what is chosen relative to that of a random candidate, and the paired
 difference from consensus, with 95 % intervals by document (sets of fewer than ten: by blocks of ten segments); and the
 weight that the other sets would choose for each. `--segments N` takes the first N judged segments of a set, `SET=N` of
-one. Values are kept in WORK: a run that was stopped goes on, `--only-kept` prints the readings that are complete.
+one; `--skip N` leaves out the first N of these. Values are kept in WORK: a run that was stopped goes on, `--only-kept`
+prints the readings that are complete.
 """
 
 from __future__ import annotations
@@ -69,15 +71,16 @@ class JudgedSegments:
     Args:
         path: a systems file.
         most: how many segments count, in the order of the documents.
+        skipped: how many of these do not count after all.
     """
 
-    def __init__(self, path: Path, most: int | None = None) -> None:
+    def __init__(self, path: Path, most: int | None = None, skipped: int = 0) -> None:
         self.name = path.name.removeprefix("mt_mqm_").removesuffix(".jsonl.gz")
         with open_lists(str(path), "systems", human=["mqm:lower"]) as lists:
             self.records = [entry.record for entry in lists if entry.record is not None]
         rated = [i for i, record in enumerate(self.records) if _is_rated(record)][:most]
         self.records = self.records[: rated[-1] + 1]
-        self.rated = rated
+        self.rated = rated = rated[skipped:]
         self.mqm = [
             np.array([float(c.fields["mqm"]) for c in self.records[i].candidates]) for i in rated
         ]
@@ -153,6 +156,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--segments", nargs="+", default=[], metavar="N or SET=N")
+    parser.add_argument("--skip", nargs="+", default=[], metavar="N or SET=N")
     parser.add_argument("--models", nargs=2, default=list(MODELS), metavar=("ENGLISH", "OTHERS"))
     parser.add_argument("--readings", nargs="+", default=list(READINGS))
     parser.add_argument("--dtype", default="bfloat16")
@@ -161,8 +165,13 @@ def main() -> None:
     options = parser.parse_args()
     kept = KeptValues(options.work, options.only_kept)
     of_any, of_named = limits_of(options.segments)
+    skipped_of_any, skipped = limits_of(options.skip)
     sets = [
-        JudgedSegments(options.folder / f"mt_mqm_{name}.jsonl.gz", of_named.get(name, of_any))
+        JudgedSegments(
+            options.folder / f"mt_mqm_{name}.jsonl.gz",
+            of_named.get(name, of_any),
+            skipped.get(name, skipped_of_any or 0),
+        )
         for name in options.sets
     ]
     chosen: list[Chosen] = []

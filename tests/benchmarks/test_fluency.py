@@ -173,6 +173,9 @@ def test_first_segments_are_those_of_the_first_documents(tmp_path: Path) -> None
     data = JudgedSegments(systems_file(tmp_path), 5)
     assert data.documents == ["d0", "d0", "d1", "d1", "d2"]
     assert data.texts("first-1")[1].context.target == (str(data.records[1].candidates[0].text),)
+    rest = JudgedSegments(systems_file(tmp_path), 5, skipped=3)
+    assert rest.documents == ["d1", "d2"]
+    assert rest.texts("first-1") == data.texts("first-1")[3:]
     assert fluency.limits_of(["9", "a=2"]) == (9, {"a": 2})
     assert fluency.limits_of([]) == (None, {})
 
