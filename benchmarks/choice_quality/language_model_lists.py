@@ -5,11 +5,11 @@
 
 FOLDER holds nbest_wmt22.<pair> for sources and references. Gemma 3 270M, a base model, reads one worked example and the
 source; `discorank generate` draws 16 samples (epsilon 0.02, seed 0) and, apart, a beam of 5, up to the line's end.
-Sources are those of 20 to 160 characters of the documents in a fixed random order, the first N. Chosen by a sample (the
-first), the beam's best, MBR, the likelihood under the same model given the source, MBR and likelihood together, each
-standardised, and the best by chrF against the references (oracle). Scores are those of whole systems, with 95 %
-intervals by document, and the difference from the first sample. TER was not optimised by any. Generation
-and values are kept in WORK: a run that was stopped goes on.
+Sources are those of 20 to 160 characters in a fixed random order, the first N. Chosen by a sample (the first), the
+beam's best, MBR, the likelihood under the same model given the source, MBR and likelihood together, each standardised,
+and the best by chrF against the references (oracle). Scores are those of whole systems, with 95 % intervals by
+document, and the difference from the first sample. TER was not optimised by any. Generation and values are kept in
+WORK: a run that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.selection.system_scores import score_systems
 from discorank.rerank.tuning.candidate_features import features
 
-METRICS = ("chrf", "bleu", "rouge-l", "ter")
+METRICS = {"chrf": 1, "bleu": 1, "rouge-l": 100, "ter": 1}  # and what scores are multiplied by
 CONSENSUS = "chrf + 100*rouge-l"
 LENGTHS = (20, 160)  # characters of a source
 SAMPLES, BEAM = 16, 5
@@ -51,18 +51,21 @@ Choices = dict[str, list[str]]  # the chosen text of every list, by chooser
 
 
 def sources(path: Path, most: int) -> Iterator[dict[str, Any]]:
-    """Inputs of `discorank generate`, with references: documents in random order, the first segments of them."""
+    """Inputs of `discorank generate`, with references: segments in random order, so that many documents have some."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
-    taken = 0
-    for d in np.random.default_rng(SEED).permutation(len(rows)).tolist():
-        row = rows[d]
-        for i, source in enumerate(row["source"]):
-            if LENGTHS[0] <= len(source) <= LENGTHS[1] and taken < most:
-                taken += 1
-                references = [own[i] for own in row["references"].values()]
-                found = {"id": f"{row['id']}:{i}", "source": source, "document_id": row["id"]}
-                yield {**found, "references": references}
+    low, high = LENGTHS
+    places = [
+        (row, i)
+        for row in rows
+        for i, source in enumerate(row["source"])
+        if low <= len(source) <= high
+    ]
+    for number in np.random.default_rng(SEED).permutation(len(places))[:most].tolist():
+        row, i = places[number]
+        references = [own[i] for own in row["references"].values()]
+        found = {"id": f"{row['id']}:{i}", "source": row["source"][i], "document_id": row["id"]}
+        yield {**found, "references": references}
 
 
 def generated(
@@ -147,9 +150,9 @@ def table(documents: Sequence[DocumentOutputs]) -> str:
     drawn = np.random.default_rng(0).integers(len(documents), size=(RESAMPLES, len(documents)))
     copies = np.stack([np.bincount(row, minlength=len(documents)) for row in drawn])
     cells: dict[str, list[str]] = {system: [] for system in systems}
-    for metric in METRICS:
+    for metric, factor in METRICS.items():
         scored = score_systems(load_metric(metric), documents)
-        scores, draws = scored.system_scores(), scored.resampled(copies)
+        scores, draws = factor * scored.system_scores(), factor * scored.resampled(copies)
         for system, score, own in zip(systems, scores.tolist(), draws, strict=True):
             text = shown(score, own, 1)
             if system != systems[0]:
