@@ -16,22 +16,23 @@ from typing import Any, NamedTuple
 from warnings import warn
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError, excerpt
-from ..server.client import BusyError, Client, ExhaustedError, UnusableError
+from ..server.client import Client
+from ..server.server_errors import BusyError, ExhaustedError, UnusableError
 from ..server.settings import Connection
 from .answer_values import value_of
 from .judge_answers import Answer
+from .judge_questions import JudgeQuestion, Requests
 from .kept_answers import KeptAnswers
 from .prompt_files import Worth
-from .questions import Question, Requests
 from .spending import Spending
 
-PROBE = Question("Answer with one word.", 0)  # what shows whether a server works
+PROBE = JudgeQuestion("Answer with one word.", 0)  # what shows whether a server works
 
 
 class JudgeCall(NamedTuple):
     """A question, and the answers without a value that it had so far."""
 
-    question: Question
+    question: JudgeQuestion
     earlier: tuple[str, ...] = ()
 
     def again(self, answer: Answer) -> JudgeCall:
@@ -65,7 +66,7 @@ class JudgeCalls:
         self.faults: dict[bytes, InputError] = {}
         self.has_warned = False
 
-    def values(self, questions: Iterable[Question]) -> dict[Question, float]:
+    def values(self, questions: Iterable[JudgeQuestion]) -> dict[JudgeQuestion, float]:
         """The value of every distinct question, NaN where no answer had one.
 
         Raises:
@@ -75,9 +76,9 @@ class JudgeCalls:
         with self.kept.in_use():
             return self._values(dict.fromkeys(questions))
 
-    def _values(self, questions: Iterable[Question]) -> dict[Question, float]:
+    def _values(self, questions: Iterable[JudgeQuestion]) -> dict[JudgeQuestion, float]:
         """As `values`, of questions that differ."""
-        values: dict[Question, float] = {}
+        values: dict[JudgeQuestion, float] = {}
         calls = [JudgeCall(question) for question in questions]
         while calls:
             keys = [self.requests.key(call.question, call.earlier) for call in calls]
@@ -96,7 +97,7 @@ class JudgeCalls:
             calls = again
         return values
 
-    def answers(self, question: Question) -> list[str]:
+    def answers(self, question: JudgeQuestion) -> list[str]:
         """All answers to a question whose value was asked for while they were in use, the last one first."""
         call, texts = JudgeCall(question), []
         while True:

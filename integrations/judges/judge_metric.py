@@ -17,10 +17,10 @@ from ...metrics.spec.checked_settings import settings
 from ..server.metric_server import DEFAULTS, check_connection, connection_of
 from ..server.settings import further_keys
 from .calls import JudgeCalls
+from .judge_questions import Requests
 from .judge_scorer import JudgeScorer
 from .kept_answers import KeptAnswers
 from .prompt_files import CONTEXTS, JudgePrompt, read_prompt
-from .questions import Requests
 from .spending import CallBounds, Spending
 
 # where a judge that a file names finds its server

@@ -12,9 +12,9 @@ from ...metrics.scorer import Info, Requested, Scorer
 from ...metrics.text.texts import Document, Item
 from .calls import JudgeCalls
 from .judge_answers import estimated_tokens
+from .judge_questions import JudgeQuestion, Requests
 from .kept_answers import KeptAnswers
 from .prompt_files import JudgePrompt, untagged
-from .questions import Question, Requests
 
 PROMPT_LENGTH = 1000  # characters of a prompt beside its texts, about
 SAME = 0.5  # a text against itself
@@ -124,7 +124,7 @@ class JudgeScorer(Scorer):
             raise TypeError("a scorer that is not loaded asks nothing")
         return self.calls
 
-    def _questions(self, reps: Reps, cell: Cell) -> list[list[Question]]:
+    def _questions(self, reps: Reps, cell: Cell) -> list[list[JudgeQuestion]]:
         """The questions of a pair: one list, or for a prompt that compares two texts one of either order, or none."""
         hypothesis, reference, source = cell
         texts, contexts = reps["text"], reps["context"]
@@ -144,13 +144,13 @@ class JudgeScorer(Scorer):
             self._asked({**shared, "first": two, "second": one}),
         ]
 
-    def _asked(self, values: Mapping[str, str | None]) -> list[Question]:
+    def _asked(self, values: Mapping[str, str | None]) -> list[JudgeQuestion]:
         """A prompt as often as there are judgements."""
         prompt = self.prompt.filled(values)
-        return [Question(prompt, number) for number in range(self.judgements)]
+        return [JudgeQuestion(prompt, number) for number in range(self.judgements)]
 
     def _value(
-        self, sides: Sequence[Sequence[Question]], values: Mapping[Question, float]
+        self, sides: Sequence[Sequence[JudgeQuestion]], values: Mapping[JudgeQuestion, float]
     ) -> float:
         """The value of a pair from those of its questions."""
         means = [_mean([values[question] for question in side]) for side in sides]

@@ -15,8 +15,15 @@ from itertools import islice
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ...metrics.errors import InputError, ResourceError, excerpt
-from .client import BusyError, Client, ExhaustedError, NotThereError, RefusedError, UnusableError
+from .client import Client
 from .pair_forms import Pair
+from .server_errors import (
+    BusyError,
+    ExhaustedError,
+    NotThereError,
+    RefusedError,
+    UnusableError,
+)
 from .settings import Connection
 
 KEPT = 1 << 18  # pairs remembered

@@ -42,6 +42,7 @@ class Limits:
         comparison_bytes: bytes of what a saved comparison says of whole systems.
         documents_bytes: bytes of the documents of a saved comparison.
         reply_bytes: bytes of one reply of a server.
+        request_bytes: bytes of one request to `discorank serve`.
         members: members of one archive, entries in the header of a GGUF file.
         tensors: tensors in one file of weights.
         layers: layers of a model.
@@ -69,6 +70,7 @@ class Limits:
     comparison_bytes: Bound = 256 * MiB
     documents_bytes: Bound = 2048 * MiB
     reply_bytes: Bound = 64 * MiB
+    request_bytes: Bound = 16 * MiB
     members: Bound = 100_000
     tensors: Bound = 100_000
     layers: Bound = 1_024

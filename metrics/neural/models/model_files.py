@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ...errors import InputError, ModelLoadError
 from ...spec.digests import DIGITS as DIGITS
 from ...spec.digests import MARK as MARK
-from ...spec.digests import digest_of
+from ...spec.digests import digest_of as digest_of
 from .bundled_models import BUNDLED, bundled_model
 from .folder_checks import check_model, gguf_file_in
 

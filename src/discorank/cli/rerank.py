@@ -54,7 +54,7 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Reranks; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    chosen = features(values)
+    chosen = chosen_features(values)
     expected = _decoder(values, EXPECTED in chosen)
     check_model(values, [*chosen, *(expected.metrics if expected else ())])
     reranker = build(Reranker, values, features=chosen, decoder=expected)
@@ -76,7 +76,7 @@ def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
     return build(MBRDecoder, values, utility=utility)
 
 
-def features(values: Mapping[str, Any]) -> dict[Any, float]:
+def chosen_features(values: Mapping[str, Any]) -> dict[Any, float]:
     """Weight of every feature named with -m, metrics with the language, device and model that are set."""
     weights: dict[Any, float] = {}
     for text in needed(values, "metric", "--metric"):

@@ -14,9 +14,9 @@ import pytest
 
 from discorank import Document, Metric, load_metric
 from discorank.integrations.judges.judge_answers import Answer as Answered
+from discorank.integrations.judges.judge_questions import REMINDER
 from discorank.integrations.judges.judge_scorer import JudgeScorer
 from discorank.integrations.judges.kept_answers import KeptAnswers
-from discorank.integrations.judges.questions import REMINDER
 from discorank.metrics.errors import InputError, ResourceError
 from discorank.metrics.execution.cache import Cache
 from discorank.metrics.registry import load_from_data, papers_of

@@ -757,7 +757,7 @@ def test_a_failing_utility_is_an_error_record(on_ray: None) -> None:
         (["decode", "{demo}", "-u", "chrf", "--set", "ray.start_seconds=soon"], "start_seconds"),
         (
             ["score", "-m", "chrf", "--engine", "ray"],
-            "--engine ray: only decode and rerank know it",
+            "--engine ray: only decode, rerank and serve know it",
         ),
     ],
 )

@@ -13,7 +13,7 @@ FORM = "judge 1"  # changed if the same key were to stand for another request
 REMINDER = "That is not the form that was asked for. Answer again, in that form alone."
 
 
-class Question(NamedTuple):
+class JudgeQuestion(NamedTuple):
     """A filled prompt, and the number of the judgement."""
 
     prompt: str
@@ -43,7 +43,7 @@ class Requests:
     further: Mapping[str, Any]
 
     def body(
-        self, question: Question, earlier: Sequence[str] = ()
+        self, question: JudgeQuestion, earlier: Sequence[str] = ()
     ) -> tuple[str, dict[str, Any], str]:
         """Path, JSON and text of the request for a question that had some answers without a value."""
         body: dict[str, Any] = {"model": self.model}
@@ -63,7 +63,7 @@ class Requests:
         body.update(self._logprobs())
         return path, {**body, **self.further}, text
 
-    def key(self, question: Question, earlier: Sequence[str] = ()) -> bytes:
+    def key(self, question: JudgeQuestion, earlier: Sequence[str] = ()) -> bytes:
         """What the answer is kept under: all that it depends on, and no address.
 
         The number of the judgement counts also where no seed is sent.
@@ -81,7 +81,7 @@ class Requests:
         return {"logprobs": self.top_logprobs}
 
     @staticmethod
-    def _messages(question: Question, earlier: Sequence[str]) -> list[dict[str, str]]:
+    def _messages(question: JudgeQuestion, earlier: Sequence[str]) -> list[dict[str, str]]:
         """The question as a chat, with the answers that it had."""
         messages = [{"role": "user", "content": question.prompt}]
         for answer in earlier:
