@@ -61,7 +61,8 @@ def _number_in(text: str, worth: Worth) -> float | None:
     alone = re.fullmatch(rf"{_LABEL}[_\"']*({_NUMBER})(?:{of_top})?", bare, re.IGNORECASE)
     if alone:
         return _in_range(alone[1], worth)
-    in_prose = re.findall(rf"(?<![\w.])({_NUMBER}){of_top}", text, re.IGNORECASE)
+    # "1/5 of the text" is a share of something, no value
+    in_prose = re.findall(rf"(?<![\w.])({_NUMBER}){of_top}(?!\s+of\b)", text, re.IGNORECASE)
     distinct = {float(number) for number in in_prose}
     return _in_range(in_prose[0], worth) if len(distinct) == 1 else None
 

@@ -70,6 +70,7 @@ def test_a_number_is_read(text: str, value: float) -> None:
         "1085/100",
         "85/1000",
         "8.5/10",
+        "About 10/100 of the text is missing.",
         "1,000",
         "eighty-five",
         "nan",
