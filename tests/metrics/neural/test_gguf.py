@@ -25,6 +25,7 @@ from discorank.metrics.neural.models import (
 from discorank.metrics.neural.models.bundled_models import Bundled, bundled_model
 from discorank.metrics.neural.models.gguf_header import check_gguf, read_gguf_header
 from discorank.metrics.neural.models.gguf_models import quick_reader
+from discorank.metrics.spec.digests import digest_of
 from tests.support.tiny_gguf import tokens, weights, write_gguf
 
 pytest.importorskip("gguf")
@@ -245,7 +246,7 @@ def test_a_joined_model_is_checked_once_while_it_is_as_it_was(
 ) -> None:
     path = bundled_model("parted")
     monkeypatch.setattr(file_digests, "SETTLED_NS", -1)
-    read, plain = [], file_digests.digest_of
+    read, plain = [], digest_of
 
     def counted(file: Path) -> bytes:
         read.append(file)

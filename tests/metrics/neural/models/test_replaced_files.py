@@ -15,6 +15,7 @@ from discorank.metrics.lexical.nist import NIST
 from discorank.metrics.neural.models import file_digests, model_files
 from discorank.metrics.rst.metric import DR
 from discorank.metrics.rst.parser import parser as rst_parser
+from discorank.metrics.spec.digests import digest_of
 from discorank.rerank.engines.local import LocalEngine
 
 MODELS = Path(__file__).parents[3] / "golden" / "docmetrics" / "models"
@@ -137,7 +138,7 @@ def test_a_file_that_changes_while_its_digest_is_made_is_refused(
     weights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_digests, "SETTLED_NS", 0)
-    read = file_digests.digest_of
+    read = digest_of
 
     def slow(file: Path) -> bytes:
         digest = read(file)
@@ -152,7 +153,7 @@ def test_a_file_that_changes_while_its_digest_is_made_is_refused(
 def test_settled_files_are_read_once(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_digests, "SETTLED_NS", 0)
     reads = []
-    read = file_digests.digest_of
+    read = digest_of
 
     def counted(file: Path) -> bytes:
         reads.append(file)
