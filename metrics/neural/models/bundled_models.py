@@ -18,7 +18,7 @@ from pathlib import Path
 from ...complete_files import complete_file
 from ...errors import DiscorankError, ModelLoadError
 from ...file_locks import locked
-from ...spec.digests import digest_of
+from .file_digests import remembered_digest
 from .optional_packages import require_gguf
 
 # How long one process waits for another that joins the parts of a model.
@@ -127,4 +127,4 @@ def _joined(name: str, model: Bundled) -> Path:
 
 def _is_whole(path: Path, model: Bundled) -> bool:
     """Whether a joined file is there, every byte of it."""
-    return path.is_file() and digest_of(path).hex() == model.sha256
+    return path.is_file() and remembered_digest(path).hex() == model.sha256
