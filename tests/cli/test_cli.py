@@ -236,6 +236,25 @@ def test_explain(capsys: Captured) -> None:
     assert "ahead of the runner-up" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("texts", "lead"),
+    [
+        (["a"], "the only text"),
+        (["a", "nan"], "the only one with a finite value"),
+        (["a", "lost", "nan"], "ahead of the runner-up"),
+        (["of-no-value", "nan"], "no text has a finite value"),
+    ],
+)
+def test_explain_says_what_the_first_is_ahead_of(
+    texts: list[str], lead: str, tmp_path: Path, capsys: Captured
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", [{"id": "a", "candidates": texts}])
+    utility = ["-u", "tests.support.faulty:partial", "--allow-code", "tests.support.faulty"]
+    assert main(["explain", str(source), *utility, "--quiet"]) == 0
+    why = next(line for line in capsys.readouterr().out.splitlines() if "  why  " in line)
+    assert why.endswith(lead)
+
+
 def test_explain_says_why(capsys: Captured) -> None:
     pytest.importorskip("HanTa")
     command = [
