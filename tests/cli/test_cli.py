@@ -195,7 +195,7 @@ def test_a_warning_is_a_line_without_its_place_in_the_code(tmp_path: Path) -> No
 
 
 def test_no_traceback_without_debug(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    def broken(arguments: list[str], stop: object) -> int:
+    def broken(arguments: list[str]) -> int:
         raise ZeroDivisionError("boom")
 
     monkeypatch.setattr(command, "_run", broken)
