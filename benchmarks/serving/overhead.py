@@ -2,9 +2,9 @@
 
     python -m benchmarks.serving.overhead [--requests 600] [--per-second 20]
 
-The scripted server takes 100 to 200 ms for a reply, and says in its usage how long it took; what is added is the time of
-the answer at the client less that of the slowest reply. Requests come by a clock, whether those before are answered or
-not. The same client asks the scripted server itself as often, for what it and the client cost alone.
+The scripted server takes 100 to 200 ms for a reply, and says in its usage how long it took; what is added is the time
+of the answer at the client less that of the slowest reply. Requests come by a clock, whether those before are answered
+or not. The same client asks the scripted server itself as often, for what it and the client cost alone.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ def parse_json(line: bytes) -> Any:
     """The value in a line of UTF-8.
 
     Raises:
-        InputError: the line is not UTF-8, or not JSON, an object has a key twice, a text holds a lone surrogate, a whole
-            number has more digits than Python converts, it is nested deeper than `DEPTH`, or has too many values.
+        InputError: the line is not UTF-8, or not JSON, an object has a key twice, a text holds a lone surrogate, a
+            whole number has more digits than Python converts, it is nested deeper than `DEPTH`, or has too many values.
     """
     check_json_size(line)
     try:

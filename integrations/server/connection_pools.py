@@ -1,7 +1,7 @@
 """Connections to one server, in pools of a few.
 
-A pool of the HTTP client looks at all of its connections whenever a request begins or ends, so that one pool of hundreds
-would cost each request more than the request itself. It knows nothing of what is sent.
+A pool of the HTTP client looks at all of its connections whenever a request begins or ends, so that one pool of
+hundreds would cost each request more than the request itself. It knows nothing of what is sent.
 """
 
 from __future__ import annotations
