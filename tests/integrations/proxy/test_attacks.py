@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from benchmarks.support.scripted_upstream import Script
+from discorank.integrations.proxy.response_forms import with_form
 from discorank.integrations.proxy.running_server import _listening
 from discorank.integrations.proxy.settings import DoorSettings
 from discorank.integrations.server.quoted_keys import without
@@ -97,10 +98,10 @@ def test_an_answer_that_is_long_in_coming_is_waited_for() -> None:
 
 
 def test_an_answer_that_nobody_takes_is_dropped() -> None:
-    text = "x" * 1_000_000
-    script = Script(answer=lambda body, number: [text] * int(body["n"]))
-    with proxying(script, num_candidates=2, door={"body_seconds": 0.3}) as proxy:
-        content = json.dumps({"model": "m", "prompt": "p", "n": 2}).encode()
+    text = "x" * 4_000_000
+    script = Script(answer=lambda body, number: [text])
+    with proxying(script, door={"body_seconds": 0.3}) as proxy:
+        content = json.dumps({"model": "m", "prompt": "p", "temperature": 0}).encode()
         head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
         server = proxy.server._server
         lines = []
@@ -181,6 +182,45 @@ def test_documents_without_end_push_out_the_oldest() -> None:
         assert "discorank_documents 8.0" in shown
         late = post(proxy, discorank={"document": "d0", "position": 1})
         assert (late.status_code, late.json()["error"]["code"]) == (400, "document_unknown")
+
+
+def test_a_document_keeps_no_long_texts() -> None:
+    script = Script(
+        answer=lambda body, number: [f"{body['prompt']} {i}" for i in range(int(body["n"]))]
+    )
+    with proxying(script, num_candidates=2) as proxy:
+        own = {"document": "d", "position": 0}
+        long = "x" * 20_000
+        for source, asked in (("s", 1), (long, 1), (None, 1)):
+            reply = post(proxy, prompt=long, discorank={**own, "source": source})
+            assert (reply.status_code, reply.json()["error"]["code"]) == (
+                400,
+                "too_long_for_document",
+            )
+            assert proxy.upstream.num_requests == asked
+        assert post(proxy, prompt="p", discorank=own).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"pattern": "x" * 30_000}, '"x"'),
+        ({"items": {"enum": [f"v{i}" for i in range(1000)]}}, json.dumps(["v999"] * 200)),
+        ({"uniqueItems": True}, json.dumps([{"a": i} for i in range(3000)])),
+        ({"anyOf": [{"pattern": f"{i}" + "(a|b)*" * 100} for i in range(100)]}, '"c"'),
+        ({"$ref": "#"}, "1"),
+    ],
+)
+def test_a_schema_that_is_dear_to_judge_by_is_not_used(schema: Any, text: str) -> None:
+    wanted = {"type": "json_schema", "json_schema": {"schema": schema}}
+    assert with_form([text] * 16, wanted) is None
+
+
+def test_items_that_have_to_differ_are_judged() -> None:
+    schema = {"uniqueItems": True, "items": {"enum": [{"a": i} for i in range(5)], "pattern": "a*"}}
+    wanted = {"type": "json_schema", "json_schema": {"schema": schema}}
+    same, different = '[{"a": 1}, {"a": 1}]', '[{"a": 1}, {"a": 2}]'
+    assert with_form([same, different] * 16, wanted) == list(range(1, 32, 2))
 
 
 def test_two_clients_with_one_key_of_a_document_cannot_mix_it() -> None:
