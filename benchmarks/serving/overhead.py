@@ -38,7 +38,8 @@ def added_ms(reply: Reply) -> float:
     usages = (
         reply.body["discorank"]["usage"] if "discorank" in reply.body else [reply.body["usage"]]
     )
-    return 1000 * (reply.seconds - max(usage["seconds"] for usage in usages))
+    slowest: float = max(usage["seconds"] for usage in usages)
+    return 1000 * (reply.seconds - slowest)
 
 
 def main() -> None:
