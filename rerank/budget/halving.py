@@ -11,6 +11,7 @@ from math import ceil, log2
 
 import numpy as np
 
+from .observed import Observed
 from .requests import Search
 from .survivors import affordable_rows, best, only
 
