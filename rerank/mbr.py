@@ -5,14 +5,15 @@
     mu(h) = u(h, sum_r w(r) phi(r) / W)                   O(N), where u depends on r through phi(r) alone, linearly
 
 Each text is represented once. With a shortlist, a cheap utility or a reference-free metric first keeps the `top_k` best
-(as candidates and pseudo-references) and the expensive utility decides among them. `expectation` computes both forms of
+(as candidates and pseudo-references) and the expensive utility decides among them. With a budget, some of the pairs are
+computed (`budgeted_list`). `expectation` computes both forms of
 mu from an engine's comparisons, `choice` the argmax with its ties; `pseudo_references` says what r and w are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,9 @@ from ..metrics.execution.by_sentence import is_joined
 from ..metrics.mixture import Utility
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.text.texts import Context
-from .choice import choose
+from .budget.settings import Budget
+from .budgeted_list import estimated
+from .choice import Spent, choose
 from .decider import combined_matrix, combined_values
 from .distinct import Distinct
 from .engines.interface import Result, Task
@@ -31,11 +34,16 @@ from .scheduler import Program
 
 
 class Expected(NamedTuple):
-    """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept."""
+    """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept.
+
+    Under a budget also what was computed, and which hypotheses were given up.
+    """
 
     values: FloatArray
     flags: tuple[str, ...]
     matrix: FloatArray | None
+    spent: Spent | None = None
+    given_up: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,7 @@ class MBR:
         top_k: how many distinct texts the first stage keeps.
         oracle: decide against the human references instead.
         keep_matrix: whether rankings carry their utility matrix.
+        budget: which pairs are computed; None for all.
     """
 
     utility: Utility
@@ -61,6 +70,7 @@ class MBR:
     top_k: int = 16
     oracle: bool = False
     keep_matrix: bool = False
+    budget: Budget | None = None
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list: a shortlist if it is long, expected utilities, the argmax."""
@@ -74,10 +84,12 @@ class MBR:
         values = np.full(len(distinct), np.nan)
         values[kept] = expected.values
         left_out = set(range(len(distinct))) - set(kept.tolist())
+        left_out.update(kept[list(expected.given_up)].tolist())
         of_candidates = values[distinct.of]
-        return choose(
+        ranking = choose(
             record, of_candidates, self.nbest, expected.flags, expected.matrix, distinct, left_out
         )
+        return replace(ranking, budget=expected.spent)
 
     def expected(
         self,
@@ -92,10 +104,37 @@ class MBR:
         parts = [part for _, part in self.utility.parts]
         if any(map(is_joined, parts, task.comparisons)):
             flags = (*flags, "joined")
-        result = yield task._replace(keep_matrix=self.keep_matrix)
+        task = task._replace(keep_matrix=self.keep_matrix)
+        if self.budget is not None:
+            return (
+                yield from self._estimated(
+                    self.budget, task, record, distinct, kept, context, flags
+                )
+            )
+        result = yield task
         flags = (*flags, *(flag for flag in result.flags if flag not in flags))
         values = combined_values(self.utility, result)
         return Expected(values, flags, combined_matrix(self.utility, result))
+
+    def _estimated(
+        self,
+        budget: Budget,
+        task: Task,
+        record: CandidateList,
+        distinct: Distinct,
+        kept: IntArray,
+        context: Context,
+        flags: tuple[str, ...],
+    ) -> Generator[Task, Result, Expected]:
+        """Expected utilities from as many pairs of a task as the budget has."""
+        cheap = None
+        if budget.cheap is not None:
+            cheap = self._task(budget.cheap, record, distinct, kept, context)
+        square = not (record.pseudo_references or self.oracle)
+        of_list = yield from estimated(budget, task, cheap, self.nbest, square)
+        flags = (*flags, *(flag for flag in of_list.flags if flag not in flags))
+        given_up = of_list.given_up.tolist()
+        return Expected(of_list.values, flags, of_list.matrix, of_list.spent, given_up)
 
     def _shortlisted(
         self,

@@ -12,6 +12,7 @@ from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
 from ..metrics.spec.checked_settings import settings
+from .budget.settings import Budget, load_budget
 from .choice import Ranking
 from .decider import decide_all
 from .engines.interface import Engine
@@ -52,6 +53,7 @@ class MBRDecoder:
         top_k: how many the first stage keeps.
         oracle: decide against the human references instead: what the best choice would be.
         keep_matrix: whether rankings carry their utility matrix.
+        budget: a `Budget`, or its share alone: some of the pairs are computed; None for all.
     """
 
     utility: Annotated[MetricLike, PlainValidator(load_metric)]
@@ -66,8 +68,10 @@ class MBRDecoder:
     top_k: Annotated[int, Field(ge=1)] = 16
     oracle: bool = False
     keep_matrix: bool = False
+    budget: Annotated[Budget | float | None, PlainValidator(load_budget)] = None
 
     def __post_init__(self) -> None:
+        self._check_budget()
         resolve(self.strategy, self.width)
         check_strength(self.prior, self.prior_strength)
         if self.prior is not None and self.weights != "uniform":
@@ -76,11 +80,24 @@ class MBRDecoder:
             )
             raise InputError(problem, where="prior", fix="Give one of them")
 
+    def _check_budget(self) -> None:
+        """Raises InputError for a budget with an oracle, or of a utility whose pairs cost next to nothing."""
+        budget = load_budget(self.budget)
+        if budget is None:
+            return
+        if self.oracle:
+            problem = "beside an oracle, which says what the best choice would be"
+            raise InputError(problem, where="budget", fix="Leave one of them out")
+        budget.check(load_metric(self.utility))
+
     @property
     def metrics(self) -> tuple[Utility, ...]:
         """Every utility it uses, in the order of use."""
+        budget = load_budget(self.budget)
         first = _optional_metric(self.shortlist)
-        return (*(() if first is None else (first,)), load_metric(self.utility))
+        cheap = None if budget is None else budget.cheap
+        before = tuple(metric for metric in (first, cheap) if metric is not None)
+        return (*before, load_metric(self.utility))
 
     @property
     def width(self) -> int:
@@ -96,6 +113,7 @@ class MBRDecoder:
     def identity(self) -> dict[str, Any]:
         """The settings that a run's results depend on."""
         first = _optional_metric(self.shortlist)
+        budget = load_budget(self.budget)
         return {
             "decoder": "mbr",
             **self.expectation,
@@ -103,6 +121,7 @@ class MBRDecoder:
             "strategy": self.resolved_strategy,
             "shortlist": first and f"{first.signature()}, top {self.top_k}",
             "oracle": self.oracle,
+            **({} if budget is None else {"budget": budget.identity}),
         }
 
     @property
@@ -151,6 +170,7 @@ class MBRDecoder:
             self.top_k,
             self.oracle,
             self.keep_matrix,
+            load_budget(self.budget),
         )
 
     @property

@@ -124,7 +124,9 @@ class ScoreServer(ServedMetric):
     """The score of a hypothesis as document with its reference as query."""
 
     name: ClassVar[str] = "score-server"
-    info: ClassVar[Info] = Info(summary="score of hypothesis and reference by a model on a server")
+    info: ClassVar[Info] = Info(
+        summary="score of hypothesis and reference by a model on a server", costly_pairs=True
+    )
 
 
 @settings
