@@ -33,4 +33,6 @@ def halving(observed: Observed) -> Search:
         used += count
         half = max(problem.nbest, ceil(len(survivors) / 2))
         survivors = best(observed.sample_means(), survivors, half)
+    if not used:  # the budget is for one hypothesis alone: a pair says what it is worth
+        yield from observed.ask(survivors[:1], order[problem.shares[0, order] > 0][:1])
     return only(observed.sample_means(), survivors)

@@ -15,9 +15,13 @@ import numpy as np
 from ...metrics.errors import unknown
 from ...metrics.representations import FloatArray, IntArray
 from ..expectation import NO_WEIGHT, expected_utility
+from .adaptive import adaptive
 from .canonical import Order, canonical_order
+from .centroids import centroids
 from .halving import halving
+from .low_rank import low_rank
 from .observed import Observed, Problem
+from .pruning import pruning
 from .requests import Estimate, Plan, Request, Search
 from .statement import state
 
@@ -25,7 +29,13 @@ __all__ = ["METHODS", "Estimate", "Method", "Plan", "Request", "drive", "plan"]
 
 Method = Literal["adaptive", "pruning", "halving", "low-rank", "centroids"]
 METHODS: tuple[Method, ...] = get_args(Method)
-_SEARCHES: Mapping[str, Callable[[Observed], Search]] = {"halving": halving}
+_SEARCHES: Mapping[str, Callable[[Observed], Search]] = {
+    "adaptive": adaptive,
+    "pruning": pruning,
+    "halving": halving,
+    "low-rank": low_rank,
+    "centroids": centroids,
+}
 
 
 def plan(

@@ -7,9 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
+from .features import features_of
 from .observed import Observed
+from .posterior import posterior
 
-DRAWS = 1000
+DRAWS = 2000
+FEWEST = 3  # pairs of which anything is said
+SCALE = 1.0  # of the posterior's errors
 
 
 class Statement(NamedTuple):
@@ -21,18 +25,18 @@ class Statement(NamedTuple):
 
 def state(observed: Observed, values: FloatArray) -> Statement:
     """What is known of the `nbest` hypotheses with the highest `values` [H]."""
-    shares = np.where(observed.seen, observed.problem.shares, 0.0)
-    total = shares.sum(axis=1)
-    means = np.where(total > 0, observed.sample_means(), np.nan)
-    residuals = (observed.utilities - means[:, None])[observed.seen]
-    spread = float(np.nanmean(residuals**2)) ** 0.5 + float(np.nanstd(means))
-    errors = spread * np.sqrt(1 - total)
-    centre = np.where(np.isnan(means), np.nanmean(means), means)
-    draws = centre + errors * np.random.default_rng(0).normal(size=(DRAWS, len(means)))
-    return of_draws(draws, np.argsort(-values, kind="stable")[: observed.problem.nbest])
+    if observed.pairs < FEWEST:
+        return Statement(observed.problem.nbest / observed.problem.num_rows, np.nan)
+    known = posterior(observed, features_of(observed.problem))
+    return state_of(known.draws(DRAWS, SCALE), leaders(values, observed.problem.nbest))
 
 
-def of_draws(draws: FloatArray, chosen: IntArray) -> Statement:
+def leaders(values: FloatArray, count: int) -> IntArray:
+    """The hypotheses with the highest values [H]; NaN comes last."""
+    return np.argsort(-values, kind="stable")[:count]
+
+
+def state_of(draws: FloatArray, chosen: IntArray) -> Statement:
     """The statement that draws [n, H] of the expected utilities make about the chosen ones [k]."""
     count = len(chosen)
     is_chosen = np.zeros(draws.shape[1], bool)

@@ -1,0 +1,110 @@
+"""Candidates that may still be the best, compared with the same pseudo-references, beside a cheap utility of all pairs.
+
+1. A pilot compares some candidates, most of them good ones by the cheap utility, with a few pseudo-references.
+2. `posterior` regresses the costly utility on the cheap one and gives every expected utility a mean and an error, also
+   where nothing was computed.
+3. Draws from it say how often each candidate is among the best. Those that hold most of this probability are compared
+   with further pseudo-references, the same for all: what these have in common cancels.
+4. From 2 again, until the confidence wanted is reached or the budget is used up. The best by posterior mean is chosen.
+
+`representative_order` puts pseudo-references in an order in which the first ones, whatever their number, represent all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...metrics.representations import FloatArray, IntArray
+from .features import features_of
+from .observed import Observed
+from .posterior import posterior
+from .references import representative_order
+from .requests import Asking, BoolArray, Search
+from .statement import SCALE, leaders, state_of
+
+DRAWS = 400
+PILOT = 0.3  # share of the budget
+STEP = 0.3  # share of what is left that each further step takes
+HELD = 0.8  # share of the probability of being best that the compared candidates hold
+
+
+def adaptive(observed: Observed) -> Search:
+    """The posterior means [H] of the expected utilities."""
+    problem = observed.problem
+    features = features_of(problem)
+    order = representative_order(problem, features)
+    levels = np.zeros(problem.num_rows, np.int64)
+    yield from _raise(observed, order, levels, *_pilot(observed, len(order)))
+    known = posterior(observed, features)
+    while observed.left > 0:
+        draws = known.draws(DRAWS, SCALE)
+        chosen = leaders(known.mean, problem.nbest)
+        statement = state_of(draws, chosen)
+        wanted = problem.confidence
+        if wanted is not None and statement.confidence >= wanted:
+            break
+        rows = _contenders(draws, problem.nbest, levels < len(order))
+        if not len(rows):
+            break
+        cost = max(int(STEP * observed.left), min(len(rows), observed.left))
+        rows, level = _affordable(levels, rows, cost, len(order))
+        yield from _raise(observed, order, levels, rows, level)
+        known = posterior(observed, features, known.variances, 2)
+    return known.mean
+
+
+def _pilot(observed: Observed, num_columns: int) -> tuple[IntArray, int]:
+    """Which rows are compared first, and with how many references."""
+    problem = observed.problem
+    num_rows = problem.num_rows
+    spent = max(1, int(PILOT * problem.pairs))
+    level = max(1, min(4, num_columns, spent // min(8, num_rows)))
+    count = max(1, min(num_rows, spent // level))
+    return _spread(num_rows, count), level
+
+
+def _spread(num_rows: int, count: int) -> IntArray:
+    """Rows of which half are the first ones and half are spread over the others."""
+    first = -(-count // 2)
+    others = np.linspace(first, num_rows - 1, count - first).round().astype(np.int64)
+    return np.unique(np.concatenate([np.arange(first), others]))
+
+
+def _contenders(draws: FloatArray, nbest: int, is_open: BoolArray) -> IntArray:
+    """The rows that hold most of the probability of being among the best, most probable first."""
+    tops = np.argpartition(-draws, nbest - 1, axis=1)[:, :nbest]
+    counts = np.bincount(tops.ravel(), minlength=draws.shape[1])
+    order = np.argsort(-counts, kind="stable")
+    held = np.cumsum(counts[order]) / counts.sum()
+    count = max(nbest + 1, int(np.searchsorted(held, HELD)) + 1)
+    rows: IntArray = order[:count]
+    return rows[is_open[rows]]
+
+
+def _affordable(
+    levels: IntArray, rows: IntArray, cost: int, num_columns: int
+) -> tuple[IntArray, int]:
+    """The most rows and the highest level that so many pairs pay for."""
+
+    def price(level: int) -> int:
+        return int(np.maximum(0, level - levels[rows]).sum())
+
+    level = int(levels[rows].min()) + 1
+    if price(level) > cost:
+        lowest = rows[levels[rows] < level]
+        return lowest[:cost], level
+    while level < num_columns and price(level + 1) <= cost:
+        level += 1
+    return rows, level
+
+
+def _raise(
+    observed: Observed, order: IntArray, levels: IntArray, rows: IntArray, level: int
+) -> Asking:
+    """Has rows compared with the first `level` references, as far as they were not."""
+    rows = np.sort(rows)
+    for begun in np.unique(levels[rows]).tolist():
+        if begun < level:
+            same = rows[levels[rows] == begun]
+            yield from observed.ask(same, np.sort(order[begun:level]))
+    levels[rows] = np.maximum(levels[rows], level)
