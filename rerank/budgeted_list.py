@@ -50,11 +50,11 @@ def estimated(
         budget: how many, and which.
         whole: the task of all pairs.
         cheap: that of the cheap utility, if there is one.
-        nbest: how many places are ranked; None for all.
+        nbest: how many places matter; None for all that have an estimate, of which the first matters.
         square: whether the pseudo-references are the hypotheses.
 
     Raises:
-        MetricError: the cheap utility of a pair, or every pair of the first block, is not finite.
+        MetricError: the cheap utility of a pair, or every pair that was computed, is not finite.
     """
     num_rows, num_columns = len(whole.comparisons[0].hypotheses), len(whole.weights)
     size = num_rows * num_columns
@@ -71,7 +71,7 @@ def estimated(
         known.cheap,
         pairs=pairs,
         confidence=budget.confidence,
-        nbest=num_rows if nbest is None else nbest,
+        nbest=nbest if nbest is not None and nbest < num_rows else 1,
         seed=budget.seed,
         square=square,
     )
@@ -210,11 +210,7 @@ class _Seen:
         self.is_odd = np.zeros(self.shape[0], bool)
 
     def add(self, request: Request, utilities: FloatArray, result: Result) -> FloatArray:
-        """Takes the utilities of a request; returns them as a plan can use them.
-
-        Raises:
-            MetricError: no pair so far has a finite value.
-        """
+        """Takes the utilities of a request; returns them as a plan can use them."""
         self.flags += tuple(flag for flag in result.flags if flag not in self.flags)
         self.matrix[np.ix_(request.rows, request.columns)] = utilities
         is_finite = np.isfinite(utilities)
@@ -222,15 +218,19 @@ class _Seen:
             self.lowest = min(self.lowest, float(utilities[is_finite].min()))
         if is_finite.all():
             return utilities
-        if not np.isfinite(self.lowest):
-            problem = f"none of the first {utilities.size} pairs has a finite value"
-            fix = "Look at the metric's model and at the texts of the list"
-            raise MetricError(problem, where="budget", fix=fix)
         self.is_odd[request.rows] |= ~is_finite.all(axis=1)
-        return np.where(is_finite, utilities, self.lowest)
+        return np.where(is_finite, utilities, self.lowest if np.isfinite(self.lowest) else 0.0)
 
     def estimated(self, estimate: Estimate, keep_matrix: bool) -> Estimated:
-        """What came of the plan."""
+        """What came of the plan.
+
+        Raises:
+            MetricError: no pair that was computed has a finite value.
+        """
+        if not np.isfinite(self.lowest):
+            problem = f"none of the {estimate.pairs} pairs that were computed has a finite value"
+            fix = "Look at the metric's model and at the texts of the list"
+            raise MetricError(problem, where="budget", fix=fix)
         values = np.where(self.is_odd, np.nan, estimate.values)
         given_up = np.flatnonzero(np.isnan(estimate.values))
         if len(given_up) == len(values):  # nothing is known of any: all have their place

@@ -6,8 +6,8 @@
 
 Each text is represented once. With a shortlist, a cheap utility or a reference-free metric first keeps the `top_k` best
 (as candidates and pseudo-references) and the expensive utility decides among them. With a budget, some of the pairs are
-computed (`budgeted_list`). `expectation` computes both forms of
-mu from an engine's comparisons, `choice` the argmax with its ties; `pseudo_references` says what r and w are.
+computed (`budgeted_list`). `expectation` computes both forms of mu from an engine's comparisons, `choice` the argmax
+with its ties, `diverse` a k-best list of texts that are unlike; `pseudo_references` says what r and w are.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..metrics.errors import InputError
 from ..metrics.execution.by_sentence import is_joined
 from ..metrics.mixture import Utility
 from ..metrics.representations import FloatArray, IntArray
@@ -27,6 +28,7 @@ from .budgeted_list import estimated
 from .choice import Spent, choose
 from .decider import combined_matrix, combined_values
 from .distinct import Distinct
+from .diverse import diverse
 from .engines.interface import Result, Task
 from .lists import CandidateList
 from .pseudo_references import Weigh, human_references, pseudo_references
@@ -59,6 +61,7 @@ class MBR:
         top_k: how many distinct texts the first stage keeps.
         oracle: decide against the human references instead.
         keep_matrix: whether rankings carry their utility matrix.
+        diverse: lambda of a diverse list; None for the best places.
         budget: which pairs are computed; None for all.
     """
 
@@ -70,10 +73,16 @@ class MBR:
     top_k: int = 16
     oracle: bool = False
     keep_matrix: bool = False
+    diverse: float | None = None
     budget: Budget | None = None
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list: a shortlist if it is long, expected utilities, the argmax."""
+        if self.diverse is not None and record.pseudo_references:
+            problem = "candidates are compared with these, and a diverse list needs them compared with each other"
+            raise InputError(
+                problem, where="pseudo_references", fix="Leave out --diverse, or these"
+            )
         distinct = Distinct(record.candidates)
         kept = np.arange(len(distinct))
         if self.shortlist is not None and len(distinct) > self.top_k:
@@ -85,11 +94,22 @@ class MBR:
         values[kept] = expected.values
         left_out = set(range(len(distinct))) - set(kept.tolist())
         left_out.update(kept[list(expected.given_up)].tolist())
+        if self.diverse is not None:
+            left_out.update(kept[self._unlike(expected, self.diverse)].tolist())
+        matrix = expected.matrix if self.keep_matrix else None
         of_candidates = values[distinct.of]
         ranking = choose(
-            record, of_candidates, self.nbest, expected.flags, expected.matrix, distinct, left_out
+            record, of_candidates, self.nbest, expected.flags, matrix, distinct, left_out
         )
         return replace(ranking, budget=expected.spent)
+
+    def _unlike(self, expected: Expected, penalty: float) -> IntArray:
+        """The numbers of the texts that are not in the diverse list."""
+        values, matrix = expected.values, expected.matrix
+        if matrix is None:
+            return np.empty(0, np.int64)
+        places = diverse(values, matrix, len(values) if self.nbest is None else self.nbest, penalty)
+        return np.setdiff1d(np.arange(len(values)), places)
 
     def expected(
         self,
@@ -104,7 +124,7 @@ class MBR:
         parts = [part for _, part in self.utility.parts]
         if any(map(is_joined, parts, task.comparisons)):
             flags = (*flags, "joined")
-        task = task._replace(keep_matrix=self.keep_matrix)
+        task = task._replace(keep_matrix=self.keep_matrix or self.diverse is not None)
         if self.budget is not None:
             return (
                 yield from self._estimated(

@@ -46,6 +46,20 @@ from .scheduler import (
 )
 
 
+def _check_decoder(decoder: MBRDecoder) -> None:
+    """Raises InputError for a decoder that does not value every candidate."""
+    found = {
+        "an oracle": decoder.oracle,
+        "a shortlist": decoder.shortlist is not None,
+        "a budget": decoder.budget is not None,
+        "a diverse list": decoder.diverse is not None,
+    }
+    for name, is_there in found.items():
+        if is_there:
+            fix = "Leave it out: rerank has every candidate"
+            raise InputError(name, where="decoder", fix=fix)
+
+
 @settings
 class Reranker:
     """Chooses by a weighted sum of features.
@@ -72,9 +86,8 @@ class Reranker:
             problem = f"{'a decoder' if self.decoder else f'the feature {EXPECTED!r}'} alone"
             fix = f"Give the feature {EXPECTED!r} with its weight, and a decoder (rerank --utility) that says of what"
             raise InputError(problem, where="features", fix=fix)
-        if self.decoder is not None and (self.decoder.oracle or self.decoder.shortlist is not None):
-            fix = "Leave it out: rerank has every candidate"
-            raise InputError("an oracle or a shortlist", where="decoder", fix=fix)
+        if self.decoder is not None:
+            _check_decoder(self.decoder)
         resolve(self.strategy, self.width)
 
     @property

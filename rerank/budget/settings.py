@@ -34,6 +34,9 @@ class Budget:
         cheap_utility: a utility whose values of all pairs are computed first and guide the method; None for none.
         seed: of the methods' random draws.
         force: allow it for utilities whose pairs cost next to nothing.
+
+    Raises:
+        InputError: a share out of range, an unknown method, centroids without a cheap utility.
     """
 
     share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
@@ -42,6 +45,11 @@ class Budget:
     cheap_utility: Annotated[MetricLike | None, PlainValidator(load_cheap_utility)] = CHEAP
     seed: Annotated[int, Field(ge=0)] = 0
     force: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method == "centroids" and self.cheap is None:
+            problem = "centroids without a cheap utility to cluster by"
+            raise InputError(problem, where="budget", fix="Give one, or take another method")
 
     def pairs(self, of: int) -> int:
         """How many pairs of so many may be computed."""

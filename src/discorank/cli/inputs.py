@@ -109,6 +109,8 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
     reading: dict[str, Any] = {}
     if values.get("utilities"):
         reading["utilities"] = _digest(values["utilities"])
+    if values.get("budget_seconds"):
+        reading["budget_seconds"] = values["budget_seconds"]
     for name in ("input_format", "num_candidates", "human", "as_systems", "include"):
         value = values[name]
         if value not in (None, ()):

@@ -36,7 +36,17 @@ OPTIONS = Options(
     [InputOptions, OutputOptions, FeatureOptions, Reranker, MBRDecoder, RunSettings, CodeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o", "num_candidates": "n", "utility": "u"},
-    hidden=["features", "decoder", "shortlist", "top_k", "oracle", "keep_matrix", "save_utilities"],
+    hidden=[
+        "features",
+        "decoder",
+        "shortlist",
+        "top_k",
+        "oracle",
+        "keep_matrix",
+        "save_utilities",
+        "budget",
+        "diverse",
+    ],
     groups=GROUPS,
 )
 
