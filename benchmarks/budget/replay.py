@@ -4,9 +4,9 @@
         [--budgets 0.03 0.0625 0.125 0.25 0.5] [--most 500] [--confidence 0.95]
 
 FOLDER is one that `matrices` wrote; every SET/UTILITY is a file of it, SET.chrf its cheap utilities. Regret is in
-standard deviations of the list's expected utilities. One line per set, method and budget is printed, and all replays of it are
-kept in the folder RESULTS, from which `calibration` reads. mbrs' methods are called ``mbrs-pruning`` (at an alpha in
-place of a budget) and ``mbrs-pmbr``.
+standard deviations of the list's expected utilities. One line per set, method and budget is printed, and all replays of
+it are kept in the folder RESULTS, from which `calibration` reads. mbrs' methods are called ``mbrs-pruning`` (at an
+alpha in place of a budget) and ``mbrs-pmbr``.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from .statement import SCALE, leaders, possible, state_of
 DRAWS = 400
 PILOT = 0.3  # share of the budget
 PILOT_REFERENCES = 2  # at most
-STEP = 0.15  # share of what is left that each further step takes,
-LEAST_STEP = 0.06  # and the least share of the budget
+STEP = 0.2  # share of what is left that each further step takes,
+LEAST_STEP = 0.1  # and the least share of the budget
 HELD = 0.8  # share of the probability of being best that the compared candidates hold
 
 
@@ -53,7 +53,7 @@ def adaptive(observed: Observed) -> Search:
         cost = int(max(STEP * observed.left, LEAST_STEP * problem.pairs, len(rows)))
         rows, level = _affordable(levels, rows, min(cost, observed.left), len(order))
         yield from _raise(observed, order, levels, rows, level)
-        known = posterior(observed, features, known.variances, 2)
+        known = posterior(observed, features, known.variances, 1)
     return known.mean
 
 

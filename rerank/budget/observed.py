@@ -91,7 +91,7 @@ class Observed:
         self.seen[block] = True
 
     def sample_means(self) -> FloatArray:
-        """The mean over the pairs that were computed of every row, by their shares, [H]; NaN without any, and if broken."""
+        """The mean of every row's computed pairs by their shares, [H]; NaN of rows that have none or are broken."""
         shares = np.where(self.seen, self.problem.shares, 0.0)
         total = shares.sum(axis=1)
         with np.errstate(invalid="ignore"):  # rows of infinities have no mean

@@ -2,9 +2,10 @@
 
     u(h, r) = x(h, r) beta + a(r) + b(h) + e(h, r),   beta ~ N(0, B),  a ~ N(0, A),  b ~ N(0, T),  e ~ N(0, E)
     mu(h)   = sum over computed pairs of w u  +  sum over the others of w (x beta + a + b + e)
-in units of the standard deviation of the computed pairs of two texts. Only what was not computed is uncertain: the error of a whole row is
-0. References are shared: their effects a(r) are common to all hypotheses, and cancel where these are compared.
-The variances A, T, E are those at which the expected log-likelihood of the effects is highest (EM), with a weak prior.
+in units of the standard deviation of the computed pairs of two texts. Only what was not computed is uncertain: the
+error of a whole row is 0. References are shared: their effects a(r) are common to all hypotheses, and cancel where
+these are compared. The variances A, T, E, and those of the coefficients of f and f g, are estimated by EM under a weak
+prior.
 """
 
 from __future__ import annotations
