@@ -20,11 +20,13 @@ from .observed import Observed
 from .posterior import posterior
 from .references import representative_order
 from .requests import Asking, BoolArray, Search
-from .statement import SCALE, leaders, state_of
+from .statement import SCALE, leaders, possible, state_of
 
 DRAWS = 400
 PILOT = 0.3  # share of the budget
-STEP = 0.3  # share of what is left that each further step takes
+PILOT_REFERENCES = 2  # at most
+STEP = 0.2  # share of what is left that each further step takes,
+LEAST_STEP = 0.1  # and the least share of the budget
 HELD = 0.8  # share of the probability of being best that the compared candidates hold
 
 
@@ -35,10 +37,12 @@ def adaptive(observed: Observed) -> Search:
     order = representative_order(problem, features)
     levels = np.zeros(problem.num_rows, np.int64)
     yield from _raise(observed, order, levels, *_pilot(observed, len(order)))
+    if not observed.known.any():
+        return np.full(problem.num_rows, np.nan)
     known = posterior(observed, features)
     while observed.left > 0:
-        draws = known.draws(DRAWS, SCALE)
-        chosen = leaders(known.mean, problem.nbest)
+        draws = possible(known.draws(DRAWS, SCALE), observed.broken)
+        chosen = leaders(np.where(observed.broken, -np.inf, known.mean), problem.nbest)
         statement = state_of(draws, chosen)
         wanted = problem.confidence
         if wanted is not None and statement.confidence >= wanted:
@@ -46,10 +50,10 @@ def adaptive(observed: Observed) -> Search:
         rows = _contenders(draws, problem.nbest, levels < len(order))
         if not len(rows):
             break
-        cost = max(int(STEP * observed.left), min(len(rows), observed.left))
-        rows, level = _affordable(levels, rows, cost, len(order))
+        cost = int(max(STEP * observed.left, LEAST_STEP * problem.pairs, len(rows)))
+        rows, level = _affordable(levels, rows, min(cost, observed.left), len(order))
         yield from _raise(observed, order, levels, rows, level)
-        known = posterior(observed, features, known.variances, 2)
+        known = posterior(observed, features, known.variances, 1)
     return known.mean
 
 
@@ -58,7 +62,7 @@ def _pilot(observed: Observed, num_columns: int) -> tuple[IntArray, int]:
     problem = observed.problem
     num_rows = problem.num_rows
     spent = max(1, int(PILOT * problem.pairs))
-    level = max(1, min(4, num_columns, spent // min(8, num_rows)))
+    level = max(1, min(PILOT_REFERENCES, num_columns, spent // min(8, num_rows)))
     count = max(1, min(num_rows, spent // level))
     return _spread(num_rows, count), level
 

@@ -40,8 +40,9 @@ def centroids(observed: Observed) -> Search:
     order = np.argsort(chosen)
     yield from observed.ask(rows, chosen[order])
     total = np.stack([problem.shares[:, problem.columns[cluster == k]].sum(axis=1) for k in kept])
-    weighted = observed.utilities[:, chosen] * total.T
-    return only(np.where(total.T > 0, weighted, 0.0).sum(axis=1), rows)
+    counting = np.where(total.T > 0, observed.utilities[:, chosen], 0.0)
+    with np.errstate(invalid="ignore"):  # rows of infinities have no mean
+        return only((counting * total.T).sum(axis=1), rows)
 
 
 def k_means(

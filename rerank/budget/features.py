@@ -43,7 +43,8 @@ class Features(NamedTuple):
         """What each regressor is, [p]."""
         num_cheap = 0 if self.cheap is None else 1
         num_left = self.left.shape[1]
-        means = ["mean"] * (self.rows.shape[1] - 1 - num_left)
+        kind = "utility" if self.cheap is None else "mean"
+        means = [kind] * (self.rows.shape[1] - 1 - num_left)
         products = ["product"] * (num_left * self.right.shape[1])
         return ["one", *means, *["left"] * num_left, "self", *["cheap"] * num_cheap, *products]
 

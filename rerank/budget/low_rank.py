@@ -29,22 +29,24 @@ def low_rank(observed: Observed) -> Search:
     for top in range(0, len(rows), ROWS):
         drawn = random.choice(problem.columns, count, replace=False)
         yield from observed.ask(np.sort(shuffled[top : top + ROWS]), np.sort(drawn))
-    completed = np.where(observed.seen, observed.utilities, completion(observed))
+    if not observed.known.any():
+        return np.full(problem.num_rows, np.nan)
+    completed = np.where(observed.known, observed.utilities, completion(observed))
     shares = problem.shares
     return only(np.where(shares > 0, completed * shares, 0.0).sum(axis=1), rows)
 
 
 def completion(observed: Observed) -> FloatArray:
     """The factorisation of the computed pairs, [H, R]."""
-    values = observed.utilities[observed.seen]
+    values = observed.utilities[observed.known]
     centre, unit = float(values.mean()), float(values.std()) or 1.0
-    scaled = np.where(observed.seen, (observed.utilities - centre) / unit, 0.0)
+    scaled = np.where(observed.known, (observed.utilities - centre) / unit, 0.0)
     random = observed.problem.random()
     right = random.standard_normal((scaled.shape[1], RANK)) / np.sqrt(RANK)
     left = np.zeros((scaled.shape[0], RANK))
     for _ in range(ITERATIONS):
-        left = _solved(scaled, observed.seen, right)
-        right = _solved(scaled.T, observed.seen.T, left)
+        left = _solved(scaled, observed.known, right)
+        right = _solved(scaled.T, observed.known.T, left)
     return np.asarray(centre + unit * left @ right.T)
 
 

@@ -72,6 +72,16 @@ class Observed:
         """How many may still be computed."""
         return self.problem.pairs - self.pairs
 
+    @property
+    def known(self) -> BoolArray:
+        """Which pairs were computed and are numbers, [H, R]."""
+        return self.seen & np.isfinite(self.utilities)
+
+    @property
+    def broken(self) -> BoolArray:
+        """The rows with a pair that counts and is no number: they have no expectation, and are never chosen."""
+        return (self.seen & ~np.isfinite(self.utilities) & (self.problem.shares > 0)).any(axis=1)
+
     def ask(self, rows: IntArray, columns: IntArray) -> Asking:
         """Has a block of pairs computed, none of which was; blocks without a pair are not asked for."""
         if not len(rows) or not len(columns):
@@ -81,8 +91,10 @@ class Observed:
         self.seen[block] = True
 
     def sample_means(self) -> FloatArray:
-        """The mean over the pairs that were computed of every row, by their shares, [H]; NaN where there are none."""
+        """The mean of every row's computed pairs by their shares, [H]; NaN of rows that have none or are broken."""
         shares = np.where(self.seen, self.problem.shares, 0.0)
         total = shares.sum(axis=1)
-        sums = np.where(shares > 0, self.utilities * shares, 0.0).sum(axis=1)
-        return np.where(total > 0, sums / np.where(total > 0, total, 1.0), np.nan)
+        with np.errstate(invalid="ignore"):  # rows of infinities have no mean
+            sums = (np.where(shares > 0, self.utilities, 0.0) * shares).sum(axis=1)
+        has_mean = (total > 0) & ~self.broken
+        return np.where(has_mean, sums / np.where(total > 0, total, 1.0), np.nan)

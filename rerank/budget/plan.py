@@ -111,6 +111,7 @@ def _restored(method: Method, problem: Problem, order: Order) -> Plan:
     """A method in canonical order, whose requests and results are in the list's own."""
     observed = Observed(problem)
     values = yield from _translated(_SEARCHES[method](observed), order)
+    values[observed.broken] = np.nan
     statement = state(observed, values)
     in_list = np.empty_like(values)
     in_list[order.rows] = values
@@ -140,14 +141,16 @@ def _translated(search: Search, order: Order) -> Search:
 
 def _shares(weights: FloatArray, num_rows: int, own: FloatArray | None) -> FloatArray:
     """How much each pseudo-reference counts for each hypothesis, [H, R]; rows sum to 1, or to 0."""
-    shares = np.tile(weights / weights.sum(), (num_rows, 1))
+    # a sum of sorted numbers is the same in every order of the list
+    total = np.sort(weights).sum()
+    shares = np.tile(weights / total, (num_rows, 1))
     if own is None:
         return shares
     rows = np.arange(num_rows)
-    shares[rows, rows] -= own / weights.sum()
+    shares[rows, rows] -= own / total
     shares[shares < NO_WEIGHT] = 0.0
-    total = shares.sum(axis=1, keepdims=True)
-    return shares / np.where(total > 0, total, 1.0)
+    remaining = (1 - own / total)[:, None]
+    return shares / np.where(remaining > NO_WEIGHT, remaining, 1.0)
 
 
 def _ordered_prior(prior: FloatArray | None, order: Order) -> FloatArray | None:

@@ -2,9 +2,10 @@
 
     u(h, r) = x(h, r) beta + a(r) + b(h) + e(h, r),   beta ~ N(0, B),  a ~ N(0, A),  b ~ N(0, T),  e ~ N(0, E)
     mu(h)   = sum over computed pairs of w u  +  sum over the others of w (x beta + a + b + e)
-in units of the computed pairs' standard deviation. Only what was not computed is uncertain: the error of a whole row is
-0. References are shared: their effects a(r) are common to all hypotheses, and cancel where these are compared.
-The variances A, T, E are those at which the expected log-likelihood of the effects is highest (EM), with a weak prior.
+in units of the standard deviation of the computed pairs of two texts. Only what was not computed is uncertain: the
+error of a whole row is 0. References are shared: their effects a(r) are common to all hypotheses, and cancel where
+these are compared. The variances A, T, E, and those of the coefficients of f and f g, are estimated by EM under a weak
+prior.
 """
 
 from __future__ import annotations
@@ -17,11 +18,18 @@ import numpy as np
 from ...metrics.representations import FloatArray, IntArray
 from .features import Features
 from .observed import Observed
+from .requests import BoolArray
 
 STEPS = 6  # of EM, from the variances of the last time
 STRENGTH = 3.0  # observations that the prior of a variance counts for
-# variances of the coefficients of regressors that have none of their own in `Variances`
-COEFFICIENTS = {"one": 4.0, "mean": 0.5, "self": 9.0, "cheap": 0.5}
+# mean and variance of the coefficients of regressors that have none of their own in `Variances`
+COEFFICIENTS = {
+    "one": (0.0, 1.0),
+    "mean": (-0.1, 0.1),
+    "self": (3.0, 49.0),
+    "cheap": (0.5, 0.2),
+    "utility": (0.3, 0.25),
+}
 
 
 class Variances(NamedTuple):
@@ -34,7 +42,7 @@ class Variances(NamedTuple):
     product: float
 
 
-USUAL = Variances(0.3, 0.1, 0.3, 0.1, 0.1)
+USUAL = Variances(0.2, 0.12, 0.15, 0.08, 0.03)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +91,10 @@ class _Solved(NamedTuple):
 def posterior(
     observed: Observed, features: Features, start: Variances = USUAL, steps: int = STEPS
 ) -> Posterior:
-    """The posterior after some pairs; there must be one."""
-    rows, columns = np.nonzero(observed.seen)
+    """The posterior after some pairs; one of them must be a number."""
+    rows, columns = np.nonzero(observed.known)
     utilities = observed.utilities[rows, columns]
-    centre, unit = float(utilities.mean()), float(utilities.std())
-    unit = unit if unit > 1e-12 * abs(centre) else max(abs(centre), 1.0) * 1e-12
+    centre, unit = _scale(utilities, columns == features.selves[rows])
     used, place = np.unique(columns, return_inverse=True)
     regressors = features.of(rows, columns)
     sums = _sums(regressors, rows, place, (utilities - centre) / unit, observed, used)
@@ -99,6 +106,13 @@ def posterior(
     return _of_rows(observed, features, regressors, rows, used, solved, variances, centre, unit)
 
 
+def _scale(utilities: FloatArray, is_self: BoolArray) -> tuple[float, float]:
+    """Mean and standard deviation of the pairs of two texts, if there are any, never 0."""
+    others = utilities if is_self.all() else utilities[~is_self]
+    centre, unit = float(others.mean()), float(others.std())
+    return centre, max(unit, 1e-9 * abs(centre), 1e-300)
+
+
 def _sums(
     regressors: FloatArray,
     rows: IntArray,
@@ -108,7 +122,7 @@ def _sums(
     used: IntArray,
 ) -> _Sums:
     num_rows, num_used, width = len(observed.seen), len(used), regressors.shape[1]
-    seen = observed.seen[:, used].astype(np.float64)
+    seen = observed.known[:, used].astype(np.float64)
     gram = np.zeros((width + num_used, width + num_used))
     gram[:width, :width] = regressors.T @ regressors
     gram[:width, width:] = [np.bincount(place, column, num_used) for column in regressors.T]
@@ -120,7 +134,7 @@ def _sums(
         np.hstack([np.transpose(of_rows), seen]),
         seen.sum(axis=1),
         np.concatenate([response @ regressors, np.bincount(place, response, num_used)]),
-        np.bincount(rows, response, num_rows),
+        np.asarray(np.bincount(rows, response, num_rows), np.float64),
         float(response @ response),
     )
 
@@ -128,15 +142,17 @@ def _sums(
 def _solved(sums: _Sums, kinds: list[str], variances: Variances) -> _Solved:
     """The normal equations, with the rows' effects eliminated."""
     row, noise = variances.row, variances.noise
-    known = COEFFICIENTS | variances._asdict()
-    loose = np.array([known[kind] for kind in kinds])
+    known = COEFFICIENTS | {kind: (0.0, size) for kind, size in variances._asdict().items()}
+    centre, loose = np.transpose([known[kind] for kind in kinds])
     own = 1 / (sums.counts / noise + 1 / row)
     slopes = -sums.by_row * (own / noise)[:, None]
     num_used = len(sums.gram) - len(loose)
     prior = np.concatenate([1 / loose, np.full(num_used, 1 / variances.column)])
     precision = (sums.gram + sums.by_row.T @ slopes) / noise + np.diag(prior)
-    covariance: FloatArray = np.linalg.inv(precision)
-    theta = covariance @ (sums.response + slopes.T @ sums.response_by_row) / noise
+    covariance = np.asarray(np.linalg.inv(precision), np.float64)
+    response = (sums.response + slopes.T @ sums.response_by_row) / noise
+    response[: len(kinds)] += centre / loose
+    theta = covariance @ response
     effects = slopes @ theta + sums.response_by_row * own / noise
     return _Solved(theta, covariance, effects, own, slopes)
 
@@ -186,13 +202,13 @@ def _of_rows(
 ) -> Posterior:
     """The expectations of rows, of which the computed part is known."""
     shares = observed.problem.shares
-    known = np.where(observed.seen, shares, 0.0)
+    known = np.where(observed.known, shares, 0.0)
     unseen = shares - known
     missing = unseen.sum(axis=1)
-    of_pairs = regressors * shares[observed.seen][:, None]
+    of_pairs = regressors * shares[observed.known][:, None]
     computed = [np.bincount(rows, column, len(shares)) for column in of_pairs.T]
     weights = np.hstack([features.expected() - np.transpose(computed), unseen[:, used]])
-    sums = np.where(observed.seen, observed.utilities * known, 0.0).sum(axis=1)
+    sums = (np.where(known > 0, observed.utilities, 0.0) * known).sum(axis=1)
     mean = sums + missing * centre
     mean += unit * (weights @ solved.theta + missing * solved.effects)
     common = weights + missing[:, None] * solved.slopes

@@ -48,13 +48,15 @@ def _with_a_chance(
     # how often each pseudo-reference is in each sample, [samples, columns]
     each = np.full(len(columns), 1 / len(columns))
     copies = random.multinomial(len(columns), each, SAMPLES).astype(np.float64)
-    weighted = np.where(shares > 0, observed.utilities[block] * shares, 0.0)
+    counting = np.where((shares > 0) & observed.known[block], observed.utilities[block], 0.0)
     total = shares @ copies.T
-    means = weighted @ copies.T / np.where(total > 0, total, 1.0)  # [rows, samples]
+    means = (counting * shares) @ copies.T / np.where(total > 0, total, 1.0)  # [rows, samples]
+    means[observed.broken[rows]] = -np.inf
     nbest = observed.problem.nbest
     ranked = np.argsort(-observed.sample_means()[rows], kind="stable")
     rival = ranked[min(nbest, len(rows)) - 1]
     chance = (means >= means[rival]).mean(axis=1)
     keeps = chance >= 1 - ALPHA
     keeps[ranked[:nbest]] = True
-    return rows[keeps]
+    kept: IntArray = rows[keeps]
+    return kept

@@ -10,6 +10,7 @@ from ...metrics.representations import FloatArray, IntArray
 from .features import features_of
 from .observed import Observed
 from .posterior import posterior
+from .requests import BoolArray
 
 DRAWS = 2000
 FEWEST = 3  # pairs of which anything is said
@@ -25,10 +26,18 @@ class Statement(NamedTuple):
 
 def state(observed: Observed, values: FloatArray) -> Statement:
     """What is known of the `nbest` hypotheses with the highest `values` [H]."""
-    if observed.pairs < FEWEST:
+    if observed.known.sum() < FEWEST:
         return Statement(observed.problem.nbest / observed.problem.num_rows, np.nan)
     known = posterior(observed, features_of(observed.problem))
-    return state_of(known.draws(DRAWS, SCALE), leaders(values, observed.problem.nbest))
+    draws = possible(known.draws(DRAWS, SCALE), observed.broken)
+    return state_of(draws, leaders(values, observed.problem.nbest))
+
+
+def possible(draws: FloatArray, broken: BoolArray) -> FloatArray:
+    """Draws [n, H] in which hypotheses without an expectation are no better than the worst."""
+    if broken.any() and not broken.all():
+        draws[:, broken] = draws[:, ~broken].min(axis=1, keepdims=True)
+    return draws
 
 
 def leaders(values: FloatArray, count: int) -> IntArray:
