@@ -194,46 +194,36 @@ def _sum(parts: tuple[Part, ...], result: Result, places: slice) -> FloatArray |
 
 @dataclass
 class _Seen:
-    """The utilities that were computed, and what a list's reader should know of them.
-
-    A plan reckons with finite numbers: in the place of another it gets the lowest utility so far, and the hypothesis is
-    left without an expected utility, as it is without a budget.
-    """
+    """The utilities that were computed, and what a list's reader should know of them."""
 
     shape: tuple[int, int]
     flags: tuple[str, ...]
-    lowest: float = np.inf
     matrix: FloatArray = field(init=False)  # [H, R], NaN where nothing was computed
 
     def __post_init__(self) -> None:
         self.matrix = np.full(self.shape, np.nan)
-        self.is_odd = np.zeros(self.shape[0], bool)
 
     def add(self, request: Request, utilities: FloatArray, result: Result) -> FloatArray:
-        """Takes the utilities of a request; returns them as a plan can use them."""
+        """Takes the utilities of a request and returns them."""
         self.flags += tuple(flag for flag in result.flags if flag not in self.flags)
         self.matrix[np.ix_(request.rows, request.columns)] = utilities
-        is_finite = np.isfinite(utilities)
-        if is_finite.any():
-            self.lowest = min(self.lowest, float(utilities[is_finite].min()))
-        if is_finite.all():
-            return utilities
-        self.is_odd[request.rows] |= ~is_finite.all(axis=1)
-        return np.where(is_finite, utilities, self.lowest if np.isfinite(self.lowest) else 0.0)
+        return utilities
 
     def estimated(self, estimate: Estimate, keep_matrix: bool) -> Estimated:
-        """What came of the plan.
+        """What came of the plan; a hypothesis of whom a pair is not finite has no value, and is not given up.
 
         Raises:
             MetricError: no pair that was computed has a finite value.
         """
-        if not np.isfinite(self.lowest):
+        is_finite = np.isfinite(self.matrix)
+        if not is_finite.any():
             problem = f"none of the {estimate.pairs} pairs that were computed has a finite value"
             fix = "Look at the metric's model and at the texts of the list"
             raise MetricError(problem, where="budget", fix=fix)
-        values = np.where(self.is_odd, np.nan, estimate.values)
-        given_up = np.flatnonzero(np.isnan(estimate.values))
-        if len(given_up) == len(values):  # nothing is known of any: all have their place
+        is_odd = (estimate.computed & ~is_finite).any(axis=1)
+        values = np.where(is_odd, np.nan, estimate.values)
+        given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
+        if not np.isfinite(values).any():  # nothing is known of any: all have their place
             given_up = given_up[:0]
         spent = Spent(
             estimate.pairs, estimate.of, estimate.confidence, estimate.regret, estimate.computed
