@@ -191,3 +191,50 @@ def test_a_diverse_list(source: Path, tmp_path: Path) -> None:
     assert decode(source, tmp_path / "diverse", *words, "--diverse", "3") == 3
     assert rows(tmp_path / "none") == rows(tmp_path / "plain")
     assert rows(tmp_path / "diverse") != rows(tmp_path / "plain")
+
+
+DEMO = str(Path(__file__).parents[2] / "examples" / "demo.jsonl")
+ENCODER = ["--encoder-path", str(MODELS / "tiny-xlmr")]
+METRICX = [
+    "--model",
+    str(GOLDEN / "metricx" / "models" / "tiny-metricx-24"),
+    "--tokenizer-path",
+    str(GOLDEN / "metricx" / "models" / "tiny-mt5-tokenizer"),
+    "-u",
+    "metricx(version=24,regression_token_id=11)",
+]
+XCOMET = [
+    "--model",
+    str(GOLDEN / "xcomet" / "models" / "tiny-xcomet"),
+    "--encoder-path",
+    str(GOLDEN / "xcomet" / "models" / "tiny-xlmr-xl"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
+@pytest.mark.parametrize(
+    ("preset", "more"),
+    [
+        ("prism", ["--model", str(MODELS / "tiny-mbart50"), "--lang", "en"]),
+        ("bartscore", ["--model", str(MODELS / "tiny-bart")]),
+        ("comet", ["--model", str(MODELS / "tiny-unite"), *ENCODER]),
+        ("metricx", METRICX),
+        ("bleurt", ["--model", str(GOLDEN / "bleurt" / "models" / "tiny-bleurt-20")]),
+        ("xcomet", XCOMET),
+    ],
+)
+def test_presets_run(tmp_path: Path, preset: str, more: list[str]) -> None:
+    out = tmp_path / "out.jsonl"
+    words = ["decode", DEMO, "--config", f"mbr-budget-{preset}", "-o", str(out), "--quiet", *more]
+    assert main(words) == 0
+    found = rows(out)
+    assert len(found) == len(Path(DEMO).read_text(encoding="utf-8").splitlines())
+    assert any(row["budget"]["pairs"] < row["budget"]["of"] for row in found)
+    assert preset in json.loads(Path(f"{out}.run.json").read_text())["settings"]["utility"]
+
+
+def test_regression_comet_needs_no_budget(tmp_path: Path, capsys: Captured) -> None:
+    """What a checkpoint is decides."""
+    words = ["--model", str(MODELS / "tiny-comet-ref"), *ENCODER, "--quiet"]
+    assert main(["decode", DEMO, "--config", "mbr-budget-comet", *words]) == 2
+    assert "algebra" in capsys.readouterr().err

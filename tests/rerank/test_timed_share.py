@@ -13,7 +13,7 @@ from discorank.rerank.lists import read_list
 from discorank.rerank.timed_share import FIRST_SHARE, Totals, timed_share
 
 LISTS = [
-    read_list({"id": "a", "candidates": list("abcdefghij") + ["a"]}),
+    read_list({"id": "a", "candidates": [*"abcdefghij", "a"]}),
     read_list({"id": "b", "candidates": list("abcd"), "pseudo_references": list("xyzx")}),
 ]
 OF_TEXT, OF_PAIR = 0.5, 0.1

@@ -107,13 +107,13 @@ def test_output_is_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
 
 
 def test_budgets_are_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
-    """With every method, on one actor and on two."""
+    """With every method on two actors, with one on one."""
     source = write_lists(tmp_path / "in.jsonl", made_lists(40, 12, seed=4))
     for method in METHODS:
         budget = ("--budget", "0.3", "--budget-method", method, "--nbest", "2")
         local = tmp_path / f"local-{method}"
         assert decode(source, local, "ter + 0.1*chrf", *budget) == 0
-        for actors in (1, 2):
+        for actors in (1, 2) if method == "adaptive" else (2,):
             out = tmp_path / f"ray{actors}-{method}"
             on = (*ON_RAY, f"ray.actors={actors}")
             assert decode(source, out, "ter + 0.1*chrf", *budget, *on) == 0
