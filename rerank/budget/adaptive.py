@@ -53,7 +53,7 @@ def adaptive(observed: Observed) -> Search:
         cost = int(max(STEP * observed.left, LEAST_STEP * problem.pairs, len(rows)))
         rows, level = _affordable(levels, rows, min(cost, observed.left), len(order))
         yield from _raise(observed, order, levels, rows, level)
-        known = posterior(observed, features, known.variances, 1)
+        known = posterior(observed, features, known.variances, 2)
     return known.mean
 
 
