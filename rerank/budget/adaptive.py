@@ -53,7 +53,7 @@ def adaptive(observed: Observed) -> Search:
         cost = int(max(STEP * observed.left, LEAST_STEP * problem.pairs, len(rows)))
         rows, level = _affordable(levels, rows, min(cost, observed.left), len(order))
         yield from _raise(observed, order, levels, rows, level)
-        known = posterior(observed, features, known.variances, 1)
+        known = posterior(observed, features, known.variances, 2)
     return known.mean
 
 
@@ -75,14 +75,14 @@ def _spread(num_rows: int, count: int) -> IntArray:
 
 
 def _contenders(draws: FloatArray, nbest: int, is_open: BoolArray) -> IntArray:
-    """The rows that hold most of the probability of being among the best, most probable first."""
+    """The open rows that hold most of the probability of being among the best, most probable first."""
     tops = np.argpartition(-draws, nbest - 1, axis=1)[:, :nbest]
-    counts = np.bincount(tops.ravel(), minlength=draws.shape[1])
+    counts = np.where(is_open, np.bincount(tops.ravel(), minlength=draws.shape[1]), 0)
     order = np.argsort(-counts, kind="stable")
-    held = np.cumsum(counts[order]) / counts.sum()
-    count = max(nbest + 1, int(np.searchsorted(held, HELD)) + 1)
+    held = np.cumsum(counts[order])
+    count = max(nbest + 1, int(np.searchsorted(held, HELD * held[-1])) + 1)
     rows: IntArray = order[:count]
-    return rows[is_open[rows]]
+    return rows[counts[rows] > 0]
 
 
 def _affordable(

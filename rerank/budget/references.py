@@ -12,8 +12,8 @@ from .observed import Problem
 def representative_order(problem: Problem, features: Features) -> IntArray:
     """The pseudo-references that count, in an order by herding (Welling 2009); without cheap utilities by draws.
 
-    Each next one brings the mean over those so far closest to the mean over all by their weights, in the space of the
-    columns of the cheap utilities.
+    Each next one is the one most along what the mean over those so far lacks of the mean over all by their weights, in
+    the space of the columns of the cheap utilities: one that compares all hypotheses alike never comes first.
     """
     columns = problem.columns
     weights = problem.shares.sum(axis=0)[columns]
@@ -28,18 +28,15 @@ def representative_order(problem: Problem, features: Features) -> IntArray:
 
 def _herded(points: FloatArray, weights: FloatArray) -> IntArray:
     """An order of points [n, d] whose beginnings have about the weighted mean of all."""
-    gram = points @ points.T
-    to_mean = gram @ weights
-    own = np.diag(gram).copy()
+    products = points @ points.T
+    with_mean = products @ weights
     with_chosen = np.zeros(len(points))
-    # squared distance of the mean of k + 1 points to the mean of all, without what is the same for every next point
-    left = np.ones(len(points), bool)
+    is_left = np.ones(len(points), bool)
     order = []
     for count in range(len(points)):
-        distances = (own + 2 * with_chosen) / (count + 1) - 2 * to_mean
-        distances[~left] = np.inf
-        nearest = int(np.argmin(distances))
-        order.append(nearest)
-        left[nearest] = False
-        with_chosen += gram[nearest]
+        gains = np.where(is_left, (count + 1) * with_mean - with_chosen, -np.inf)
+        best = int(np.argmax(gains))
+        order.append(best)
+        is_left[best] = False
+        with_chosen += products[best]
     return np.array(order, np.int64)
