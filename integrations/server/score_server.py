@@ -138,6 +138,7 @@ class ScoreServerQE(ServedMetric):
         summary="score of hypothesis and source by a model on a server",
         needs_source=True,
         needs_references=False,
+        costly_pairs=True,
     )
 
 

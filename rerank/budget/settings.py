@@ -1,4 +1,7 @@
-"""How many pairs of a list's utility matrix are computed, and which: the settings, and for which utilities they are."""
+"""How many pairs of a list's utility matrix are computed, and which: the settings, and for which utilities they are.
+
+Where a metric reads candidates without references, each candidate is a pair.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,8 @@ class Budget:
         parts = [part for weight, part in utility.parts if weight]
         if not any(part.info.needs_references for part in parts):
             problem = f"{utility.signature()} reads each candidate by itself: there are no pairs"
-            raise InputError(problem, where="budget", fix="Leave the budget out")
+            fix = "Leave the budget out; rerank has one for candidates"
+            raise InputError(problem, where="budget", fix=fix)
         if self.force or any(part.costly_pairs for part in parts):
             return
         raise InputError(

@@ -346,7 +346,7 @@ def test_a_forced_budget_of_algebra(method: Any) -> None:
         assert (ranking.matrix[computed] == whole.matrix[computed]).all()
 
 
-def test_a_reranker_takes_no_budget() -> None:
+def test_the_decoder_of_a_reranker_has_no_budget() -> None:
     decoder = MBRDecoder("ter", budget=0.5)
     with pytest.raises(InputError, match=r"a budget.* rerank has every candidate"):
         discorank.Reranker({"expected": 1.0}, decoder=decoder)

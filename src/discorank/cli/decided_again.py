@@ -76,12 +76,16 @@ def _reranker(run: ChosenRun, metrics: Iterator[Utility], values: Mapping[str, A
     decoder = None
     if EXPECTED in features:
         decoder = MBRDecoder(next(metrics), **_expectation(run, saved[EXPECTED], values))
+    budget = None
+    if "budget" in saved:
+        budget = _budget(saved["budget"], metrics)
     return Reranker(
         features,
         normalize=saved["normalize"],
         nbest=None,
         strategy=saved["strategy"],
         decoder=decoder,
+        budget=budget,
     )
 
 

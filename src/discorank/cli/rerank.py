@@ -11,6 +11,7 @@ from ..rerank.features import EXPECTED, feature_of
 from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.reranker import Reranker
 from ..rerank.runs.run import RunSettings
+from .budget import BudgetOptions, budget_in
 from .engines import GROUPS, engine_in
 from .inputs import CodeOptions, InputOptions, adapted, check_model, metric_in
 from .options import Options, build, needed
@@ -33,7 +34,16 @@ OPTIONS = Options(
     "rerank",
     "Choose from every candidate list the candidate with the highest weighted sum of features. Run the same command "
     "again to go on after an interruption.",
-    [InputOptions, OutputOptions, FeatureOptions, Reranker, MBRDecoder, RunSettings, CodeOptions],
+    [
+        InputOptions,
+        OutputOptions,
+        FeatureOptions,
+        BudgetOptions,
+        Reranker,
+        MBRDecoder,
+        RunSettings,
+        CodeOptions,
+    ],
     positional={"input": "?"},
     short={"metric": "m", "output": "o", "num_candidates": "n", "utility": "u"},
     hidden=[
@@ -44,7 +54,6 @@ OPTIONS = Options(
         "oracle",
         "keep_matrix",
         "save_utilities",
-        "budget",
         "diverse",
     ],
     groups=GROUPS,
@@ -57,7 +66,8 @@ def run(arguments: Sequence[str]) -> int:
     chosen = features(values)
     expected = _decoder(values, EXPECTED in chosen)
     check_model(values, [*chosen, *(expected.metrics if expected else ())])
-    reranker = build(Reranker, values, features=chosen, decoder=expected)
+    budget = budget_in(values)
+    reranker = build(Reranker, values, features=chosen, decoder=expected, budget=budget)
     with engine_in(values) as engine:
         return run_decider(values, reranker, engine)
 
@@ -73,7 +83,7 @@ def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
                 )
         return None
     utility = metric_in(values, needed(values, "utility", "--utility"))
-    return build(MBRDecoder, values, utility=utility)
+    return build(MBRDecoder, values, utility=utility, budget=None)
 
 
 def features(values: Mapping[str, Any]) -> dict[Any, float]:
