@@ -28,6 +28,7 @@ PILOT_REFERENCES = 2  # at most
 STEP = 0.2  # share of what is left that each further step takes,
 LEAST_STEP = 0.1  # and the least share of the budget
 HELD = 0.8  # share of the probability of being best that the compared candidates hold
+WIDER = (1, 2, 4, 8)  # times the errors
 
 
 def adaptive(observed: Observed) -> Search:
@@ -47,7 +48,7 @@ def adaptive(observed: Observed) -> Search:
         wanted = problem.confidence
         if wanted is not None and statement.confidence >= wanted:
             break
-        rows = _contenders(draws, problem.nbest, levels < len(order))
+        rows = _contenders(draws, known.mean, problem.nbest, levels < len(order))
         if not len(rows):
             break
         cost = int(max(STEP * observed.left, LEAST_STEP * problem.pairs, len(rows)))
@@ -74,15 +75,26 @@ def _spread(num_rows: int, count: int) -> IntArray:
     return np.unique(np.concatenate([np.arange(first), others]))
 
 
-def _contenders(draws: FloatArray, nbest: int, is_open: BoolArray) -> IntArray:
-    """The open rows that hold most of the probability of being among the best, most probable first."""
-    tops = np.argpartition(-draws, nbest - 1, axis=1)[:, :nbest]
-    counts = np.where(is_open, np.bincount(tops.ravel(), minlength=draws.shape[1]), 0)
+def _contenders(draws: FloatArray, mean: FloatArray, nbest: int, is_open: BoolArray) -> IntArray:
+    """The open rows that hold most of the probability of being among the best, most probable first.
+
+    Where none has any, errors count for more, in case they are larger than they seem.
+    """
+    for wider in WIDER:
+        counts = np.where(is_open, _among_best(mean + wider * (draws - mean), nbest), 0)
+        if counts.any():
+            break
     order = np.argsort(-counts, kind="stable")
     held = np.cumsum(counts[order])
     count = max(nbest + 1, int(np.searchsorted(held, HELD * held[-1])) + 1)
     rows: IntArray = order[:count]
     return rows[counts[rows] > 0]
+
+
+def _among_best(draws: FloatArray, nbest: int) -> IntArray:
+    """In how many draws [n, H] each hypothesis is among the best, [H]."""
+    tops = np.argpartition(-draws, nbest - 1, axis=1)[:, :nbest]
+    return np.bincount(tops.ravel(), minlength=draws.shape[1])
 
 
 def _affordable(

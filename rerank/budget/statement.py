@@ -55,4 +55,4 @@ def state_of(draws: FloatArray, chosen: IntArray) -> Statement:
     worst, best = draws[:, is_chosen].min(axis=1), draws[:, ~is_chosen].max(axis=1)
     top = -np.partition(-draws, count - 1, axis=1)[:, :count].sum(axis=1)
     regret = (top - draws[:, is_chosen].sum(axis=1)) / count
-    return Statement(float((worst >= best).mean()), float(regret.mean()))
+    return Statement(float((worst >= best).mean()), max(0.0, float(regret.mean())))
