@@ -184,6 +184,17 @@ def test_a_run_under_a_budget_is_reported(tmp_path: Path) -> None:
     assert page.stat().st_size
 
 
+def test_methods_are_cited(source: Path, tmp_path: Path, capsys: Captured) -> None:
+    budget = ("-u", "ter", "--budget", "0.3", "--budget-method", "halving")
+    assert decode(source, tmp_path / "budget", *budget) == 3
+    assert decode(source, tmp_path / "all", "-u", "chrf", "--nbest", "2", "--diverse", "1") == 3
+    for name, words in (("budget", "decided by halving"), ("all", "chosen to be diverse")):
+        assert main(["cite", str(tmp_path / f"{name}.run.json")]) == 0
+        cited = capsys.readouterr().out
+        assert words in cited
+        assert cited.count("jinnai2024") == 2  # in the sentence, and its entry
+
+
 def test_a_diverse_list(source: Path, tmp_path: Path) -> None:
     words = ["-u", "chrf", "--nbest", "3"]
     assert decode(source, tmp_path / "plain", *words) == 3
