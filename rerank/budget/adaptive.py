@@ -55,7 +55,15 @@ def adaptive(observed: Observed) -> Search:
         rows, level = _affordable(levels, rows, min(cost, observed.left), len(order))
         yield from _raise(observed, order, levels, rows, level)
         known = posterior(observed, features, known.variances, 2)
-    return known.mean
+    return _choosable(observed, known.mean)
+
+
+def _choosable(observed: Observed, mean: FloatArray) -> FloatArray:
+    """The means; where a pair is a whole row, only of hypotheses that were scored, if there are enough of them."""
+    is_scored = observed.known.any(axis=1)
+    if observed.seen.shape[1] > 1 or is_scored.sum() < observed.problem.nbest:
+        return mean
+    return np.where(is_scored, mean, np.nan)
 
 
 def _pilot(observed: Observed, num_columns: int) -> tuple[IntArray, int]:
@@ -65,6 +73,8 @@ def _pilot(observed: Observed, num_columns: int) -> tuple[IntArray, int]:
     spent = max(1, int(PILOT * problem.pairs))
     level = max(1, min(PILOT_REFERENCES, num_columns, spent // min(8, num_rows)))
     count = max(1, min(num_rows, spent // level))
+    if num_columns == 1:  # whole rows: the likeliest first
+        return np.arange(count), level
     return _spread(num_rows, count), level
 
 
