@@ -2,9 +2,10 @@
 
     python -m benchmarks.budget.judged DATA [--judge GPT4-DA-refA] [--cheap Turbo-DA-src Turbo-SQM-src ...] [--most 600]
 
-DATA are files ``judged_wmt22.*.jsonl.gz``. The best of about 15 candidates by the judge is searched for with a part of its
-scores, given the cheap judges' scores of all. Beside the adaptive plan: the best ones by the mean of the cheap scores, and
-candidates at random. Regret is in points of the judge; "found" is how often a candidate of the highest score is chosen.
+DATA are files ``judged_wmt22.*.jsonl.gz``. The best of about 15 candidates by the judge is searched for with a part of
+its scores, given the cheap judges' scores of all. Beside the adaptive plan: the best ones by the mean of the cheap
+scores, and candidates at random. Regret is in points of the judge; "found" is how often a candidate of the highest
+score is chosen.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from .statement import SCALE, leaders, possible, state_of
 DRAWS = 400
 PILOT = 0.3  # share of the budget
 PILOT_REFERENCES = 2  # at most
+FIRST_SCORES = 3  # where a pair is a whole row
 STEP = 0.2  # share of what is left that each further step takes,
 LEAST_STEP = 0.1  # and the least share of the budget
 HELD = 0.8  # share of the probability of being best that the compared candidates hold
@@ -72,9 +73,9 @@ def _pilot(observed: Observed, num_columns: int) -> tuple[IntArray, int]:
     num_rows = problem.num_rows
     spent = max(1, int(PILOT * problem.pairs))
     level = max(1, min(PILOT_REFERENCES, num_columns, spent // min(8, num_rows)))
-    count = max(1, min(num_rows, spent // level))
     if num_columns == 1:  # whole rows: the likeliest first
-        return np.arange(count), level
+        return np.arange(min(num_rows, max(spent, FIRST_SCORES), problem.pairs)), 1
+    count = max(1, min(num_rows, spent // level))
     return _spread(num_rows, count), level
 
 
