@@ -25,6 +25,7 @@ from .statement import SCALE, leaders, possible, state_of
 DRAWS = 400
 PILOT = 0.3  # share of the budget
 PILOT_REFERENCES = 2  # at most
+FIRST_SCORES = 3  # where a pair is a whole row
 STEP = 0.2  # share of what is left that each further step takes,
 LEAST_STEP = 0.1  # and the least share of the budget
 HELD = 0.8  # share of the probability of being best that the compared candidates hold
@@ -55,7 +56,15 @@ def adaptive(observed: Observed) -> Search:
         rows, level = _affordable(levels, rows, min(cost, observed.left), len(order))
         yield from _raise(observed, order, levels, rows, level)
         known = posterior(observed, features, known.variances, 2)
-    return known.mean
+    return _choosable(observed, known.mean)
+
+
+def _choosable(observed: Observed, mean: FloatArray) -> FloatArray:
+    """The means; where a pair is a whole row, only of hypotheses that were scored, if there are enough of them."""
+    is_scored = observed.known.any(axis=1)
+    if observed.seen.shape[1] > 1 or is_scored.sum() < observed.problem.nbest:
+        return mean
+    return np.where(is_scored, mean, np.nan)
 
 
 def _pilot(observed: Observed, num_columns: int) -> tuple[IntArray, int]:
@@ -64,6 +73,8 @@ def _pilot(observed: Observed, num_columns: int) -> tuple[IntArray, int]:
     num_rows = problem.num_rows
     spent = max(1, int(PILOT * problem.pairs))
     level = max(1, min(PILOT_REFERENCES, num_columns, spent // min(8, num_rows)))
+    if num_columns == 1:  # whole rows: the likeliest first
+        return np.arange(min(num_rows, max(spent, FIRST_SCORES), problem.pairs)), 1
     count = max(1, min(num_rows, spent // level))
     return _spread(num_rows, count), level
 

@@ -33,10 +33,15 @@ def canonical_order(
     num_columns = len(weights)
     if prior is None:
         return Order(np.arange(num_rows), np.argsort(-weights, kind="stable"))
-    rows = _by_contents(prior, own)
-    if prior.shape[1] != num_columns:
-        return Order(rows, np.arange(num_columns))
-    return Order(rows, _by_contents(prior.T, weights))
+    if num_columns == 1:
+        return Order(_by_contents(_of_one_scale(prior), own), np.arange(1))
+    return Order(_by_contents(prior, own), _by_contents(prior.T, weights))
+
+
+def _of_one_scale(scores: FloatArray) -> FloatArray:
+    """Cheap utilities [H, K] of several kinds in units of their deviations, to the same bit in every order of H."""
+    deviations = np.sort(scores, axis=0).std(axis=0)
+    return scores / np.where(deviations > 0, deviations, 1.0)
 
 
 def _by_contents(vectors: FloatArray, weights: FloatArray | None) -> IntArray:

@@ -78,7 +78,7 @@ def features_of(problem: Problem) -> Features:
     nothing = Features(shares, problem.selves, None, one, none, np.zeros((num_columns, 0)))
     if prior is None:
         return nothing
-    if prior.shape[1] != num_columns or num_columns == 1:
+    if num_columns == 1:
         return nothing._replace(rows=np.hstack([one, _standardised(prior)]))
     cheap = _without_selves(prior, problem.selves)
     cheap = (cheap - cheap.mean()) / _positive(cheap.std())

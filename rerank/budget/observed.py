@@ -80,7 +80,8 @@ class Observed:
     @property
     def broken(self) -> BoolArray:
         """The rows with a pair that counts and is no number: they have no expectation, and are never chosen."""
-        return (self.seen & ~np.isfinite(self.utilities) & (self.problem.shares > 0)).any(axis=1)
+        missing = self.seen & ~np.isfinite(self.utilities) & (self.problem.shares > 0)
+        return np.asarray(missing.any(axis=1))
 
     def ask(self, rows: IntArray, columns: IntArray) -> Asking:
         """Has a block of pairs computed, none of which was; blocks without a pair are not asked for."""

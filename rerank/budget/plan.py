@@ -157,7 +157,7 @@ def _ordered_prior(prior: FloatArray | None, order: Order) -> FloatArray | None:
     """Cheap utilities in canonical order."""
     if prior is None:
         return None
-    if prior.shape[1] != len(order.columns):
+    if len(order.columns) == 1:
         return prior[order.rows]
     return prior[np.ix_(order.rows, order.columns)]
 
