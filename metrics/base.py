@@ -32,7 +32,7 @@ class Metric(ABC):
 
     name: ClassVar[str]
     info: ClassVar[Info]
-    # Settings that no file may give, as they say where texts and keys are sent.
+    # Settings that no file may give, as they say where texts and keys are sent, or what a search may cost.
     users_own: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *settings: Any, **more: Any) -> Self:
@@ -86,6 +86,10 @@ class Metric(ABC):
     def unfitted(self) -> bool:
         """Whether the metric cannot be used before `fit`."""
         return False
+
+    def remarks(self, comparison: Comparison) -> tuple[str, ...]:
+        """Flags of a list: what its reader should know of how the metric reads these texts; none by default."""
+        return ()
 
     def fit(self, texts: Sequence[Text]) -> Self:
         """The metric with corpus state (idf, weights, ranges) from `texts`; itself where there is none."""

@@ -16,12 +16,17 @@ from .errors import InputError, ResumeError
 
 
 @contextmanager
-def locked(path: Path, lock_file: Path | None = None) -> Iterator[None]:
-    """Keeps other processes from a file or folder while the block runs; does not wait for them.
+def locked(
+    path: Path,
+    lock_file: Path | None = None,
+    wait_seconds: float = 0,
+) -> Iterator[None]:
+    """Keeps other processes from a file or folder while the block runs.
 
     Args:
         path: what is written.
         lock_file: stands for it; ``NAME.lock`` beside it if not given.
+        wait_seconds: how long it waits for another process.
 
     Raises:
         ResumeError: another process is writing it.
@@ -30,7 +35,7 @@ def locked(path: Path, lock_file: Path | None = None) -> Iterator[None]:
     check_reachable(path)
     # links to one file are one file
     lock_path = str(lock_file or f"{os.path.realpath(path)}.lock")
-    lock = FileLock(lock_path, timeout=0)
+    lock = FileLock(lock_path, timeout=wait_seconds)
     try:
         lock.acquire()
     except (Timeout, OSError) as error:

@@ -68,6 +68,15 @@ POST_2018 = Paper(
     "186--191",
     "10.18653/v1/W18-6319",
 )
+WANG_2023 = Paper(
+    "wang2023selfconsistency",
+    "inproceedings",
+    "Wang, Xuezhi and Wei, Jason and Schuurmans, Dale and Le, Quoc V. and Chi, Ed H. and Narang, Sharan and "
+    "Chowdhery, Aakanksha and Zhou, Denny",
+    "Self-Consistency Improves Chain of Thought Reasoning in Language Models",
+    "The Eleventh International Conference on Learning Representations",
+    2023,
+)
 SNOVER_2006 = Paper(
     "snover2006ter",
     "inproceedings",
@@ -227,6 +236,29 @@ YUAN_2021 = Paper(
     "",
     "34",
 )
+YEE_2019 = Paper(
+    "yee2019simple",
+    "inproceedings",
+    "Yee, Kyra and Dauphin, Yann and Auli, Michael",
+    "Simple and Effective Noisy Channel Modeling for Neural Machine Translation",
+    "Proceedings of the 2019 Conference on Empirical Methods in Natural Language Processing and the 9th International "
+    "Joint Conference on Natural Language Processing",
+    2019,
+    "5696--5701",
+    "10.18653/v1/D19-1571",
+)
+YU_2020 = Paper(
+    "yu2020better",
+    "article",
+    "Yu, Lei and Sartran, Laurent and Stokowiec, Wojciech and Ling, Wang and Kong, Lingpeng and Blunsom, Phil and "
+    "Dyer, Chris",
+    "Better Document-Level Machine Translation with {B}ayes' Rule",
+    "Transactions of the Association for Computational Linguistics",
+    2020,
+    "346--360",
+    "10.1162/tacl_a_00319",
+    "8",
+)
 ZHAO_2023 = Paper(
     "zhao2023discoscore",
     "inproceedings",
@@ -341,6 +373,46 @@ RIEZLER_2005 = Paper(
     "and/or Summarization",
     2005,
     "57--64",
+)
+
+KOCMI_2023 = Paper(
+    "kocmi2023large",
+    "inproceedings",
+    "Kocmi, Tom and Federmann, Christian",
+    "Large Language Models Are State-of-the-Art Evaluators of Translation Quality",
+    "Proceedings of the 24th Annual Conference of the European Association for Machine Translation",
+    2023,
+    "193--203",
+)
+KOCMI_MQM_2023 = Paper(
+    "kocmi2023gemba",
+    "inproceedings",
+    "Kocmi, Tom and Federmann, Christian",
+    "{GEMBA-MQM}: Detecting Translation Quality Error Spans with {GPT}-4",
+    "Proceedings of the Eighth Conference on Machine Translation",
+    2023,
+    "768--775",
+    "10.18653/v1/2023.wmt-1.64",
+)
+ZHENG_2023 = Paper(
+    "zheng2023judging",
+    "inproceedings",
+    "Zheng, Lianmin and Chiang, Wei-Lin and Sheng, Ying and Zhuang, Siyuan and Wu, Zhanghao and Zhuang, Yonghao and "
+    "Lin, Zi and Li, Zhuohan and Li, Dacheng and Xing, Eric P. and Zhang, Hao and Gonzalez, Joseph E. and Stoica, Ion",
+    "Judging {LLM}-as-a-Judge with {MT}-Bench and {Chatbot} {Arena}",
+    "Advances in Neural Information Processing Systems",
+    2023,
+    volume="36",
+)
+LIU_2023 = Paper(
+    "liu2023geval",
+    "inproceedings",
+    "Liu, Yang and Iter, Dan and Xu, Yichong and Wang, Shuohang and Xu, Ruochen and Zhu, Chenguang",
+    "{G}-Eval: {NLG} Evaluation using {GPT}-4 with Better Human Alignment",
+    _EMNLP.format("2023"),
+    2023,
+    "2511--2522",
+    "10.18653/v1/2023.emnlp-main.153",
 )
 
 OF_TESTS = (RIEZLER_2005, KOEHN_2004)  # of the tests of ``compare``

@@ -47,6 +47,7 @@ BUILT_IN: Mapping[str, Registration] = {
     "rouge-w": Registration(".lexical.rouge:RougeW"),
     "nist": Registration(".lexical.nist:NIST"),
     "meteor": Registration(".lexical.meteor:METEOR"),
+    "vote": Registration(".lexical.vote:Vote"),
     "dr": Registration(".rst.metric:DR"),
     "dr-nolex": Registration(".rst.metric:DR"),
     "dr-lex": Registration(".rst.metric:DRLex"),
@@ -85,6 +86,15 @@ BUILT_IN: Mapping[str, Registration] = {
     "sescore2": Registration(".sescore2.metric:SEScore2"),
     "score-server": Registration("..integrations.server.score_server:ScoreServer"),
     "score-server-qe": Registration("..integrations.server.score_server:ScoreServerQE"),
+    "judge": Registration("..integrations.judges.judge:JudgeWithReference"),
+    "doc-judge": Registration("..integrations.judges.judge:JudgeWithReference", {"context": 2}),
+    "judge-qe": Registration("..integrations.judges.judge:JudgeWithoutReference"),
+    "doc-judge-qe": Registration(
+        "..integrations.judges.judge:JudgeWithoutReference", {"context": 2}
+    ),
+    "lm": Registration(".neural.causal.metric:LM"),
+    "doc-lm": Registration(".neural.causal.metric:LM", {"context": 2}),
+    "lm-pair": Registration(".neural.causal.metric:LMPair"),
     "prism": Registration(".neural.likelihood.prism:Prism"),
     "doc-prism": Registration(".neural.likelihood.prism:Prism", {"context": 2}),
     "bartscore": Registration(".neural.likelihood.bartscore:BARTScore"),

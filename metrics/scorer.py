@@ -6,7 +6,7 @@ A scorer speaks the paper's language: a distance stays a distance. It knows no f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, NamedTuple, Protocol
@@ -39,6 +39,7 @@ class Info:
     bucketed: bool = False
     # comparing two texts takes more than algebra over their representations: a forward pass, a search, a call
     costly_pairs: bool = False
+    may_lack: bool = False  # a text may have no score (nan): it is left out of means
     version: int = 1  # raised whenever a score changes
 
 
@@ -64,6 +65,13 @@ class Passes(NamedTuple):
 
     lengths: IntArray
     flops: float
+
+
+class Requested(NamedTuple):
+    """Requests to a server: about how many tokens each has, by its key, and what counts those already answered."""
+
+    tokens: Mapping[bytes, int]
+    num_answered: Callable[[Sequence[bytes]], int]
 
 
 class Scorer(ABC):
@@ -127,6 +135,14 @@ class Scorer(ABC):
     def passes(self, reps: Reps, block: Block) -> Passes:
         """The forward passes that the texts of a block and its pairs need, from what `prepare` made of the texts."""
         return Passes(np.empty(0, np.int64), 0.0)
+
+    def requested(self, reps: Reps, block: Block) -> Requested | None:
+        """The requests to a server that a block needs, from what `prepare` made of the texts; None: no server."""
+        return None
+
+    def spent(self) -> Mapping[str, int]:
+        """Amounts of `Metered` that the scorer alone knows, since this was last asked: what a server was asked."""
+        return {}
 
     def pair_truncation(self, reps: Reps, block: Block) -> Truncation:
         """The most that is left out of any pair of a block, where pairs are read together."""

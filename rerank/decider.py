@@ -11,11 +11,12 @@ import numpy as np
 from ..metrics.errors import DiscorankError
 from ..metrics.mixture import Utility, added
 from ..metrics.representations import FloatArray
+from ..metrics.text.texts import Context
 from .choice import Ranking
 from .engines.interface import Engine, Result
 from .engines.local import LocalEngine
 from .lists import CandidateList, read_list
-from .scheduler import Accept, Outcome, Strategy, accept_all
+from .scheduler import Accept, Outcome, Program, Strategy, accept_all
 
 
 class Decider(Protocol):
@@ -41,6 +42,9 @@ class Decider(Protocol):
         self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of (tag, record)."""
+
+    def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
+        """The decision of one list, task by task."""
 
 
 def decide_all(

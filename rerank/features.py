@@ -14,7 +14,7 @@ from ..metrics.representations import FloatArray
 from ..metrics.spec.limits import limits
 from .lists import CandidateList, finite, number_field
 
-PLAIN = ("logprob", "logprob/length", "length")
+PLAIN = ("logprob", "logprob/length", "logprob/tokens", "length")
 EXPECTED = "expected"
 # sums of squares of numbers up to here are finite, and those of differences from here on are above 0
 MAX_SQUARED, MIN_SQUARED = 1e150, 1e-150
@@ -103,7 +103,12 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
             fix = f"Leave the feature {name!r} out"
             raise InputError("no logprob", where=f"candidates[{i}]", fix=fix)
     logprobs = np.array([candidate.logprob for candidate in candidates], float)
-    return logprobs if name == "logprob" else logprobs / np.maximum(lengths, 1)
+    if name == "logprob":
+        return logprobs
+    if name == "logprob/tokens":
+        values = [number_field(c, "tokens", f"candidates[{i}]") for i, c in enumerate(candidates)]
+        lengths = np.array(values)
+    return np.asarray(logprobs / np.maximum(lengths, 1))
 
 
 def check_finite(feature: Feature, values: FloatArray) -> None:

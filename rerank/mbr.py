@@ -124,6 +124,8 @@ class MBR:
         parts = [part for _, part in self.utility.parts]
         if any(map(is_joined, parts, task.comparisons)):
             flags = (*flags, "joined")
+        for part, comparison in zip(parts, task.comparisons, strict=True):
+            flags = (*flags, *(flag for flag in part.remarks(comparison) if flag not in flags))
         task = task._replace(keep_matrix=self.keep_matrix or self.diverse is not None)
         if self.budget is not None:
             return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Annotated, Any
 
@@ -11,18 +11,21 @@ from pydantic import AfterValidator, Field, PlainValidator
 from ..metrics.errors import InputError
 from ..metrics.mixture import Utility
 from ..metrics.registry import MetricLike, load_metric
+from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import settings
+from ..metrics.text.texts import Context
 from .budget.settings import Budget, load_budget
 from .choice import Ranking
 from .decider import decide_all
 from .engines.interface import Engine
-from .lists import CandidateList
+from .lists import Candidate, CandidateList
 from .mbr import MBR
 from .prior import STRENGTH, Prior, check_strength, load_prior
 from .pseudo_references import Weigh, candidate_weights, checked_weights
 from .scheduler import (
     Accept,
     Outcome,
+    Program,
     Scheduler,
     Strategy,
     StrategySetting,
@@ -176,9 +179,16 @@ class MBRDecoder:
         self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
-        program = self.algorithm.program
-        scheduler = Scheduler(program, engine, self.resolved_strategy, self.width, accept)
+        scheduler = Scheduler(self.program, engine, self.resolved_strategy, self.width, accept)
         return scheduler.run(records)
+
+    def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
+        """The decision of one list, task by task."""
+        return self.algorithm.program(record, context, flags)
+
+    def weights_of(self, candidates: Sequence[Candidate]) -> FloatArray:
+        """The weights of candidates as pseudo-references, [N]; raises InputError where one has none."""
+        return self._weigh(candidates, where="candidates")
 
     @cached_property
     def algorithm(self) -> MBR:

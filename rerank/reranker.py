@@ -68,9 +68,10 @@ class Reranker:
     """Chooses by a weighted sum of features.
 
     Args:
-        features: weight of every feature: "logprob", "logprob/length" (per code point), "length" (code points),
-            "field:NAME" (a number beside the candidate's text), "expected" (the expected utility of `decoder`), or a
-            reference-free metric by name or signature (as a utility: a distance counts negatively).
+        features: weight of every feature: "logprob", "logprob/length" (per code point), "logprob/tokens" (by the number
+            of tokens that stands beside it), "length" (code points), "field:NAME" (a number beside the candidate's
+            text), "expected" (the expected utility of `decoder`), or a reference-free metric by name or signature (as a
+            utility: a distance counts negatively).
         normalize: what is done to each feature within a list: "none", "zscore", "minmax" (to 0..1) or "rank" (share of
             candidates that are worse).
         nbest: how many places a ranking has; None (all, on the command line) for every distinct text.

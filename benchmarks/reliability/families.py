@@ -12,6 +12,8 @@ from benchmarks.reliability import (
     decode_storms,
     full_disk,
     generate_storms,
+    judge_storms,
+    logprobs_storms,
     ray_storms,
     sharing,
     training_storms,
@@ -43,6 +45,12 @@ def generate_from_server(tries: int, seed: int, folder: Path) -> list[Tried]:
         return stormed(target, tries, seed, folder / "runs")
 
 
+def logprobs_from_server(tries: int, seed: int, folder: Path) -> list[Tried]:
+    """The storm of a command that has a server score."""
+    with logprobs_storms.server(folder / "inputs") as target:
+        return stormed(target, tries, seed, folder / "runs")
+
+
 FAMILIES: Mapping[str, Trial] = {
     "decode": storm(decode_storms.decode),
     "decode-sum": storm(decode_storms.decode_plain),
@@ -50,7 +58,13 @@ FAMILIES: Mapping[str, Trial] = {
     **{f"decode-budget-{method}": budget_storm(method) for method in METHODS},
     "rerank": storm(decode_storms.rerank),
     "generate": storm(generate_storms.model_in_turns),
+    "generate-batches": storm(generate_storms.model_by_batches),
     "generate-server": generate_from_server,
+    "decode-judge": judge_storms.decode_in_context,
+    "rerank-judge": judge_storms.rerank,
+    "logprobs": storm(logprobs_storms.causal),
+    "logprobs-reverse": storm(logprobs_storms.encoder_decoder),
+    "logprobs-server": logprobs_from_server,
     "train-sescore2": storm(training_storms.all_stages),
     "train-sescore2-fit": storm(training_storms.within_fit),
     "compare": storm(comparison_storms.choosers),

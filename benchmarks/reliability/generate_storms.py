@@ -9,6 +9,7 @@ from pathlib import Path
 
 from transformers.utils.logging import disable_progress_bar
 
+from benchmarks.reliability.counted_batches import unsaved
 from benchmarks.reliability.storms import OUT, Target
 from tests.support.lists import write_lists
 from tests.support.serving import Reply, Seen, echo, serving
@@ -56,6 +57,29 @@ def model_in_turns(folder: Path, count: int = 60) -> Target:
         return ["generate", str(source), *options, "-o", str(own / OUT)]
 
     return Target("generate", "generate --generator MODEL -u chrf --context 2", words, source)
+
+
+def model_by_batches(folder: Path, count: int = 48) -> Target:
+    """Lists of a batch, which end at a stop string, are saved before the next batch begins."""
+    source = sentences(folder, count)
+    model = saved_model(folder)
+    options = [
+        *("--generator", str(model), "-n", "4", "--max-new-tokens", "12", "--quiet"),
+        *("--sequences-at-once", "8", "--sampling", "ancestral", "--stop", "e", "--logprobs"),
+    ]
+
+    def words(own: Path) -> Sequence[str]:
+        return ["generate", str(source), *options, "-o", str(own / OUT)]
+
+    return Target(
+        "generate-batches",
+        "generate --generator MODEL --stop STRING",
+        words,
+        source,
+        promise_after="no list is lost but those of the batch at work",
+        wrong_after=unsaved,
+        module="benchmarks.reliability.counted_batches",
+    )
 
 
 @contextmanager

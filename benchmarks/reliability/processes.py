@@ -16,6 +16,7 @@ MAX_COMMAND_SECONDS = 600.0
 LOOK_SECONDS = 0.005
 ANY_TIME = 0.25  # share of the signals that come at any time, also before the work has begun
 SHOWN = "shown"  # the file with what a command writes to stdout, beside its outputs
+COMMAND = "discorank"  # the module that is started
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -55,11 +56,15 @@ class Ended(NamedTuple):
         return self.code in (128 + number, -number, 0, 3)
 
 
-def start(words: Sequence[str], folder: Path) -> subprocess.Popen[str]:
-    """Starts ``discorank``; what it writes to stdout goes to a file beside its outputs."""
+def start(
+    words: Sequence[str],
+    folder: Path,
+    module: str = COMMAND,
+) -> subprocess.Popen[str]:
+    """Starts ``discorank``, or another module; what it writes to stdout goes to a file beside its outputs."""
     with open(folder / SHOWN, "wb") as shown:
         return subprocess.Popen(
-            [sys.executable, "-m", "discorank", *words],
+            [sys.executable, "-m", module, *words],
             stdin=subprocess.DEVNULL,
             stdout=shown,
             stderr=subprocess.PIPE,
@@ -80,19 +85,28 @@ def finish(process: subprocess.Popen[str], hit: signal.Signals | None = None) ->
     return Ended(process.returncode, said, hit)
 
 
-def undisturbed(words: Sequence[str], folder: Path) -> tuple[Ended, Pace]:
+def undisturbed(
+    words: Sequence[str],
+    folder: Path,
+    module: str = COMMAND,
+) -> tuple[Ended, Pace]:
     """Runs a command to its end; how it ended, and how fast it was."""
     begin = time.monotonic()
-    process = start(words, folder)
+    process = start(words, folder, module)
     wait_for_change(process, folder)
     at_work = time.monotonic()
     ended = finish(process)
     return ended, Pace(time.monotonic() - begin, at_work - begin)
 
 
-def disturbed(words: Sequence[str], folder: Path, moment: Moment) -> Ended:
+def disturbed(
+    words: Sequence[str],
+    folder: Path,
+    moment: Moment,
+    module: str = COMMAND,
+) -> Ended:
     """Runs a command and sends it a signal, if it has not ended before."""
-    process = start(words, folder)
+    process = start(words, folder, module)
     if moment.at_work:
         wait_for_change(process, folder)
     try:

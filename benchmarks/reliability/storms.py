@@ -12,6 +12,7 @@ from random import Random
 
 from benchmarks.reliability.kept_outputs import accounted, outputs_of, what_differs
 from benchmarks.reliability.processes import (
+    COMMAND,
     Ended,
     Pace,
     disturbed,
@@ -54,6 +55,7 @@ class Target:
         promise_after: a promise that must hold after every signal, whatever comes later.
         wrong_after: what breaks that promise.
         signals: those to draw from.
+        module: what is started.
     """
 
     family: str
@@ -65,6 +67,7 @@ class Target:
     promise_after: str = ""
     wrong_after: Callable[[Path], list[str]] = nothing_wrong
     signals: Sequence[signal.Signals] = SIGNALS
+    module: str = COMMAND
 
 
 @dataclass
@@ -164,7 +167,7 @@ def calm(target: Target, folder: Path) -> tuple[Outputs, Pace]:
     """
     folder.mkdir(parents=True)
     target.prepare(folder)
-    ended, pace = undisturbed(target.words(folder), folder)
+    ended, pace = undisturbed(target.words(folder), folder, target.module)
     if ended.code != target.code:
         raise RuntimeError(f"{target.command}: exit code {ended.code}\n{ended.said}")
     return outputs_of(folder), pace
@@ -174,8 +177,8 @@ def _one_run(target: Target, tally: Tally, most: int, r: Random, pace: Pace, fol
     """One run, disturbed until it ends or `most` signals have hit it; how it ended."""
     words = target.words(folder)
     for _ in range(most):
-        ended = disturbed(words, folder, drawn(r, pace, target.signals))
+        ended = disturbed(words, folder, drawn(r, pace, target.signals), target.module)
         if ended.hit is None:
             return ended
         tally.note_hit(ended, folder)
-    return finish(start(words, folder))
+    return finish(start(words, folder, target.module))

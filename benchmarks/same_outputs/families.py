@@ -15,6 +15,7 @@ SUBCOMMANDS = (
     "check",
     "convert",
     "generate",
+    "logprobs",
     "cite",
     "metrics",
     "train",

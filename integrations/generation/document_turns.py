@@ -1,6 +1,7 @@
 """Documents sentence by sentence: generate for a sentence, choose, and let the choice be context of the next.
 
-The sentences that stand first in several documents are generated together, then the second ones, and so on. Without a
+The next sentences of several documents are generated together, as many as the generator takes at once, those of the
+first documents before others, so that these are done and written first. Without a
 decider nothing is chosen, and inputs need no document. It knows neither files nor where candidates come from.
 """
 
@@ -12,6 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
+from ...metrics.execution.meter import Meter, Metered
+from ...metrics.text.few_shot import FewShotExamples
+from ...metrics.text.prompt_template import TARGET_CONTEXT, Template
 from ...metrics.text.texts import NO_CONTEXT, Context
 from ...rerank.choice import Ranking
 from ...rerank.context import Lane
@@ -20,7 +24,6 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.scheduler import Program, Scheduler
 from .generator import Generator, Prompt
-from .template import TARGET_CONTEXT, Template
 
 TURNS_AHEAD = 8  # how many times as many inputs are read ahead where documents take turns
 
@@ -54,9 +57,10 @@ class Turns:
         context: how many preceding sentences the contexts of a template hold.
         decider: what chooses; needed for ``{target_context}``, and then only.
         engine: what values the lists.
+        examples: worked examples that stand before the prompt of every input.
 
     Raises:
-        InputError: templates, context and decider do not fit together.
+        InputError: an example lacks a field of a template; templates, context and decider do not fit together.
     """
 
     def __init__(
@@ -67,12 +71,20 @@ class Turns:
         context: int = 0,
         decider: MBRDecoder | None = None,
         engine: Engine | None = None,
+        examples: FewShotExamples | None = None,
     ) -> None:
         self.generator, self.template, self.first = generator, template, first or template
         self.context, self.decider, self.engine = context, decider, engine
         self.document: str | None = None  # of the last input
         self.lane, self.after_gap = Lane(self.width), False
+        self.examples = examples
+        # what stands before the prompt, by template
+        self.shots = {one: examples.text(one) for one in self._templates} if examples else {}
         self._check()
+
+    @property
+    def _templates(self) -> tuple[Template, ...]:
+        return (self.template, self.first)
 
     def _check(self) -> None:
         reads = self.template.reads_context
@@ -122,7 +134,14 @@ class Turns:
             "first_prompt": self.first.text,
             "context": self.context,
             "decider": None if self.decider is None else self.decider.identity,
+            **({"examples": self.examples.digest} if self.examples else {}),
         }
+
+    @property
+    def work(self) -> Metered:
+        """What the generator has done, where it counts."""
+        meter: Meter | None = getattr(self.generator, "meter", None)
+        return Metered() if meter is None else meter.now
 
     def outcomes(
         self, inputs: Sequence[Prompt | DiscorankError]
@@ -145,8 +164,11 @@ class Turns:
                 yield place, entry
         queues = self._queues(inputs)
         while any(waiting for _, waiting in queues):
-            # the next input of every document, generated together
-            wave = [(lane, job) for lane, waiting in queues for job in self._ready(lane, waiting)]
+            # the next input of the first documents, generated together
+            wave: list[tuple[Lane, _WaitingInput]] = []
+            for lane, waiting in queues:
+                if self.decider is None or len(wave) < self.generator.prompts_at_once:
+                    wave += [(lane, job) for job in self._ready(lane, waiting)]
             outcomes = self._wave([job for _, job in wave])
             for (lane, job), outcome in zip(wave, outcomes, strict=True):
                 if self.decider is not None:
@@ -250,7 +272,7 @@ class Turns:
             text = template.filled(prompt.text, job.context.last(self.context), prompt.extra)
         except DiscorankError as error:
             return error
-        return replace(prompt, text=text)
+        return replace(prompt, text=f"{self.shots.get(template, '')}{text}")
 
     def _decided(
         self, lists: Sequence[tuple[CandidateList, Context]]

@@ -19,8 +19,10 @@ from ...rerank.lists import NOTHING, write_list
 from ...rerank.runs.resumable import Checkpoint
 from ...rerank.runs.rows import as_line
 from ...rerank.runs.run import Written, completing, outputs, write_outcomes
+from ...rerank.runs.run_file import Measured
 from ...rerank.runs.stream import Stream
 from .document_turns import Turn, Turns
+from .list_checks import has_no_choice
 from .prompts import PromptEntry
 
 _ALWAYS_COUNTED = ("rows", "candidates", "duplicates")
@@ -56,7 +58,7 @@ def run_generation(
     source = iter(entries)
     try:
         _skip(turns, source, name, checkpoint)
-        with completing(checkpoint):
+        with completing(checkpoint, lambda: Measured(turns.work)):
             for block in _blocks(source, checkpoint.state.entries, turns.at_once):
                 with closing(_outcomes(turns, block, checkpoint)) as outcomes:
                     write_outcomes(outcomes, _written, name, checkpoint, max_errors, on_progress)
@@ -122,6 +124,7 @@ def _counts(turn: Turn) -> dict[str, int]:
         "truncated-inputs": int("truncated_input_tokens" in extra),
         "missing-candidates": int(extra.get("missing_candidates", 0)),
         "missing-pseudo-references": int(extra.get("missing_pseudo_references", 0)),
+        "without-choice": int(has_no_choice(turn.record)),
         **dict.fromkeys(turn.flags, 1),
     }
     return {name: count for name, count in counts.items() if count or name in _ALWAYS_COUNTED}

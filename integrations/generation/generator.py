@@ -60,7 +60,10 @@ Generated = CandidateList | DiscorankError
 
 
 class Generator(Protocol):
-    """Where candidates come from."""
+    """Where candidates come from.
+
+    One that counts its tokens has a `Meter` named `meter`.
+    """
 
     @property
     def identity(self) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from ...metrics.registry import MetricLike
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
 
-_LOGPROB_FEATURES = ("logprob", "logprob/length")
+_LOGPROB_FEATURES = ("logprob", "logprob/length", "logprob/tokens")
 
 
 def decider_of(

@@ -5,14 +5,18 @@ model.generate(**inputs, custom_generate=huggingface.custom_generate(tokenizer, 
 """
 
 from .custom_decoding import CustomGenerate, custom_generate
+from .forced_sequences import ScoringSettings
 from .generator import HuggingFaceGenerator
 from .model_choice import generate
+from .model_scorer import HuggingFaceScorer
 from .settings import GenerationSettings
 
 __all__ = [
     "CustomGenerate",
     "GenerationSettings",
     "HuggingFaceGenerator",
+    "HuggingFaceScorer",
+    "ScoringSettings",
     "custom_generate",
     "generate",
 ]

@@ -76,7 +76,7 @@ def check_config(config: Any) -> None:
     """Raises InputError for a generation configuration with constraints that cannot be kept."""
     for name in ("stop_strings", "force_words_ids", "constraints"):
         if getattr(config, name, None):
-            fix = "Take it out of the model's generation_config; an eos_token_id may end candidates"
+            fix = "Take it out of the model's generation_config; stop=[...] and eos_token_id end candidates"
             raise InputError(
                 "cannot be followed",
                 where=f"generation_config.{name}",

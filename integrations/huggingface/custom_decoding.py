@@ -16,6 +16,7 @@ from ...rerank.engines.interface import Engine
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
 from ..generation.generator import Prompt
+from ..generation.list_checks import warning_of_no_choice
 from .generator import HuggingFaceGenerator
 from .model_choice import decider_and_settings
 from .settings import GenerationSettings
@@ -117,7 +118,7 @@ class CustomGenerate:
             )
             for i, prompt in enumerate(prompts)
         )
-        rankings = self.decider.decode(lists, self.engine)
+        rankings = self.decider.decode(warning_of_no_choice(lists), self.engine)
         indices = [ranking.index for ranking in rankings]
         return [outputs[i] for outputs, i in zip(candidates.tokens, indices, strict=True)]
 

@@ -11,8 +11,11 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
+from ...metrics.execution.meter import Meter
 from ...rerank.lists import Candidate
 from ..generation.generator import Generated, Prompt
+from ..generation.list_checks import checked
+from ..generation.stop_strings import before_stop
 from .checks import (
     check_config,
     check_ids,
@@ -25,8 +28,6 @@ from .checks import (
 )
 from .settings import GenerationSettings
 from .token_generator import Ids, TokenGenerator
-
-BATCHES_AHEAD = 8  # how many batches are read ahead, to be sorted by length
 
 
 class PoolOutputs(NamedTuple):
@@ -79,6 +80,7 @@ class HuggingFaceGenerator:
         self.tokenizer = tokenizer
         self.settings = settings
         self.name = name
+        self.meter = Meter()
         config = deepcopy(model.generation_config if config is None else config)
         check_config(config)
         if settings.target_lang is not None:
@@ -96,6 +98,7 @@ class HuggingFaceGenerator:
             sequences_at_once=settings.sequences_at_once,
             processors=processors,
             criteria=criteria,
+            stopped=self._stopped if settings.stop else None,
         )
 
     @property
@@ -105,9 +108,8 @@ class HuggingFaceGenerator:
 
     @property
     def prompts_at_once(self) -> int:
-        """Several batches, so that texts of one length come together."""
-        sequences = BATCHES_AHEAD * self.settings.sequences_at_once
-        return max(1, sequences // self.settings.num_candidates)
+        """The prompts of one batch, so that no list waits for another batch."""
+        return max(1, self.settings.sequences_at_once // self.settings.num_candidates)
 
     def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
         """The candidate list of every prompt, or the error that stands for it, in the order of the prompts."""
@@ -136,19 +138,44 @@ class HuggingFaceGenerator:
         pools = []
         for pool in self.settings.pools:
             tokens = self.token_generator.outputs(inputs, pool, self.settings.seed)
-            texts = self._texts(tokens)
+            self.meter.count(tokens=sum(len(output) for outputs in tokens for output in outputs))
+            texts, ended = self._texts(tokens)
             logprobs = None
             if self.settings.logprobs:
                 logprobs = self.token_generator.log_probabilities(inputs, tokens)
-            ended = [list(map(self.token_generator.ended, outputs)) for outputs in tokens]
             pools.append(PoolOutputs(tokens, texts, logprobs, ended))
         return pools
 
-    def _texts(self, tokens: list[list[list[int]]]) -> list[list[str]]:
-        """The texts [inputs][candidates] of outputs [inputs][candidates][tokens], without special tokens."""
+    def _texts(self, tokens: list[list[list[int]]]) -> tuple[list[list[str]], list[list[bool]]]:
+        """The texts of outputs [inputs][candidates][tokens], and whether each has come to its end.
+
+        Texts are without special tokens, and end before the first stop string.
+        """
         flat = [output for outputs in tokens for output in outputs]
-        texts = iter(self.tokenizer.batch_decode(flat, skip_special_tokens=True))
-        return [[next(texts).strip() for _ in outputs] for outputs in tokens]
+        decoded = iter(self.tokenizer.batch_decode(flat, skip_special_tokens=True))
+        texts: list[list[str]] = []
+        ended: list[list[bool]] = []
+        for outputs in tokens:
+            whole = [next(decoded) for _ in outputs]
+            stopped = [before_stop(text, self.settings.stop) for text in whole]
+            texts.append(
+                [
+                    (text if before is None else before).strip()
+                    for text, before in zip(whole, stopped, strict=True)
+                ]
+            )
+            ended.append(
+                [
+                    before is not None or self.token_generator.ended(output)
+                    for output, before in zip(outputs, stopped, strict=True)
+                ]
+            )
+        return texts, ended
+
+    def _stopped(self, tokens: Ids) -> bool:
+        """Whether the text of generated tokens holds a stop string."""
+        text = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        return before_stop(text, self.settings.stop) is not None
 
     def _lists(self, prompts: Sequence[Prompt]) -> Iterator[Generated]:
         """The lists of prompts that are generated for together, or the errors that stand for them."""
@@ -163,7 +190,7 @@ class HuggingFaceGenerator:
             _, num_cut = reading
             if num_cut:
                 prompt = prompt.with_extra({"truncated_input_tokens": num_cut})
-            yield prompt.with_candidates(*(pool.candidates(i) for pool in pools))
+            yield checked(prompt.with_candidates(*(pool.candidates(i) for pool in pools)))
             i += 1
 
     def _read(self, prompt: Prompt) -> tuple[list[int], int] | DiscorankError:

@@ -18,6 +18,7 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
 from ..generation.generator import Prompt
+from ..generation.list_checks import warning_of_no_choice
 from ..generation.utility_argument import decider_of, reads_logprobs
 from .generator import HuggingFaceGenerator
 from .settings import GenerationSettings
@@ -65,7 +66,7 @@ def generate(
         )
     generator = HuggingFaceGenerator(model, tokenizer, generation)
     _check_texts(generator, prompts)
-    return list(decider.decode(_lists(generator, prompts), engine))
+    return list(decider.decode(warning_of_no_choice(_lists(generator, prompts)), engine))
 
 
 def decider_and_settings(

@@ -1,14 +1,20 @@
-"""Loads a model that generates and its tokenizer from a folder or the hub, and names them with a digest."""
+"""Loads a model that generates and its tokenizer (a folder, a GGUF file or the hub), and names them with a digest."""
 
 from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from ...metrics.errors import ModelLoadError, unknown
 from ...metrics.neural.models import model_files as files
-from ...metrics.neural.models.encoder import LOCAL, DType, device_of, pretrained, tokenizer_of
+from ...metrics.neural.models.encoder import (
+    DType,
+    config_of,
+    device_of,
+    pretrained,
+    tokenizer_of,
+)
 from ...metrics.spec.small_files import read_small_file
 
 
@@ -26,7 +32,7 @@ def load(
     device: str | None = None,
     dtype: str = "float32",
 ) -> LoadedModel:
-    """The model of a folder or of a name on the hub, ready to generate; no code of it is run.
+    """The model of a folder, a GGUF file, a bundled name or a name on the hub, ready to generate; no code of it is run.
 
     Raises:
         ModelLoadError: it is not here and cannot be fetched, or is no model that generates.
@@ -35,11 +41,10 @@ def load(
     if dtype not in get_args(DType):
         raise unknown("dtype", dtype, get_args(DType))
     folder = files.locate(name, revision)
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     try:
-        config = AutoConfig.from_pretrained(folder, **LOCAL)
+        config = config_of(folder)
     except Exception as error:  # many kinds
         message = " ".join(str(error).split())[:200]
         raise ModelLoadError(
@@ -48,13 +53,13 @@ def load(
             fix="Give the model's folder",
         ) from error
     kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    model = pretrained(folder, kind.__name__)
-    model = model.to(device_of(device), getattr(torch, dtype)).train(False)
+    model = pretrained(folder, kind.__name__, dtype=cast(DType, dtype))
+    model = model.to(device_of(device)).train(False)
     return LoadedModel(model, tokenizer_of(folder), _digest(folder))
 
 
 def _digest(folder: Path) -> str:
-    """The digest of the model, and of the files that matter where it generates."""
+    """The digest of the model, and of the files that matter where it generates; a GGUF file is alone."""
     digest = sha256(files.digest(folder).encode())
     for name in files.GENERATION_FILES:
         path = folder / name

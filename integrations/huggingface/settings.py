@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
+from ..generation.stop_strings import check_stops
 from .sampling import Method, cutoff_of
 
 
@@ -43,7 +44,10 @@ class GenerationSettings:
         source_lang: language code of the inputs, for tokenizers that have them (de_DE).
         target_lang: language code of the candidates (en_XX).
         chat: whether the input is put into the tokenizer's chat template as what the user says.
-        logprobs: whether candidates carry their total natural log-probability under the model.
+        logprobs: whether candidates carry their total natural log-probability under the model: of all their tokens,
+            those of the end or of the stop string included.
+        stop: strings that end a candidate, which is the text before the first of them; on the command line with the
+            escapes \\n, \\t, \\r and \\\\.
         sequences_at_once: sequences in one batch.
     """
 
@@ -62,9 +66,11 @@ class GenerationSettings:
     target_lang: str | None = None
     chat: bool = False
     logprobs: bool = False
+    stop: tuple[str, ...] = ()
     sequences_at_once: Annotated[int, Field(ge=1)] = field(default=64, compare=False)
 
     def __post_init__(self) -> None:
+        check_stops(self.stop)
         settings_of_references = (
             self.reference_sampling,
             self.reference_cutoff,
@@ -128,4 +134,5 @@ class GenerationSettings:
             "languages": [self.source_lang, self.target_lang],
             "chat": self.chat,
             "logprobs": self.logprobs,
+            **({"stop": list(self.stop)} if self.stop else {}),
         }

@@ -7,7 +7,7 @@ nothing of texts: `HuggingFaceGenerator` turns prompts into token ids and output
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
@@ -67,6 +67,7 @@ class TokenGenerator:
         sequences_at_once: sequences in one batch.
         processors: further logits processors, which come before the cut.
         criteria: further stopping criteria; an output ends with the first token at which one holds.
+        stopped: whether generated tokens hold a stop string; an output ends with the first token that completes one.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class TokenGenerator:
         sequences_at_once: int,
         processors: Sequence[Any] = (),
         criteria: Sequence[Any] = (),
+        stopped: Callable[[Ids], bool] | None = None,
     ) -> None:
         self.model = model
         self.padding = padding
@@ -85,6 +87,7 @@ class TokenGenerator:
         self.encodes = bool(model.config.is_encoder_decoder)
         self.processors = list(processors)
         self.criteria = list(criteria)
+        self.stopped = stopped
         self.config = deepcopy(config)
         self.config.update(**NEUTRAL, max_new_tokens=max_new_tokens, pad_token_id=padding)
         ends = self.config.eos_token_id
@@ -177,7 +180,10 @@ class TokenGenerator:
 
         # a decoder-only model repeats its input; an encoder-decoder begins with a start token
         start = 1 if self.encodes else model_inputs["input_ids"].shape[1]
-        stopping = StoppingCriteriaList(self.criteria)
+        criteria = list(self.criteria)
+        if self.stopped is not None:
+            criteria.append(_criterion(self.stopped, start))
+        stopping = StoppingCriteriaList(criteria)
         with torch.inference_mode():
             sequences = self.model.generate(
                 **model_inputs,
@@ -186,7 +192,7 @@ class TokenGenerator:
                 stopping_criteria=stopping,
             )  # [rows, longest]
             lengths = [sequences.shape[1]] * len(sequences)
-            if self.criteria:
+            if criteria:
                 lengths = _lengths(sequences, start, stopping)
         outputs = []
         for row, length in zip(sequences.tolist(), lengths, strict=True):
@@ -212,32 +218,34 @@ class TokenGenerator:
         The sum over its tokens, the end included where there is one, without temperature, cut or constraint. A first
         token that the configuration forces is given and does not count.
         """
-        # equal outputs of an input are scored once; pairs of one length stand together
-        pairs = list(
-            dict.fromkeys(
-                (i, tuple(tokens))
-                for i, outputs_of_input in enumerate(outputs)
-                for tokens in outputs_of_input
-            )
-        )
-        pairs.sort(key=lambda pair: (len(inputs[pair[0]]), len(pair[1])))
-        # a batch has logits [pairs, longest, vocabulary]
-        longest = max((len(tokens) + len(inputs[i]) for i, tokens in pairs), default=1)
-        vocabulary = self.model.get_input_embeddings().weight.shape[0]
-        batch_size = max(1, min(self.at_once, CELLS // (longest * vocabulary)))
+        logprobs = []
+        with _prepared(self.model, self.config):
+            for i, outputs_of_input in enumerate(outputs):
+                # equal outputs are scored once
+                pairs = list(dict.fromkeys((i, tuple(tokens)) for tokens in outputs_of_input))
+                logprob_of = self._log_probabilities_of(inputs, pairs)
+                logprobs.append([logprob_of[i, tuple(tokens)] for tokens in outputs_of_input])
+        return logprobs
+
+    def _log_probabilities_of(
+        self, inputs: Sequence[Ids], pairs: Sequence[Pair]
+    ) -> dict[Pair, float]:
+        """As `log_probabilities`, of one input: its batches are the same whatever stands beside it in a run."""
 
         def run(batch: Sequence[Pair]) -> list[float]:
             return self._pair_log_probabilities(inputs, batch)
 
+        # pairs of one length stand together
+        pairs = sorted(pairs, key=lambda pair: len(pair[1]))
+        # a batch has logits [pairs, longest, vocabulary]
+        longest = max((len(tokens) + len(inputs[i]) for i, tokens in pairs), default=1)
+        vocabulary = self.model.get_input_embeddings().weight.shape[0]
+        batch_size = max(1, min(self.at_once, CELLS // (longest * vocabulary)))
         logprob_of: dict[Pair, float] = {}
-        with _prepared(self.model, self.config):
-            for start in range(0, len(pairs), batch_size):
-                batch = pairs[start : start + batch_size]
-                logprob_of.update(zip(batch, in_halves(run, batch), strict=True))
-        return [
-            [logprob_of[i, tuple(tokens)] for tokens in outputs_of_input]
-            for i, outputs_of_input in enumerate(outputs)
-        ]
+        for start in range(0, len(pairs), batch_size):
+            batch = pairs[start : start + batch_size]
+            logprob_of.update(zip(batch, in_halves(run, batch), strict=True))
+        return logprob_of
 
     def _pair_log_probabilities(self, inputs: Sequence[Ids], pairs: Sequence[Pair]) -> list[float]:
         """Log-probabilities of (input, output) pairs, one forward pass."""
@@ -293,6 +301,20 @@ def _distinct_rows(inputs: Sequence[int]) -> tuple[list[int], list[int]]:
     """The distinct inputs in the order in which they come, and for each input its row among them."""
     distinct = list(dict.fromkeys(inputs))
     return distinct, [distinct.index(i) for i in inputs]
+
+
+def _criterion(stopped: Callable[[Ids], bool], start: int) -> Any:
+    """A stopping criterion that holds for the rows whose tokens from `start` on hold a stop string."""
+    import torch
+    from transformers import StoppingCriteria
+
+    class StopStrings(StoppingCriteria):  # type: ignore[misc, unused-ignore]
+        def __call__(self, input_ids: Any, scores: Any, **more: Any) -> Any:
+            """Token ids [rows, length]: whether each row is to end, [rows]."""
+            ended = [stopped(row[start:]) for row in input_ids.tolist()]
+            return torch.tensor(ended, device=input_ids.device)
+
+    return StopStrings()
 
 
 def _lengths(sequences: Any, start: int, stopping: Any) -> list[int]:

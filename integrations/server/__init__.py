@@ -7,6 +7,7 @@ rankings = server.generate("http://localhost:8000/v1", texts, utility="chrf", mo
 
 from .generator import ServerGenerator
 from .server_choice import generate
+from .server_scorer import ServerScorer
 from .settings import Connection, ServerSettings
 
-__all__ = ["Connection", "ServerGenerator", "ServerSettings", "generate"]
+__all__ = ["Connection", "ServerGenerator", "ServerScorer", "ServerSettings", "generate"]

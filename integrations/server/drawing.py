@@ -2,23 +2,25 @@
 
 A server may ignore ``n`` and give one candidate, give fewer than ``n``, or refuse ``n`` altogether: then further
 requests are made for the rest, of one candidate each where several do not work. Candidates stand in the order of the
-requests, whatever the order of the replies, and the seeds of requests depend on the prompt and their number alone.
+requests, whatever the order of the replies, and what requests say depends on their number alone. It knows nothing of
+how requests are sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 from ...metrics.errors import DiscorankError, InputError
 from ...rerank.lists import Candidate
-from ..generation.generator import Generated, Prompt
-from .client import ExhaustedError
-from .settings import ServerPool, ServerSettings
+from .server_errors import ExhaustedError
 
 EMPTY_REPLIES = 3  # replies without any text, after which a pool is given up
+
+Body = Callable[
+    [int, int], dict[str, Any]
+]  # of a request, from its number and the candidates it is for
 
 
 @dataclass(slots=True)
@@ -26,9 +28,9 @@ class Drawing:
     """The candidates of one pool of one prompt.
 
     Args:
-        prompt: what the model reads.
-        pool: what is drawn.
-        settings: of the requests.
+        size: how many are to be drawn.
+        body: makes a request.
+        most_at_once: for how many candidates a request may be; None for all that are missing.
         one_at_a_time: whether a request is for one candidate each.
         awaited: how many candidates the requests under way are for.
         next_call: the number of the next request.
@@ -38,9 +40,9 @@ class Drawing:
         given_up: whether no more requests are made.
     """
 
-    prompt: Prompt
-    pool: ServerPool
-    settings: ServerSettings
+    size: int
+    body: Body
+    most_at_once: int | None = None
     one_at_a_time: bool = False
     awaited: int = 0
     next_call: int = 0
@@ -52,7 +54,7 @@ class Drawing:
     @property
     def missing(self) -> int:
         """How many candidates have not come."""
-        return self.pool.size - sum(map(len, self.candidates_of.values()))
+        return self.size - sum(map(len, self.candidates_of.values()))
 
     @property
     def done(self) -> bool:
@@ -67,8 +69,10 @@ class Drawing:
         """
         lacking = 0 if self.given_up else self.missing - self.awaited
         while lacking > 0:
-            n = lacking if accepts_n and not self.one_at_a_time else 1
-            yield self.next_call, n, self._body(n)
+            n = min(lacking, self.most_at_once or lacking)
+            if not accepts_n or self.one_at_a_time:
+                n = 1
+            yield self.next_call, n, self.body(self.next_call, n)
             self.next_call += 1
             self.awaited += n
             lacking -= n
@@ -118,50 +122,3 @@ class Drawing:
         """The candidates that have come, in the order of the requests."""
         calls = sorted(self.candidates_of)
         return [candidate for call in calls for candidate in self.candidates_of[call]]
-
-    def _body(self, n: int) -> dict[str, Any]:
-        """The next request, for n candidates; each request has another seed."""
-        settings = self.settings
-        body: dict[str, Any] = {
-            "model": settings.model,
-            "n": n,
-            "max_tokens": settings.max_new_tokens,
-        }
-        if settings.chat:
-            body["messages"] = self._messages()
-        else:
-            body["prompt"] = self.prompt.text
-        body["temperature"] = self.pool.temperature
-        body["top_p"] = self.pool.top_p
-        if settings.seed is not None:
-            body["seed"] = self._seed(settings.seed)
-        if settings.logprobs:
-            body["logprobs"] = True if settings.chat else 1
-        return {**body, **settings.further}
-
-    def _messages(self) -> list[dict[str, str]]:
-        """The prompt as a chat."""
-        user = {"role": "user", "content": self.prompt.text}
-        if self.settings.system is None:
-            return [user]
-        return [{"role": "system", "content": self.settings.system}, user]
-
-    def _seed(self, seed: int) -> int:
-        """The seed of the next request: 31 bits that depend on `seed`, pool, prompt and number of the request."""
-        name = f"{seed}|{self.pool.name}|{self.prompt.id}|{self.next_call}"
-        digest = blake2b(name.encode(), digest_size=4).digest()
-        return int.from_bytes(digest) >> 1
-
-
-def outcome(prompt: Prompt, drawings: Sequence[Drawing]) -> Generated:
-    """The list of a prompt whose drawings are done, or the error if a pool is empty."""
-    missing: dict[str, Any] = {}
-    for drawing in drawings:
-        if drawing.missing == drawing.pool.size and drawing.error is not None:
-            return drawing.error
-        if drawing.missing:
-            missing[f"missing_{drawing.pool.name}"] = drawing.missing
-            missing["missing_because"] = str(drawing.error)
-    if missing:
-        prompt = prompt.with_extra(missing)
-    return prompt.with_candidates(*(drawing.candidates() for drawing in drawings))

@@ -14,11 +14,14 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError, ResourceError
+from ...metrics.execution.meter import Meter
 from ...rerank.lists import Candidate
 from ..generation.generator import Generated, Prompt
-from .client import BusyError, Client, ExhaustedError, RefusedError, UnusableError
-from .drawing import Drawing, outcome
-from .replies import candidates_in
+from .client import Client
+from .drawing import Drawing
+from .prompt_drawings import drawings_of, outcome
+from .replies import candidates_in, tokens_in
+from .server_errors import BusyError, ExhaustedError, RefusedError, UnusableError
 from .settings import Connection, ServerSettings
 
 AHEAD = 4  # prompts under way for each connection
@@ -31,7 +34,7 @@ class _PromptUnderWay:
     """A prompt with the drawings of its pools, or the error that ends the run."""
 
     prompt: Prompt
-    drawings: list[Drawing]
+    drawings: dict[str, Drawing]  # by pool
     fatal: DiscorankError | None = None
     num_probes: int = 0  # sent
     probing: bool = False  # whether one is under way
@@ -40,20 +43,20 @@ class _PromptUnderWay:
     def done(self) -> bool:
         if self.fatal is not None:
             return True
-        is_drawn = all(drawing.done for drawing in self.drawings)
+        is_drawn = all(drawing.done for drawing in self.drawings.values())
         return is_drawn and not (self.probing or self.is_suspect)
 
     @property
     def is_suspect(self) -> bool:
         """Whether the server is to be asked something else, to see whether it works."""
-        is_drawn = all(drawing.done for drawing in self.drawings)
+        is_drawn = all(drawing.done for drawing in self.drawings.values())
         is_failure = self.failure is not None and not isinstance(self.failure, BusyError)
         return is_drawn and is_failure and self.num_probes < PROBES
 
     @property
     def failure(self) -> DiscorankError | None:
         """Why the server gave nothing for a pool, where it was not for what it answered."""
-        errors = (drawing.error for drawing in self.drawings if drawing.exhausted)
+        errors = (drawing.error for drawing in self.drawings.values() if drawing.exhausted)
         return next(errors, None)
 
     def failed(self) -> None:
@@ -72,7 +75,7 @@ class _PromptUnderWay:
         self.probing = False
         if self.num_probes == PROBES:
             return
-        for drawing in self.drawings:
+        for drawing in self.drawings.values():
             if drawing.exhausted:
                 drawing.begin_again()
 
@@ -102,6 +105,7 @@ class ServerGenerator:
 
     def __init__(self, settings: ServerSettings, connection: Connection) -> None:
         self.settings, self.connection = settings, connection
+        self.meter = Meter()
         self.accepts_n = True  # until the server ignores or refuses n
         connection.key()
 
@@ -135,8 +139,7 @@ class ServerGenerator:
         requests: Requests = {}
         while True:
             for prompt in islice(prompts, self.prompts_at_once - len(queue)):
-                drawings = [Drawing(prompt, pool, self.settings) for pool in self.settings.pools]
-                queue.append(_PromptUnderWay(prompt, drawings))
+                queue.append(_PromptUnderWay(prompt, drawings_of(prompt, self.settings)))
                 self._send(queue[-1], client, requests)
             if not queue:
                 return
@@ -162,15 +165,15 @@ class ServerGenerator:
             under_way.num_probes += 1
             requests[client.post(path, self._probe())] = _Request(under_way, None)
             return
-        for drawing in under_way.drawings:
+        for drawing in under_way.drawings.values():
             for call, n, body in drawing.requests(self.accepts_n):
                 future = client.post(path, body)
                 requests[future] = _Request(under_way, drawing, call, n)
 
     def _probe(self) -> dict[str, Any]:
         """A request that a server which works can answer."""
-        drawing = Drawing(Prompt(PROBE, PROBE), self.settings.pools[0], self.settings)
-        _, _, body = next(drawing.requests(accepts_n=False))
+        drawings = drawings_of(Prompt(PROBE, PROBE), self.settings)
+        _, _, body = next(drawings["candidates"].requests(accepts_n=False))
         return {**body, "max_tokens": 1}
 
     def _take(self, request: _Request, future: Future[Any]) -> None:
@@ -180,7 +183,8 @@ class ServerGenerator:
             self._take_probe(under_way, future)
             return
         try:
-            choices = candidates_in(future.result(), self.settings.chat)
+            reply = future.result()
+            choices = candidates_in(reply, self.settings.chat, self.settings.stop)
         except RefusedError as error:
             drawing.refused(n, error)
         except UnusableError as error:
@@ -190,6 +194,7 @@ class ServerGenerator:
         except ResourceError as error:
             under_way.fatal = error
         else:
+            self.meter.count(tokens=tokens_in(reply))
             drawing.take(call, n, choices)
             # n is ignored, or was refused where a single candidate is given
             ignores_n = len(choices) == 1 and n > 1

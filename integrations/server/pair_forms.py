@@ -36,11 +36,13 @@ class PairForm(NamedTuple):
         name: of the form.
         path: behind the address.
         one_query: whether all pairs of a request have one query.
+        probe: what shows whether a server works.
     """
 
     name: str
     path: str
     one_query: bool
+    probe: Pair = Pair("Hello", "Hello")
 
     def body(self, model: str, pairs: Sequence[Pair]) -> dict[str, Any]:
         """The request for some pairs, which have one query if `one_query`."""
@@ -52,6 +54,10 @@ class PairForm(NamedTuple):
         if self.name == "tei":
             return {"query": query, "texts": documents}
         return {"model": model, "query": query, "documents": documents, "top_n": len(documents)}
+
+    def values(self, reply: Any, pairs: Sequence[Pair]) -> list[float]:
+        """The score of every pair of a request; errors as `scores_in`."""
+        return scores_in(reply, len(pairs))
 
 
 FORMS = {

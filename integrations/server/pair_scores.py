@@ -1,4 +1,4 @@
-"""Scores of pairs of texts by a server: every distinct pair is asked for once, many requests at a time.
+"""What a server says of pairs of texts: every distinct pair is asked for once, many requests at a time.
 
 A request that is refused, failed at or answered wrongly is made again in halves, so that a pair at fault is named and
 costs no other. The server is at fault, and `ResourceError` says so, where it fails at another request too: what it was
@@ -12,20 +12,56 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ...metrics.errors import InputError, ResourceError, excerpt
-from .client import BusyError, Client, ExhaustedError, NotThereError, RefusedError, UnusableError
-from .pair_forms import FORMS, Pair, PairForm, scores_in
+from .client import Client
+from .pair_forms import Pair
+from .server_errors import (
+    BusyError,
+    ExhaustedError,
+    NotThereError,
+    RefusedError,
+    UnusableError,
+)
 from .settings import Connection
 
 KEPT = 1 << 18  # pairs remembered
 AHEAD = 4  # requests under way for each connection
-PROBE = Pair("Hello", "Hello")  # what shows whether a server works
+
+
+V_co = TypeVar("V_co", covariant=True)
+V = TypeVar("V")
+
+
+class RequestForm(Protocol[V_co]):
+    """How a server is asked, and what is read from its reply."""
+
+    @property
+    def name(self) -> str:
+        """Of the form."""
+
+    @property
+    def path(self) -> str:
+        """Behind the address."""
+
+    @property
+    def one_query(self) -> bool:
+        """Whether all pairs of a request have one query."""
+
+    @property
+    def probe(self) -> Pair:
+        """What shows whether a server works."""
+
+    def body(self, model: str, pairs: Sequence[Pair]) -> Mapping[str, Any]:
+        """The request for some pairs."""
+
+    def values(self, reply: Any, pairs: Sequence[Pair]) -> Sequence[V_co]:
+        """The value of every pair of a request; raises InputError for a reply that has them not."""
 
 
 class _Fault(NamedTuple):
-    """Why a pair has no score."""
+    """Why a pair has no value."""
 
     problem: str
     where: str
@@ -43,13 +79,13 @@ class _Batch(NamedTuple):
     again: bool = False
 
 
-class PairScores:
-    """The scores that a server gives pairs.
+class PairScores(Generic[V]):
+    """The values that a server gives pairs.
 
     Args:
         connection: how it is reached.
         model: the model's name on the server.
-        form: how it is asked; the first of `FORMS` that it answers if None.
+        forms: how it may be asked; the first that it answers is taken.
         further: more keys of a request.
         batch_pairs: most pairs of a request.
 
@@ -62,22 +98,22 @@ class PairScores:
         self,
         connection: Connection,
         model: str,
-        form: PairForm | None,
+        forms: Sequence[RequestForm[V]],
         further: Mapping[str, Any],
         batch_pairs: int,
     ) -> None:
         self.connection, self.model = connection, model
         self.further, self.batch_pairs = further, batch_pairs
-        self.known: dict[Pair, float | _Fault] = {}
-        self.form = self._working_form([form] if form else list(FORMS.values()))
+        self.known: dict[Pair, V | _Fault] = {}
+        self.form = self._working_form(forms)
 
-    def _working_form(self, forms: Sequence[PairForm]) -> PairForm:
+    def _working_form(self, forms: Sequence[RequestForm[V]]) -> RequestForm[V]:
         """The first form in which the server scores a pair."""
         refusals = []
         with Client(self.connection) as client:
             for form in forms:
                 try:
-                    scores_in(self._post(client, form, [PROBE]).result(), 1)
+                    form.values(self._post(client, form, [form.probe]).result(), [form.probe])
                 except (NotThereError, RefusedError) as error:
                     refusals.append(f"{form.name}: {error.problem}")
                 except UnusableError:
@@ -92,26 +128,37 @@ class PairScores:
             fix="Are base_url (such as http://localhost:8000/v1), model and form those of a server that scores?",
         )
 
-    def of(self, pairs: Iterable[Pair]) -> dict[Pair, float]:
-        """The score of every distinct pair.
+    def of(self, pairs: Iterable[Pair]) -> dict[Pair, V]:
+        """The value of every distinct pair.
 
         Raises:
             ResourceError: the server cannot be reached, fails at everything, or answers no more.
             InputError: the server scores the others, but not a pair, the first of which is named.
+        """
+        values: dict[Pair, V] = {}
+        for pair, value in self.outcomes(pairs).items():
+            if isinstance(value, InputError):
+                raise value
+            values[pair] = value
+        return values
+
+    def outcomes(self, pairs: Iterable[Pair]) -> dict[Pair, V | InputError]:
+        """The value of every distinct pair, or the error of one that the server does not score while it does others.
+
+        Raises:
+            ResourceError: the server cannot be reached, fails at everything, or answers no more.
         """
         distinct = list(dict.fromkeys(pairs))
         new = [pair for pair in distinct if pair not in self.known]
         if new:
             with Client(self.connection) as client:
                 self._ask(client, new)
-        scores: dict[Pair, float] = {}
+        outcomes: dict[Pair, V | InputError] = {}
         for pair in distinct:
-            score = self.known[pair]
-            if isinstance(score, _Fault):
-                raise score.error()
-            scores[pair] = score
+            value = self.known[pair]
+            outcomes[pair] = value.error() if isinstance(value, _Fault) else value
         self._trim()
-        return scores
+        return outcomes
 
     def _trim(self) -> None:
         """Forgets the oldest pairs where there are too many."""
@@ -139,14 +186,14 @@ class PairScores:
             for start in range(0, len(group), self.batch_pairs):
                 yield _Batch(tuple(group[start : start + self.batch_pairs]))
 
-    def _post(self, client: Client, form: PairForm, pairs: Sequence[Pair]) -> Future[Any]:
+    def _post(self, client: Client, form: RequestForm[V], pairs: Sequence[Pair]) -> Future[Any]:
         """The reply to come to a request for some pairs."""
         return client.post(form.path, {**form.body(self.model, pairs), **self.further})
 
     def _take(self, client: Client, batch: _Batch, future: Future[Any]) -> list[_Batch]:
         """Takes the scores of a request that ended, or notes its fault; the requests to be made instead, if any."""
         try:
-            scores = scores_in(future.result(), len(batch.pairs))
+            values = self.form.values(future.result(), batch.pairs)
         except BusyError:
             raise
         except UnusableError as error:
@@ -159,13 +206,14 @@ class PairScores:
             return self._faulty(batch, InputError(problem, where=error.where))
         except InputError as error:
             return self._faulty(batch, error)
-        self.known.update(zip(batch.pairs, scores, strict=True))
+        self.known.update(zip(batch.pairs, values, strict=True))
         return []
 
     def _check_server(self, client: Client, error: ExhaustedError) -> None:
         """Raises the error at which a server failed unless it scores something else."""
+        probe = self.form.probe
         try:
-            scores_in(self._post(client, self.form, [PROBE]).result(), 1)
+            self.form.values(self._post(client, self.form, [probe]).result(), [probe])
         except UnusableError as unusable:
             raise _gone(unusable) from None
         except InputError:

@@ -12,7 +12,6 @@ are its to promise. They are those of `model`, which the signature names; how th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal
@@ -26,15 +25,14 @@ from ...metrics.representations import Block, FloatArray, IntArray, Reps
 from ...metrics.scorer import Info, Scorer
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.texts import Item
+from .metric_server import DEFAULTS, check_connection, connection_of
 from .pair_forms import FORMS, Pair
 from .pair_scores import PairScores
-from .settings import Connection, further_keys
+from .settings import further_keys
 
 # where a metric that a file names finds its server: addresses and keys are the user's to say
 ADDRESS_VARIABLE = "DISCORANK_SCORE_SERVER"
 KEY_VARIABLE = "DISCORANK_SCORE_KEY"
-
-_DEFAULTS = Connection("http://localhost")
 
 
 @settings
@@ -63,10 +61,10 @@ class ServedMetric(Metric):
     base_url: str | None = field(default=None, compare=False)
     key_variable: str | None = field(default=None, compare=False)
     batch_pairs: Annotated[int, Field(ge=1)] = field(default=32, compare=False)
-    connections: int = field(default=_DEFAULTS.connections, compare=False)
-    timeout_seconds: float = field(default=_DEFAULTS.timeout_seconds, compare=False)
-    retries: int = field(default=_DEFAULTS.retries, compare=False)
-    backoff_seconds: float = field(default=_DEFAULTS.backoff_seconds, compare=False)
+    connections: int = field(default=DEFAULTS.connections, compare=False)
+    timeout_seconds: float = field(default=DEFAULTS.timeout_seconds, compare=False)
+    retries: int = field(default=DEFAULTS.retries, compare=False)
+    backoff_seconds: float = field(default=DEFAULTS.backoff_seconds, compare=False)
     users_own: ClassVar[tuple[str, ...]] = ("base_url", "key_variable")
 
     def __post_init__(self) -> None:
@@ -79,18 +77,7 @@ class ServedMetric(Metric):
         if taken:
             problem = "is a key that discorank sets itself"
             raise InputError(problem, where=f"{self.name}.request.{min(taken)}")
-        self.connection(_DEFAULTS.base_url if self.base_url is None else self.base_url)
-
-    def connection(self, base_url: str, key_variable: str | None = None) -> Connection:
-        """How the server at an address is reached; raises InputError for what is no address."""
-        return Connection(
-            base_url,
-            key_variable=self.key_variable or key_variable,
-            connections=self.connections,
-            timeout_seconds=self.timeout_seconds,
-            retries=self.retries,
-            backoff_seconds=self.backoff_seconds,
-        )
+        check_connection(self)
 
     def load(self) -> ServedScorer:
         """Asks the server for the score of a pair.
@@ -99,24 +86,14 @@ class ServedMetric(Metric):
             ResourceError: it cannot be reached.
             InputError: no address is given, or it refuses the key, does not know the model, or answers no form.
         """
-        connection = self._connection()
-        form = None if self.form == "auto" else FORMS[self.form]
+        connection = connection_of(self, ADDRESS_VARIABLE, KEY_VARIABLE)
+        forms = list(FORMS.values()) if self.form == "auto" else [FORMS[self.form]]
         further = further_keys(self.request)
         try:
-            scores = PairScores(connection, self.model, form, further, self.batch_pairs)
+            scores = PairScores(connection, self.model, forms, further, self.batch_pairs)
         except InputError as error:
             raise error.inside(self.name) from None
         return ServedScorer(self.info, scores)
-
-    def _connection(self) -> Connection:
-        """The server that the settings name, or else the environment."""
-        if self.base_url is not None:
-            return self.connection(self.base_url)
-        base_url = os.environ.get(ADDRESS_VARIABLE)
-        if not base_url:
-            fix = f"Give the address of a server, or export it as {ADDRESS_VARIABLE}"
-            raise InputError("base_url missing", where=self.name, fix=fix)
-        return self.connection(base_url, KEY_VARIABLE if os.environ.get(KEY_VARIABLE) else None)
 
 
 @settings
@@ -150,7 +127,7 @@ class ServedScorer(Scorer):
         scores: what the server is asked.
     """
 
-    def __init__(self, info: Info, scores: PairScores) -> None:
+    def __init__(self, info: Info, scores: PairScores[float]) -> None:
         self.info, self.scores = info, scores
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:

@@ -15,6 +15,7 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.reranker import Reranker
 from ..generation.generator import Prompt
+from ..generation.list_checks import warning_of_no_choice
 from ..generation.utility_argument import decider_of, reads_logprobs
 from .generator import ServerGenerator
 from .settings import Connection, ServerSettings
@@ -60,7 +61,7 @@ def generate(
         generation["logprobs"] = reads_logprobs(decider)
     server_settings = ServerSettings(**generation)
     generator = ServerGenerator(server_settings, Connection(base_url, **connecting))
-    return decider.decode(_lists(generator, texts), engine)
+    return decider.decode(warning_of_no_choice(_lists(generator, texts)), engine)
 
 
 def _lists(generator: ServerGenerator, texts: Iterable[str | Prompt]) -> Iterator[CandidateList]:

@@ -12,6 +12,7 @@ from pydantic import Field
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ..files.strict_json import parse_json
+from ..generation.stop_strings import check_stops
 from .secret_keys import refuse_secrets
 
 # keys of a request that have settings of their own
@@ -57,7 +58,8 @@ class ServerSettings:
         seed: sent to servers as a number that differs between prompts and calls; none is sent if it is None.
         max_new_tokens: longest candidate.
         logprobs: whether candidates carry their total natural log-probability, where the server gives it.
-        request: more keys of the request, as a JSON object, such as {"top_k": -1, "stop": ["\\n"]}.
+        stop: strings that end a candidate, which is the text before the first of them.
+        request: more keys of the request, as a JSON object, such as {"top_k": -1}.
     """
 
     model: str
@@ -72,6 +74,7 @@ class ServerSettings:
     seed: int | None = 0
     max_new_tokens: Annotated[int, Field(ge=1)] = 256
     logprobs: bool = False
+    stop: tuple[str, ...] = ()
     request: str | None = None
 
     def __post_init__(self) -> None:
@@ -87,6 +90,11 @@ class ServerSettings:
                 "only a chat has one",
                 where="system",
                 fix="Set chat, or put it into the prompt",
+            )
+        check_stops(self.stop)
+        if self.stop and "stop" in self.further:
+            raise InputError(
+                "stands beside stop", where="request.stop", fix="Leave one of them out"
             )
         if taken := _OURS & self.further.keys():
             problem = "is a key that has a setting of its own"
@@ -123,6 +131,7 @@ class ServerSettings:
             "seed": self.seed,
             "max_new_tokens": self.max_new_tokens,
             "logprobs": self.logprobs,
+            **({"stop": list(self.stop)} if self.stop else {}),
             "request": dict(self.further),
         }
 

@@ -49,15 +49,18 @@ class Cache:
     Args:
         folder: where they are kept; made if it is not there.
         max_bytes: how many bytes are kept; what was not used for longest goes first.
+        is_synced: whether every entry is on the disk before `put` returns, for what is dear to make again.
 
     Raises:
         InputError: the folder cannot be used.
     """
 
-    def __init__(self, folder: str | Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, folder: str | Path, max_bytes: int = MAX_BYTES, is_synced: bool = False
+    ) -> None:
         if max_bytes < 1:
             raise InputError(f"found {max_bytes}", where="max_bytes", fix="Give a positive number")
-        self.folder, self.max_bytes = folder, max_bytes
+        self.folder, self.max_bytes, self.is_synced = folder, max_bytes, is_synced
         self.faults = Faults()
         self.warnings: set[str] = set()  # that were given
         self.usable = self.renewed = False
@@ -90,7 +93,8 @@ class Cache:
             self.inode = _inode(path)
             self.base.text_factory = bytes
             self.base.execute("PRAGMA journal_mode=WAL")
-            self.base.execute("PRAGMA synchronous=OFF")  # what a crash loses is made again
+            # what a crash of the machine loses is made again
+            self.base.execute(f"PRAGMA synchronous={'FULL' if self.is_synced else 'OFF'}")
             self.base.executescript(TABLES)
             # bytes held, as far as this process knows
             self.added = self._number(TOTAL)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from typing import NamedTuple, Self
@@ -135,12 +136,21 @@ def _compared(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> list[Flo
     values: list[FloatArray] = []
     for part in store.groups(blocks):
         group = blocks[part]
-        with store.meter.stage("compare"):
+        with _counted(scorer, store), store.meter.stage("compare"):
             group_values = _in_memory(scorer, store.reps, group)
         store.meter.count(pairs=sum(block.cells for block in group))
         _check_shapes(scorer, group, group_values)
         values += group_values
     return values
+
+
+@contextmanager
+def _counted(scorer: Scorer, store: Store) -> Iterator[None]:
+    """Counts what the scorer spends in a block of code, whatever ends it."""
+    try:
+        yield
+    finally:
+        store.meter.count(**scorer.spent())
 
 
 def _check_shapes(scorer: Scorer, blocks: Sequence[Block], values: Sequence[FloatArray]) -> None:
@@ -222,18 +232,22 @@ def scores_and_statistics(
     return _means(values, units), statistics
 
 
-def check_scores(signature: str, values: FloatArray, places: Sequence[str]) -> None:
+def check_scores(
+    signature: str, values: FloatArray, places: Sequence[str], may_lack: bool = False
+) -> None:
     """Refuses scores or statistics [n] or [n, columns] that are no numbers.
 
     Args:
         signature: of the metric whose they are.
         values: the scores.
         places: where each text stands, [n].
+        may_lack: whether nan says that a text has no score.
 
     Raises:
         MetricError: one is not finite; names the first, and how many there are.
     """
-    is_finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    rows = values.reshape(len(values), -1)
+    is_finite = (np.isfinite(rows) | (may_lack & np.isnan(rows))).all(axis=1)
     if is_finite.all():
         return
     bad = np.flatnonzero(~is_finite)
@@ -251,7 +265,8 @@ def _values(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> FloatArray
     compare = scorer.compare_multi if scorer.info.needs_references else scorer.compare
     values: list[float] = []
     for group in store.groups(blocks):
-        group_values = in_halves(partial(compare, store.reps), blocks[group])
+        with _counted(scorer, store):
+            group_values = in_halves(partial(compare, store.reps), blocks[group])
         values += [value.item() for value in group_values]
     return np.array(values, np.float64)
 
@@ -264,7 +279,8 @@ def _statistics(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> FloatA
 
     rows: list[FloatArray] = []
     for group in store.groups(blocks):
-        rows += in_halves(rows_of, blocks[group])
+        with _counted(scorer, store):
+            rows += in_halves(rows_of, blocks[group])
     return np.array(rows)
 
 

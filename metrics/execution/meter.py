@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from time import perf_counter
 
 # in the order of the work
@@ -24,6 +24,10 @@ class Metered:
             reference.
         seconds: by stage; see `STAGES`.
         damaged_entries, unchecked_entries: entries of the cache that were damaged, or had no checksum.
+        calls: requests that a judge made, and `repeated_calls` of them after an answer without a value.
+        kept_answers: answers that were there from an earlier call.
+        prompt_tokens, answer_tokens: of the calls.
+        unparsable: questions that no answer had a value for.
     """
 
     texts: int = 0
@@ -33,26 +37,37 @@ class Metered:
     seconds: Mapping[str, float] = field(default_factory=dict)
     damaged_entries: int = 0
     unchecked_entries: int = 0
+    calls: int = 0
+    repeated_calls: int = 0
+    kept_answers: int = 0
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    unparsable: int = 0
 
     def __add__(self, other: Metered) -> Metered:
         names = dict.fromkeys((*self.seconds, *other.seconds))
         seconds = {
             name: self.seconds.get(name, 0.0) + other.seconds.get(name, 0.0) for name in names
         }
-        return Metered(
-            self.texts + other.texts,
-            self.cached_texts + other.cached_texts,
-            self.tokens + other.tokens,
-            self.pairs + other.pairs,
-            seconds,
-            self.damaged_entries + other.damaged_entries,
-            self.unchecked_entries + other.unchecked_entries,
-        )
+        amounts = {name: getattr(self, name) + getattr(other, name) for name in AMOUNTS}
+        return Metered(**amounts, seconds=seconds)
 
     @property
     def all_seconds(self) -> float:
         """Seconds of all stages."""
         return sum(self.seconds.values())
+
+
+# all that is counted, and of it what judges ask
+AMOUNTS = tuple(field.name for field in fields(Metered) if field.name != "seconds")
+ASKED = (
+    "calls",
+    "repeated_calls",
+    "kept_answers",
+    "prompt_tokens",
+    "answer_tokens",
+    "unparsable",
+)
 
 
 class Meter:

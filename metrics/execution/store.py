@@ -251,7 +251,8 @@ class Store:
             sources = [block.source] if block.source >= 0 else []
             for rows in (block.hypotheses, block.references, sources):
                 truncations.append(self.truncation[rows].max(initial=0))
-            if len(block.hypotheses) and (len(block.references) or sources):
+            has_pairs = len(block.references) or not self.scorer.info.needs_references
+            if len(block.hypotheses) and has_pairs:
                 truncations.append(self.scorer.pair_truncation(self.reps, block))
         return Truncation(max(truncations))
 

@@ -31,23 +31,25 @@ class Limits:
         metrics: metrics of a sum, features of a combination or of a reranker.
         line_bytes: bytes of one line of text, and of one list that takes several lines.
         json_values: values in one line of JSON, and in one JSON file.
-        json_bytes: bytes of a JSON file: a combination, a prior, a run file, a model's settings, an index of weights.
+        json_bytes: bytes of a JSON file: a combination, a prior, a run file, a model's settings, an index of weights;
+            of a text that `vote` reads as JSON.
         yaml_bytes: bytes of a YAML file.
         text_bytes: bytes of a text that is read whole: trees, stop words, sentences to count tokens in, baselines.
         array_bytes: bytes of all arrays of one .npz file, unpacked.
-        tokenizer_bytes: bytes of one file of a tokenizer, such as a vocabulary.
+        tokenizer_bytes: bytes of one file of a tokenizer, such as a vocabulary, and of the header of a GGUF file.
         pickle_bytes: bytes of the structure of a torch checkpoint, its weights left out.
         matrix_bytes: bytes of the saved utilities of one list; 10,000 distinct texts have 1 GiB.
         comparison_bytes: bytes of what a saved comparison says of whole systems.
         documents_bytes: bytes of the documents of a saved comparison.
         reply_bytes: bytes of one reply of a server.
-        members: members of one archive.
+        request_bytes: bytes of one request to `discorank serve`.
+        members: members of one archive, entries in the header of a GGUF file.
         tensors: tensors in one file of weights.
         layers: layers of a model.
         heads: attention heads of a layer.
         experts: experts of a layer.
         width: numbers in a hidden state of a model.
-        vocabulary: tokens that a model knows.
+        vocabulary: tokens that a model knows, items in the arrays of a GGUF file.
         positions: the longest sequence that a model has positions for.
         labels: labels of a classifier.
     """
@@ -68,6 +70,7 @@ class Limits:
     comparison_bytes: Bound = 256 * MiB
     documents_bytes: Bound = 2048 * MiB
     reply_bytes: Bound = 64 * MiB
+    request_bytes: Bound = 16 * MiB
     members: Bound = 100_000
     tensors: Bound = 100_000
     layers: Bound = 1_024

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NamedTuple
 
-from ...metrics.execution.meter import Metered
+from ...metrics.execution.meter import ASKED, Metered
 
 
 class WorkerStatus(NamedTuple):
@@ -114,14 +114,17 @@ def amounts(work: Metered) -> dict[str, Any]:
         "tokens": work.tokens,
         "pairs": work.pairs,
     }
-    return {**totals, "stages": {name: round(seconds, 3) for name, seconds in work.seconds.items()}}
+    asked = {name: getattr(work, name) for name in ASKED if getattr(work, name)}
+    return {
+        **totals,
+        **asked,
+        "stages": {name: round(seconds, 3) for name, seconds in work.seconds.items()},
+    }
 
 
 def work_of(row: Mapping[str, Any]) -> Metered:
     """The inverse of `amounts`; what is not there counts as nothing."""
-    texts, cached, tokens, pairs = (
-        int(row.get(name, 0)) for name in ("texts", "cached_texts", "tokens", "pairs")
-    )
-    return Metered(
-        texts, cached, tokens, pairs, {str(n): float(s) for n, s in row.get("stages", {}).items()}
-    )
+    names = ("texts", "cached_texts", "tokens", "pairs", *ASKED)
+    amounts = {name: int(row.get(name, 0)) for name in names}
+    seconds = {str(n): float(s) for n, s in row.get("stages", {}).items()}
+    return Metered(**amounts, seconds=seconds)

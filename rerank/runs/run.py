@@ -224,10 +224,14 @@ def write_outcomes(
 
 def stopped(error: DiscorankError, entry: Entry[Any], name: str) -> StoppedByErrorsError:
     """What ends a run at one error record more than it may have."""
+    placed = _placed(error, entry, name)
+    # one advice: that of the error, if it has any
+    fix = placed.fix or "Mend it and run again"
+    reason = type(placed)(placed.problem, where=placed.where)
     return StoppedByErrorsError(
-        f"stopped at an error record: {_placed(error, entry, name)}",
+        f"stopped at an error record: {reason}",
         where=f"{name}:{entry.line}",
-        fix="Mend it and run again, or allow more with --max-errors",
+        fix=f"{fix}, or allow more with --max-errors",
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...metrics.errors import InputError
 from ...metrics.execution.cache import Cache
+from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
 from ...metrics.representations import FloatArray
 from .agreement import (
@@ -77,6 +78,7 @@ def compare_systems(
     cache: Cache | None = None,
     reading: Callable[[int], None] = lambda done: None,
     drawing: Callable[[int], None] = lambda done: None,
+    meter: Meter | None = None,
 ) -> SystemComparison:
     """Scores, tests and, with human scores, the agreement of the metrics with them.
 
@@ -92,6 +94,7 @@ def compare_systems(
         cache: what models made of texts in earlier runs.
         reading: told how many more documents a metric has read.
         drawing: told how many more draws were made.
+        meter: counts the work of metrics.
 
     Raises:
         InputError: no metrics, texts that a metric cannot read, judgements of no system, settings out of range.
@@ -105,7 +108,7 @@ def compare_systems(
         drawn = in_units(scored, segments, block_size)
         return judge(drawn, draws, seed, level, drawing, correction)
 
-    scored = tuple(score_systems(metric, documents, cache, reading) for metric in metrics)
+    scored = tuple(score_systems(metric, documents, cache, reading, meter) for metric in metrics)
     verdicts = tuple(judged(by_metric) for by_metric in scored)
     metric_draws = min(draws, METRIC_DRAWS)
     meta = []
@@ -163,9 +166,12 @@ def _metric_tests(
     tests = []
     for a, b in combinations(range(len(scored)), 2):
         first, second = _utilities([scored[a], scored[b]])
-        first, second = first[systems], second[systems]
+        first, second = _scored_by_both(first[systems], second[systems])
         # per document where people judged these whole
         x, y, people = _utilities([scored[a], scored[b], human])
+        # pairs of systems that a metric has not scored are none that people judged
+        people = np.where(np.isnan(x[systems]) | np.isnan(y[systems]), np.nan, people)
+        x, y = (np.where(np.isnan(table), np.nanmean(table), table) for table in (x, y))
         test = MetricTest(
             a,
             b,
@@ -176,6 +182,12 @@ def _metric_tests(
         )
         tests.append(test)
     return tests
+
+
+def _scored_by_both(first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Utilities [S, n] of the segments for which both metrics have a score of every system."""
+    has_scores = ~np.isnan(np.concatenate((first, second))).any(axis=0)
+    return first[:, has_scores], second[:, has_scores]
 
 
 def _utilities(scored: Sequence[Scored]) -> list[FloatArray]:

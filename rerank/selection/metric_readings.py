@@ -13,6 +13,7 @@ from ...metrics.errors import InputError
 from ...metrics.execution import evaluate
 from ...metrics.execution.by_sentence import lift
 from ...metrics.execution.cache import Cache
+from ...metrics.execution.meter import Meter
 from ...metrics.execution.store import Store
 from ...metrics.representations import FloatArray, IntArray
 from ...metrics.text.texts import Text
@@ -36,6 +37,7 @@ def read_by_metric(
     systems: Sequence[str],
     cache: Cache | None,
     progress: Callable[[int], None],
+    meter: Meter | None = None,
 ) -> MetricReading:
     """Reads all documents, some at a time."""
     metric.check_sources(
@@ -47,11 +49,13 @@ def read_by_metric(
     cuts = 0
     for batch in _batches(documents):
         _check_references(metric, batch)
-        store = Store(metric.scorer, cache)
+        store = Store(metric.scorer, cache, meter)
         for s, system in enumerate(systems):
             segments = _comparisons(metric, batch, system)
             batch_values, rows = evaluate.scores_and_statistics(metric, segments, store)
-            evaluate.check_scores(metric.signature(), batch_values, _places(metric, batch, system))
+            places = _places(metric, batch, system)
+            may_lack = metric.info.may_lack
+            evaluate.check_scores(metric.signature(), batch_values, places, may_lack)
             values[s].append(batch_values)
             statistics[s].append(rows)
             for segment in segments:

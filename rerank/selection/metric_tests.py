@@ -50,7 +50,9 @@ def perm_both(
     if statistic not in _STATISTICS:
         raise unknown("statistic", statistic, _STATISTICS, where="perm_both")
     measure = _STATISTICS[statistic]
-    if len(first) < 2 or not (np.ptp(first) and np.ptp(second) and np.ptp(human)):
+    if len(first) < 2 or not first.size:
+        return None
+    if not (np.ptp(first) and np.ptp(second) and np.ptp(human)):
         return None
     x = _standardised(first)
     y = _standardised(second)

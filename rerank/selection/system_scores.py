@@ -17,6 +17,7 @@ from ...metrics.errors import InputError
 from ...metrics.execution import evaluate
 from ...metrics.execution.cache import Cache
 from ...metrics.execution.failures import failures_named
+from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Mix, Utility
 from ...metrics.representations import FloatArray, IntArray
 from .document_outputs import DocumentOutputs, Judgements, check_systems
@@ -86,8 +87,8 @@ class Scored:
         higher_is_better: the direction of the scores.
         systems: S names.
         parts: statistics; several for a mix.
-        segments: [S, segments], in the order of the documents; None for a metric of whole documents where these
-            have segments.
+        segments: [S, segments], in the order of the documents, nan where a text has no score; None for a metric of
+            whole documents where these have segments.
         cuts: segments that were too long to be read whole.
         unit: what the draws of tests take; see `in_units`.
     """
@@ -199,6 +200,7 @@ def score_systems(
     documents: Sequence[DocumentOutputs],
     cache: Cache | None = None,
     progress: Callable[[int], None] = lambda done: None,
+    meter: Meter | None = None,
 ) -> Scored:
     """Scores every system of some documents.
 
@@ -207,6 +209,7 @@ def score_systems(
         documents: all with the same systems.
         cache: what models made of texts in earlier runs.
         progress: told how many more documents have been read.
+        meter: counts the work.
 
     Raises:
         InputError: a reference or source is missing that the metric needs, or systems differ; names the document.
@@ -220,7 +223,7 @@ def score_systems(
     cuts = 0
     for weight, part in metric.parts:
         factor = weight * part.utility_sign if is_mix else 1.0
-        read = read_by_metric(part, documents, systems, cache, progress)
+        read = read_by_metric(part, documents, systems, cache, progress, meter)
         parts.append(Part(factor, part.scorer, read.statistics, read.owner))
         has_segments = all_whole or part.info.unit != "document"
         with np.errstate(over="ignore"):
@@ -231,17 +234,17 @@ def score_systems(
         segments = sum(tables[1:], tables[0]) if len(tables) == len(values) else None
     higher = True if is_mix else metric.parts[0][1].info.higher_is_better
     scored = Scored(metric.signature(), higher, systems, tuple(parts), segments, cuts)
-    _check_finite(scored)
+    _check_finite(scored, any(part.info.may_lack for _, part in metric.parts))
     return scored
 
 
-def _check_finite(scored: Scored) -> None:
+def _check_finite(scored: Scored, may_lack: bool) -> None:
     """Raises MetricError where the score of a system, or its sum over the parts of a mix, is no number."""
     places = [f"system {name!r:.80}" for name in scored.systems]
     with np.errstate(over="ignore", invalid="ignore"):
         evaluate.check_scores(scored.name, scored.system_scores(), places)
     if scored.segments is not None:
-        evaluate.check_scores(scored.name, scored.segments, places)
+        evaluate.check_scores(scored.name, scored.segments, places, may_lack)
 
 
 class MeanOfRated:

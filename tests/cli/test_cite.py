@@ -36,7 +36,12 @@ def test_every_metric_has_papers(name: str) -> None:
 
 
 def test_every_paper_is_used_and_well_formed() -> None:
-    settings: list[dict[str, object]] = [{}, {"model": "kiwi"}]
+    settings: list[dict[str, object]] = [
+        {},
+        {"model": "kiwi"},
+        {"prompt": "mqm", "logprobs": True},
+        {"prompt": "pairwise"},
+    ]
     cited = {
         paper for name in BUILT_IN for given in settings for paper in papers_of(name, given) or ()
     }

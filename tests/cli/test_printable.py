@@ -110,6 +110,7 @@ COMMANDS: dict[str, Sequence[str]] = {
     "latex": [*COMMAND_LINES["compare"], "--format", "latex"],
     "markdown": [*COMMAND_LINES["compare"], "--format", "markdown"],
     "a generator": [*COMMAND_LINES["generate"], "--generator", HOSTILE],
+    "log-probabilities of one": [*COMMAND_LINES["logprobs"], "--generator", HOSTILE],
     "cite": ["cite", HOSTILE],
     "metrics": ["metrics", HOSTILE],
     "a subcommand": [HOSTILE],

@@ -14,6 +14,7 @@ import pytest
 from discorank.cli.main import main
 
 from ..support.tiny_generators import TEXTS, model_of, tokenizer_of
+from ..support.tiny_gguf import write_gguf
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "docmetrics" / "models"
@@ -37,6 +38,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         model_of(family).save_pretrained(folder / family)
         tokenizer_of(family).save_pretrained(folder / family)
         found[name] = str(folder / family)
+    found["gemma3-270m"] = str(write_gguf(folder / "tiny.gguf"))
     return found
 
 
@@ -65,6 +67,8 @@ def test_commands(models: dict[str, str], tmp_path: Path, monkeypatch: pytest.Mo
         for i, text in enumerate(TEXTS)
     ]
     Path("inputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (example,) = blocks("json")
+    Path("shots.jsonl").write_text(example, encoding="utf-8")
     ran = 0
     for line in "".join(blocks("sh")).splitlines():
         words = [models.get(word, word) for word in shlex.split(line)]
@@ -80,6 +84,6 @@ def test_commands(models: dict[str, str], tmp_path: Path, monkeypatch: pytest.Mo
             == 0
         )
         ran += 1
-    assert ran == 3
+    assert ran == 4
     assert len(Path("chosen.jsonl").read_text().splitlines()) == len(TEXTS)
     assert '"chosen"' in Path("in-context.jsonl").read_text()

@@ -24,9 +24,9 @@ from discorank.integrations.generation.document_turns import Turn, Turns
 from discorank.integrations.generation.generation_run import run_generation
 from discorank.integrations.generation.generator import Generated, Prompt
 from discorank.integrations.generation.prompts import read_prompts
-from discorank.integrations.generation.template import Template
 from discorank.metrics.errors import DiscorankError, InputError, ResourceError, ResumeError
 from discorank.metrics.text.line_source import LineSource
+from discorank.metrics.text.prompt_template import Template
 from discorank.metrics.text.texts import Context
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.lists import Candidate
@@ -43,8 +43,9 @@ IN_CONTEXT = "{source_context} | {target_context} | {source}"
 class Scribe:
     """Makes candidates of a prompt's words, and remembers every prompt; fails at "poison", stops at the n-th call."""
 
-    def __init__(self, stop_after: int | None = None) -> None:
+    def __init__(self, stop_after: int | None = None, at_once: int = 1) -> None:
         self.prompts: list[Prompt] = []
+        self.at_once = at_once
         self.stop_after = stop_after
 
     @property
@@ -53,7 +54,7 @@ class Scribe:
 
     @property
     def prompts_at_once(self) -> int:
-        return 1
+        return self.at_once
 
     def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
         for prompt in prompts:
@@ -135,12 +136,12 @@ def test_documents_take_turns(tmp_path: Path) -> None:
     counts = run(in_turns(scribe), source, tmp_path / "out.jsonl")
     assert counts["rows"] == 15
     assert rows(tmp_path / "out.jsonl") == one_by_one(inputs())
-    assert [prompt.id for prompt in scribe.prompts[:4]] == [
-        "0:0",
-        "1:0",
-        "0:1",
-        "1:1",
-    ]  # of a block of 8
+    # of a block of 8, one at a time: the first document is done before the second begins
+    assert [prompt.id for prompt in scribe.prompts[:4]] == ["0:0", "0:1", "0:2", "0:3"]
+    pairs = Scribe(at_once=2)
+    run(in_turns(pairs), source, tmp_path / "pairs.jsonl")
+    assert [prompt.id for prompt in pairs.prompts[:4]] == ["0:0", "1:0", "0:1", "1:1"]
+    assert (tmp_path / "pairs.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()
 
 
 def test_decoding_what_was_generated_in_turns_chooses_the_same(tmp_path: Path) -> None:

@@ -22,10 +22,10 @@ from discorank.integrations.server import (
     Connection,
     ServerGenerator,
     ServerSettings,
-    client,
+    exchange,
     replies,
 )
-from discorank.integrations.server.client import UnusableError
+from discorank.integrations.server.server_errors import PassingError, UnusableError
 from discorank.metrics.errors import DiscorankError, InputError, ResourceError
 from discorank.metrics.spec.limits import use_limits
 from discorank.rerank.lists import Candidate, CandidateList
@@ -353,7 +353,7 @@ def test_what_may_pass_is_tried_again(broken: Reply) -> None:
 
 @pytest.mark.parametrize(
     "held",
-    [Reply(hold=threading.Event()), Reply(b"{", length=1 << 30, drip=True)],
+    [Reply(hold=threading.Event()), Reply(b"{", length=1 << 20, drip=True)],
     ids=["hangs", "drips"],
 )
 def test_a_request_that_takes_too_long_is_tried_again(held: Reply) -> None:
@@ -485,16 +485,16 @@ def test_a_reply_too_large_is_an_error() -> None:
 def test_the_wait_grows_and_the_server_may_name_it() -> None:
     from types import SimpleNamespace
 
-    made = client.Client(Connection("http://x", backoff_seconds=2.0))
+    made = exchange.Exchange(Connection("http://x", backoff_seconds=2.0))
 
     def wait(attempt: int, named: float | None = None) -> float:
-        outcome = SimpleNamespace(exception=lambda: client._PassingError("x", wait_seconds=named))
+        outcome = SimpleNamespace(exception=lambda: PassingError("x", wait_seconds=named))
         return made._wait_seconds(SimpleNamespace(outcome=outcome, attempt_number=attempt))
 
     for attempt, least in ((1, 2.0), (2, 4.0), (3, 8.0)):
         assert least <= wait(attempt) <= least + 2.0
-    assert wait(50) == client.LONGEST_WAIT_SECONDS
-    assert (wait(1, 0.0), wait(5, 7.0), wait(1, 1e9)) == (0.0, 7.0, client.LONGEST_WAIT_SECONDS)
+    assert wait(50) == exchange.LONGEST_WAIT_SECONDS
+    assert (wait(1, 0.0), wait(5, 7.0), wait(1, 1e9)) == (0.0, 7.0, exchange.LONGEST_WAIT_SECONDS)
 
 
 def test_what_came_is_kept_where_the_rest_fails() -> None:

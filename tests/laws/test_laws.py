@@ -216,6 +216,9 @@ TINY: dict[
     },
     "prism": {"model": str(MODELS / "tiny-mbart50"), "lang": "en"},
     "doc-prism": {"model": str(MODELS / "tiny-mbart50"), "lang": "de"},
+    "lm": {"model": str(GOLDEN / "causal" / "models" / "tiny-gemma3")},
+    "doc-lm": {"model": str(GOLDEN / "causal" / "models" / "tiny-gemma3")},
+    "lm-pair": {"model": str(GOLDEN / "causal" / "models" / "tiny-gemma3")},
     "nist": {"information": str(MODELS.parents[1] / "sentences.txt")},
     "bartscore": {"model": str(MODELS / "tiny-bart")},
     "bartscore-faithfulness": {"model": str(MODELS / "tiny-bart")},
@@ -262,6 +265,7 @@ IDENTITY_IS_NOT_BEST = {
     "bleurt",
     "metricx",
     "xcomet",
+    "lm-pair",
 }  # trained, or by weights of n-grams
 
 every_metric = pytest.mark.parametrize("metric", METRICS)
@@ -801,6 +805,9 @@ FROZEN: dict[str, str] = {
     "doc-comet-qe": 'comet-qe(model="@sha256:22b1728478801dd4",context=2,encoder_path="@sha256:9026ac1908ab09ae")',
     "doc-prism": 'prism(model="@sha256:ffe6fd168adbb50d",context=2,lang="de_DE")',
     "pdd": 'pdd(model="@sha256:779bb3f4b629e4e0")',
+    "lm": 'lm(model="@sha256:99c3f85c44cc820d")',
+    "doc-lm": 'lm(model="@sha256:99c3f85c44cc820d",context=2)',
+    "lm-pair": 'lm-pair(model="@sha256:99c3f85c44cc820d")',
     "meteor": "meteor",
     "nist": 'nist(information="@sha256:1893d3a05f6bd90e")',
     "prism": 'prism(model="@sha256:ffe6fd168adbb50d",lang="en_XX")',
@@ -809,6 +816,7 @@ FROZEN: dict[str, str] = {
     "rouge-w": "rouge-w",
     "sescore2": 'sescore2(model="@sha256:46c084e2bdef77fd",encoder_path="@sha256:c4382ab6bf653ed5")',
     "ter": "ter",
+    "vote": "vote",
 }
 
 

@@ -181,9 +181,9 @@ def test_numbers_that_hardly_vary() -> None:
 
 
 CANDIDATES = [
-    {"text": "aa", "logprob": -2.0, "score": 0.5},
-    {"text": "bbbb", "logprob": -1.0, "score": 0.25},
-    {"text": "a", "logprob": -4.0, "score": 1},
+    {"text": "aa", "logprob": -2.0, "score": 0.5, "tokens": 2},
+    {"text": "bbbb", "logprob": -1.0, "score": 0.25, "tokens": 1},
+    {"text": "a", "logprob": -4.0, "score": 1, "tokens": 1},
 ]
 
 
@@ -193,6 +193,7 @@ CANDIDATES = [
         ({"logprob": 1.0}, [-2, -1, -4]),
         ({"logprob": -0.5}, [1, 0.5, 2]),
         ({"logprob/length": 1}, [-1, -0.25, -4]),
+        ({"logprob/tokens": 2}, [-2, -2, -8]),
         ({"length": 1.0}, [2, 4, 1]),
         ({"field:score": 2.0}, [1, 0.5, 2]),
         ({"logprob": 1.0, "field:score": 4.0, "length": 0.5}, [1, 2, 0.5]),

@@ -26,6 +26,10 @@ COMMAND_LINES: Mapping[str, tuple[str, ...]] = {
         *GENERATE,
         *("--generator", "m", "--sampling", "ancestral", "--retries", "0", "-o", "OUT"),
     ),
+    "logprobs": (
+        *("logprobs", "IN", "--backend", "server", "--base-url", "http://localhost:9/v1"),
+        *("--generator", "m", "--prompt", "{source} ", "--retries", "0", "-o", "OUT"),
+    ),
     "sescore2": ("train", "sescore2", "texts", "IN", "-o", "OUT"),
     "combination": ("train", "combination", "IN", "-m", "chrf", "--teacher", "bleu", "-o", "OUT"),
     "prior": ("train", "prior", "IN", "--human", "mqm:lower", "-o", "OUT"),

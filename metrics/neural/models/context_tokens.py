@@ -12,7 +12,7 @@ leave nothing of the sentence.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -77,10 +77,7 @@ class Reader:
         (ids,) = _ids(tokenizer, [" a"])
         first_token = tokenizer.convert_ids_to_tokens(ids)[0]
         self.byte_level = first_token.startswith("Ġ")
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        normalizer = getattr(backend, "normalizer", None)
-        self.normalized = None if normalizer is None else normalizer.normalize_str
-        self.special = special_tokens(tokenizer)
+        self.plain = PlainTexts(tokenizer)
 
     def read(self, items: Sequence[Item]) -> Reps:
         """Columns "ids"; "start", the place of the sentence's first token; "whole" and "own", lengths before any cut of
@@ -119,7 +116,7 @@ class Reader:
     def _pieces(self, item: Item) -> list[str]:
         """Context sentences and the sentence as the tokenizer reads them."""
         texts = (*item.context, str(item.text))
-        plain = [self._plain(text) for text in texts]
+        plain = [self.plain(text) for text in texts]
         if not self.byte_level:
             return plain
         # The released code joins texts by " </s> ", and byte-level tokenizers see these spaces.
@@ -134,17 +131,6 @@ class Reader:
         if self.space_before and plain[0]:
             spaced[0] = f" {spaced[0]}"
         return spaced
-
-    def _plain(self, text: str) -> str:
-        """The text without surrounding space, halves of surrogate pairs and special tokens."""
-        text = broken_up(text.encode("utf-8", "replace").decode().strip(), self.special)
-        if self.normalized is None:
-            return text
-        # A special token may be written with other characters that the tokenizer takes for its own.
-        normalized = self.normalized(text)
-        if self.special.search(normalized):
-            return broken_up(normalized, self.special)
-        return text
 
     def _joined(self, pieces: list[list[int]]) -> tuple[IntArray, int, int, int, Truncation]:
         """The values of every column of `read` for one item, from the ids of its context and its sentence."""
@@ -165,6 +151,27 @@ class Reader:
             start = separators[-1] + 2 if separators else 1
         ids = np.array([self.frame.first, *body, self.frame.last], np.int64)
         return ids, start, whole, len(sentence), truncation
+
+
+class PlainTexts:
+    """Texts as a tokenizer may read them: without surrounding space, halves of surrogate pairs and special tokens."""
+
+    def __init__(self, tokenizer: Any, special: re.Pattern[str] | None = None) -> None:
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        normalizer = getattr(backend, "normalizer", None)
+        self.normalized = None if normalizer is None else normalizer.normalize_str
+        self.special = special or special_tokens(tokenizer)
+
+    def __call__(self, text: str) -> str:
+        """The text, its special tokens broken up."""
+        text = broken_up(text.encode("utf-8", "replace").decode().strip(), self.special)
+        if self.normalized is None:
+            return text
+        # A special token may be written with other characters that the tokenizer takes for its own.
+        normalized = self.normalized(text)
+        if self.special.search(normalized):
+            return broken_up(normalized, self.special)
+        return text
 
 
 def broken_up(text: str, special: re.Pattern[str]) -> str:
@@ -193,7 +200,18 @@ def _places(text: str, plain: str) -> IntArray:
 
 def special_tokens(tokenizer: Any) -> re.Pattern[str]:
     """A pattern of the special tokens as they may be written out in a text, the longest first."""
-    tokens = (*tokenizer.all_special_tokens, *tokenizer.get_added_vocab())
+    return _any_of((*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()))
+
+
+def control_tokens(tokenizer: Any) -> re.Pattern[str]:
+    """A pattern of the special tokens that control a model, without added ones that stand for plain text."""
+    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+    control = [token for token in added if token.special]
+    return _any_of((*tokenizer.all_special_tokens, *control))
+
+
+def _any_of(tokens: Iterable[Any]) -> re.Pattern[str]:
+    """A pattern of tokens as they are written, the longest first."""
     literals = {str(token) for token in tokens}
     long = [literal for literal in literals if len(literal) > 1]
     long.sort(key=len, reverse=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...errors import InputError, ModelLoadError
 from ...representations import IntArray, Ragged
+from .gguf_models import as_plain, is_gguf, source_of, unpacked
 from .packed_attention import ROWS, attention_within, slabs_of, use_packed_attention
 from .pass_flops import Stack
 
@@ -25,8 +26,6 @@ DType = Literal["float32", "bfloat16", "float16"]
 PACKED = {"bert", "camembert", "electra", "roberta", "xlm-roberta", "xlm-roberta-xl"}
 # Of these, those with a last norm over the last layer, so that no layer can be taken away.
 NORMED_AT_THE_END = {"xlm-roberta-xl"}
-# Nothing is fetched, no code is run.
-LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 # What a configuration may ask for: all else is code on the hub, which the package kernels would fetch and run.
 KERNELS: dict[str, tuple[str | None, ...]] = {
     "attn_implementation": (None, "eager", "sdpa", "flex_attention"),
@@ -216,8 +215,13 @@ def quietly() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def pretrained(folder: Path, kind: str = "AutoModel", weights: bool = True) -> Any:
-    """A transformers model with every weight of its folder, or with none, on the device "meta".
+def pretrained(
+    folder: Path,
+    kind: str = "AutoModel",
+    weights: bool = True,
+    dtype: DType = "float32",
+) -> Any:
+    """A transformers model with every weight of its folder or GGUF file, or with none, on the device "meta".
 
     Raises:
         ModelLoadError: the folder is no model, lacks weights, or has some that are no numbers.
@@ -226,12 +230,14 @@ def pretrained(folder: Path, kind: str = "AutoModel", weights: bool = True) -> A
         empty = _empty(folder, kind)
         if not weights:
             return empty
-        with quietly():
+        with quietly(), source_of(folder) as (place, options):
+            if is_gguf(folder):
+                options |= unpacked(empty.config)
             model, about = type(empty).from_pretrained(
-                folder,
-                **LOCAL,
+                place,
+                **options,
                 output_loading_info=True,
-                dtype="float32",
+                dtype=dtype,
                 **_without_pooler(empty),
             )
     except Exception as error:  # configuration, weights or tokenizer: many kinds
@@ -244,7 +250,7 @@ def pretrained(folder: Path, kind: str = "AutoModel", weights: bool = True) -> A
             problem = f"{len(missing)} weights are missing ({names})"
         raise ModelLoadError(problem, where=str(folder), fix="Give the folder of the whole model")
     _check_finite(model, folder)
-    return _in_memory(model)
+    return as_plain(model) if is_gguf(folder) else _in_memory(model)
 
 
 def from_state(folder: Path, state: Mapping[str, Any], weights: bool = True) -> Any:
@@ -322,18 +328,26 @@ def _misfits(shapes: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:
 
 def _empty(folder: Path, kind: str) -> Any:
     """A model of a folder's configuration without weights: its class, names and shapes."""
-    if not (folder / "config.json").is_file():
-        raise InputError("there is no config.json in it")
     import torch
     import transformers
 
-    config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
+    config = config_of(folder)
     check_kernels(config)
     with torch.device("meta"):
         model = getattr(transformers, kind).from_config(config, trust_remote_code=False)
     if kind == "AutoModel" and config.is_encoder_decoder:
         raise InputError(f"{config.model_type} is an encoder-decoder, expected an encoder")
     return model
+
+
+def config_of(folder: Path) -> Any:
+    """The configuration of a model's folder or GGUF file; raises what transformers does, of many kinds."""
+    if not (is_gguf(folder) or (folder / "config.json").is_file()):
+        raise InputError("there is no config.json in it")
+    from transformers import AutoConfig
+
+    with quietly(), source_of(folder) as (place, options):
+        return AutoConfig.from_pretrained(place, **options)
 
 
 def check_kernels(config: Any) -> None:
@@ -354,14 +368,14 @@ def _without_pooler(model: Any) -> dict[str, bool]:
 
 
 def tokenizer_of(folder: Path) -> Any:
-    """The tokenizer of a folder; raises ModelLoadError."""
-    if not folder.is_dir():
+    """The tokenizer of a folder or a GGUF file; raises ModelLoadError."""
+    if not (folder.is_dir() or is_gguf(folder)):
         raise _unreadable(folder, InputError("it is no folder"))
     from transformers import AutoTokenizer
 
     try:
-        with quietly():
-            return AutoTokenizer.from_pretrained(folder, **LOCAL)
+        with quietly(), source_of(folder) as (place, options):
+            return AutoTokenizer.from_pretrained(place, **options)
     except Exception as error:
         raise _unreadable(folder, error) from error
 

@@ -16,6 +16,7 @@ from ...errors import InputError, ModelLoadError, excerpt
 from ...spec.archive_directory import begins_as_archive, check_archive
 from ...spec.limits import limits, more
 from ...spec.small_files import check_regular, parse_small_json, read_small_file
+from .gguf_header import check_gguf
 from .model_numbers import check_numbers, check_weights
 from .tensor_headers import read_header
 
@@ -58,6 +59,7 @@ INSIDE = {"checkpoints": "*.ckpt", "additional_chat_templates": "*.jinja"}
 # Of which a folder that holds a model has at least one.
 SIGNS = (CONFIG, "hparams.yaml", "*.ckpt", "checkpoints", "modules.json")
 TENSORFLOW = "saved_model.pb"
+GGUF = ".gguf"
 
 
 def check_model(path: Path) -> None:
@@ -73,12 +75,34 @@ def check_model(path: Path) -> None:
             _check_folder(path)
         else:
             check_regular(path, "Give a model's folder or file")
-            _check_archive_of(path)
+            _check_weights_of(path)
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
         raise ModelLoadError(problem, where=str(error.filename or path), fix=FIX) from error
     except InputError as error:
         raise ModelLoadError(error.problem, where=error.where, fix=error.fix or FIX) from None
+
+
+def gguf_file_in(path: Path) -> Path | None:
+    """The one GGUF file of a folder that has no other weights, None of any other path.
+
+    Raises:
+        ModelLoadError: it has several, or cannot be listed.
+    """
+    if not path.is_dir():
+        return None
+    try:
+        names = sorted(os.listdir(path))
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}"
+        raise ModelLoadError(problem, where=str(path), fix=FIX) from error
+    files = [name for name in names if name.endswith(GGUF)]
+    if not files or any(_matches(name, (*WEIGHT_FILES, *INSIDE)) for name in names):
+        return None
+    if len(files) > 1:
+        problem = f"holds {len(files)} GGUF files"
+        raise ModelLoadError(problem, where=str(path), fix=f"Name one: {path / files[0]}")
+    return path / files[0]
 
 
 def _check_folder(folder: Path) -> None:
@@ -152,6 +176,14 @@ def _tensor_files(folder: Path) -> Iterator[Path]:
     for name in sorted(names):
         check_regular(folder / name, "Fetch the model again")
         yield folder / name
+
+
+def _check_weights_of(path: Path) -> None:
+    """Raises InputError or ModelLoadError for a model's one file."""
+    if path.suffix == GGUF:
+        check_gguf(path)
+    else:
+        _check_archive_of(path)
 
 
 def _check_archive_of(path: Path) -> None:

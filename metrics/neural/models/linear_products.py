@@ -40,11 +40,27 @@ class LinearLayer(nn.Linear):
 
 
 def use_linear_products(model: nn.Module) -> None:
-    """Makes all linear layers of a model compute by `linear`; their weights stay where they are."""
+    """Makes all linear layers of a model compute by `linear`; their weights stay where they are.
+
+    GPT-2 calls its layers convolutions and has their weights turned: those are copied.
+    """
+    from transformers.pytorch_utils import Conv1D
+
     for module in list(model.modules()):
         for name, layer in list(module.named_children()):
             if type(layer) is nn.Linear:
-                with torch.device("meta"):
-                    own = LinearLayer(layer.in_features, layer.out_features, layer.bias is not None)
-                own.weight, own.bias = layer.weight, layer.bias
-                setattr(module, name, own)
+                setattr(module, name, _own_layer(layer.weight, layer.bias))
+            elif type(layer) is Conv1D:
+                turned = nn.Parameter(layer.weight.data.t().contiguous(), requires_grad=False)
+                setattr(module, name, _own_layer(turned, layer.bias))
+
+
+def _own_layer(weight: Any, bias: Any) -> LinearLayer:
+    """A layer with these weights, [out, in] and [out]."""
+    width_out, width_in = weight.shape
+    with torch.device("meta"):
+        layer = LinearLayer(width_in, width_out, bias is not None)
+    layer.weight = weight
+    if bias is not None:
+        layer.bias = bias
+    return layer

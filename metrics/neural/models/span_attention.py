@@ -62,6 +62,7 @@ class Attention:
         rows: rows of the queries' matrix; those of no sequence come out as anything.
         device: where tensors are made.
         own: tokens also see their own sequence up to themselves; keys and queries are then rows of one matrix.
+        window: how many keys a token sees at most, with `own` those up to itself; all if not given.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Attention:
         device: Any,
         *,
         own: bool = False,
+        window: int | None = None,
     ) -> None:
         import torch
 
@@ -82,7 +84,7 @@ class Attention:
         num_states = 0
         for numbers in _of_one_shape(queries.length, num_keys):
             members = queries[numbers]
-            group = _group(members, before[numbers], own)
+            group = _group(members, before[numbers], own, window)
             tensors = [torch.from_numpy(array).to(device) for array in group]
             self.groups.append(_Group(*tensors))
             # A sequence has as many states as padded queries; its tokens are the first of them.
@@ -99,18 +101,30 @@ class Attention:
         value: Any,
         scaling: float,
     ) -> Any:
-        """What the queries [rows, heads, d] see of the values [keys, heads, d], [rows, heads, d]."""
+        """What the queries [rows, heads, d] see of the values [keys, heads, d], [rows, heads, d].
+
+        There may be fewer heads of keys and values: consecutive queries then share one.
+        """
         import torch
 
         attention = torch.nn.functional.scaled_dot_product_attention
+        num_heads = query.shape[1]
+        shared = num_heads // key.shape[1]
         states = []
         for group in self.groups:
             q = _at(group.queries, query)  # [n, heads, q, d]
             k = _at(group.keys, key)  # [n, heads, k, d]
             v = _at(group.keys, value)  # [n, heads, k, d]
-            attended = attention(q, k, v, attn_mask=group.mask, scale=scaling)  # [n, heads, q, d]
+            mask = group.mask
+            if shared > 1:
+                # The queries of all heads that share keys stand one after the other: [n, key heads, shared * q, d].
+                q = q.reshape(len(q), key.shape[1], -1, q.shape[3])
+                mask = mask.repeat(1, 1, shared, 1)
+            attended = attention(q, k, v, attn_mask=mask, scale=scaling)  # [n, heads, q, d]
+            if shared > 1:
+                attended = attended.reshape(len(q), num_heads, -1, attended.shape[3])
             by_sequence = attended.transpose(1, 2)  # [n, q, heads, d]
-            by_row = by_sequence.reshape(-1, *value.shape[1:])  # [n * q, heads, d]
+            by_row = by_sequence.reshape(-1, *by_sequence.shape[2:])  # [n * q, heads, d]
             states.append(by_row)
         return torch.cat(states).index_select(0, self.state_rows)
 
@@ -133,6 +147,7 @@ def _group(
     queries: Spans,
     before: Spans,
     own: bool,
+    window: int | None,
 ) -> _Group:
     """Rows and mask of n sequences whose padded shape is the same."""
     num_keys = before.length + own * queries.length  # [n]
@@ -153,6 +168,8 @@ def _group(
     # A query sees everything before and, of its own sequence, as much as there is up to itself.
     num_seen = num_before + own * (query + 1)  # [n, q]
     mask = np.arange(k) < num_seen[:, None, :, None]  # [n, 1, q, k]
+    if window is not None:
+        mask &= np.arange(k) >= num_seen[:, None, :, None] - window
     query_rows = queries.start[:, None] + query  # [n, q]
     return _Group(query_rows, key_rows, mask)
 

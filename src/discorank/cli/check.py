@@ -1,7 +1,8 @@
 """``discorank check INPUT``: counts, lengths, duplicates and the cost of deciding, without scoring anything.
 
 The forward passes of models are counted from their configurations and tokenizers: no weights are held, and the tokens
-of context are not counted, as they are chosen by the run.
+of context are not counted, as they are chosen by the run. The calls of judges are counted by filling their prompts:
+equal ones once, a token for every four bytes, nothing for what is asked again; nothing is sent.
 Metrics that need code of the user's own or of a plug-in are not loaded: their cost is not shown.
 """
 
@@ -238,14 +239,17 @@ class UtilityCosts:
 
 
 def _passes(counted: Sequence[PassCounts]) -> dict[str, Any]:
-    """The forward passes of the models of a utility; nothing where none are counted."""
-    if not counted:
-        return {}
-    return {
+    """The forward passes of the models of a utility, and the calls of its servers; nothing where none are counted."""
+    passes = {
         "forward_passes": sum(counts.passes for counts in counted),
         "tokens": sum(counts.tokens for counts in counted),
         "tera_flop": sum(counts.flops for counts in counted) / 1e12,
     }
+    calls = Counter[str]()
+    for counts in counted:
+        calls.update(counts.calls() if counts.requests else {})
+    has_passes = any(not counts.requests for counts in counted)
+    return {**(passes if has_passes else {}), **calls}
 
 
 def _problems(part: Metric, report: Mapping[str, Any]) -> list[str]:

@@ -41,7 +41,8 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
     saved = run.settings
     allowed = AllowedCode.of(values["allow_code"], plug_ins=False)
     loaded = [load_from_data(signature, allowed) for signature in run.signatures]
-    metrics = iter([adapted(metric, values) for metric in loaded])
+    reading = {**values, "decided_run": run.path}
+    metrics = iter([adapted(metric, reading) for metric in loaded])
     try:
         if saved["decoder"] == "rerank":
             return _reranker(run, metrics, values)

@@ -13,7 +13,7 @@ from ..rerank.runs.run import RunSettings
 from ..rerank.runs.saved_engine import SavedEngine
 from .budget import BudgetOptions, SecondsOptions, budget_in, share_of_seconds
 from .engines import GROUPS, engine_in
-from .inputs import CodeOptions, InputOptions, check_model, metric_in
+from .inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -42,6 +42,7 @@ OPTIONS = Options(
         RunSettings,
         SavedOptions,
         CodeOptions,
+        JudgeOptions,
     ],
     positional={"input": "?"},
     short={"utility": "u", "output": "o", "num_candidates": "n"},

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import fields
+from time import monotonic
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,13 +13,15 @@ from pydantic import Field
 from ..integrations.generation.document_turns import Turns
 from ..integrations.generation.generation_run import run_generation
 from ..integrations.generation.generator import Generator
-from ..integrations.generation.prompts import read_prompts
-from ..integrations.generation.template import Template
+from ..integrations.generation.prompts import PromptEntry, read_prompts
+from ..integrations.generation.stop_strings import unescaped
 from ..integrations.huggingface.settings import GenerationSettings
 from ..integrations.server.settings import Connection
 from ..metrics.errors import InputError
 from ..metrics.spec.checked_settings import settings
+from ..metrics.text.few_shot import read_examples
 from ..metrics.text.line_source import LineSource
+from ..metrics.text.prompt_template import Template
 from ..rerank.engines.local import LocalEngine
 from ..rerank.mbr_decoder import MBRDecoder
 from .console import Progress, say
@@ -37,10 +40,13 @@ class GeneratorOptions:
         input_format: its format: jsonl (id, source, and document, position, references where there are some) or text
             (one input per line).
         backend: what kind of generator it is.
-        generator: the model that generates: a folder or a name on the hub.
+        generator: the model that generates: a folder, a GGUF file, a name on the hub, or what a package brings: smollm2
+            (Apache-2.0) or gemma3-270m (Gemma terms of use, ai.google.dev/gemma/terms).
         revision: which revision on the hub.
         prompt: what the model reads of an input; {source_context} and {target_context} are the preceding sentences of
             its document and what was chosen for them, any other {name} is a key of the input.
+        examples: a file of JSON lines with source, target and any other key that the prompt reads: worked examples that
+            stand before the prompt of every input, each with an empty line behind it.
         first_prompt: the prompt of inputs without preceding sentences, where it is another.
         context: how many preceding sentences the contexts hold.
         max_errors: how many error records a run may write before it stops.
@@ -53,6 +59,7 @@ class GeneratorOptions:
     revision: str | None = None
     prompt: str = "{source}"
     first_prompt: str | None = None
+    examples: str | None = None
     context: Annotated[int, Field(ge=0)] = 0
     max_errors: Annotated[int, Field(ge=0)] = 0
 
@@ -93,26 +100,62 @@ def run(arguments: Sequence[str]) -> int:
     """Generates; returns the exit code."""
     values = OPTIONS.parse(arguments)
     path = needed(values, "input", "INPUT")
-    out = check_output(values["output"], [values["input"]])
+    values["stop"] = tuple(map(unescaped, values["stop"]))
+    out = check_output(values["output"], [values["input"], values["examples"]])
     template, first_template = Template(values["prompt"]), None
     if values["first_prompt"] is not None:
         first_template = Template(values["first_prompt"], "first_prompt")
+    examples = None if values["examples"] is None else read_examples(values["examples"])
     _check_used(values)
     decider = _decider(values)
     generator = BACKENDS[values["backend"]](values)
     engine = LocalEngine(cache_in(values))
-    turns = Turns(generator, template, first_template, values["context"], decider, engine)
+    turns = Turns(generator, template, first_template, values["context"], decider, engine, examples)
+    reading = GenerationWatch(turns)
     with (
         closing(LineSource(path)) as source,
-        Progress("lists", source.fraction, values["quiet"]) as progress,
+        Progress("lists", source.fraction, values["quiet"], reading) as progress,
     ):
         about = {"seeds": {"generation": values["seed"]}}
-        entries = read_prompts(source, values["input_format"])
+        entries = reading.counted(read_prompts(source, values["input_format"]))
         counts = run_generation(
             turns, entries, source.name, out, values["max_errors"], progress, about
         )
-    say(closing_line(counts, source.name, out, "inputs", "generated"), values["quiet"])
+    done = closing_line(counts, source.name, out, "inputs", "generated")
+    say(f"{done}{reading.tokens}", values["quiet"])
     return 3 if counts.get("errors") else 0
+
+
+class GenerationWatch:
+    """How many inputs are read, which is ahead of the lists written, and how fast tokens come.
+
+    Args:
+        turns: what generates.
+    """
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns, self.read, self.begun = turns, 0, monotonic()
+
+    def counted(self, entries: Iterable[PromptEntry]) -> Iterator[PromptEntry]:
+        """The entries; `read` counts them."""
+        for entry in entries:
+            self.read += 1
+            yield entry
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been at work."""
+        return monotonic() - self.begun
+
+    def note(self) -> str:
+        """Tokens per second so far."""
+        return self.tokens.removeprefix(", ")
+
+    @property
+    def tokens(self) -> str:
+        """How many tokens this process has generated, and how many per second; empty if it does not know."""
+        count = self.turns.work.tokens
+        return f", {count} tokens ({count / max(self.seconds, 1e-9):.1f}/s)" if count else ""
 
 
 def _decider(values: Mapping[str, Any]) -> MBRDecoder | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from ..integrations.formats.open_lists import Lists, open_lists
 from ..metrics.combination import Combination
@@ -15,6 +17,8 @@ from ..metrics.spec.checked_settings import settings
 from ..metrics.spec.digests import digest_of
 from ..metrics.spec.small_files import check_regular
 from .options import MODEL_OPTIONS, needed
+
+JUDGE_OPTIONS = ("max_calls", "max_tokens")
 
 
 @settings
@@ -54,6 +58,19 @@ class CodeOptions:
     allow_code: tuple[str, ...] = ()
 
 
+@settings
+class JudgeOptions:
+    """What judges may spend.
+
+    Args:
+        max_calls: how many calls each judge may make now; the run ends at the next, and the same command goes on.
+        max_tokens: how many tokens of prompts and answers each judge may spend now.
+    """
+
+    max_calls: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+
+
 def open_input(values: Mapping[str, Any]) -> Lists:
     """The lists that the options name; errors as `open_lists`."""
     return open_lists(
@@ -74,8 +91,12 @@ def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
 
 
 def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
-    """The metric with the language, device and model that are set."""
-    named = {name: values[name] for name in MODEL_OPTIONS if values[name] is not None}
+    """The metric with the language, device and model that are set, and what judges may spend and where they keep it."""
+    names = (*MODEL_OPTIONS, *JUDGE_OPTIONS)
+    named = {name: values[name] for name in names if values.get(name) is not None}
+    answers = answers_folder(values)
+    if answers is not None:
+        named["answers"] = answers
     keeps_language = isinstance(metric, Combination)  # that of its training
     metric = metric.with_defaults(**named)
     if values["lang"] and not keeps_language:
@@ -99,6 +120,19 @@ def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
             )
 
 
+def answers_folder(values: Mapping[str, Any]) -> str | None:
+    """Where judges keep answers: in the cache, or beside the output of a command that has a bound on calls."""
+    if values["cache"]:
+        return str(values["cache"])
+    output = values.get("output") if "max_calls" in values else values.get("decided_run")
+    return None if output in (None, "", "-") else answers_beside(str(output))
+
+
+def answers_beside(output: str) -> str:
+    """The folder beside an output where answers are kept."""
+    return f"{output}.answers"
+
+
 def cache_in(values: Mapping[str, Any]) -> Cache | None:
     """The cache that the options name."""
     return Cache(values["cache"], values["cache_bytes"]) if values["cache"] else None
@@ -108,7 +142,9 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
     """The options that make other lists of the same bytes."""
     reading: dict[str, Any] = {}
     if values.get("utilities"):
-        reading["utilities"] = _digest(values["utilities"])
+        reading["utilities"] = file_key(
+            values["utilities"], "Give a file that --save-utilities wrote"
+        )
     if values.get("budget_seconds"):
         reading["budget_seconds"] = values["budget_seconds"]
     for name in ("input_format", "num_candidates", "human", "as_systems", "include"):
@@ -118,7 +154,7 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
     return reading
 
 
-def _digest(path: str) -> str:
+def file_key(path: str, fix: str) -> str:
     """A digest of a file's bytes; raises InputError if it is none."""
-    check_regular(path, "Give a file that --save-utilities wrote")
+    check_regular(path, fix)
     return digest_of(path, "blake2b").hex()[:32]

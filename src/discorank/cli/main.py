@@ -31,13 +31,15 @@ SUBCOMMANDS = {
     "check": "look at an input without scoring: counts, lengths, duplicates, cost",
     "convert": "turn other formats into candidate lists",
     "generate": "write candidate lists with a model that generates",
+    "logprobs": "write into candidates how likely a model finds them",
+    "serve": "answer OpenAI's protocol with the best of many candidates of another server",
     "train": "train a discourse parser, sescore2, a role classifier, a combination of metrics, a prior over systems",
     "cite": "write BibTeX of the metrics used and a sentence for the methods section",
     "metrics": "list the metrics and their settings",
 }
 
 
-RESUMABLE = (("decode",), ("rerank",), ("generate",), ("train", "sescore2"))
+RESUMABLE = (("decode",), ("rerank",), ("generate",), ("logprobs",), ("train", "sescore2"))
 # a disk, a network or memory; what else a system call refuses has to do with what the command line names
 GONE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.ESTALE, errno.EMFILE})
 NAMED = frozenset(

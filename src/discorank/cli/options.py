@@ -34,7 +34,8 @@ from ..metrics.spec.safe_yaml import parse_value, read_yaml
 from .argument_parser import PrintableParser
 
 T = TypeVar("T")
-FLAG_NAMES = {"input_format": "from"}  # fields whose option cannot have the field's name
+# fields whose option cannot have the field's name, or needs no unit as it is given with one
+FLAG_NAMES = {"input_format": "from", "deadline_seconds": "deadline"}
 MODEL_OPTIONS = ("model", "encoder_path", "tokenizer_path", "device", "dtype", "batch_tokens")
 ASSIGNMENTS = ("max",)  # options of one NAME=VALUE each, which may come several times
 FIELD_NAMES = {flag: field for field, flag in FLAG_NAMES.items()}
@@ -45,7 +46,7 @@ class CommonOptions:
     """What every subcommand takes.
 
     Args:
-        engine: where metrics run: local, or ray, which only decode and rerank know (its settings: --set ray.actors=2).
+        engine: where metrics run: local, or ray, for decode, rerank and serve (its settings: --set ray.actors=2).
         model: the model of metrics that have one, where they do not name it: a folder or a name on the hub.
         encoder_path: the encoder of checkpoints that come without configuration and tokenizer.
         tokenizer_path: the tokenizer of models that come without one, such as MetricX.
@@ -233,7 +234,7 @@ class Options:
         set_limits(limits_of(values["max"]))
         if values["engine"] not in ("local", *self.groups):
             raise InputError(
-                "only decode and rerank know it", where="--engine ray", fix="Leave it out"
+                "only decode, rerank and serve know it", where="--engine ray", fix="Leave it out"
             )
 
     def _known(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -259,6 +260,8 @@ class Options:
 
     def _typed(self, name: str, value: Any) -> Any:
         """A flag's text as the type of its field: text stays text, everything else is read as YAML."""
+        if isinstance(value, list) and self._holds_numbers(name):
+            return [parse_value(text) if isinstance(text, str) else text for text in value]
         kinds = _alternatives(self.types.get(name.replace("-", "_"), str))
         if not isinstance(value, str) or str in kinds:
             return value
@@ -268,6 +271,11 @@ class Options:
             return None
         parsed = parse_value(value)
         return _number(parsed) if float in kinds and isinstance(parsed, str) else parsed
+
+    def _holds_numbers(self, name: str) -> bool:
+        """Whether an option takes several values that are no texts."""
+        plain = _plain(self.types.get(name.replace("-", "_"), str))
+        return get_origin(plain) is tuple and str not in _alternatives(get_args(plain)[0])
 
 
 def _check_characters(value: Any, where: str) -> None:

@@ -13,7 +13,7 @@ from ..rerank.reranker import Reranker
 from ..rerank.runs.run import RunSettings
 from .budget import BudgetOptions, budget_in
 from .engines import GROUPS, engine_in
-from .inputs import CodeOptions, InputOptions, adapted, check_model, metric_in
+from .inputs import CodeOptions, InputOptions, JudgeOptions, adapted, check_model, metric_in
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -23,8 +23,9 @@ class FeatureOptions:
     """The features.
 
     Args:
-        metric: features with weights, such as logprob*0.2, length, field:score, a reference-free metric, or expected,
-            the expected utility as decode computes it from --utility, --weights, --self-pair and --prior.
+        metric: features with weights, such as logprob*0.2, logprob/tokens, length, field:score, a reference-free
+            metric, or expected, the expected utility as decode computes it from --utility, --weights, --self-pair and
+            --prior.
     """
 
     metric: tuple[str, ...] = ()
@@ -43,6 +44,7 @@ OPTIONS = Options(
         MBRDecoder,
         RunSettings,
         CodeOptions,
+        JudgeOptions,
     ],
     positional={"input": "?"},
     short={"metric": "m", "output": "o", "num_candidates": "n", "utility": "u"},
@@ -63,7 +65,7 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Reranks; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    chosen = features(values)
+    chosen = chosen_features(values)
     expected = _decoder(values, EXPECTED in chosen)
     check_model(values, [*chosen, *(expected.metrics if expected else ())])
     budget = budget_in(values)
@@ -86,7 +88,7 @@ def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
     return build(MBRDecoder, values, utility=utility, budget=None)
 
 
-def features(values: Mapping[str, Any]) -> dict[Any, float]:
+def chosen_features(values: Mapping[str, Any]) -> dict[Any, float]:
     """Weight of every feature named with -m, metrics with the language, device and model that are set."""
     weights: dict[Any, float] = {}
     for text in needed(values, "metric", "--metric"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Literal
 
@@ -16,6 +16,7 @@ from ..metrics.execution import evaluate
 from ..metrics.execution.by_sentence import lift
 from ..metrics.execution.cache import Cache
 from ..metrics.execution.failures import failures_named
+from ..metrics.execution.meter import Meter
 from ..metrics.execution.store import Store
 from ..metrics.mixture import Mix, Utility, added
 from ..metrics.representations import FloatArray
@@ -24,11 +25,13 @@ from ..rerank.lists import plain
 from ..rerank.runs.rows import as_line
 from ..tables import aligned
 from .console import say
-from .inputs import CodeOptions, cache_in, check_model, metric_in
+from .inputs import CodeOptions, JudgeOptions, cache_in, check_model, metric_in
 from .options import Options, needed
 from .running import OutputOptions, check_not_input, complete_or_absent
+from .score_answers import run_answers
 from .score_contrastive import run_contrastive
 from .segments import Segment, batches, placed, read_segments, systems_of
+from .watching import judged_line
 
 
 @settings
@@ -44,6 +47,8 @@ class ScoreOptions:
         sources: the file of sources, aligned by line.
         documents: the file of document ids, aligned by line.
         contrastive: instead of all these, JSONL of contrastive items; how often the correct translation ranks first.
+        lists: instead of all these, candidate lists with references; pass@k and maj@k of their answers under vote.
+        at: k of pass@k and maj@k.
         format: what is printed for each system, text or json.
     """
 
@@ -54,13 +59,19 @@ class ScoreOptions:
     sources: str | None = None
     documents: str | None = None
     contrastive: str | None = None
+    lists: str | None = None
+    at: tuple[int, ...] = (1,)
     format: Literal["text", "json"] = "text"
 
+
+# what is said of some segments, by the name of a metric
+TOO_LONG = "{}: {{}} segments were too long, and not all of their text or context was read"
+FLAGGED = "{}: {{}} segments have {}"
 
 OPTIONS = Options(
     "score",
     "Score texts. The table goes to stdout, a row per segment to -o.",
-    [ScoreOptions, OutputOptions, CodeOptions],
+    [ScoreOptions, OutputOptions, CodeOptions, JudgeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
 )
@@ -71,22 +82,27 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     if values["contrastive"]:
         return run_contrastive(values)
+    if values["lists"]:
+        return run_answers(values)
+    return _run_segments(values)
+
+
+def _run_segments(values: Mapping[str, Any]) -> int:
+    """Scores aligned segments; returns the exit code."""
     metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
     check_model(values, metrics)
     single = [values[name] for name in ("input", "sources", "documents")]
     check_not_input(values["output"], [*single, *values["hypotheses"], *values["references"]])
     metrics = [_fitted(metric, values) for metric in metrics]
-    cache, cuts = cache_in(values), Counter[str]()
-    stores: dict[Metric, Store] = {}  # of one batch, shared by all systems
+    cache, notes, meter = cache_in(values), Counter[str](), Meter()
+    stores = _Stores(cache, meter)
     by_system: dict[str, list[_SystemScores]] = {}
     with _segment_file(values["output"]) as file:
         for batch in batches(read_segments(values)):
-            stores.clear()
+            stores.of_metric.clear()
             for system in systems_of(batch, by_system):
                 if system not in by_system:
-                    by_system[system] = [
-                        _SystemScores(metric, stores, cache, cuts) for metric in metrics
-                    ]
+                    by_system[system] = [_SystemScores(metric, stores, notes) for metric in metrics]
                 by_metric = by_system[system]
                 batch_scores = [scores.add(batch, system) for scores in by_metric]
                 if file is not None:
@@ -96,15 +112,29 @@ def run(arguments: Sequence[str]) -> int:
         raise InputError(
             "no segments", where=values["input"] or "--hypotheses", fix="Give at least one line"
         )
-    for name, n in (+cuts).items():
-        say(
-            f"{name}: {n} segments were too long, and not all of their text or context was read",
-            values["quiet"],
-        )
+    for remark in _remarks(notes, _lacking(by_system.values()), meter):
+        say(remark, values["quiet"])
     rows = [scores.row(system) for system, by_metric in by_system.items() for scores in by_metric]
     text = _table(rows) if values["format"] == "text" else "".join(map(_json, rows))
     sys.stdout.write(text)
     return 0
+
+
+def _lacking(systems: Iterable[Sequence[_SystemScores]]) -> Counter[str]:
+    """How many segments have no score, by the name of the metric."""
+    lacking = Counter[str]()
+    for by_metric in systems:
+        lacking.update({each.name: each.num_segments - each.num_scored for each in by_metric})
+    return lacking
+
+
+def _remarks(notes: Counter[str], lacking: Counter[str], meter: Meter) -> list[str]:
+    """What was too long or is remarkable, what has no score, and what judges were asked."""
+    remarks = [what.format(n) for what, n in (+notes).items()]
+    for name, n in (+lacking).items():
+        remarks.append(f"{name}: {n} segments have no score, and are left out of means")
+    judged = judged_line(meter.now)
+    return [*remarks, judged] if judged else remarks
 
 
 def _fitted(metric: Utility, values: Mapping[str, Any]) -> Utility:
@@ -120,15 +150,27 @@ def _fitted(metric: Utility, values: Mapping[str, Any]) -> Utility:
         return metric.fit(texts)
 
 
+class _Stores:
+    """The stores of one batch, shared by all systems, and what was done in all."""
+
+    def __init__(self, cache: Cache | None, meter: Meter) -> None:
+        self.cache, self.meter = cache, meter
+        self.of_metric: dict[Metric, Store] = {}
+
+    def of(self, metric: Metric) -> Store:
+        """That of a metric."""
+        if metric not in self.of_metric:
+            self.of_metric[metric] = Store(metric.scorer, self.cache, self.meter)
+        return self.of_metric[metric]
+
+
 class _SystemScores:
     """One metric on one system: a score per segment, their mean, and the metric's own corpus score."""
 
-    def __init__(
-        self, metric: Utility, stores: dict[Metric, Store], cache: Cache | None, cuts: Counter[str]
-    ) -> None:
+    def __init__(self, metric: Utility, stores: _Stores, notes: Counter[str]) -> None:
         self.metric, self.name = metric, metric.signature()
-        self.stores, self.cache, self.cuts = stores, cache, cuts
-        self.total, self.num_segments = 0.0, 0
+        self.stores, self.notes = stores, notes
+        self.total, self.num_segments, self.num_scored = 0.0, 0, 0
         self.has_sources: bool | None = None  # whether the segments so far have
         self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]  # by part and batch
 
@@ -143,11 +185,16 @@ class _SystemScores:
         for (weight, part), part_statistics in zip(self.metric.parts, self.statistics, strict=True):
             try:
                 segments = part.segments(hypotheses, references, sources, documents)
-                store = self.stores.setdefault(part, Store(part.scorer, self.cache))
+                store = self.stores.of(part)
                 scores, statistics = evaluate.scores_and_statistics(part, segments, store)
-                evaluate.check_scores(part.signature(), scores, _places(batch, system))
+                may_lack = part.info.may_lack
+                places = _places(batch, system)
+                evaluate.check_scores(part.signature(), scores, places, may_lack)
                 lifted = (lift(part, segment, strict=True) for segment in segments)
-                self.cuts[part.name] += sum(store.truncation_of(segment) > 0 for segment in lifted)
+                cuts = sum(store.truncation_of(segment) > 0 for segment in lifted)
+                self.notes[TOO_LONG.format(part.name)] += cuts
+                for flag in (flag for segment in segments for flag in part.remarks(segment)):
+                    self.notes[FLAGGED.format(part.name, flag)] += 1
                 part_statistics.append(statistics)
             except InputError as error:
                 raise placed(error, batch) from None
@@ -155,8 +202,10 @@ class _SystemScores:
                 values = added(values, weight * part.utility_sign, scores, self.name)
             else:
                 values = scores
-        self.total += float(values.sum())
+        has_score = np.isfinite(values)
+        self.total += float(values[has_score].sum())
         self.num_segments += len(batch)
+        self.num_scored += int(has_score.sum())
         return values
 
     def _check_sources(self, batch: Sequence[Segment]) -> None:
@@ -178,7 +227,7 @@ class _SystemScores:
         if isinstance(self.metric, Mix):
             terms = zip(self.metric.parts, corpora, strict=True)
             corpus = sum(weight * part.utility_sign * value for (weight, part), value in terms)
-        mean = self.total / self.num_segments
+        mean = self.total / self.num_scored if self.num_scored else np.nan
         evaluate.check_scores(self.name, np.array([[corpus, mean]]), [f"system {system!r:.80}"])
         return {
             "system": system,

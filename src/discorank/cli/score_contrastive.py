@@ -26,6 +26,7 @@ from .console import Progress, say
 from .inputs import cache_in, check_model, metric_in
 from .options import needed
 from .running import check_not_input, complete_or_absent
+from .watching import judged_line
 
 
 def run_contrastive(values: Mapping[str, Any]) -> int:
@@ -58,6 +59,8 @@ def run_contrastive(values: Mapping[str, Any]) -> int:
             raise InputError("no items", where=source.name, fix="Give at least one line")
     counts = ", ".join(f"{n} {name}" for name, n in notes.items() if n)
     say(f"{source.name}: {counts}", values["quiet"])
+    if judged := judged_line(engine.status().work):
+        say(judged, values["quiet"])
     accuracies = [tally.accuracy() for tally in tallies]
     by_signature = dict(zip(signatures, accuracies, strict=True))
     sys.stdout.write(_json(by_signature) if values["format"] == "json" else _text(by_signature))

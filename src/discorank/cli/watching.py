@@ -59,6 +59,8 @@ class Watch:
         if status.workers or monotonic() - self.begun >= TABLE_SECONDS:
             table = aligned(time_table(rows_of(status, own)))
             say(f"{amounts_line(status)}\n{table}", self.quiet)
+        if judged := judged_line(own + status.work):
+            say(judged, self.quiet)
         self._warn(status)
 
     def _warn(self, status: Status) -> None:
@@ -105,6 +107,20 @@ def amounts_line(status: Status) -> str:
     died = sum(worker.died for worker in status.workers)
     actors = f"{alive} of {len(status.workers)} actors alive, {died} died"
     return f"{line}; {actors}, {status.together.busy:.0%} busy"
+
+
+def judged_line(work: Metered) -> str:
+    """What judges were asked and answered; empty where none was.
+
+    >>> judged_line(Metered(calls=3, prompt_tokens=900, answer_tokens=6, repeated_calls=1, unparsable=1))
+    'judges: 3 calls (1 asked again), 900 tokens of prompts, 6 of answers; 0 answers were kept, 1 without a value'
+    """
+    if not (work.calls or work.kept_answers):
+        return ""
+    again = f" ({work.repeated_calls:,} asked again)" if work.repeated_calls else ""
+    tokens = f"{work.prompt_tokens:,} tokens of prompts, {work.answer_tokens:,} of answers"
+    kept = f"{work.kept_answers:,} answers were kept, {work.unparsable:,} without a value"
+    return f"judges: {work.calls:,} calls{again}, {tokens}; {kept}"
 
 
 class TimeRow(NamedTuple):

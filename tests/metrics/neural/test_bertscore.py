@@ -19,8 +19,8 @@ from discorank import Context, Document, InputError, MBRDecoder, ModelLoadError,
 from discorank.cli.main import main
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.neural.bertscore.metric import BERTScore
+from discorank.metrics.neural.models.bundled_models import BUNDLED
 from discorank.metrics.neural.models.encoder import pretrained, tokenizer_of
-from discorank.metrics.neural.models.model_files import BUNDLED
 from discorank.metrics.representations import Block, FloatArray
 from discorank.metrics.text.texts import Item
 
@@ -482,7 +482,7 @@ def test_what_explain_shows() -> None:
 
 
 @pytest.mark.skipif(
-    find_spec(BUNDLED["minilm"][0]) is None, reason="the extra minilm is not installed"
+    find_spec(BUNDLED["minilm"].packages[0]) is None, reason="the extra minilm is not installed"
 )
 def test_minilm() -> None:
     metric = load_metric("bertscore")

@@ -42,7 +42,7 @@ from discorank.rerank.mbr_decoder import MBRDecoder
 from discorank.rerank.reranker import Reranker
 from discorank.rerank.runs.rows import json_row
 
-from ...support import faulty
+from ...support import faulty, judging
 from ...support.lists import WORDS, different_texts, made_lists, write_lists
 from ...support.serving import Reply, Seen, serving
 
@@ -145,6 +145,27 @@ def test_a_server_of_scores_that_stops_ends_the_run(on_ray: None, tmp_path: Path
         assert decode(source, tmp_path / "out", utility, *on, "--max-errors", "99") == 0
     assert (tmp_path / "ray").read_bytes() == (tmp_path / "local").read_bytes()
     assert (tmp_path / "out").read_bytes() == (tmp_path / "local").read_bytes()
+
+
+def test_answers_of_a_judge_are_kept_and_counted_by_workers(on_ray: None, tmp_path: Path) -> None:
+    """Workers share the folder of answers, and what they spend stands in the run file."""
+    records = [{**record, "source": f"source {i}"} for i, record in enumerate(made_lists(12, 4))]
+    source = write_lists(tmp_path / "in.jsonl", records)
+    with serving(judging.judged) as server:
+        utility, on = judging.spec(server), [*ON_RAY, "ray.actors=2"]
+        assert decode(source, tmp_path / "local", utility) == 0
+        num_calls = len(server.seen)
+        assert decode(source, tmp_path / "ray", utility, *on) == 0
+        assert len(server.seen) == 2 * num_calls
+        kept = ["--cache", str(tmp_path / "ray.answers")]
+        assert decode(source, tmp_path / "again", utility, *on, *kept) == 0
+        assert len(server.seen) == 2 * num_calls
+    for name in ("ray", "again"):
+        assert (tmp_path / name).read_bytes() == (tmp_path / "local").read_bytes()
+    timings = json.loads((tmp_path / "ray.run.json").read_text())["timings"]
+    assert timings["calls"] == num_calls
+    timings = json.loads((tmp_path / "again.run.json").read_text())["timings"]
+    assert (timings.get("calls", 0), timings["kept_answers"]) == (0, num_calls)
 
 
 @pytest.fixture
@@ -751,7 +772,7 @@ def test_a_failing_utility_is_an_error_record(on_ray: None) -> None:
         (["decode", "{demo}", "-u", "chrf", "--set", "ray.start_seconds=soon"], "start_seconds"),
         (
             ["score", "-m", "chrf", "--engine", "ray"],
-            "--engine ray: only decode and rerank know it",
+            "--engine ray: only decode, rerank and serve know it",
         ),
     ],
 )

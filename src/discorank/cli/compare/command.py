@@ -22,7 +22,7 @@ from ...rerank.selection.resampling_units import segments_of_unit
 from ...rerank.selection.significance import Correction
 from ...rerank.selection.statistics import DRAWS
 from ..console import say
-from ..inputs import CodeOptions, check_model, metric_in
+from ..inputs import CodeOptions, JudgeOptions, check_model, metric_in
 from ..options import Options, needed
 from ..running import check_not_input
 from .chooser_runs import ChooserOptions, check_decoded
@@ -79,7 +79,7 @@ class CompareOptions:
 OPTIONS = Options(
     "compare",
     "Compare whole systems, and what chooses among their outputs. Tables go to stdout.",
-    [CompareOptions, ChooserOptions, CodeOptions],
+    [CompareOptions, ChooserOptions, CodeOptions, JudgeOptions],
     positional={"input": "*"},
     short={"metric": "m"},
 )

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...integrations.formats.human_scores import HumanKey
 from ...integrations.formats.systems import SystemsOptions, read_documents
 from ...metrics.errors import InputError
 from ...metrics.execution.failures import failures_named
+from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
 from ...metrics.text.line_source import LineSource
 from ...metrics.text.texts import Text
@@ -17,6 +20,7 @@ from ...rerank.selection.comparison import SystemComparison, compare_systems
 from ...rerank.selection.document_outputs import DocumentOutputs, with_references
 from ..console import Counted, say
 from ..inputs import cache_in
+from ..watching import judged_line
 from .chooser_runs import choice_task, judge_choosers
 from .few_units import too_few
 
@@ -110,13 +114,13 @@ def _compare_systems(
     values: Mapping[str, Any],
 ) -> SystemComparison:
     """The systems under every metric, while progress is shown."""
-    quiet, draws = values["quiet"], values["draws"]
+    quiet, draws, meter = values["quiet"], values["draws"], Meter()
     num_readings = len(documents) * sum(len(metric.parts) for metric in metrics)
     with (
         Counted("documents", num_readings, quiet) as reading,
         Counted("draws", draws * len(metrics), quiet) as drawing,
     ):
-        return compare_systems(
+        comparison = compare_systems(
             metrics,
             documents,
             human,
@@ -128,7 +132,11 @@ def _compare_systems(
             cache=cache_in(values),
             reading=reading.more,
             drawing=drawing.more,
+            meter=meter,
         )
+    if judged := judged_line(meter.now):
+        say(judged, quiet)
+    return comparison
 
 
 def _remarks(comparison: SystemComparison, values: Mapping[str, Any]) -> list[str]:
@@ -138,6 +146,11 @@ def _remarks(comparison: SystemComparison, values: Mapping[str, Any]) -> list[st
         if scored.cuts:
             remarks.append(
                 f"{scored.name}: {scored.cuts} texts were too long, and not all of them was read"
+            )
+        lacking = 0 if scored.segments is None else int(np.isnan(scored.segments).sum())
+        if lacking:
+            remarks.append(
+                f"{scored.name}: {lacking} texts have no score, and are left out of means"
             )
         if values["unit"] != verdicts.unit == "document":
             remarks.append(f"{scored.name}: scores whole documents, which its draws take")

@@ -137,14 +137,14 @@ def test_a_file_that_changes_while_its_digest_is_made_is_refused(
     weights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_files, "SETTLED_NS", 0)
-    read = model_files._read_digest
+    read = model_files.digest_of
 
     def slow(file: Path) -> bytes:
         digest = read(file)
         renamed(file)
         return digest
 
-    monkeypatch.setattr(model_files, "_read_digest", slow)
+    monkeypatch.setattr(model_files, "digest_of", slow)
     with pytest.raises(ModelLoadError, match=r"model\.safetensors: changes while it is read"):
         model_files._file_digest(weights)
 
@@ -152,13 +152,13 @@ def test_a_file_that_changes_while_its_digest_is_made_is_refused(
 def test_settled_files_are_read_once(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_files, "SETTLED_NS", 0)
     reads = []
-    read = model_files._read_digest
+    read = model_files.digest_of
 
     def counted(file: Path) -> bytes:
         reads.append(file)
         return read(file)
 
-    monkeypatch.setattr(model_files, "_read_digest", counted)
+    monkeypatch.setattr(model_files, "digest_of", counted)
     for _ in range(3):
         model_files.digest(weights)
     assert reads == [weights]

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any
 
-from ...metrics.errors import InputError, excerpt
-from ...metrics.text.texts import Context
+from ..errors import InputError, excerpt
+from .texts import Context
 
 SOURCE = "source"
 SOURCE_CONTEXT = "source_context"

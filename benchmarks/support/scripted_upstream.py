@@ -1,0 +1,442 @@
+"""A server in OpenAI's form that generates nothing: what it says follows from a seed, and it fails as it is told.
+
+Texts come from a small grammar and depend on the prompt, the number of the request and the place of the choice; every
+text ends with the marker of its prompt, so that whoever gets it can tell whose it is.
+
+    python -m benchmarks.support.scripted_upstream --port 9000 --fault reset=0.01 --fault stall=0.01 --latency 0.05
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Literal, NoReturn
+
+Fault = Literal[
+    "status-500",  # a status that may pass
+    "status-429",
+    "status-400",  # and one that will not
+    "reset",  # the connection is cut before a reply
+    "half-json",  # the body ends in the middle
+    "stall",  # the reply begins and does not go on
+    "few",  # fewer choices than asked for
+    "many",  # more
+    "ignore-n",  # one, whatever was asked
+    "huge",  # a body without end
+    "huge-length",  # and one that says how long it is
+    "no-choices",
+    "redirect",  # to another path of this server, which answers with a text that nobody asked for
+]
+FAULTS: tuple[str, ...] = Fault.__args__  # type: ignore[attr-defined]
+WORDS = tuple(
+    "the a small large old red quiet harbour station river bridge boat train waits under".split()  # noqa: SIM905
+)
+PIECE = b" " * (1 << 16)
+
+
+@dataclass
+class Script:
+    """How the server behaves.
+
+    Args:
+        faults: the share of requests that meet each fault.
+        latency_seconds: how long every reply takes.
+        slowest_seconds: replies take up to so much longer, drawn for each.
+        words: words of a text.
+        seed: of texts, faults and latencies.
+        answer: makes the texts of a request from its body and number, instead of the grammar.
+        fault: says which fault a request meets, instead of the shares.
+        ignores_n: whether every reply has one choice.
+        logprobs: whether choices carry log-probabilities where they are asked for.
+    """
+
+    faults: Mapping[str, float] = field(default_factory=dict)
+    latency_seconds: float = 0.0
+    slowest_seconds: float = 0.0
+    words: int = 25
+    seed: int = 0
+    answer: Callable[[Mapping[str, Any], int], list[str]] | None = None
+    fault: Callable[[Mapping[str, Any], int], str | None] | None = None
+    ignores_n: bool = False
+    logprobs: bool = True
+
+    def random(self, *parts: object) -> random.Random:
+        """Random numbers that depend on the parts alone."""
+        digest = blake2b(repr((self.seed, *parts)).encode(), digest_size=8).digest()
+        return random.Random(int.from_bytes(digest))
+
+    def fault_of(self, body: Mapping[str, Any], number: int) -> str | None:
+        """The fault that a request meets."""
+        if self.fault is not None:
+            return self.fault(body, number)
+        draw = self.random("fault", number).random()
+        for name, share in self.faults.items():
+            draw -= share
+            if draw < 0:
+                return name
+        return None
+
+    def texts(self, body: Mapping[str, Any], number: int) -> list[str]:
+        """The texts of a request."""
+        if self.answer is not None:
+            return self.answer(body, number)
+        prompt = prompt_of(body)
+        theme = self.random("theme", prompt).sample(WORDS, 6)
+        texts = []
+        for place in range(count_of(body)):
+            chance = self.random("text", prompt, number, place)
+            words = [chance.choice((*theme * 3, *WORDS)) for _ in range(self.words)]
+            texts.append(f"{' '.join(words)} {marker(prompt)}")
+        return texts
+
+    def choice(self, text: str, index: int, chat: bool, has_logprobs: bool) -> dict[str, Any]:
+        """A choice; its log-probabilities are higher the shorter it is."""
+        tokens = text.split() or [""]
+        values = [-0.5 - 0.01 * i for i, _ in enumerate(tokens)]
+        choice: dict[str, Any] = {"index": index, "finish_reason": "stop", "logprobs": None}
+        if chat:
+            choice["message"] = {"role": "assistant", "content": text}
+            if has_logprobs:
+                pairs = zip(tokens, values, strict=True)
+                choice["logprobs"] = {"content": [{"token": t, "logprob": v} for t, v in pairs]}
+            return choice
+        choice["text"] = text
+        if has_logprobs:
+            choice["logprobs"] = {"tokens": tokens, "token_logprobs": values}
+        return choice
+
+
+def prompt_of(body: Mapping[str, Any]) -> str:
+    """What a request asks for: its prompt, or its messages."""
+    prompt = body.get("prompt", body.get("messages"))
+    return prompt if isinstance(prompt, str) else json.dumps(prompt)
+
+
+def count_of(body: Mapping[str, Any]) -> int:
+    """How many texts a request asks for."""
+    n = body.get("n")
+    return n if isinstance(n, int) and 0 < n < 1000 else 1
+
+
+def marker(prompt: str) -> str:
+    """What texts of a prompt end with.
+
+    >>> marker("a") == marker("a"), marker("a") == marker("b")
+    (True, False)
+    """
+    return f"[{blake2b(prompt.encode(), digest_size=6).hexdigest()}]"
+
+
+@dataclass
+class Request:
+    """A request that came."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    content: bytes
+    fault: str | None = None
+    is_dropped: bool = False  # the client went before it had its reply
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """Its JSON; empty where it has none."""
+        try:
+            value = json.loads(self.content)
+        except ValueError:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+
+class ScriptedUpstream:
+    """The server; its requests are in `seen` if they are kept.
+
+    Args:
+        script: how it behaves.
+        keeps: how many requests are kept.
+    """
+
+    def __init__(self, script: Script | None = None, keeps: int = 10_000) -> None:
+        self.script, self.keeps = script or Script(), keeps
+        self.seen: list[Request] = []
+        self.met: Counter[str] = Counter()  # faults
+        self.num_requests = 0
+        self.num_open = 0
+        self.most_open = 0
+        self.url = ""
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def start(self, port: int = 0) -> asyncio.Server:
+        """Listens at loopback."""
+        server = await asyncio.start_server(self._connected, "127.0.0.1", port, backlog=2048)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        return server
+
+    async def stop(self, server: asyncio.Server) -> None:
+        """Ends, with all connections."""
+        server.close()
+        for task in list(self._open):
+            task.cancel()
+        if self._open:
+            await asyncio.wait(self._open)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers the requests of one connection."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            while (request := await _read(reader)) is not None:
+                if not await self._answered(request, reader, writer):
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._open.discard(task)
+            writer.close()
+
+    async def _answered(
+        self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Answers a request; returns whether the connection goes on."""
+        number = self.num_requests
+        self.num_requests += 1
+        if len(self.seen) < self.keeps:
+            self.seen.append(request)
+        self.num_open += 1
+        self.most_open = max(self.most_open, self.num_open)
+        try:
+            return await self._reply(request, number, reader, writer)
+        except ConnectionError:
+            request.is_dropped = True
+            raise
+        finally:
+            self.num_open -= 1
+
+    async def _reply(
+        self,
+        request: Request,
+        number: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> bool:
+        """Replies, or fails as the script says."""
+        script = self.script
+        request.fault = script.fault_of(request.body, number)
+        extra = script.slowest_seconds * script.random("latency", number).random()
+        if not await _waited(script.latency_seconds + extra, reader):
+            request.is_dropped = True
+            return False
+        if request.fault is None:
+            return await _send(writer, 200, *self._good(request, number))
+        self.met[request.fault] += 1
+        return await self._failed(request, number, reader, writer)
+
+    def _good(self, request: Request, number: int) -> tuple[bytes, str]:
+        """A good reply and its kind."""
+        path = request.path.partition("?")[0]
+        if path == "/v1/models":
+            model = {"id": "scripted", "object": "model", "created": 0, "owned_by": "nobody"}
+            return json.dumps({"object": "list", "data": [model]}).encode(), "application/json"
+        if path == "/v1/embeddings":
+            item = {"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}
+            body = {"object": "list", "data": [item], "model": "scripted"}
+            return json.dumps(body).encode(), "application/json"
+        value = self._value(request, number, request.fault)
+        if request.body.get("stream"):
+            return b"".join(_events(value, request.path)), "text/event-stream"
+        return json.dumps(value, ensure_ascii=False).encode(), "application/json"
+
+    def _value(self, request: Request, number: int, fault: str | None) -> dict[str, Any]:
+        """The JSON of a reply."""
+        body, script = request.body, self.script
+        texts = script.texts(body, number)
+        if fault == "few":
+            texts = texts[: max(1, len(texts) // 2)]
+        elif fault == "many":
+            texts = [*texts, *texts]
+        elif fault == "ignore-n" or script.ignores_n:
+            texts = texts[:1]
+        chat = "/chat/" in request.path
+        has_logprobs = script.logprobs and bool(body.get("logprobs"))
+        choices = [script.choice(text, i, chat, has_logprobs) for i, text in enumerate(texts)]
+        completion_tokens = sum(len(text.split()) for text in texts)
+        prompt_tokens = len(prompt_of(body).split())
+        return {
+            "id": f"scripted-{number}",
+            "object": "chat.completion" if chat else "text_completion",
+            "created": 0,
+            "model": body.get("model", "scripted"),
+            "choices": [] if fault == "no-choices" else choices,
+            "usage": {
+                "prompt_tokens": prompt_tokens,
+                "completion_tokens": completion_tokens,
+                "total_tokens": prompt_tokens + completion_tokens,
+            },
+        }
+
+    async def _failed(
+        self,
+        request: Request,
+        number: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> bool:
+        """Fails at a request; returns whether the connection goes on."""
+        fault = request.fault
+        if fault == "reset":
+            writer.transport.abort()
+            return False
+        if fault == "redirect":
+            location = {"location": "/v1/elsewhere"}
+            return await _send(writer, 307, b"{}", "application/json", location)
+        if fault is not None and fault.startswith("status-"):
+            key = request.headers.get("authorization", "")
+            error = {"error": {"message": f"scripted fault for {key}"}}
+            status = int(fault.removeprefix("status-"))
+            return await _send(writer, status, json.dumps(error).encode(), "application/json")
+        content, kind = self._good(request, number)
+        if fault == "half-json":
+            return await _send(writer, 200, content[: len(content) // 2], kind)
+        if fault == "stall":
+            writer.write(_head(200, kind, {"content-length": str(len(content))}))
+            writer.write(content[: len(content) // 2])
+            await writer.drain()
+            await _waited(3600.0, reader)
+            request.is_dropped = True
+            return False
+        if fault == "huge-length":
+            writer.write(_head(200, kind, {"content-length": str(1 << 40)}))
+            await _endless(writer, b'{"choices": [', PIECE)
+        if fault == "huge":
+            writer.write(_head(200, kind, {"transfer-encoding": "chunked"}))
+            await _endless(writer, b"", b"%x\r\n%s\r\n" % (len(PIECE), PIECE))
+        return await _send(writer, 200, content, kind)
+
+
+async def _endless(writer: asyncio.StreamWriter, start: bytes, piece: bytes) -> NoReturn:
+    """Sends for ever, with time for other connections in between; raises ConnectionError when the client goes."""
+    writer.write(start)
+    while True:
+        writer.write(piece)
+        await writer.drain()
+        await asyncio.sleep(0.001)
+
+
+async def _waited(seconds: float, reader: asyncio.StreamReader) -> bool:
+    """Waits; returns whether the client is still there."""
+    if not seconds:
+        return True
+    peek = asyncio.ensure_future(reader.read(1))  # a client sends nothing before it has its reply
+    done, _ = await asyncio.wait({peek}, timeout=seconds)
+    peek.cancel()
+    with suppress(asyncio.CancelledError, ConnectionError):
+        await peek
+    return not done
+
+
+async def _read(reader: asyncio.StreamReader) -> Request | None:
+    """The next request of a connection; None at its end."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+    method, path, _ = first.split(" ", 2)
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.strip().lower()] = value.strip()
+    content = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Request(method, path, headers, content)
+
+
+def _head(status: int, kind: str, headers: Mapping[str, str]) -> bytes:
+    """Status and headers of a reply."""
+    lines = [f"HTTP/1.1 {status} -", f"content-type: {kind}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+async def _send(
+    writer: asyncio.StreamWriter,
+    status: int,
+    content: bytes,
+    kind: str,
+    headers: Mapping[str, str] | None = None,
+) -> bool:
+    """Sends a whole reply; the connection goes on."""
+    length = {"content-length": str(len(content)), **(headers or {})}
+    writer.write(_head(status, kind, length) + content)
+    await writer.drain()
+    return True
+
+
+def _events(value: dict[str, Any], path: str) -> Iterator[bytes]:
+    """A reply as events, word by word."""
+    chat = path.endswith("chat/completions")
+    head = {**value, "object": "chat.completion.chunk" if chat else value["object"]}
+    head.pop("usage")
+    for choice in value["choices"]:
+        text = choice["message"]["content"] if chat else choice["text"]
+        for word in text.split(" "):
+            piece: dict[str, Any] = {"index": choice["index"], "finish_reason": None}
+            piece |= {"delta": {"content": word + " "}} if chat else {"text": word + " "}
+            yield b"data: " + json.dumps({**head, "choices": [piece]}).encode() + b"\n\n"
+    yield b"data: [DONE]\n\n"
+
+
+@contextmanager
+def upstream_running(script: Script | None = None) -> Iterator[ScriptedUpstream]:
+    """A running server, in an event loop in a thread of its own."""
+    upstream = ScriptedUpstream(script)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    server = asyncio.run_coroutine_threadsafe(upstream.start(), loop).result(10)
+    try:
+        yield upstream
+    finally:
+        asyncio.run_coroutine_threadsafe(upstream.stop(server), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def main() -> None:
+    """Runs until it is interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=9000)
+    parser.add_argument("--fault", action="append", default=[], help="NAME=SHARE")
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds")
+    parser.add_argument("--slowest", type=float, default=0.0, help="seconds on top, at most")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    faults = {}
+    for fault in options.fault:
+        name, _, share = fault.partition("=")
+        if name not in FAULTS:
+            parser.error(f"unknown fault {name!r}; all: {', '.join(FAULTS)}")
+        faults[name] = float(share)
+    script = Script(faults, options.latency, options.slowest, seed=options.seed)
+
+    async def run() -> None:
+        upstream = ScriptedUpstream(script, keeps=0)
+        server = await upstream.start(options.port)
+        print(f"scripted upstream at {upstream.url}", flush=True)
+        await server.serve_forever()
+
+    with suppress(KeyboardInterrupt):
+        asyncio.run(run())
+
+
+if __name__ == "__main__":
+    main()

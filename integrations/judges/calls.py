@@ -1,0 +1,270 @@
+"""The calls of a judge: every distinct question is asked once, some at a time, and answers are kept as they come.
+
+An answer without a value is asked for again, with that answer and a reminder of the form before it, at most `repeats`
+times; then the question has none (NaN). A request that the server refuses or fails at, while it answers another, is
+the fault of its question, and an error. All else that fails ends the run, and so do the bounds on calls and tokens:
+calls under way are waited for first, as they are paid.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from math import nan
+from typing import Any, NamedTuple
+from warnings import warn
+
+from ...metrics.errors import DiscorankError, InputError, ResourceError, excerpt
+from ..server.client import Client
+from ..server.server_errors import BusyError, ExhaustedError, UnusableError
+from ..server.settings import Connection
+from .answer_values import value_of
+from .judge_answers import Answer
+from .judge_questions import JudgeQuestion, Requests
+from .kept_answers import KeptAnswers
+from .prompt_files import Worth
+
+PROBE = JudgeQuestion("Answer with one word.", 0)  # what shows whether a server works
+
+
+class CallBounds(NamedTuple):
+    """The most that a run may spend; None: no bound."""
+
+    calls: int | None = None
+    tokens: int | None = None
+
+
+class JudgeCall(NamedTuple):
+    """A question, and the answers without a value that it had so far."""
+
+    question: JudgeQuestion
+    earlier: tuple[str, ...] = ()
+
+    def again(self, answer: Answer) -> JudgeCall:
+        """The call after an answer without a value."""
+        return JudgeCall(self.question, (*self.earlier, answer.text))
+
+
+class JudgeCalls:
+    """What a server answers.
+
+    Args:
+        connection: how it is reached.
+        requests: how it is asked.
+        worth: what answers are worth.
+        repeats: how often a question without a value is asked again.
+        kept: answers that were paid for.
+        bounds: the most that is spent.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        requests: Requests,
+        worth: Worth,
+        repeats: int,
+        kept: KeptAnswers,
+        bounds: CallBounds,
+    ) -> None:
+        self.connection, self.requests, self.worth = connection, requests, worth
+        self.repeats, self.kept, self.bounds = repeats, kept, bounds
+        self.spent: Counter[str] = Counter()  # since the beginning
+        self.reported: Counter[str] = Counter()  # of it, what `take` has reported
+        self.faults: dict[bytes, InputError] = {}
+        self.has_warned = False
+
+    def values(self, questions: Iterable[JudgeQuestion]) -> dict[JudgeQuestion, float]:
+        """The value of every distinct question, NaN where no answer had one.
+
+        Raises:
+            ResourceError: the server cannot be reached, fails at everything, or no more may be spent.
+            InputError: the server answers others, but not one, the first of which is named.
+        """
+        values: dict[JudgeQuestion, float] = {}
+        calls = [JudgeCall(question) for question in dict.fromkeys(questions)]
+        while calls:
+            keys = [self.requests.key(call.question, call.earlier) for call in calls]
+            fresh = self._have_answers(calls, keys)
+            again = []
+            for call, key in zip(calls, keys, strict=True):
+                answer = self._answer(key)
+                value = value_of(answer, self.worth)
+                if value is not None:
+                    values[call.question] = value
+                elif len(call.earlier) < self.repeats:
+                    again.append(call.again(answer))
+                else:
+                    values[call.question] = nan
+                    self._note_none(answer, key in fresh)
+            calls = again
+        self.kept.trim()
+        return values
+
+    def answers(self, question: JudgeQuestion) -> list[str]:
+        """All answers to a question whose value was asked for, the last one first."""
+        call, texts = JudgeCall(question), []
+        while True:
+            answer = self.kept[self.requests.key(call.question, call.earlier)]
+            texts.append(answer.text)
+            has_value = value_of(answer, self.worth) is not None
+            if has_value or len(call.earlier) == self.repeats:
+                return texts[::-1]
+            call = call.again(answer)
+
+    def take(self) -> dict[str, int]:
+        """What was spent and counted since this was last asked."""
+        new = self.spent - self.reported
+        self.reported = Counter(self.spent)
+        return dict(new)
+
+    def _answer(self, key: bytes) -> Answer:
+        """An answer that is there; raises the error of a question at fault."""
+        if key in self.faults:
+            raise self.faults[key]
+        return self.kept[key]
+
+    def _note_none(self, answer: Answer, is_fresh: bool) -> None:
+        """Counts a question without a value, and warns of the first."""
+        self.spent["unparsable"] += is_fresh
+        if not self.has_warned:
+            self.has_warned = True
+            shown = excerpt(answer.text)
+            message = f"an answer without a value, such as {shown}: it counts as missing"
+            warn(f"judge {self.requests.model}: {message}", RuntimeWarning, stacklevel=6)
+
+    def _have_answers(self, calls: Sequence[JudgeCall], keys: Sequence[bytes]) -> set[bytes]:
+        """Has every call answered, or known to be at fault; the keys of the answers that are new to this process."""
+        in_folder = self.kept.find(keys)
+        self.spent["kept_answers"] += len(in_folder)
+        missing = set(self.kept.missing(keys)) - self.faults.keys()
+        waiting: dict[bytes, JudgeCall] = {}
+        for call, key in zip(calls, keys, strict=True):
+            if key in missing:
+                waiting.setdefault(key, call)
+        if waiting:
+            with Client(self.connection) as client:
+                _Round(self, client, waiting).run()
+        return in_folder | missing
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens spent on prompts and answers."""
+        return self.spent["prompt_tokens"] + self.spent["answer_tokens"]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more calls may be made."""
+        calls, tokens = self.bounds
+        no_calls = calls is not None and self.spent["calls"] >= calls
+        return no_calls or (tokens is not None and self.num_tokens >= tokens)
+
+    def at_bounds(self, missing: int) -> ResourceError:
+        """The error of a run that may spend no more, of which so many answers are missing."""
+        names = zip(("max_calls", "max_tokens"), self.bounds, strict=True)
+        bounds = " and ".join(f"{name}={bound}" for name, bound in names if bound is not None)
+        spent = f"{self.spent['calls']} calls and {self.num_tokens} tokens spent"
+        fix = "Run the same command again to go on with as much"
+        if self.kept.folder:
+            fix = f"{fix}; answers are kept in {self.kept.folder}"
+        return ResourceError(
+            f"{bounds} reached: {spent}, at least {missing} answers missing",
+            where=f"judge {self.requests.model}",
+            fix=fix,
+        )
+
+
+class _Round:
+    """Some calls, of which as many are under way as there are connections."""
+
+    def __init__(
+        self, calls: JudgeCalls, client: Client, waiting: Mapping[bytes, JudgeCall]
+    ) -> None:
+        self.calls, self.client = calls, client
+        self.waiting = deque(waiting.items())
+        self.under_way: dict[Future[Any], tuple[bytes, JudgeCall, str]] = {}
+        self.failed_once: set[bytes] = set()
+        self.come: dict[bytes, Answer] = {}  # that are not kept yet
+        self.fatal: DiscorankError | None = None
+        self.is_over = False  # whether nothing more may be spent
+
+    def run(self) -> None:
+        """Has all calls answered, or known to be at fault; errors as `JudgeCalls.values`."""
+        while self.waiting or self.under_way:
+            self._send()
+            if not self.under_way:
+                break
+            for future in wait(self.under_way, return_when=FIRST_COMPLETED).done:
+                self._take(future)
+            self._keep()
+        if self.fatal is not None:
+            raise self.fatal
+        if self.is_over:
+            raise self.calls.at_bounds(len(self.waiting))
+
+    def _send(self) -> None:
+        """Begins as many calls as there is room for; none once something is fatal."""
+        calls = self.calls
+        while self.waiting and len(self.under_way) < calls.connection.connections:
+            self.is_over = calls.is_over
+            if self.fatal is not None or self.is_over:
+                return
+            key, call = self.waiting.popleft()
+            path, body, prompt = calls.requests.body(call.question, call.earlier)
+            self.under_way[self.client.post(path, body)] = (key, call, prompt)
+            calls.spent["calls"] += 1
+            calls.spent["repeated_calls"] += bool(call.earlier)
+
+    def _take(self, future: Future[Any]) -> None:
+        """Keeps the answer of a call that ended, or notes what it failed at."""
+        key, call, prompt = self.under_way.pop(future)
+        calls = self.calls
+        try:
+            answer = Answer.of_reply(future.result(), prompt)
+        except UnusableError as error:
+            self.fatal = _ending(error)
+        except BusyError as error:
+            self.fatal = error
+        except ExhaustedError as error:
+            self._take_failure(key, call, error)
+        except InputError as error:
+            self._take_failure(key, call, error)
+        except ResourceError as error:
+            self.fatal = error
+        else:
+            calls.spent["prompt_tokens"] += answer.prompt_tokens
+            calls.spent["answer_tokens"] += answer.answer_tokens
+            self.come[key] = answer
+
+    def _keep(self) -> None:
+        """Keeps what has come."""
+        self.calls.kept.keep(self.come)
+        self.come = {}
+
+    def _take_failure(self, key: bytes, call: JudgeCall, error: DiscorankError) -> None:
+        """Asks something else: if that is answered the question is at fault, after a second try where one may help."""
+        self._keep()
+        path, body, _ = self.calls.requests.body(PROBE, ())
+        self.calls.spent["calls"] += 1
+        try:
+            self.client.post(path, body).result()
+        except DiscorankError:
+            self.fatal = _ending(error)
+            return
+        if isinstance(error, ExhaustedError) and key not in self.failed_once:
+            self.failed_once.add(key)
+            self.waiting.append((key, call))
+            return
+        shown = excerpt(call.question.prompt[-60:])
+        problem = f"{error.problem}, while the server answers other requests (prompt ends {shown})"
+        fix = "Shorten or mend the text, or leave it out"
+        self.calls.faults[key] = InputError(problem, where=error.where, fix=fix)
+
+
+def _ending(error: DiscorankError) -> ResourceError:
+    """The error of a server that does nothing: it ends the run, as no other list would fare better."""
+    fix = (
+        error.fix
+        or "Does the server know every key of the request? See logprobs, temperature, seed, request"
+    )
+    return ResourceError(error.problem, where=error.where, fix=fix)

@@ -1,0 +1,89 @@
+"""Errors in OpenAI's form: ``{"error": {"message", "type", "param", "code"}}``, with a status that says whose they are.
+
+400 the request         401 its key          404 no such path or model      408, 413, 415 how it was sent
+429 no room, here or upstream                502 upstream failed            503 no choice can be made
+504 upstream took too long
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...metrics.errors import DiscorankError, InputError
+from ..server.server_errors import BusyError, NotThereError, RefusedError, SlowError, UnusableError
+
+RETRY_SECONDS = 1  # named to who comes when there is no room
+_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
+
+
+class ApiError(Exception):
+    """An answer that is an error.
+
+    Args:
+        status: of the reply.
+        message: what is wrong.
+        param: the key of the request that is.
+        code: a word for it.
+        retry_seconds: when to come again.
+        report: what those who run the server are told of it.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        param: str | None = None,
+        code: str | None = None,
+        retry_seconds: int | None = None,
+        report: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param, self.code = status, message, param, code
+        self.report = report
+        self.retry_seconds = RETRY_SECONDS if status == 429 else retry_seconds
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The reply."""
+        kind = "invalid_request_error" if self.status < 500 else "server_error"
+        error = {
+            "message": self.message,
+            "type": _TYPES.get(self.status, kind),
+            "param": self.param,
+            "code": self.code,
+        }
+        return {"error": error}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the reply."""
+        return {} if self.retry_seconds is None else {"retry-after": str(self.retry_seconds)}
+
+
+def bad(problem: str, param: str, fix: str = "", code: str | None = None) -> ApiError:
+    """The refusal of a request for what stands under a key."""
+    return ApiError(400, str(InputError(problem, where=param, fix=fix)), param, code)
+
+
+def from_upstream(error: DiscorankError) -> ApiError:
+    """What went wrong upstream, as the answer to a request."""
+    if isinstance(error, RefusedError):
+        return ApiError(400, f"upstream: {error.problem}", code="refused_upstream")
+    if isinstance(error, NotThereError):
+        return ApiError(404, f"upstream: {error.problem}", code="not_found_upstream")
+    if isinstance(error, BusyError):
+        return ApiError(429, f"upstream: {error.problem}", code="busy_upstream")
+    if isinstance(error, SlowError):
+        return ApiError(504, f"upstream: {error.problem}", code="slow_upstream")
+    if isinstance(error, UnusableError):
+        # what the server quotes of the key it was sent is nobody's business
+        problem = "it refuses this server, or its address is wrong"
+        report = f"upstream: {error}"
+        return ApiError(502, f"upstream: {problem}", code="unusable_upstream", report=report)
+    return ApiError(502, f"upstream: {error.problem}", code="failed_upstream")
+
+
+def no_choice(error: DiscorankError) -> ApiError:
+    """Why a choice could not be made, as the answer to a request."""
+    problem = f"no choice could be made: {error}"
+    return ApiError(503, problem, code="no_choice", retry_seconds=5, report=problem)

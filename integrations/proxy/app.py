@@ -1,0 +1,211 @@
+"""The application: which path leads where, who may come in, and what every answer and error looks like.
+
+POST /v1/chat/completions, /v1/completions    chosen, or passed through
+GET, POST /v1/...                             passed through
+GET /healthz, /metrics                        of this server
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from typing import Any
+
+from ...metrics.spec.limits import limits
+from ..server.exchange import Exchange
+from .api_errors import ApiError
+from .counters import Counters
+from .decisions import Decisions
+from .event_stream import as_json, events
+from .open_requests import OpenRequests
+from .own_fields import Allowed
+from .questions import PassThrough, Question, read_question
+from .relayed import Relay, body_of, checked_path
+from .settings import DoorSettings, DrawingSettings
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_CHOSEN = {"chat/completions": True, "completions": False}  # whether it is a chat
+_PASSED_HEADERS = ("content-type", "accept", "accept-encoding", "openai-beta")
+_GONE = 499  # the status that is counted where the client has gone
+
+
+class App:
+    """Answers requests.
+
+    Args:
+        exchange: requests to the server upstream.
+        decisions: what decides.
+        allowed: what requests may choose among.
+        drawing: how candidates are drawn.
+        door: who may come in, and how many.
+        access_key: the key that requests must bring, if there is one.
+        counters: of the server.
+        report: takes what went wrong here, for people.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        decisions: Decisions,
+        allowed: Allowed,
+        drawing: DrawingSettings,
+        door: DoorSettings,
+        access_key: str | None,
+        counters: Counters,
+        report: Callable[[str], object],
+    ) -> None:
+        self._exchange, self._decisions = exchange, decisions
+        self._allowed, self._drawing, self._door = allowed, drawing, door
+        self._access = None if access_key is None else f"Bearer {access_key}".encode()
+        self._counters, self._report = counters, report
+        self._last_report = ""
+        self._requests = OpenRequests(door.max_open, door.max_waiting)
+        counters.watch("open", "Requests being worked at", lambda: self._requests.num_open)
+        counters.watch("waiting", "Requests waiting", lambda: self._requests.num_waiting)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        from starlette.requests import ClientDisconnect, Request
+
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        try:
+            self._check(request)
+            content = await self._content(request)
+            answer = self._answered(request, content, send)
+            await _while_connected(answer, receive)
+        except ApiError as error:
+            await self._refuse(error, send)
+        except ClientDisconnect:
+            self._counters.answers.labels("gone", str(_GONE)).inc()
+        except Exception as error:
+            self._report(f"discorank: internal error: {type(error).__name__}")
+            await self._refuse(ApiError(500, "internal error"), send)
+
+    def _check(self, request: Any) -> None:
+        """Raises ApiError for a request without the key, or sent as none is.
+
+        What the address of a request is may not be taken from its headers, which may say anything.
+        """
+        if self._access is not None and request.scope["path"] != "/healthz":
+            brought = request.headers.get("authorization", "").encode("utf-8", "replace")
+            if not hmac.compare_digest(brought, self._access):
+                raise ApiError(401, "the key is missing or wrong", code="invalid_api_key")
+        if request.method not in ("GET", "POST"):
+            raise ApiError(405, f"{request.method} is not known here", code="bad_method")
+        if "origin" in request.headers:
+            # a page in a browser could not read the answer, but make it cost
+            raise ApiError(403, "pages of browsers are not answered", code="origin")
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise ApiError(415, "a packed request is not read", code="bad_encoding")
+
+    async def _content(self, request: Any) -> bytes:
+        """The body of a request."""
+        return await body_of(request.stream(), limits().request_bytes, self._door.body_seconds)
+
+    async def _answered(self, request: Any, content: bytes, send: Send) -> None:
+        """Sends the answer to a request."""
+        path, method = request.scope["path"], request.method
+        if path in ("/healthz", "/metrics"):
+            await self._own_page(path, method, send)
+        elif not path.startswith("/v1/"):
+            raise ApiError(404, "there is no such path", code="not_found")
+        else:
+            async with self._requests.place():
+                await self._of_model(request, path.removeprefix("/v1/"), content, send)
+
+    async def _own_page(self, path: str, method: str, send: Send) -> None:
+        """Sends what this server says of itself."""
+        if method != "GET":
+            raise ApiError(405, f"{method} is not known here", code="bad_method")
+        if path == "/healthz":
+            await _send(send, 200, b'{"status": "ok"}', {})
+        else:
+            kind = "text/plain; version=0.0.4; charset=utf-8"
+            await _send(send, 200, self._counters.text(), {"content-type": kind})
+
+    async def _of_model(self, request: Any, path: str, content: bytes, send: Send) -> None:
+        """Sends what the model says: chosen, or passed through."""
+        if path in _CHOSEN:
+            if request.method != "POST":
+                raise ApiError(405, f"{request.method} is not known here", code="bad_method")
+            question = read_question(content, _CHOSEN[path], self._allowed, self._drawing)
+        else:
+            question = PassThrough("path", content)
+        if isinstance(question, Question):
+            await self._chosen(question, send)
+        else:
+            path = checked_path(path, request.scope["query_string"].decode("latin-1"))
+            await self._passed(request, path, question, send)
+
+    async def _chosen(self, question: Question, send: Send) -> None:
+        """Sends the choice."""
+        answer = await self._decisions.answer(question)
+        headers = {"x-discorank": answer.header}
+        if question.stream:
+            headers |= {"content-type": "text/event-stream", "cache-control": "no-cache"}
+            content = b"".join(events(answer, question))
+        else:
+            content = as_json(answer.body)
+        await _send(send, 200, content, headers)
+        kind = "chosen" if answer.is_chosen else "passed-through"
+        self._counters.answers.labels(kind, "200").inc()
+
+    async def _passed(self, request: Any, path: str, passed: PassThrough, send: Send) -> None:
+        """Passes a request through."""
+        names = [name for name in _PASSED_HEADERS if name in request.headers]
+        headers = {"accept-encoding": "identity"} | {name: request.headers[name] for name in names}
+        relay = Relay(self._exchange, request.method, path, passed.content, headers, passed.reason)
+        status = await relay.run(send)
+        self._counters.passed.labels(passed.reason).inc()
+        self._counters.answers.labels("passed-through", str(status)).inc()
+
+    async def _refuse(self, error: ApiError, send: Send) -> None:
+        """Sends an error, and tells people of one that they can mend, where it is not the same as the last."""
+        if error.report and error.report != self._last_report:
+            self._last_report = error.report
+            self._report(f"discorank: {error.report}")
+        self._counters.answers.labels("error", str(error.status)).inc()
+        await _send(send, error.status, as_json(error.body), error.headers)
+
+
+async def _send(send: Send, status: int, content: bytes, headers: dict[str, str]) -> None:
+    """Sends an answer in one piece, which is JSON unless its headers say otherwise."""
+    whole = {"content-type": "application/json", **headers, "content-length": str(len(content))}
+    raw = [(name.encode(), value.encode()) for name, value in whole.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": content})
+
+
+async def _while_connected(answer: Coroutine[Any, Any, None], receive: Receive) -> None:
+    """Runs an answer to its end, or until the client goes: then all that is done for it is dropped.
+
+    Raises:
+        ClientDisconnect: the client has gone.
+    """
+    from starlette.requests import ClientDisconnect
+
+    working = asyncio.ensure_future(answer)
+    gone = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+            return
+        raise ClientDisconnect
+    finally:
+        for task in (working, gone):
+            task.cancel()
+        await asyncio.wait({working, gone})
+
+
+async def _gone(receive: Receive) -> None:
+    """Waits until the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

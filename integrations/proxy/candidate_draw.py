@@ -1,0 +1,227 @@
+"""The candidates of one request, as they come from upstream: texts to choose from, whole choices to answer with.
+
+Candidates of other requests are never seen here: each draw has requests of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from time import monotonic
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from ...metrics.errors import DiscorankError, InputError, ResourceError
+from ...rerank.lists import Candidate
+from ..server.drawing import Drawing
+from ..server.exchange import Exchange
+from ..server.prompt_drawings import seed_of
+from ..server.replies import candidates_in
+from ..server.server_errors import RefusedError, UnusableError
+from .questions import Question
+from .settings import DrawingSettings
+
+TIMES_IGNORED = 3  # requests for several in a row that brought one, after which no more are made
+IGNORED_SECONDS = 60.0  # until one is made again
+_PLACE = "place"  # field of a candidate: where its choice stands in its reply
+
+
+class Drawn(NamedTuple):
+    """A candidate, the choice that it was, and the number of the request that brought it."""
+
+    candidate: Candidate
+    choice: Mapping[str, Any]
+    call: int
+
+
+class WordlessError(Exception):
+    """A reply whose choices have no text, such as a refusal, or the call of a tool; it answers as it is."""
+
+    def __init__(self, reply: Mapping[str, Any]) -> None:
+        super().__init__("no text")
+        self.reply = reply
+
+
+class Upstream:
+    """The server that candidates come from.
+
+    Whether it gives several candidates for one request is asked again after a while, as once may be a fault.
+
+    Args:
+        exchange: requests to it.
+        clock: tells the time, in seconds.
+    """
+
+    def __init__(self, exchange: Exchange, clock: Callable[[], float] = monotonic) -> None:
+        self.exchange = exchange
+        self._clock = clock
+        self._num_ignored = 0  # requests for several in a row that brought one
+        self._ignores_until = 0.0
+
+    @property
+    def accepts_n(self) -> bool:
+        """Whether it is believed to give several candidates for one request."""
+        return self._clock() >= self._ignores_until
+
+    def gave(self, is_one: bool) -> None:
+        """Notes whether a request for several candidates brought one."""
+        self._num_ignored = self._num_ignored + 1 if is_one else 0
+        if self._num_ignored >= TIMES_IGNORED:
+            self._ignores_until = self._clock() + IGNORED_SECONDS
+            self._num_ignored -= 1
+
+
+class CandidateDraw:
+    """Draws the candidates of a request; a context manager, at whose end what is under way is dropped.
+
+    Args:
+        upstream: where they come from.
+        question: the request.
+        settings: how they are drawn.
+        logprobs: whether candidates are to have their log-probability.
+    """
+
+    def __init__(
+        self, upstream: Upstream, question: Question, settings: DrawingSettings, logprobs: bool
+    ) -> None:
+        self._upstream, self._question, self._logprobs = upstream, question, logprobs
+        self._path = "chat/completions" if question.chat else "completions"
+        self._drawing = Drawing(0, self._body, settings.most_at_once)
+        self._under_way: dict[asyncio.Task[Any], tuple[int, int]] = {}
+        self._fatal: DiscorankError | None = None
+        self._wordless: Mapping[str, Any] | None = None
+        self._refused_n = False  # and nothing came since
+        self.replies: dict[int, Mapping[str, Any]] = {}  # by number of the request
+        self.until: float | None = None  # by the clock of `monotonic`, when waiting ends
+        if settings.deadline_seconds is not None:
+            self.until = monotonic() + settings.deadline_seconds
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Drops what is under way."""
+        for task in self._under_way:
+            task.cancel()
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+    async def draw(self, size: int) -> None:
+        """Draws until there are `size` candidates, no more come, or the time is up.
+
+        Raises:
+            WordlessError: what came has no text.
+            DiscorankError: nothing came.
+        """
+        self._drawing.size = size
+        self._send()
+        while not self._drawing.done and self._fatal is None:
+            done, _ = await asyncio.wait(
+                self._under_way, timeout=self._left(), return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done and self.drawn:
+                return
+            for task in done:
+                self._take(task)
+            self._send()
+        if self.drawn:
+            return
+        if self._wordless is not None:
+            raise WordlessError(self._wordless)
+        raise self._fatal or self._drawing.error or InputError("nothing came", where="server")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more candidates will come."""
+        is_late = self.until is not None and monotonic() >= self.until
+        return is_late or self._drawing.given_up or self._fatal is not None
+
+    @property
+    def drawn(self) -> list[Drawn]:
+        """What has come, in the order of the requests."""
+        calls = sorted(self._drawing.candidates_of)
+        return [
+            Drawn(candidate, self._choice(call, candidate), call)
+            for call in calls
+            for candidate in self._drawing.candidates_of[call]
+        ]
+
+    def _choice(self, call: int, candidate: Candidate) -> Mapping[str, Any]:
+        """The choice that a candidate was."""
+        choice: Mapping[str, Any] = self.replies[call]["choices"][candidate.fields[_PLACE]]
+        return choice
+
+    def _left(self) -> float | None:
+        """Seconds until the time is up; there is always time for one candidate."""
+        if self.until is None or not self._drawing.candidates_of:
+            return None
+        return max(0.0, self.until - monotonic())
+
+    def _body(self, call: int, n: int) -> dict[str, Any]:
+        """A request for n candidates; where the user names a seed, each request after the first has another."""
+        body = {**self._question.body, "n": n}
+        if call and isinstance(body.get("seed"), int):
+            body["seed"] = seed_of(body["seed"], call)
+        if self._logprobs:
+            body["logprobs"] = True if self._question.chat else 1
+        return body
+
+    def _send(self) -> None:
+        """Sends the requests that are lacking."""
+        if self._fatal is not None:
+            return
+        for call, n, body in self._drawing.requests(self._upstream.accepts_n):
+            request = self._upstream.exchange.post(self._path, body)
+            self._under_way[asyncio.create_task(request)] = (call, n)
+
+    def _take(self, task: asyncio.Task[Any]) -> None:
+        """Takes the candidates of a request that ended, or notes its error."""
+        call, n = self._under_way.pop(task)
+        try:
+            reply = task.result()
+        except RefusedError as error:
+            self._drawing.refused(n, error)
+            self._refused_n = n > 1
+        except UnusableError as error:
+            self._fatal = error
+        except (ResourceError, InputError) as error:
+            self._drawing.failed(n, error)
+        else:
+            self._take_reply(call, n, reply)
+
+    def _take_reply(self, call: int, n: int, reply: Any) -> None:
+        """Takes the candidates of a reply, each with its place."""
+        texts = candidates_in(reply, self._question.chat)
+        choices = [
+            replace(text, fields={**text.fields, _PLACE: place})
+            if isinstance(text, Candidate)
+            else text
+            for place, text in enumerate(texts)
+        ]
+        self.replies[call] = reply
+        self._drawing.take(call, n, choices)
+        if not self._drawing.candidates_of[call]:
+            self._note_wordless(reply)
+            return
+        if self._refused_n or n > 1:
+            is_one = len(choices) == 1
+            self._upstream.gave(is_one)
+            self._drawing.one_at_a_time |= is_one
+            self._refused_n = False
+
+    def _note_wordless(self, reply: Any) -> None:
+        """Keeps a reply that has choices, but no text: more requests would bring no other."""
+        choices = reply.get("choices") if isinstance(reply, Mapping) else None
+        messages = [
+            choice.get("message") if isinstance(choice, Mapping) else None
+            for choice in (choices if isinstance(choices, list) else [])
+        ]
+        if messages and all(isinstance(message, Mapping) for message in messages):
+            self._wordless = reply
+            self._drawing.given_up = True

@@ -1,0 +1,105 @@
+"""Which texts have the form that a request asks for: any JSON object, or JSON that fits a schema.
+
+Schemas come with requests, so they fetch nothing, and a judgement takes a bounded number of steps: references beyond
+the schema, `patternProperties`, and patterns that take long make it one that is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import regex
+
+from ...metrics.errors import InputError
+from ..files.strict_json import parse_json
+
+MAX_STEPS = 20_000  # keywords looked at in all texts of a request
+PATTERN_SECONDS = 0.05  # for one search
+
+
+class _UnusableSchemaError(Exception):
+    """A schema that is not used."""
+
+
+def with_form(texts: Sequence[str], response_format: Mapping[str, Any]) -> list[int] | None:
+    """Numbers of the texts that have the form; None where that cannot be told, as with grammars."""
+    kind = response_format.get("type")
+    values = [_value(text) for text in texts]
+    if kind == "json_object":
+        return [i for i, value in enumerate(values) if isinstance(value, dict)]
+    wrapper = response_format.get("json_schema")
+    schema = wrapper.get("schema") if isinstance(wrapper, Mapping) else None
+    if kind != "json_schema" or not isinstance(schema, Mapping):
+        return None
+    try:
+        fits = _validator(_plain(schema))
+        return [i for i, value in enumerate(values) if value is not _NONE and fits(value)]
+    except Exception:  # whatever a schema that nobody checked makes a library do
+        return None
+
+
+_NONE = object()
+
+
+def _value(text: str) -> Any:
+    """The JSON value that a text is; `_NONE` if it is none."""
+    try:
+        return parse_json(text.encode())
+    except (InputError, UnicodeEncodeError):
+        return _NONE
+
+
+def _plain(schema: Any) -> Any:
+    """A schema without the names of dialects, which have rules of their own.
+
+    Raises:
+        _UnusableSchemaError: it has patterns for keys.
+    """
+    if isinstance(schema, list):
+        return [_plain(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "patternProperties" in schema:
+        raise _UnusableSchemaError
+    is_dialect = isinstance(schema.get("$schema"), str)
+    return {
+        key: _plain(inner) for key, inner in schema.items() if not (is_dialect and key == "$schema")
+    }
+
+
+def _validator(schema: Any) -> Callable[[Any], bool]:
+    """Tells whether a value fits a schema, in a bounded number of steps.
+
+    Raises (from what is returned):
+        Exception: the schema cannot be used.
+    """
+    from jsonschema import Draft202012Validator, validators
+    from referencing import Registry
+
+    steps = iter(range(MAX_STEPS))
+
+    def counted(keyword: Callable[..., Any]) -> Callable[..., Any]:
+        def check(*arguments: Any) -> Any:
+            if next(steps, None) is None:
+                raise _UnusableSchemaError
+            return keyword(*arguments)
+
+        return check
+
+    keywords = {**Draft202012Validator.VALIDATORS, "pattern": _pattern}
+    bounded = {name: counted(keyword) for name, keyword in keywords.items()}
+    judge = validators.extend(Draft202012Validator, bounded)(schema, registry=Registry())
+
+    def fits(value: Any) -> bool:
+        return bool(judge.is_valid(value))
+
+    return fits
+
+
+def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[Any]:
+    """The keyword `pattern`, in bounded time."""
+    from jsonschema import ValidationError
+
+    if isinstance(value, str) and not regex.search(pattern, value, timeout=PATTERN_SECONDS):
+        yield ValidationError("does not match")

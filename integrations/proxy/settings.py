@@ -1,0 +1,127 @@
+"""The settings of the server: how candidates are drawn, what a request may choose, and how much is done at a time."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from ...metrics.errors import InputError
+from ...metrics.spec.checked_settings import settings
+from ...rerank.stopping_rule import StoppingRule
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+def read_seconds(value: Any) -> Any:
+    """Seconds from a text such as 3s, 500ms or 2m; what is no such text is returned.
+
+    >>> read_seconds("500ms"), read_seconds(2)
+    (0.5, 2.0)
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"(\d+(?:\.\d*)?)(ms|s|m)", value.strip())
+    return float(match[1]) * _UNITS[match[2]] if match else value
+
+
+Seconds = Annotated[float, BeforeValidator(read_seconds), Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+@settings
+class DrawingSettings:
+    """How the candidates of a request are drawn.
+
+    Args:
+        num_candidates: candidates of a request that does not say how many.
+        max_n: the most that a request may ask for; num_candidates if not given.
+        sampling_temperature: divides logits, whatever the request says; without it the request's own counts, and one
+            of temperature 0 passes through.
+        candidates_per_request: candidates that one request to the upstream server asks for; all of a round if not
+            given, or one where there is a deadline, so that what has come can be used.
+        deadline_seconds: how long candidates may take, such as 3s; what has come by then is decided.
+        adaptive: draw in rounds, and stop where the chance that more candidates change the choice for the better is
+            small.
+        round_size: candidates of a round.
+        change_bound: the chance of a better choice below which drawing stops.
+        change_margin: the share of its risk by which a better choice counts as better.
+        max_candidate_tokens: the most tokens that a request may ask of a candidate, and what is asked if it says
+            nothing.
+        max_request_tokens: the most tokens that all candidates of a request may have together: fewer are drawn where
+            they could have more.
+    """
+
+    num_candidates: Count = 16
+    max_n: Count | None = None
+    sampling_temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    candidates_per_request: Count | None = None
+    deadline_seconds: Seconds | None = None
+    adaptive: bool = False
+    round_size: Annotated[int, Field(ge=2)] = StoppingRule.step
+    change_bound: Annotated[float, Field(gt=0, le=1)] = StoppingRule.bound
+    change_margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = StoppingRule.margin
+    max_candidate_tokens: Count | None = None
+    max_request_tokens: Count | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_n is not None and self.max_n < self.num_candidates:
+            problem = f"{self.max_n}, but {self.num_candidates} are drawn"
+            raise InputError(problem, where="max_n", fix="Raise it, or lower num_candidates")
+
+    @property
+    def most_candidates(self) -> int:
+        """The most that a request may ask for."""
+        return self.num_candidates if self.max_n is None else self.max_n
+
+    def rule(self, n: int) -> StoppingRule | None:
+        """When a request for up to n candidates stops drawing; None where it draws all at once."""
+        if not self.adaptive:
+            return None
+        return StoppingRule(
+            cap=n,
+            first=self.round_size,
+            step=self.round_size,
+            bound=self.change_bound,
+            margin=self.change_margin,
+        )
+
+    @property
+    def most_at_once(self) -> int | None:
+        """For how many candidates a request upstream may be; None for as many as are missing."""
+        if self.candidates_per_request is None and self.deadline_seconds is not None:
+            return 1
+        return self.candidates_per_request
+
+
+@settings
+class DoorSettings:
+    """Who may come in, and how much is kept open.
+
+    Args:
+        host: the address that is listened at; 0.0.0.0 lets other machines in.
+        port: the port; 0 takes a free one.
+        access_key_variable: the environment variable that holds the key that requests must bring; none is asked for if
+            it is not named.
+        max_open: requests that are worked at at a time.
+        max_waiting: requests that wait behind them; more are answered by 429.
+        body_seconds: how long a request may take to come in whole.
+        choice_seconds: how long a choice may take, with its waiting.
+        grace_seconds: how long open requests may take when the server is stopped.
+        max_documents: documents whose state is kept.
+        document_seconds: how long a document is kept that nothing comes for.
+    """
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8484
+    access_key_variable: str | None = None
+    max_open: Count = 256
+    max_waiting: Annotated[int, Field(ge=0)] = 256
+    body_seconds: Seconds = 30.0
+    choice_seconds: Seconds = 60.0
+    grace_seconds: Seconds = 30.0
+    max_documents: Count = 1024
+    document_seconds: Seconds = 600.0

@@ -1,0 +1,221 @@
+"""A run of forced scoring: candidate lists in, the same lists with log-probabilities out, resumable by a repetition.
+
+Equal texts of a list are scored once. Outputs, checkpoints and error records are those of decoding runs; what came out
+is saved before the model is asked for more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import isnan
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...metrics.errors import DiscorankError, InputError, MetricError
+from ...metrics.execution.meter import Meter
+from ...rerank.lists import NOTHING, CandidateList, write_list
+from ...rerank.runs.resumable import Checkpoint
+from ...rerank.runs.rows import as_line
+from ...rerank.runs.run import Written, completing, outputs, write_outcomes
+from ...rerank.runs.run_file import Measured
+from ...rerank.runs.stream import Stream
+from ..files.entries import ListEntry
+from .list_prompts import ListPrompts
+from .text_scorer import Answered, Asked, PromptedText, ScoredText, TextScorer
+from .value_fields import ValueFields
+
+
+@dataclass(frozen=True)
+class ListScoring:
+    """How lists are scored.
+
+    Args:
+        prompts: what is asked of a list.
+        scorer: what answers.
+        fields: where the answers go.
+    """
+
+    prompts: ListPrompts
+    scorer: TextScorer
+    fields: ValueFields
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that the lists depend on."""
+        written = {"field": self.fields.field, "overwrite": self.fields.overwrite}
+        return {**self.scorer.identity, **self.prompts.identity, **written}
+
+
+class _ScoredList(NamedTuple):
+    """A list with its values, and how many distinct texts and tokens they are of."""
+
+    record: CandidateList
+    is_cut: bool
+    texts: int = 0
+    tokens: int = 0
+
+
+class _WaitingList(NamedTuple):
+    """An entry, what is asked of it, and the distinct texts among that."""
+
+    entry: ListEntry
+    asked: Sequence[PromptedText] = ()
+    is_cut: bool = False
+    distinct: Sequence[PromptedText] = ()
+
+
+def run_scoring(
+    scoring: ListScoring,
+    entries: Iterable[ListEntry],
+    name: str,
+    out: Path | None,
+    max_errors: int = 0,
+    on_progress: Callable[[int, int], None] = lambda done, errors: None,
+    reading: Mapping[str, Any] = NOTHING,
+    meter: Meter | None = None,
+) -> Mapping[str, int]:
+    """Scores all lists into `out`, going on where an earlier run of the same settings stopped; returns the counts.
+
+    Args:
+        scoring: what is asked, what answers, and where the answers go.
+        entries: what a reader of lists yields, in order.
+        name: the input's name for messages.
+        out: where lists go; ``OUT.run.json`` and, if needed, ``OUT.errors.jsonl`` stand beside it. None: to stdout,
+            with error records on stderr and nothing to resume.
+        max_errors: how many error records may be written before the run stops.
+        on_progress: called with the number of lists done and of error records.
+        reading: how the input is read, and digests of what else is, where that makes other lists of the same bytes.
+        meter: counts the texts and tokens that were scored.
+
+    Raises:
+        ResumeError: the run standing at `out` has other settings or another input.
+        StoppedByErrorsError: more than `max_errors` error records.
+        InputError: the input is refused whole.
+        ResourceError: the server is gone.
+    """
+    meter = meter or Meter()
+    checkpoint = outputs(out, {**scoring.identity, **reading}, {"name": name, "seeds": {}})
+    source = iter(entries)
+    try:
+        for entry in islice(source, checkpoint.state.entries):
+            checkpoint.skip(entry.raw)
+            scoring.prompts.skip(entry)
+        checkpoint.check_input(name)
+        with completing(checkpoint, lambda: Measured(meter.now)):
+            outcomes = _outcomes(scoring, source, _Saving(checkpoint).save, meter)
+            write_outcomes(outcomes, _written, name, checkpoint, max_errors, on_progress)
+    finally:
+        checkpoint.close()
+    return checkpoint.state.counts
+
+
+class _Saving:
+    """Saves what was written since it was last called."""
+
+    def __init__(self, checkpoint: Checkpoint | Stream) -> None:
+        self.checkpoint, self.saved = checkpoint, checkpoint.state.entries
+
+    def save(self) -> None:
+        """Saves the outputs if there is more in them."""
+        if self.checkpoint.state.entries > self.saved:
+            self.saved = self.checkpoint.state.entries
+            self.checkpoint.save()
+
+
+def _outcomes(
+    scoring: ListScoring, entries: Iterator[ListEntry], save: Callable[[], None], meter: Meter
+) -> Iterator[tuple[ListEntry, _ScoredList | DiscorankError]]:
+    """Every entry with its scored list, or the error that stands for it, in order."""
+    waiting: deque[_WaitingList] = deque()
+
+    def asked() -> Iterator[Asked]:
+        for entry in entries:
+            read = _read(scoring, entry)
+            if isinstance(read, DiscorankError):
+                waiting.append(_WaitingList(entry))
+                yield read
+            else:
+                waiting.append(read)
+                yield read.distinct
+
+    for answered in scoring.scorer.scored(asked(), save):
+        one = waiting.popleft()
+        outcome = _scored_list(scoring.fields, one, answered)
+        if isinstance(outcome, _ScoredList):
+            meter.count(texts=outcome.texts, tokens=outcome.tokens)
+        yield one.entry, outcome
+
+
+def _read(scoring: ListScoring, entry: ListEntry) -> _WaitingList | DiscorankError:
+    """What is asked of an entry, or its error."""
+    read = scoring.prompts.read(entry)
+    if isinstance(read, DiscorankError):
+        return read
+    asked, is_cut = read
+    try:
+        if asked and entry.record is not None:
+            scoring.fields.check(entry.record)
+    except InputError as error:
+        return error
+    return _WaitingList(entry, asked, is_cut, list(dict.fromkeys(asked)))
+
+
+def _scored_list(
+    fields: ValueFields, one: _WaitingList, answered: Answered
+) -> _ScoredList | DiscorankError:
+    """The list with its values, or the first error among them."""
+    record = one.entry.record
+    if isinstance(answered, DiscorankError) or record is None:
+        return answered if isinstance(answered, DiscorankError) else InputError("nothing was read")
+    if not one.asked:
+        return _ScoredList(record, one.is_cut)
+    value_of = dict(zip(one.distinct, answered, strict=True))
+    values: list[ScoredText] = []
+    for i, text in enumerate(one.asked):
+        value = _checked(value_of[text])
+        if isinstance(value, DiscorankError):
+            return value.inside(_place(record, i))
+        values.append(value)
+    try:
+        scored = fields.written(record, values)
+    except InputError as error:
+        return error
+    num_tokens = {text: value.tokens for text, value in zip(one.asked, values, strict=True)}
+    return _ScoredList(scored, one.is_cut, len(num_tokens), sum(num_tokens.values()))
+
+
+def _checked(value: ScoredText | DiscorankError) -> ScoredText | DiscorankError:
+    """The value, or an error in place of NaN."""
+    if isinstance(value, ScoredText) and isnan(value.logprob):
+        fix = "Does the model work in this precision? Try --dtype float32"
+        return MetricError("the model gives NaN", where="", fix=fix)
+    return value
+
+
+def _place(record: CandidateList, i: int) -> str:
+    """Where the i-th of the candidates and pseudo-references of a list stands in it."""
+    num_candidates = len(record.candidates)
+    if i < num_candidates:
+        return f"candidates[{i}]"
+    return f"pseudo_references[{i - num_candidates}]"
+
+
+def _written(outcome: _ScoredList | DiscorankError) -> Written:
+    """The line of a list, and what it adds to the counts of the run; raises an error instead of a list."""
+    if isinstance(outcome, DiscorankError):
+        raise outcome
+    record = outcome.record
+    row = write_list(record)
+    if outcome.is_cut:
+        row["context_was_cut"] = True
+    distinct_texts = {candidate.text for candidate in record.candidates}
+    counts = {
+        "rows": 1,
+        "candidates": len(record.candidates),
+        "duplicates": len(record.candidates) - len(distinct_texts),
+        **({"context-cut": 1} if outcome.is_cut else {}),
+    }
+    return {"rows": as_line(row)}, counts

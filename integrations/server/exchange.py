@@ -1,0 +1,216 @@
+"""Requests to a server: retries with back-off, limits on time, size and number, errors that never show the key.
+
+What may pass is tried again: connections that fail or break, requests that take too long, the status codes of
+`server_errors.PASSING` (after the time in ``Retry-After``, if the server names one), and replies that are no JSON.
+Redirects are not followed. It knows nothing of candidates. `client` is the same for callers without an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from ...metrics.errors import InputError, ResourceError
+from ...metrics.spec.limits import limits
+from ...metrics.spec.small_files import check_json_size
+from ..files.strict_json import parse_json
+from .server_errors import (
+    PassingError,
+    SlowError,
+    UnusableError,
+    check_status,
+    message_of,
+    text_of,
+)
+from .settings import Connection
+
+LONGEST_WAIT_SECONDS = 60.0
+
+
+class OpenReply(NamedTuple):
+    """A reply that is coming: its status, its headers in small letters, and its bytes as the server sent them."""
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: AsyncIterator[bytes]
+
+
+class Exchange:
+    """Requests to one server, in the event loop that runs; closed by `close`.
+
+    Args:
+        connection: how the server is reached.
+
+    Raises:
+        InputError: the key cannot be had.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        import httpx2
+
+        self._connection = connection
+        self._key = connection.key()
+        headers = {"Content-Type": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        http_limits = httpx2.Limits(max_connections=connection.connections)
+        self._slots = asyncio.Semaphore(connection.connections)
+        self._http = httpx2.AsyncClient(
+            headers=headers, limits=http_limits, timeout=None, follow_redirects=False
+        )
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The JSON value that the server answers; the request is repeated while what may pass goes wrong.
+
+        Raises:
+            ResourceError: the server cannot be reached.
+            RefusedError: it answers that the request is wrong.
+            UnusableError: it answers with any other code that will not pass.
+            ExhaustedError: what may pass did not.
+            InputError: a reply is too large; the request cannot be written as JSON.
+        """
+        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
+
+        content = request_content(body)
+        url = self._url(path)
+        attempts = self._connection.retries + 1
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(attempts),
+            wait=self._wait_seconds,
+            retry=retry_if_exception_type(PassingError),
+            reraise=True,
+        )
+        try:
+            return await retrying(self._attempt, url, content)
+        except PassingError as error:
+            raise error.at_last(attempts) from None
+
+    @asynccontextmanager
+    async def opened(
+        self,
+        method: str,
+        path: str,
+        content: bytes,
+        headers: Mapping[str, str],
+    ) -> AsyncIterator[OpenReply]:
+        """A reply of any status, as it comes, to a request that is made once.
+
+        Raises (also while the pieces are read):
+            ResourceError: the server cannot be reached, breaks off, or takes longer than it may.
+            InputError: the reply is too large.
+        """
+        try:
+            async with self._in_time(), self._stream(method, path, content, headers) as response:
+                yield OpenReply(
+                    response.status_code,
+                    response.headers,
+                    _bounded(response, response.aiter_raw()),
+                )
+        except PassingError as error:
+            raise error.at_last(1) from None
+
+    def shown(self, text: str) -> str:
+        """Text for a message, in which the key does not stand: servers quote it."""
+        return text.replace(self._key, "[key]") if self._key else text
+
+    def _url(self, path: str) -> str:
+        """The address of a path beneath that of the server."""
+        return f"{self._connection.base_url.rstrip('/')}/{path}"
+
+    def _stream(self, method: str, path: str, content: bytes, headers: Mapping[str, str]) -> Any:
+        return self._http.stream(method, self._url(path), content=content, headers=headers)
+
+    def _wait_seconds(self, state: Any) -> float:
+        """How long to wait before the next attempt: as the server says, or twice as long as before."""
+        from tenacity import wait_exponential, wait_random
+
+        named_seconds = state.outcome.exception().wait_seconds
+        if named_seconds is not None:
+            return float(min(named_seconds, LONGEST_WAIT_SECONDS))
+        first_seconds = self._connection.backoff_seconds
+        growing = wait_exponential(multiplier=first_seconds, max=LONGEST_WAIT_SECONDS)
+        # by chance, so that requests that failed together are not repeated together
+        scattered = growing + wait_random(0, first_seconds)
+        return min(float(scattered(state)), LONGEST_WAIT_SECONDS)
+
+    async def _attempt(self, url: str, content: bytes) -> Any:
+        """The JSON value that one request brings; `PassingError` for what may pass."""
+        status, headers, reply = await self._sent(url, content)
+        check_status(status, headers, reply, self.shown)
+        _check_size(reply)
+        try:
+            value = parse_json(reply)
+        except (InputError, UnicodeDecodeError, RecursionError):
+            shown = self.shown(text_of(reply))[:300]
+            raise PassingError(f"a reply that is no JSON: {shown}") from None
+        if isinstance(value, dict) and value.get("error"):
+            shown = self.shown(message_of(reply))[:300]
+            raise PassingError(f"a reply with an error: {shown}")
+        return value
+
+    async def _sent(self, url: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and the reply of one request, of limited size."""
+        async with self._in_time(), self._http.stream("POST", url, content=content) as response:
+            reply = b"".join([piece async for piece in _bounded(response, response.aiter_bytes())])
+        return response.status_code, response.headers, reply
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """One of the connections, for a limited time; everything that breaks it is a `PassingError`."""
+        import httpx2
+
+        seconds = self._connection.timeout_seconds
+        try:
+            async with self._slots, asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise PassingError(f"no reply within {seconds:g} seconds", SlowError) from None
+        except httpx2.ConnectError as error:
+            shown = self.shown(f"cannot be reached ({error})")
+            raise PassingError(shown, ResourceError) from None
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
+            shown = self.shown(f"the connection broke ({type(error).__name__}: {error})")
+            raise PassingError(shown) from None
+        except httpx2.InvalidURL as error:
+            raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
+
+
+async def _bounded(response: Any, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The pieces of a reply; raises InputError where they are too many bytes, or are said to be."""
+    length = response.headers.get("content-length", "")
+    _check_bytes(int(length) if length.isascii() and length.isdecimal() else 0)
+    num_bytes = 0
+    async for piece in pieces:
+        num_bytes += len(piece)
+        _check_bytes(num_bytes)
+        yield piece
+
+
+def _check_bytes(num_bytes: int) -> None:
+    """Raises InputError for a reply of more bytes than are read."""
+    if num_bytes > limits().reply_bytes:
+        raise InputError(f"a reply of more than {limits().reply_bytes} bytes", where="server")
+
+
+def request_content(body: Mapping[str, Any]) -> bytes:
+    """A request as JSON; raises InputError for NaN, or for half of a surrogate pair."""
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        problem = f"a request that cannot be written as JSON ({error})"
+        raise InputError(problem, where="server") from None
+
+
+def _check_size(reply: bytes) -> None:
+    """Raises InputError for a reply of more values than are read, which is no fault that passes."""
+    try:
+        check_json_size(reply)
+    except InputError as error:
+        raise error.inside("server") from None

@@ -1,0 +1,167 @@
+r"""Vote: 1 where the answers of two texts agree, else 0, so that choosing by it is majority voting.
+
+    u(h, r) = 1 if a(h) = a(r), else 0        a: the answer of a text, `answers`; =: `answer_agreement`
+
+Symmetric. With weights w of pseudo-references the expected utility of a text is the share of its answer,
+
+    mu(h) = sum_{r: a(r) = a(h)} w(r) / sum_r w(r),
+
+which is the vote of self-consistency (Wang et al. 2023), weighted or not, in O(N); of answers with equal shares the one
+that comes first wins. A text without an answer agrees with nobody, itself included: it has no vote and wins only where
+no text has an answer; the list is flagged ``no-answer``. In `score` against references it is accuracy: 1 where the
+answer agrees with that of any reference. Documents are compared sentence by sentence; where their answers are counted,
+their sentences are the lines of a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..base import Metric
+from ..errors import InputError
+from ..execution.by_sentence import lift
+from ..papers import WANG_2023
+from ..representations import Array, Block, FloatArray, IntArray, Reps
+from ..scorer import Info, Scorer
+from ..spec.checked_settings import settings
+from ..text.texts import Comparison, Document, Item, Text
+from .answer_agreement import KEYS, Agreement
+from .answers import Find, Place, finder
+
+
+@settings
+class Vote(Metric):
+    r"""Agreement of the answers in two texts.
+
+    Args:
+        answer: where it stands: text (all of it), last-line (that is not blank), boxed (the last ``\boxed{...}``),
+            pattern, or json.
+        pattern: a regular expression of the package regex, for answer="pattern": the last match, of which the first
+            group. From the command line, from Python or a configuration, not from a file that somebody else wrote.
+        path: keys and indexes to a value, for answer="json", such as steps[-1].value.
+        agree: exact, casefold, or number: by value, and anything else as casefold.
+    """
+
+    answer: Place = "text"
+    pattern: str | None = None
+    path: str | None = None
+    agree: Agreement = "exact"
+    name: ClassVar[str] = "vote"
+    info: ClassVar[Info] = Info(
+        summary="agreement of extracted answers, for majority voting",
+        papers=(WANG_2023,),
+        bounds=(0, 1),
+        symmetric=True,
+        linear=True,
+    )
+    users_own: ClassVar[tuple[str, ...]] = ("pattern",)
+
+    def __post_init__(self) -> None:
+        for place, setting in (("pattern", self.pattern), ("json", self.path)):
+            name = "path" if place == "json" else place
+            if self.answer == place and not setting:
+                fix = f'Give {name}="..."'
+                raise InputError(f'answer="{place}" without {name}', where="vote", fix=fix)
+            if self.answer != place and setting is not None:
+                fix = f'Set answer="{place}"'
+                raise InputError(f'{name} beside answer="{self.answer}"', where="vote", fix=fix)
+        finder(self.answer, self.pattern, self.path)
+
+    def load(self) -> VoteScorer:
+        """The scorer with its search."""
+        return VoteScorer(self)
+
+    def answer_of(self, text: Text) -> str | None:
+        """The answer of a text, None where it has none.
+
+        Raises:
+            DiscorankError: the pattern takes too long, or the text is too long for JSON.
+        """
+        return _answer(finder(self.answer, self.pattern, self.path), text)
+
+    def key_of(self, text: Text) -> str | None:
+        """What equals that of another text where their answers agree; None without an answer. Errors as `answer_of`."""
+        answer = self.answer_of(text)
+        return None if answer is None else KEYS[self.agree](answer)
+
+    def remarks(self, comparison: Comparison) -> tuple[str, ...]:
+        """Whether texts have no answer."""
+        find = finder(self.answer, self.pattern, self.path)
+        remarks = []
+        for part in lift(self, comparison):
+            if _lacks_answer(find, part.hypotheses):
+                remarks.append("no-answer")
+            is_square = part.references is part.hypotheses
+            if not is_square and _lacks_answer(find, part.references):
+                remarks.append("no-answer-in-reference")
+        return tuple(dict.fromkeys(remarks))
+
+
+class VoteScorer(Scorer):
+    """Represents a text by its answer and the answer's key, None for both where it has none."""
+
+    def __init__(self, metric: Vote) -> None:
+        self.info = metric.info
+        self.find: Find = finder(metric.answer, metric.pattern, metric.path)
+        self.key = KEYS[metric.agree]
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        """Answers and keys, and the lengths of the texts."""
+        answers = np.empty(len(items), object)
+        keys = np.empty(len(items), object)
+        answers[:] = [_answer(self.find, item.text) for item in items]
+        keys[:] = [None if answer is None else self.key(answer) for answer in answers]
+        lengths = np.array([len(str(item.text)) for item in items], np.int64)
+        return Reps({"answer": answers, "key": keys}), lengths
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        """Agreement [H, R] of every block."""
+        matrices = []
+        for block in blocks:
+            of_h, of_r = _numbered(reps["key"], block)
+            is_same = (of_h[:, None] == of_r) & (of_h[:, None] > 0)
+            matrices.append(is_same.astype(np.float64))
+        return matrices
+
+    def expected(
+        self, reps: Reps, blocks: Sequence[Block], weights: Sequence[FloatArray]
+    ) -> list[FloatArray]:
+        """The share of every hypothesis's answer [H], counted once per block."""
+        shares = []
+        for block, block_weights in zip(blocks, weights, strict=True):
+            of_h, of_r = _numbered(reps["key"], block)
+            share = np.bincount(of_r, block_weights, minlength=int(of_h.max(initial=0)) + 1)
+            share[0] = 0.0
+            shares.append(np.asarray(share[of_h], np.float64))
+        return shares
+
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
+        """The answers of both texts, null where there is none."""
+        answers = reps["answer"]
+        return {
+            "answer": answers[block.hypotheses[hypothesis]],
+            "reference_answer": answers[block.references[reference]],
+        }
+
+
+def _answer(find: Find, text: Text) -> str | None:
+    return find("\n".join(text.sentences) if isinstance(text, Document) else text)
+
+
+def _lacks_answer(find: Find, items: Iterable[Item]) -> bool:
+    return any(_answer(find, item.text) is None for item in items)
+
+
+def _numbered(keys: Array, block: Block) -> tuple[IntArray, IntArray]:
+    """A number from 1 for every answer of a block, equal where they agree, 0 for none: [H] and [R]."""
+    number: dict[str | None, int] = {None: 0}
+
+    def numbers(rows: IntArray) -> IntArray:
+        of_rows = [number.setdefault(key, len(number)) for key in keys[rows]]
+        return np.array(of_rows, np.int64)
+
+    of_references = numbers(block.references)
+    return (of_references if block.square else numbers(block.hypotheses)), of_references

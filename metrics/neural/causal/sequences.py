@@ -1,0 +1,162 @@
+"""Prompts and texts as the tokens of one sequence each.
+
+    FIRST ids(prompt + text + end)
+
+FIRST is the tokenizer's beginning-of-text token, if it has one, or another that is named. Prompt, text and end are
+tokenised as one string; the text begins at the first id that differs from the prompt tokenised alone. So a token that
+the last character of the prompt and the first of the text share is the text's, as is one that its last character and a
+separator share.
+
+A sequence longer than the model's limit takes the first of the shortened prompts that fits; then the left of the prompt
+is cut, and only then the right of the text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ...errors import ModelLoadError
+from ...representations import IntArray, Ragged
+from ...text.texts import Truncation
+from ..models.prompt_pass import Prompted
+from .worked_prompts import WorkedPrompt
+
+End = Literal["separator", "token", "none"]
+
+
+class Sequences(NamedTuple):
+    """Tokens of n texts behind their prompts."""
+
+    prompted: Prompted
+    truncation: IntArray  # [n], a `Truncation` each
+
+
+class SequenceReader:
+    """Makes sequences.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        max_tokens: the longest sequence, the first token counted.
+        end: what ends a text and is scored with it: a separator, the model's end token, or nothing.
+        separator: the separator.
+        start: the token that sequences begin with, "" for none; the tokenizer's own if not given.
+
+    Raises:
+        ModelLoadError: the end token is to be scored, and there is none; or there is no such token to begin with.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        max_tokens: int,
+        end: End,
+        separator: str,
+        start: str | None = None,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.max_tokens = max_tokens
+        self.end_text = separator if end == "separator" else ""
+        self.first_ids = _first_ids(tokenizer, start)
+        self.end_ids: list[int] = []
+        if end == "token":
+            if tokenizer.eos_token_id is None:
+                fix = 'Score a separator, or nothing: end="separator", end="none"'
+                where = str(tokenizer.name_or_path)
+                raise ModelLoadError("the tokenizer has no end token", where=where, fix=fix)
+            self.end_ids = [int(tokenizer.eos_token_id)]
+
+    @property
+    def has_end(self) -> bool:
+        """Whether an end is scored."""
+        return bool(self.end_text or self.end_ids)
+
+    def read(self, prompts: Sequence[WorkedPrompt], texts: Sequence[str]) -> Sequences:
+        """The sequences of texts behind their prompts, [n] each."""
+        strings: dict[int, str] = {}
+        for prompt in prompts:
+            strings.setdefault(id(prompt), prompt.shortened(0))
+        whole = [strings[id(prompt)] for prompt in prompts]
+        ids, first = self._read(whole, texts)
+        truncation = [Truncation.NONE] * len(ids)
+        for i, tokens in enumerate(ids):
+            if len(tokens) > self.max_tokens:
+                ids[i], first[i], truncation[i] = self._shortened(prompts[i], texts[i])
+        prompted = Prompted(Ragged.of_rows(ids), np.array(first, np.int64))
+        return Sequences(prompted, np.array(truncation, np.int64))
+
+    def num_tokens(self, texts: Sequence[str]) -> IntArray:
+        """About the tokens of texts alone, their ends counted, [n]."""
+        own = self._ids([text + self.end_text for text in texts])
+        return np.array([len(ids) + len(self.end_ids) for ids in own], np.int64)
+
+    def _read(
+        self, prompts: Sequence[str], texts: Sequence[str]
+    ) -> tuple[list[IntArray], list[int]]:
+        """Sequences of any length, and the place of the first scored token of each."""
+        distinct = list(dict.fromkeys(prompts))
+        alone = dict(zip(distinct, self._ids(distinct), strict=True))
+        strings = [
+            f"{prompt}{text}{self.end_text}" for prompt, text in zip(prompts, texts, strict=True)
+        ]
+        ids, first = [], []
+        for prompt, body in zip(prompts, self._ids(strings), strict=True):
+            tokens = [*self.first_ids, *body, *self.end_ids]
+            ids.append(np.array(tokens, np.int64))
+            start = len(self.first_ids) + _num_common(alone[prompt], body)
+            # What nothing stands before has no probability.
+            first.append(max(1, start))
+        return ids, first
+
+    def _shortened(self, prompt: WorkedPrompt, text: str) -> tuple[IntArray, int, Truncation]:
+        """The sequence of one text behind the longest prompt that it fits with, or cut."""
+
+        def fits(start: int) -> bool:
+            ids, _ = self._read([prompt.shortened(start)], [text])
+            return len(ids[0]) <= self.max_tokens
+
+        start = bisect_left(range(prompt.num_forms), True, key=fits)
+        if start < prompt.num_forms:
+            ids, first = self._read([prompt.shortened(start)], [text])
+            return ids[0], first[0], Truncation.CONTEXT
+        ids, first = self._read([prompt.shortened(prompt.num_forms - 1)], [text])
+        tokens, start = ids[0], first[0]
+        num_first = len(self.first_ids)
+        # The left of the prompt goes, but for the first token and, without one, for one that the text stands behind.
+        spare = len(tokens) - self.max_tokens
+        kept = max(1, start - spare) - num_first
+        prompt_end = tokens[start - kept : start] if kept > 0 else tokens[:0]
+        cut = np.concatenate((tokens[:num_first], prompt_end, tokens[start:]))
+        return cut[: self.max_tokens], num_first + len(prompt_end), Truncation.TEXT
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of texts, without special tokens around them."""
+        if not texts:
+            return []
+        encoded = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)
+        ids: list[list[int]] = encoded.input_ids
+        return ids
+
+
+def _first_ids(tokenizer: Any, start: str | None) -> list[int]:
+    """The id that sequences begin with, if there is one; errors as `SequenceReader`."""
+    token = tokenizer.bos_token if start is None else start
+    if not token:
+        return []
+    vocabulary = tokenizer.get_vocab()
+    if token not in vocabulary:
+        fix = 'Name a token of its vocabulary, such as <s>, or "" for none'
+        problem = f"no token {token!r:.60} to begin with"
+        raise ModelLoadError(problem, where=str(tokenizer.name_or_path), fix=fix)
+    return [int(vocabulary[token])]
+
+
+def _num_common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many ids two sequences begin with in common."""
+    pairs = zip(a, b, strict=False)
+    differing = (i for i, (x, y) in enumerate(pairs) if x != y)
+    return next(chain(differing, (min(len(a), len(b)),)))

@@ -1,0 +1,533 @@
+"""``discorank logprobs``: what is asked of lists, where values go, resuming, and what cannot be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank.cli.main import main
+from discorank.integrations.formats.open_lists import open_lists
+from discorank.integrations.scoring.list_prompts import ListPrompts
+from discorank.integrations.scoring.scoring_run import ListScoring, run_scoring
+from discorank.integrations.scoring.text_scorer import Answered, Asked, PromptedText, ScoredText
+from discorank.integrations.scoring.value_fields import ValueFields
+from discorank.integrations.scoring.worked_templates import WorkedTemplates
+from discorank.metrics.errors import InputError, ResumeError
+from discorank.metrics.text.few_shot import SEPARATOR, FewShotExamples
+from discorank.metrics.text.prompt_template import Template
+from discorank.rerank.runs.run import StoppedByErrorsError
+
+from ..support.lists import write_lists
+from ..support.tiny_generators import TEXTS, model_of, tokenizer_of
+
+Captured = pytest.CaptureFixture[str]
+
+
+class Meter:
+    """Scores a text by its length and its prompt's, remembers what it is asked; fails at "poison", stops in time."""
+
+    def __init__(self, stop_after: int | None = None, at_once: int = 3) -> None:
+        self.asked: list[PromptedText] = []
+        self.stop_after, self.at_once = stop_after, at_once
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        return {"scorer": "meter"}
+
+    def scored(self, lists: Iterable[Asked], before_work: Callable[[], None]) -> Iterator[Answered]:
+        for number, asked in enumerate(lists):
+            if number % self.at_once == 0:
+                before_work()
+            if isinstance(asked, InputError):
+                yield asked
+                continue
+            assert not isinstance(asked, Exception)
+            values: list[Any] = []
+            for text in asked:
+                if self.stop_after is not None and len(self.asked) >= self.stop_after:
+                    raise KeyboardInterrupt
+                self.asked.append(text)
+                values.append(self.value(text))
+            yield values
+
+    def value(self, text: PromptedText) -> ScoredText | InputError:
+        if "poison" in text.text:
+            return InputError("found poison", where="text")
+        return ScoredText(-float(len(text.text)) - len(text.prompt) / 1000, len(text.text.split()))
+
+
+def prompts(
+    text: str = "{source}: ",
+    first: str | None = None,
+    reverse: bool = False,
+    examples: FewShotExamples | None = None,
+    separator: str = SEPARATOR,
+    **settings: Any,
+) -> ListPrompts:
+    other = None if first is None else Template(first, "first_prompt")
+    templates = WorkedTemplates(Template(text), other, examples, separator, reverse)
+    return ListPrompts(templates, **settings)
+
+
+def scored(
+    source: Path,
+    out: Path | None,
+    meter: Meter | None = None,
+    given: ListPrompts | None = None,
+    max_errors: int = 0,
+    **fields: Any,
+) -> Mapping[str, int]:
+    scoring = ListScoring(given or prompts(), meter or Meter(), ValueFields(**fields))
+    with open_lists(source) as lists:
+        return run_scoring(scoring, lists, lists.name, out, max_errors)
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def one(tmp_path: Path, **row: Any) -> Path:
+    return write_lists(tmp_path / "lists.jsonl", [{"id": "0", "source": "Ein Hund", **row}])
+
+
+def test_every_candidate_and_pseudo_reference_gets_its_value(tmp_path: Path) -> None:
+    candidates = ["a dog", {"text": "the dog", "score": 1}, "a dog", ["a", "dog"]]
+    source = one(tmp_path, candidates=candidates, pseudo_references=["a dog", "x"], note="n")
+    meter, out = Meter(), tmp_path / "out.jsonl"
+    counts = scored(source, out, meter)
+    assert counts == {"rows": 1, "candidates": 4, "duplicates": 1}
+    assert rows(out) == [
+        {
+            "id": "0",
+            "source": "Ein Hund",
+            "candidates": [
+                {"text": "a dog", "logprob": -5.01, "tokens": 2},
+                {"text": "the dog", "logprob": -7.01, "score": 1, "tokens": 2},
+                {"text": "a dog", "logprob": -5.01, "tokens": 2},
+                {"text": ["a", "dog"], "logprob": -5.01, "tokens": 2},
+            ],
+            "pseudo_references": [
+                {"text": "a dog", "logprob": -5.01, "tokens": 2},
+                {"text": "x", "logprob": -1.01, "tokens": 1},
+            ],
+            "note": "n",
+        }
+    ]
+    # a document is its sentences joined; equal texts are asked for once
+    assert [text.text for text in meter.asked] == ["a dog", "the dog", "x"]
+    assert {text.prompt for text in meter.asked} == {"Ein Hund: "}
+    run_file = json.loads(Path(f"{out}.run.json").read_text())
+    assert run_file["complete"]
+    assert (run_file["timings"]["texts"], run_file["timings"]["tokens"]) == (3, 5)
+
+
+def test_a_value_that_is_there_is_not_replaced_unless_told(tmp_path: Path) -> None:
+    source = one(tmp_path, candidates=["a", {"text": "b", "logprob": -1.0}])
+    with pytest.raises(StoppedByErrorsError, match=r"candidates\[1\].logprob: is there already"):
+        scored(source, tmp_path / "a.jsonl")
+    scored(source, tmp_path / "b.jsonl", overwrite=True)
+    assert [c["logprob"] for c in rows(tmp_path / "b.jsonl")[0]["candidates"]] == [-1.01, -1.01]
+    scored(source, tmp_path / "c.jsonl", field="channel")
+    assert rows(tmp_path / "c.jsonl")[0]["candidates"] == [
+        {"text": "a", "channel_tokens": 1, "channel": -1.01},
+        {"text": "b", "logprob": -1.0, "channel_tokens": 1, "channel": -1.01},
+    ]
+    with pytest.raises(StoppedByErrorsError, match=r"candidates\[0\].channel: is there already"):
+        scored(tmp_path / "c.jsonl", tmp_path / "d.jsonl", field="channel")
+    for field in ("", "text", "tokens", "roles"):
+        with pytest.raises(InputError, match="which means something else"):
+            ValueFields(field)
+
+
+def test_unfinished_candidates_have_no_end(tmp_path: Path) -> None:
+    source = one(tmp_path, candidates=["a", {"text": "a", "unfinished": True}])
+    meter = Meter()
+    scored(source, tmp_path / "a.jsonl", meter)
+    assert [text.ends for text in meter.asked] == [True, False]
+    meter = Meter()
+    scored(source, tmp_path / "b.jsonl", meter, prompts(end_text="\n"))
+    assert [text[1:] for text in meter.asked] == [("a\n", False), ("a", False)]
+
+
+def test_the_source_is_scored_in_reverse(tmp_path: Path) -> None:
+    source = one(tmp_path, candidates=["a", "bc", "a"], lang="en")
+    meter = Meter()
+    scored(
+        source,
+        tmp_path / "a.jsonl",
+        meter,
+        prompts("{lang}: {candidate} = ", reverse=True),
+        field="c",
+    )
+    assert [text[:2] for text in meter.asked] == [
+        ("en: a = ", "Ein Hund"),
+        ("en: bc = ", "Ein Hund"),
+    ]
+    assert [c["c"] for c in rows(tmp_path / "a.jsonl")[0]["candidates"]] == [-8.008, -8.009, -8.008]
+
+
+def test_worked_examples_stand_before_every_prompt(tmp_path: Path) -> None:
+    examples = FewShotExamples(
+        ({"source": "Rot", "target": "red"}, {"source": "Tag", "target": "day"})
+    )
+    source = one(tmp_path, candidates=["a"])
+    meter = Meter()
+    given = prompts("{source} = ", examples=examples, separator="; ")
+    scored(source, tmp_path / "a.jsonl", meter, given)
+    assert meter.asked[0].prompt == "Rot = red; Tag = day; Ein Hund = "
+    meter = Meter()
+    given = prompts("{candidate} = ", examples=examples, reverse=True)
+    scored(source, tmp_path / "b.jsonl", meter, given, field="channel")
+    assert meter.asked[0][:2] == ("red = Rot\n\nday = Tag\n\na = ", "Ein Hund")
+    with pytest.raises(ResumeError, match="examples"):
+        scored(source, tmp_path / "a.jsonl", Meter(), prompts("{source} = ", examples=examples))
+    with pytest.raises(InputError, match="examples: example 1: found nothing, expected a text for"):
+        prompts("{lang} {source} = ", examples=examples)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: prompts("{candidate}"), "prompt: holds {candidate}, which is what is scored"),
+        (
+            lambda: prompts("{source}", reverse=True),
+            "prompt: holds {source}, which is what is scored",
+        ),
+        (lambda: prompts("{source_context}"), "reads context, but none is kept"),
+        (lambda: prompts("{source}", context=1), "the prompt reads no context"),
+        (
+            lambda: prompts("{source_context}", "{source_context}", context=1),
+            "first_prompt: reads context, where there is none",
+        ),
+        (
+            lambda: prompts("{source_context}", context=1, choices={}),
+            "choices: the prompt does not read what was chosen",
+        ),
+        (
+            lambda: prompts("{source_context}", context=1, context_from="first"),
+            "context_from: the prompt does not read what was chosen",
+        ),
+        (
+            lambda: prompts("{target_context}", context=1, context_from="first", choices={}),
+            "context_from: stands beside choices",
+        ),
+    ],
+)
+def test_prompts_that_cannot_be_are_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def document() -> list[dict[str, Any]]:
+    """Two documents; one sentence lends context alone, and one comes after a jump."""
+    made = [
+        {"document": "d", "position": 0, "chosen": 1},
+        {"document": "d", "position": 1, "context_only": True},
+        {"document": "d", "position": 2, "chosen": 0},
+        {"document": "d", "position": 5, "chosen": 0},
+        {"document": "e", "position": 0, "chosen": 1},
+    ]
+    return [
+        {
+            "id": str(i),
+            "source": f"s{i}",
+            **row,
+            "candidates": [f"x{i}", f"y{i}"],
+            "references": [f"r{i}"],
+        }
+        for i, row in enumerate(made)
+    ]
+
+
+IN_CONTEXT = "{source_context}|{target_context}|{source}|"
+
+
+@pytest.mark.parametrize(
+    ("context_from", "of_third"),
+    [("chosen", "s0 s1|y0 x1|s2|"), ("reference", "s0 s1|r0 x1|s2|"), ("first", "s0 s1|x0 x1|s2|")],
+)
+def test_context_is_what_was_chosen_before(
+    context_from: Any, of_third: str, tmp_path: Path
+) -> None:
+    source = write_lists(tmp_path / "lists.jsonl", document())
+    meter, out = Meter(), tmp_path / "out.jsonl"
+    given = prompts(IN_CONTEXT, "{source}|", context=2, context_from=context_from)
+    counts = scored(source, out, meter, given)
+    assert list(dict.fromkeys(text.prompt for text in meter.asked)) == [
+        "s0|",
+        of_third,
+        "s3|",
+        "s4|",
+    ]
+    written = rows(out)
+    # a list that lends context alone comes through as it is, a list after a jump says so
+    assert written[1] == document()[1]
+    assert [row.get("context_was_cut", False) for row in written] == [
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert counts == {"rows": 5, "candidates": 10, "duplicates": 0, "context-cut": 1}
+
+
+def test_choices_of_an_earlier_run_are_context(tmp_path: Path) -> None:
+    lists = [{**row, "chosen": None} for row in document()]
+    for row in lists:
+        del row["chosen"]
+    source = write_lists(tmp_path / "lists.jsonl", lists)
+    meter, out = Meter(), tmp_path / "out.jsonl"
+    with pytest.raises(StoppedByErrorsError, match="chosen: found nothing, expected the number"):
+        scored(source, tmp_path / "no.jsonl", Meter(), prompts(IN_CONTEXT, "{source}|", context=2))
+    choices = {str(i): f"z{i}" for i in range(5)}
+    scored(source, out, meter, prompts(IN_CONTEXT, "{source}|", context=2, choices=choices))
+    assert "s0 s1|z0 x1|s2|" in {text.prompt for text in meter.asked}
+    del choices["0"]
+    given = prompts(IN_CONTEXT, "{source}|", context=2, choices=choices)
+    counts = scored(source, tmp_path / "lost.jsonl", Meter(), given, max_errors=1)
+    assert counts["errors"] == 1
+    (error,) = rows(Path(f"{tmp_path / 'lost.jsonl'}.errors.jsonl"))
+    assert "has no choice from '0'" in error["reason"]
+
+
+def test_an_error_costs_its_list_alone(tmp_path: Path) -> None:
+    lists: list[dict[str, Any]] = [
+        {"id": "0", "source": "s", "candidates": ["a"]},
+        {"id": "1", "source": "s", "candidates": ["b", "poison"]},
+        {"id": "2", "source": "s", "candidates": []},
+        {"id": "3", "candidates": ["c"]},
+        {"id": "4", "source": "s", "candidates": ["d"]},
+    ]
+    source = write_lists(tmp_path / "lists.jsonl", lists)
+    out = tmp_path / "out.jsonl"
+    counts = scored(source, out, max_errors=3)
+    assert counts["errors"] == 3
+    assert [row["id"] for row in rows(out)] == ["0", "4"]
+    errors = rows(Path(f"{out}.errors.jsonl"))
+    assert [(row["id"], row["where"]) for row in errors] == [
+        ("1", "candidates[1]: text"),
+        ("2", "candidates"),
+        ("3", "source"),
+    ]
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_a_run_that_was_stopped_leaves_the_same_bytes(at_once: int, tmp_path: Path) -> None:
+    """Whenever it is stopped; what came out of a block is written."""
+    lists = [
+        {
+            "id": str(i),
+            "document": f"d{i // 4}",
+            "source": f"s{i}",
+            "chosen": i % 2,
+            "candidates": [f"x{i}", f"y{i}"],
+        }
+        for i in range(12)
+    ]
+    lists[5] = {"id": "5", "candidates": []}
+    source = write_lists(tmp_path / "lists.jsonl", lists)
+
+    def given() -> ListPrompts:
+        return prompts(IN_CONTEXT, "{source}|", context=2)
+
+    whole = tmp_path / "whole.jsonl"
+    scored(source, whole, Meter(at_once=at_once), given(), max_errors=1)
+    for stop_after in range(0, 22, 3):
+        out = tmp_path / f"{stop_after}.jsonl"
+        with pytest.raises(KeyboardInterrupt):
+            scored(source, out, Meter(stop_after, at_once), given(), max_errors=1)
+        meter = Meter(at_once=at_once)
+        scored(source, out, meter, given(), max_errors=1)
+        assert out.read_bytes() == whole.read_bytes()
+        assert len(meter.asked) <= 22 - stop_after + 2 * at_once
+    with pytest.raises(ResumeError, match="reverse"):
+        scored(source, whole, Meter(), prompts("{candidate}|", reverse=True), max_errors=1)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    for family in ("bart", "llama"):
+        model_of(family).save_pretrained(folder / family)
+        tokenizer_of(family).save_pretrained(folder / family)
+    return folder
+
+
+def lists_of(tmp_path: Path) -> Path:
+    made = [
+        {"id": str(i), "source": text, "candidates": [*TEXTS[:3], TEXTS[0]], "lang": "en"}
+        for i, text in enumerate(TEXTS)
+    ]
+    return write_lists(tmp_path / "lists.jsonl", made)
+
+
+@pytest.mark.parametrize(
+    ("family", "prompt"), [("bart", "{source}"), ("llama", "{lang} {source} ")]
+)
+def test_what_is_written_serves_weights_and_features(
+    family: str, prompt: str, models: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    source, out = lists_of(tmp_path), tmp_path / "scored.jsonl"
+    command = ["logprobs", str(source), "--generator", str(models / family), "--prompt", prompt]
+    assert main([*command, "-o", str(out)]) == 0
+    assert "4 lists scored, 16 candidates (25.0% duplicates)" in capsys.readouterr().err
+    written = rows(out)
+    for row in written:
+        values = [candidate["logprob"] for candidate in row["candidates"]]
+        assert all(value < 0 for value in values)
+        assert values[0] == values[3]
+        assert len(set(values)) == 3
+        assert all(candidate["tokens"] >= 2 for candidate in row["candidates"])
+    # again: nothing is left to do
+    before = out.read_bytes()
+    assert main([*command, "-o", str(out), "--quiet"]) == 0
+    assert out.read_bytes() == before
+
+    chosen = tmp_path / "chosen.jsonl"
+    assert main(["decode", str(out), "-u", "chrf", "--weights", "logprob", "-o", str(chosen)]) == 0
+    ranked = tmp_path / "ranked.jsonl"
+    features = ["-m", "logprob/tokens", "-m", "field:tokens*0"]
+    assert main(["rerank", str(out), *features, "-o", str(ranked)]) == 0
+    for row, choice in zip(written, rows(ranked), strict=True):
+        means = [one["logprob"] / one["tokens"] for one in row["candidates"]]
+        assert choice["index"] == means.index(max(means))
+        assert choice["utility"] == pytest.approx(max(means))
+
+
+def test_a_noisy_channel_is_two_runs_and_a_sum(models: Path, tmp_path: Path) -> None:
+    source = lists_of(tmp_path)
+    direct, both = tmp_path / "direct.jsonl", tmp_path / "both.jsonl"
+    model = ["--generator", str(models / "bart"), "--quiet"]
+    assert main(["logprobs", str(source), *model, "-o", str(direct)]) == 0
+    channel = ["--reverse", "--field", "channel"]
+    assert main(["logprobs", str(direct), *model, *channel, "-o", str(both)]) == 0
+    for row in rows(both):
+        values = [one["channel"] for one in row["candidates"]]
+        assert values[0] == values[3]
+        # the source has as many tokens behind every candidate
+        assert len({one["channel_tokens"] for one in row["candidates"]}) == 1
+    chosen = tmp_path / "chosen.jsonl"
+    features = ["-m", "logprob", "-m", "field:channel*0.5", "--quiet"]
+    assert main(["rerank", str(both), *features, "-o", str(chosen)]) == 0
+    for row, choice in zip(rows(both), rows(chosen), strict=True):
+        sums = [one["logprob"] + 0.5 * one["channel"] for one in row["candidates"]]
+        assert choice["index"] == sums.index(max(sums))
+
+
+def test_a_list_that_is_too_long_is_an_error_record(
+    models: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    lists = [
+        {"id": "0", "source": "a", "candidates": ["a man", "the dog " * 60]},
+        {"id": "1", "source": "a", "candidates": ["a man"]},
+    ]
+    source = write_lists(tmp_path / "lists.jsonl", lists)
+    out = tmp_path / "out.jsonl"
+    command = ["logprobs", str(source), "--generator", str(models / "llama"), "-o", str(out)]
+    command += ["--prompt", "{source} ", "--max-errors", "1"]
+    assert main(command) == 3
+    (error,) = rows(Path(f"{out}.errors.jsonl"))
+    assert error["where"] == "candidates[1]: text"
+    assert "tokens to read, the model has 64 positions" in error["reason"]
+    assert [row["id"] for row in rows(out)] == ["1"]
+    assert "1 error records in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--generator: is missing"),
+        (
+            ["--generator", "LLAMA"],
+            "--prompt: is missing, and a decoder-only model reads prompt and",
+        ),
+        (
+            ["--generator", "BART", "--model", "x"],
+            "--model: is that of a metric. Name the model with",
+        ),
+        (
+            ["--generator", "BART", "--base-url", "x"],
+            "--base-url: is no option of the backend hugg",
+        ),
+        (["--generator", "BART", "--form", "echo"], "--form: is no option of the backend hugg"),
+        (["--generator", "BART", "--end", "--end-text", "x"], "--end-text: stands beside --end"),
+        (["--generator", "BART", "--field", "text"], "field: found 'text', which means something"),
+        (
+            ["--generator", "BART", "--target-lang", "de_DE"],
+            "target_lang: the tokenizer has no lang",
+        ),
+        (["--generator", "BART", "--choices", "IN"], "choices: the prompt does not read what was"),
+        (["--backend", "server", "--generator", "m"], "--prompt: is missing"),
+        (["--generator", "BART", "-o", "IN"], "is an input and an output"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    words: list[str], message: str, models: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    lists = [{"id": "0", "source": "a", "candidates": ["a"], "text": "x"}]
+    if "--choices" in words:
+        lists = [{"id": "0", "text": "x"}]
+    source = write_lists(tmp_path / "lists.jsonl", lists)
+    places = {"IN": str(source), "LLAMA": str(models / "llama"), "BART": str(models / "bart")}
+    given = [places.get(word, word) for word in words]
+    assert main(["logprobs", str(source), *given]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_choices_are_read_from_rows_of_decode(
+    models: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    made = [
+        {"id": str(i), "document": "d", "source": text, "candidates": [*TEXTS[:2]]}
+        for i, text in enumerate(TEXTS[:3])
+    ]
+    source = write_lists(tmp_path / "lists.jsonl", made)
+    chosen = tmp_path / "chosen.jsonl"
+    assert main(["decode", str(source), "-u", "chrf", "-o", str(chosen), "--quiet"]) == 0
+    command = ["logprobs", str(source), "--generator", str(models / "llama"), "--context", "1"]
+    command += ["--prompt", "{target_context} {source} ", "--first-prompt", "{source} ", "--quiet"]
+    out = tmp_path / "out.jsonl"
+    assert main([*command, "--choices", str(chosen), "-o", str(out)]) == 0
+    without = tmp_path / "without.jsonl"
+    assert main([*command, "--context-from", "first", "-o", str(without)]) == 0
+    assert len(rows(out)) == len(rows(without)) == 3
+    # other choices are another run
+    other = write_lists(tmp_path / "other.jsonl", [{"id": str(i), "text": "a"} for i in range(3)])
+    assert main([*command, "--choices", str(other), "-o", str(out)]) == 4
+    assert "choices" in capsys.readouterr().err
+    for line, message in [
+        ({"id": "0"}, "other.jsonl:1: text: found no text"),
+        ({"text": "a"}, "other.jsonl:1: id: found no id"),
+    ]:
+        write_lists(other, [line])
+        assert main([*command, "--choices", str(other)]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_lists_of_other_formats_are_scored(models: Path, tmp_path: Path) -> None:
+    (tmp_path / "nbest").write_text("a man\nthe dog\n" * 2)
+    (tmp_path / "sources").write_text("a\nb\n")
+    out = tmp_path / "out.jsonl"
+    command = ["logprobs", str(tmp_path / "nbest"), "--from", "flat", "--num-candidates", "2"]
+    command += ["--sources", str(tmp_path / "sources"), "--generator", str(models / "bart")]
+    assert main([*command, "-o", str(out), "--quiet"]) == 0
+    assert [len(row["candidates"]) for row in rows(out)] == [2, 2]
+
+
+def test_a_run_that_stops_at_an_error_gives_one_advice(tmp_path: Path, capsys: Captured) -> None:
+    source = write_lists(tmp_path / "lists.jsonl", [{"id": "0", "candidates": ["a\rb"]}])
+    assert main(["decode", str(source), "-u", "chrf", "--format", "text"]) == 3
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith(
+        "holds a line break. Write --format jsonl, or allow more with --max-errors"
+    )
+    source = one(tmp_path, candidates=["poison"])
+    with pytest.raises(
+        StoppedByErrorsError, match="Mend it and run again, or allow more with --max-errors"
+    ):
+        scored(source, tmp_path / "out.jsonl")

@@ -1,0 +1,129 @@
+"""The command `discorank serve`: its options, its life, its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.support.scripted_upstream import Script, upstream_running
+from discorank.cli.main import main
+
+from ..support.proxying import send
+
+
+@contextmanager
+def served(url: str, *words: str, **environment: str) -> Iterator[tuple[Any, str]]:
+    """The command and the address it says that it serves at."""
+    command = [sys.executable, "-m", "discorank", "serve", "--upstream", url, "--port", "0", *words]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        match = re.fullmatch(r"discorank: serving at (http://127\.0\.0\.1:\d+/v1)\n", line)
+        assert match, line + process.stderr.read()
+        yield process, match[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_it_is_asked_to_stop(number: signal.Signals) -> None:
+    replies = []
+    script = Script(latency_seconds=0.5)
+    with (
+        upstream_running(script) as upstream,
+        served(
+            upstream.url, "-u", "chrf", "-n", "3", "--deadline", "20s", "--allow-utility", "bleu"
+        ) as (process, url),
+    ):
+        body = {"model": "m", "prompt": "p", "discorank": {"utility": "bleu"}}
+
+        def ask() -> None:
+            replies.append(send("POST", f"{url}/completions", json=body))
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        while upstream.num_open < 3:
+            assert thread.is_alive()
+        process.send_signal(number)
+        thread.join()
+        assert process.wait(30) == 0
+        assert process.stderr.read() == "discorank: stopped\n"
+    (reply,) = replies
+    assert reply.status_code == 200
+    assert reply.json()["discorank"]["decoder"] == "bleu"
+    assert reply.json()["discorank"]["n"] == 3
+
+
+def test_features_choose() -> None:
+    with (
+        upstream_running() as upstream,
+        served(upstream.url, "-m", "logprob", "-m", "length*0.01") as (_, url),
+    ):
+        reply = send("POST", f"{url}/completions", json={"model": "m", "prompt": "p"})
+    assert reply.json()["discorank"]["decoder"] == "rerank"
+    assert upstream.seen[0].body["logprobs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-u", "chrf"], "--upstream: is missing"),
+        (["--upstream", "localhost:8000", "-u", "chrf"], "base_url: is no http address"),
+        (["--upstream", "http://key@x/v1", "-u", "chrf"], "holds more than scheme, host"),
+        (["--upstream", "http://x/v1"], "--utility: is missing"),
+        (["--upstream", "http://x/v1", "-u", "chfr"], "Did you mean 'chrf'"),
+        (["--upstream", "http://x/v1", "-u", "chrf", "-m", "length"], "Add -m expected"),
+        (["--upstream", "http://x/v1", "-u", "chrf", "--deadline", "soon"], "deadline_seconds"),
+        (["--upstream", "http://x/v1", "-u", "chrf", "-n", "9", "--max-n", "8"], "max_n: 8, but 9"),
+        (["--upstream", "http://x/v1", "-m", "length", "--adaptive"], "adaptive: rerank does not"),
+        (["--upstream", "http://x/v1", "-u", "chrf", "--port", "70000"], "port"),
+        (["--upstream", "http://x/v1", "-u", "chrf", "--host", "no.such.host"], "cannot listen"),
+        (["--upstream", "http://x/v1", "-u", "chrf", "--key-variable", "NOT_SET_X"], "is not set"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from importlib import util
+
+    found = util.find_spec
+    monkeypatch.setattr(
+        util, "find_spec", lambda name, *rest: None if name == "uvicorn" else found(name, *rest)
+    )
+    assert main(["serve", "--upstream", "http://x/v1", "-u", "chrf"]) == 2
+    message = "serve: uvicorn is not installed. pip install 'discorank[server]'"
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_line_is_light() -> None:
+    code = (
+        "import sys, discorank.cli.serve;"
+        "print([m for m in ('uvicorn', 'starlette', 'prometheus_client', 'torch', 'httpx2') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "[]\n"

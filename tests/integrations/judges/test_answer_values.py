@@ -1,0 +1,215 @@
+"""What answers are worth: forms that are read, forms that are not, and expectations over likely tokens."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discorank.integrations.judges.answer_values import value_of
+from discorank.integrations.judges.judge_answers import MAX_CHARACTERS, Answer
+from discorank.integrations.judges.prompt_files import Worth, read_prompt
+
+DA = read_prompt("da").worth
+STARS = read_prompt("stars").worth
+MQM = read_prompt("mqm").worth
+PAIRWISE = read_prompt("pairwise").worth
+
+
+def said(text: str, finish: str = "stop", **choice: Any) -> Answer:
+    """The answer in a chat's reply."""
+    choices = [{"message": {"content": text}, "finish_reason": finish, **choice}]
+    return Answer.of_reply({"choices": choices}, "prompt")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("85", 85),
+        (" 85.\n", 85),
+        ("0", 0),
+        ("100", 100),
+        ("72.5", 72.5),
+        ("**85**", 85),
+        ("`85`", 85),
+        ('"85"', 85),
+        ("[85]", 85),
+        ("Score: 85", 85),
+        ("**Score:** 85", 85),
+        ("Score: **85/100**", 85),
+        ("The score is 85.", 85),
+        ("85/100", 85),
+        ("85 out of 100", 85),
+        ("I'd give it 85/100", 85),
+        ("It is fluent, with 2 slips, so 85 / 100: good.", 85),
+        ("85/100. Yes, 85 out of 100.", 85),
+        ('{"score": 85}', 85),
+        ('{"score": "85"}', 85),
+        ("<think>90? No, 20.</think>\n85", 85),
+    ],
+)
+def test_a_number_is_read(text: str, value: float) -> None:
+    assert value_of(said(text), DA) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "I'm sorry, I can't assess this.",
+        "I cannot judge translation 1",
+        "85 or 90",
+        "between 80 and 90",
+        "I'd give it 85",
+        "80/100 for meaning, 90/100 for style",
+        "101",
+        "-5",
+        "1085/100",
+        "85/1000",
+        "8.5/10",
+        "1,000",
+        "eighty-five",
+        "nan",
+        "1e2",
+        "٨٥",
+        '{"score": 85, "confidence": 3}',
+        '{"score": [85]}',
+        '{"score": true}',
+        '{"score": 85',
+        "<think>85",
+        "9" * 5000,
+    ],
+)
+def test_what_says_no_number_has_no_value(text: str) -> None:
+    assert value_of(said(text), DA) is None
+
+
+def test_what_is_cut_off_or_refused_has_no_value() -> None:
+    assert value_of(said("8", "length"), DA) is None
+    assert value_of(said("85", "content_filter"), DA) is None
+    refusal = {"choices": [{"message": {"content": None, "refusal": "85? No."}}]}
+    answer = Answer.of_reply(refusal, "")
+    assert (answer.text, value_of(answer, DA)) == ("85? No.", None)
+    assert value_of(said("85" + " " * MAX_CHARACTERS), DA) is None
+
+
+@pytest.mark.parametrize("reply", [{}, [], None, {"choices": []}, {"choices": [3]}, {"choices": 1}])
+def test_a_reply_without_an_answer_is_an_empty_one(reply: Any) -> None:
+    assert Answer.of_reply(reply, "four").text == ""
+    assert Answer.of_reply(reply, "fourfive")[3:] == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"errors": []}', 0),
+        ("[]", 0),
+        ('{"errors": [{"span": "a", "severity": "minor"}, {"severity": "Major "}]}', -6),
+        ('```json\n{"errors": [{"severity": "major"}]}\n```', -5),
+        ('Here it is:\n```\n{"errors": [{"severity": "critical"}]}\n```\nDone.', -25),
+        ('{"errors": [{"severity": "critical"}, {"severity": "major"}]}', -25),
+        ('{"errors": [{"severity": "bad"}]}', None),
+        ('{"errors": [{"span": "a"}]}', None),
+        ('{"errors": ["minor"]}', None),
+        ('{"errors": {}}', None),
+        ('{"errors": [{"severity": "minor"}', None),
+        ("No errors.", None),
+        ("0", None),
+        ("[" * 100_000, None),
+    ],
+)
+def test_errors_are_added_up(text: str, value: float | None) -> None:
+    assert value_of(said(text), MQM) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("A", 1),
+        ("b", 0),
+        ("C.", 0.5),
+        ("**B**", 0),
+        ("Answer: A", 1),
+        ("The better one is B", 0),
+        ("(A)", 1),
+        ("A or B", None),
+        ("A is better", None),
+        ("D", None),
+        ("", None),
+    ],
+)
+def test_a_choice_is_read(text: str, value: float | None) -> None:
+    assert value_of(said(text), PAIRWISE) == value
+
+
+@settings(max_examples=40)
+@given(st.text(max_size=60) | st.text('0123456789./-{}[]"ABC: outf', max_size=40))
+def test_any_answer_has_a_value_in_bounds_or_none(text: str) -> None:
+    for worth in (DA, STARS, MQM, PAIRWISE):
+        value = value_of(said(text), worth)
+        assert value is None or worth.bounds[0] <= value <= worth.bounds[1]
+
+
+def likely(token: str, **share: float) -> dict[str, Any]:
+    """A token with shares of the likeliest in its place."""
+    tops = [{"token": name.strip("_"), "logprob": log(p)} for name, p in share.items()]
+    return {"token": token, "top_logprobs": tops}
+
+
+def test_a_value_is_the_expectation_over_likely_numbers() -> None:
+    """sum v p(v) / sum p(v), over what is a number of the range."""
+    place = likely("4", **{"4": 0.5, "5": 0.3, "3": 0.1, "9": 0.05, "four": 0.05})
+    answer = said("4", logprobs={"content": [place]})
+    assert value_of(answer, STARS) == pytest.approx((4 * 0.5 + 5 * 0.3 + 3 * 0.1) / 0.9)
+    # white space and a full stop around it say nothing
+    around = [likely(" "), place, likely(".")]
+    assert value_of(said(" 4.", logprobs={"content": around}), STARS) == pytest.approx(3.8 / 0.9)
+    place = likely("90", **{"90": 0.5, "80": 0.25, "9": 0.25})
+    assert value_of(said("90", logprobs={"content": [place]}), DA) == pytest.approx(65 / 0.75)
+    place = likely("A", A=0.6, B=0.2, _a=0.1, C=0.1)
+    assert value_of(said("A", logprobs={"content": [place]}), PAIRWISE) == pytest.approx(0.75)
+
+
+def test_completions_have_their_own_form_of_likely_tokens() -> None:
+    logprobs = {"tokens": ["4"], "top_logprobs": [{"4": log(0.5), "2": log(0.5)}]}
+    reply = {"choices": [{"text": "4", "logprobs": logprobs}]}
+    assert value_of(Answer.of_reply(reply, ""), STARS) == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [likely("8", **{"8": 0.5, "9": 0.5}), likely("5", **{"5": 0.5, "1": 0.5})],
+        [likely("85", **{"x": 1.0})],
+        [likely("85")],
+        [{"token": "85"}],
+        [likely("85", **{"9": 1.0})],
+        [likely("80", **{"80": 0.5, "90": 0.5})],
+        [likely("Score"), likely(":"), likely("85", **{"85": 0.5, "90": 0.5})],
+        [{}],
+        [3],
+        [],
+        "x",
+        None,
+    ],
+)
+def test_elsewhere_the_number_is_taken_as_it_is(content: Any) -> None:
+    """Several tokens, tokens that are another number, and nothing likely."""
+    assert value_of(said("85", logprobs={"content": content}), DA) == 85
+
+
+def test_a_digit_may_begin_a_longer_number() -> None:
+    answer = said("8", logprobs={"content": [likely("8", **{"8": 0.5, "9": 0.5})]})
+    assert value_of(answer, DA) == 8
+    assert value_of(answer, Worth(answer="number", range=(0.0, 9.0))) == pytest.approx(8.5)
+
+
+def test_answers_come_back_from_the_cache() -> None:
+    place = likely("4", **{"4": 0.5, "5": 0.5})
+    answer = said("4 é\ud800", logprobs={"content": [place]})
+    assert answer.text == "4 é?"
+    assert Answer.unpacked(answer.packed()) == answer
+    assert len(said("4", logprobs={"content": [place] * 9}).tokens) == 0

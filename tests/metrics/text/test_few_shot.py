@@ -1,0 +1,90 @@
+"""Worked examples of a prompt: what stands before the input, their digest, and files that are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from discorank import InputError, use_limits
+from discorank.metrics.text.few_shot import FewShotExamples, read_examples
+from discorank.metrics.text.prompt_template import Template
+
+TEMPLATE = Template("English: {source}\nGerman:")
+LINES = (
+    '{"source": "Hello.", "target": " Hallo."}\n'
+    "\n"
+    '{"source": "It is {late}.", "target": " Es ist spät.", "domain": "news"}\n'
+)
+
+
+def written(folder: Path, lines: str) -> Path:
+    path = folder / "examples.jsonl"
+    path.write_text(lines, encoding="utf-8", newline="")
+    return path
+
+
+def test_worked(tmp_path: Path) -> None:
+    examples = read_examples(written(tmp_path, LINES))
+    assert examples.text(TEMPLATE) == (
+        "English: Hello.\nGerman: Hallo.\n\nEnglish: It is {late}.\nGerman: Es ist spät.\n\n"
+    )
+    assert examples.text(TEMPLATE, separator="\n") == (
+        "English: Hello.\nGerman: Hallo.\nEnglish: It is {late}.\nGerman: Es ist spät.\n"
+    )
+
+
+def test_context_and_other_fields(tmp_path: Path) -> None:
+    line = '{"source": "B", "target": "b", "target_context": "a", "kind": "k"}\n'
+    examples = read_examples(written(tmp_path, line))
+    template = Template("{kind}|{source_context}|{target_context}|{source}=")
+    assert examples.text(template) == "k||a|B=b\n\n"
+
+
+def test_a_field_that_an_example_lacks(tmp_path: Path) -> None:
+    examples = read_examples(written(tmp_path, LINES))
+    expected = r"examples.jsonl: example 1: found nothing, expected a text for \{domain\}"
+    with pytest.raises(InputError, match=expected):
+        examples.text(Template("{domain}: {source}"))
+
+
+def test_the_digest_is_that_of_the_examples(tmp_path: Path) -> None:
+    digest = read_examples(written(tmp_path, LINES)).digest
+    assert digest == read_examples(written(tmp_path, LINES.replace("\n\n", "\n"))).digest
+    assert FewShotExamples(()).digest != digest
+    first, second = read_examples(written(tmp_path, LINES)).rows
+    assert FewShotExamples((second, first)).digest != digest
+    assert FewShotExamples(({**first, "target": " Hallo"}, second)).digest != digest
+    # the border between a key and its text counts
+    assert FewShotExamples(({"ab": "c"},)).digest != FewShotExamples(({"a": "bc"},)).digest
+
+
+REFUSED = {
+    "": "there is no example in it",
+    "\n\n": "there is no example in it",
+    '{"source": "a", "target": "b"}\n[1]\n': r":2: found \[1\], expected an object",
+    '{"source": "a"}\n': ":1: no target",
+    '{"target": "a"}\n': ":1: no source",
+    '{"source": "a", "target": null}\n': ":1: target is None, expected a text",
+    '{"source": "a", "target": ["b"]}\n': ":1: target is .*, expected a text",
+    '{"source": "a", "target": "b", "n": 3}\n': ":1: n is 3, expected a text",
+    '{"source": "a", "source": "b", "target": "c"}\n': ":1: no JSON: .*twice",
+    '{"source": "a", "target": "b"\n': ":1: no JSON",
+    '{"source": "\\ud800", "target": "b"}\n': ":1: half a character",
+    "[" * 100_000 + "\n": ":1: no JSON: nested too deeply",
+}
+
+
+@pytest.mark.parametrize("lines", REFUSED)
+def test_refused(lines: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=REFUSED[lines]):
+        read_examples(written(tmp_path, lines))
+
+
+def test_bounds(tmp_path: Path) -> None:
+    path = written(tmp_path, LINES)
+    for bound in ("candidates", "text_bytes", "line_bytes"):
+        with use_limits(**{bound: 1}), pytest.raises(InputError, match=f"--max {bound}="):
+            read_examples(path)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_examples(tmp_path / "none.jsonl")

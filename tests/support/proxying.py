@@ -1,0 +1,97 @@
+"""A running `discorank serve` in this process, before a scripted server."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+
+from benchmarks.support.scripted_upstream import Script, ScriptedUpstream, upstream_running
+from discorank.integrations.proxy.decisions import Decider
+from discorank.integrations.proxy.running_server import ProxyServer
+from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings
+from discorank.integrations.server.settings import Connection
+from discorank.rerank.engines.interface import Engine
+from discorank.rerank.engines.local import LocalEngine
+from discorank.rerank.mbr_decoder import MBRDecoder
+
+CONNECTING: dict[str, Any] = {
+    "connections": 64,
+    "timeout_seconds": 20.0,
+    "retries": 2,
+    "backoff_seconds": 0.0,
+}
+
+
+def send(method: str, url: str, **request: Any) -> httpx2.Response:
+    """The reply to a request; without certificates, which take long to load."""
+    with httpx2.Client(verify=False, trust_env=False, timeout=30.0) as client:
+        return client.request(method, url, **request)
+
+
+class Proxy:
+    """A running proxy.
+
+    Args:
+        server: the server.
+        upstream: what stands behind it.
+        reports: what it said for people.
+    """
+
+    def __init__(self, server: ProxyServer, upstream: ScriptedUpstream, reports: list[str]) -> None:
+        self.server, self.upstream, self.reports = server, upstream, reports
+        self.url = f"{server.address}/v1"
+
+
+@contextmanager
+def proxying(
+    script: Script | None = None,
+    *,
+    deciders: dict[str, Decider] | None = None,
+    engine: Engine | None = None,
+    connection: dict[str, Any] | None = None,
+    door: dict[str, Any] | None = None,
+    url: str | None = None,
+    **drawing: Any,
+) -> Iterator[Proxy]:
+    """A proxy on a free port before a scripted server; chrF chooses among 4 candidates if nothing else is said.
+
+    `url` is the address of the server upstream, if it is not the scripted one.
+    """
+    chosen = deciders or {"chrf": MBRDecoder(utility="chrf", nbest=None)}
+    with upstream_running(script) as upstream:
+        settings = {"base_url": url or upstream.url, **(connection or {})}
+        yield from _running(upstream, chosen, engine, settings, door or {}, drawing)
+
+
+def _running(
+    upstream: ScriptedUpstream,
+    deciders: dict[str, Decider],
+    engine: Engine | None,
+    connection: dict[str, Any],
+    door: dict[str, Any],
+    drawing: dict[str, Any],
+) -> Iterator[Proxy]:
+    """The proxy, stopped at the end."""
+    reports: list[str] = []
+    server = ProxyServer(
+        Connection(**{**CONNECTING, **connection}),
+        deciders,
+        engine or LocalEngine(store_share=1 / 32),
+        DrawingSettings(**{"num_candidates": 4, **drawing}),
+        DoorSettings(**{"port": 0, "grace_seconds": 5.0, **door}),
+        reports.append,
+    )
+    server.load()
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread.start()
+    try:
+        yield Proxy(server, upstream, reports)
+    finally:
+        server.stop()
+        thread.join(30)
+        assert not thread.is_alive()
