@@ -54,6 +54,9 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Decodes; returns the exit code."""
     values = OPTIONS.parse(arguments)
+    _check_budget(values)
+    # until the engine is there to measure it, seconds stand for any share
+    budget = budget_in(values, 1.0 if values["budget_seconds"] else None)
     saved = None
     if values["utilities"]:
         if values["utility"] or values["shortlist"]:
@@ -63,9 +66,6 @@ def run(arguments: Sequence[str]) -> int:
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
     utility = metric_in(values, needed(values, "utility", "--utility"))
     check_model(values, [utility, shortlist] if shortlist else [utility])
-    _check_budget(values)
-    # until the engine is there to measure it, seconds stand for any share
-    budget = budget_in(values, 1.0 if values["budget_seconds"] else None)
     keep = bool(values["save_utilities"])
     decoder = build(
         MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=keep, budget=budget
