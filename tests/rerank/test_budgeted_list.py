@@ -22,12 +22,14 @@ from discorank.rerank.budget.plan import METHODS
 from discorank.rerank.diverse import diverse
 from discorank.rerank.engines import local
 from discorank.rerank.engines.local import LocalEngine
+from discorank.rerank.lists import read_list
+from discorank.rerank.prior import Prior, SystemPrior
 from discorank.rerank.runs.rows import json_row
 
+from ..support.contextual import Echo
 from ..support.lists import made_lists
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-MODELS = GOLDEN / "docmetrics" / "models"
+MODELS = Path(__file__).parents[1] / "golden" / "docmetrics" / "models"
 SUM = "ter - 0.02*chrf"
 SOME = Budget(0.2, method="halving")
 
@@ -85,7 +87,6 @@ def test_a_budget_of_all_pairs_changes_no_bit(
     [
         *WHOLE[:4],
         ("prism", {}),
-        ("metricx", {}),
         (SUM, {"budget_of": {"cheap_utility": "bleu"}}),
         ("ter", {"budget_of": {"confidence": 0.6, "seed": 3}}),
     ],
@@ -120,10 +121,6 @@ def test_what_is_computed_is_part_of_the_matrix(
 
 TINY: dict[str, Any] = {
     "prism": f'prism(model="{MODELS}/tiny-mbart50",lang="en")',
-    "metricx": (
-        f'metricx(model="{GOLDEN}/metricx/models/tiny-metricx-24",'
-        f'tokenizer_path="{GOLDEN}/metricx/models/tiny-mt5-tokenizer",regression_token_id=11)'
-    ),
 }
 
 
@@ -150,6 +147,64 @@ def test_what_else_is_decoded_changes_nothing(method: Any) -> None:
     together = rankings([*lists(), *others], "ter", budget=budget)
     alone = [rankings([record], "ter", budget=budget)[0] for record in [*lists(), *others]]
     assert [json_row(ranking) for ranking in together] == [json_row(ranking) for ranking in alone]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_pseudo_references_of_weight_0_are_not_compared(method: Any) -> None:
+    record = lists(1)[0]
+    for i, candidate in enumerate(record["candidates"]):
+        candidate["w"] = float(i % 2)
+    texts = list(dict.fromkeys(candidate["text"] for candidate in record["candidates"]))
+    weights = dict.fromkeys(texts, 0.0)
+    for candidate in record["candidates"]:
+        weights[candidate["text"]] += candidate["w"]
+    budget = Budget(0.4, method=method)
+    (found,) = rankings([record], "ter", budget=budget, weights="field:w")
+    assert found.budget is not None
+    is_weightless = np.array([weights[text] == 0 for text in texts])
+    assert is_weightless.any()
+    assert not found.budget.computed[:, is_weightless].any()
+
+
+def test_a_prior_over_systems_weighs_under_a_budget() -> None:
+    """Only what one of two systems said counts."""
+    means = {"strong": 9.0, "weak": -9.0}
+    systems = tuple((name, SystemPrior(m, 0.1, m, 3, 2)) for name, m in means.items())
+    prior = Prior(systems, 1.0, 0.5, 1.0, "mqm", True, True, 3, 2, "x")
+    candidates = [
+        {"text": " ".join(random.Random(i).choices("abcdef", k=6)), "system": name}
+        for i, name in enumerate(["strong", "weak"] * 6)
+    ]
+    settings: dict[str, Any] = {"prior": prior, "prior_strength": 1e6, "budget": SOME}
+    record = read_list({"id": "a", "candidates": candidates})
+    (found,) = rankings([record], "ter", **settings)
+    weights = MBRDecoder("ter", **settings).weights_of(record.candidates)
+    counts = weights > 1e-9 * weights.sum()
+    assert counts.sum() == 6
+    assert found.budget is not None
+    assert found.budget.computed[:, counts].any()
+    assert not found.budget.computed[:, ~counts].any()
+
+
+@pytest.mark.parametrize("strategy", ["sequential", "one-best"])
+def test_contexts_are_those_of_no_budget(strategy: Any) -> None:
+    """Of a document's lists in turns, each read after the choices before it."""
+    records = list(made_lists(9, 8, seed=4))
+    exact = rankings(records, Echo(), strategy=strategy, keep_matrix=True)
+    whole = rankings(records, Echo(), strategy=strategy, budget=Budget(1.0, force=True))
+    assert [without_budget(ranking) for ranking in whole] == [
+        json_row(replace(ranking, matrix=None)) for ranking in exact
+    ]
+    if strategy == "sequential":  # choices may be others, and with them contexts
+        return
+    budget = Budget(0.4, force=True)
+    found = rankings(records, Echo(), strategy=strategy, keep_matrix=True, budget=budget)
+    for ranking, known in zip(found, exact, strict=True):
+        assert ranking.matrix is not None
+        assert ranking.budget is not None
+        assert known.matrix is not None
+        computed = ranking.budget.computed
+        assert (ranking.matrix[computed] == known.matrix[computed]).all()
 
 
 def test_joined_documents_are_joined_in_every_block() -> None:
