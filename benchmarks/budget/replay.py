@@ -26,7 +26,6 @@ from discorank.rerank.expectation import expected_utility
 BUDGETS = (0.03125, 0.0625, 0.125, 0.25, 0.5)
 ALPHAS = (0.6, 0.8, 0.9, 0.99)
 SAME = 1e-9  # relative: as good as the best
-COLUMNS = ("regret", "same", "confidence", "stated", "share")
 
 
 class Case(NamedTuple):
@@ -46,6 +45,7 @@ class Replay(NamedTuple):
     confidence: float
     stated: float  # expected regret, in standard deviations
     share: float  # of pairs
+    pairs: float
 
 
 def cases(folder: Path, name: str, most: int) -> list[Case]:
@@ -88,7 +88,9 @@ def replay(case: Case, method: str, budget: float, confidence: float | None, see
     best, unit = float(case.exact.max()), float(case.exact.std())
     reached = float(case.exact[np.nanargmax(values)])
     same = reached >= best - SAME * abs(best)
-    return Replay((best - reached) / unit, same, stated[0], stated[1] / unit, used / matrix.size)
+    return Replay(
+        (best - reached) / unit, same, stated[0], stated[1] / unit, used / matrix.size, used
+    )
 
 
 def main() -> None:
@@ -120,8 +122,9 @@ def main() -> None:
 
 
 def line(table: FloatArray) -> str:
-    """Means over replays, [replays, 5]."""
-    regret, same, confidence, stated, share = table.mean(axis=0)
+    """Means over replays, [replays, 6]; of stated regrets over those that are stated."""
+    regret, same, confidence, _, share, _ = table.mean(axis=0)
+    stated = np.nanmean(table[:, 3]) if np.isfinite(table[:, 3]).any() else np.nan
     error = table[:, 0].std() / len(table) ** 0.5
     return (
         f"pairs {share:6.4f}  regret {regret:6.4f} +- {error:6.4f} (said {stated:6.4f})  "

@@ -20,7 +20,7 @@ from .observed import Observed
 from .posterior import posterior
 from .references import representative_order
 from .requests import Asking, BoolArray, Search
-from .statement import SCALE, leaders, possible, state_of
+from .statement import CALIBRATION, leaders, possible, state_of
 
 DRAWS = 400
 PILOT = 0.3  # share of the budget
@@ -43,9 +43,9 @@ def adaptive(observed: Observed) -> Search:
         return np.full(problem.num_rows, np.nan)
     known = posterior(observed, features)
     while observed.left > 0:
-        draws = possible(known.draws(DRAWS, SCALE), observed.broken)
+        draws = possible(known.draws(DRAWS), observed.broken)
         chosen = leaders(np.where(observed.broken, -np.inf, known.mean), problem.nbest)
-        statement = state_of(draws, chosen)
+        statement = CALIBRATION.applied(state_of(draws, chosen), observed.pairs, DRAWS)
         wanted = problem.confidence
         if wanted is not None and statement.confidence >= wanted:
             break

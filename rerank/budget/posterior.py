@@ -61,12 +61,12 @@ class Posterior:
     deviation: FloatArray
     variances: Variances
 
-    def draws(self, count: int, scale: float) -> FloatArray:
-        """Draws [count, H], the same ones every time; errors are multiplied by `scale`."""
+    def draws(self, count: int) -> FloatArray:
+        """Draws [count, H], the same ones every time."""
         random = np.random.default_rng(0)
         own = random.standard_normal((count, len(self.mean))) * self.deviation
         common = random.standard_normal((count, self.factor.shape[1])) @ self.factor.T
-        return self.mean + scale * (own + common)
+        return self.mean + own + common
 
 
 class _Sums(NamedTuple):

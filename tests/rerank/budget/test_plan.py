@@ -157,8 +157,8 @@ def test_one_column_of_costly_scores() -> None:
         cheap = quality + 0.4 * random.normal(size=(30, 3))
         estimate = estimate_of("adaptive", quality, cheap, 12)
         assert estimate.pairs <= 12
-        found += int(np.argmax(estimate.values)) == int(np.argmax(quality))
-    assert found >= 26
+        found += int(np.nanargmax(estimate.values)) == int(np.argmax(quality))
+    assert found >= 28
 
 
 def test_equal_utilities_are_no_trouble() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from math import e, exp, log
+
 import numpy as np
 import pytest
 
 from discorank.metrics.representations import FloatArray
+from discorank.rerank.budget import statement
 from discorank.rerank.budget.features import Features, features_of
 from discorank.rerank.budget.observed import Observed, Problem
 from discorank.rerank.budget.posterior import COEFFICIENTS, USUAL, posterior
-from discorank.rerank.budget.statement import leaders, state_of
+from discorank.rerank.budget.statement import Calibration, Statement, leaders, state_of
 
 from .lists import estimate_of, matrices
 
@@ -85,23 +88,40 @@ def test_draws_have_mean_and_spread() -> None:
     matrix, cheap = matrices(3)
     problem = problem_of(cheap, np.full(matrix.shape, 1 / 16))
     known = posterior(observed_of(problem, matrix, 0.3, 0), features_of(problem))
-    draws = known.draws(40_000, 1.0)
+    draws = known.draws(40_000)
     spread = known.factor @ known.factor.T + np.diag(known.deviation**2)
     np.testing.assert_allclose(draws.mean(axis=0), known.mean, atol=0.02)
     np.testing.assert_allclose(np.cov(draws.T), spread, atol=0.03 * spread.max())
-    assert draws.tobytes() == known.draws(40_000, 1.0).tobytes()
+    assert draws.tobytes() == known.draws(40_000).tobytes()
 
 
 def test_a_statement_by_hand() -> None:
     """Of four draws, 0 and 1 are the best two in two; the others lose 1 / 2 and 3 / 2 a place."""
     draws = np.array([[3.0, 2, 1], [3, 2, 1], [3, 2, 3], [0, 2, 3]])
-    statement = state_of(draws, leaders(np.array([0.3, 0.2, np.nan]), 2))
-    assert statement == (0.5, pytest.approx((0.5 + 1.5) / 4))
+    stated = state_of(draws, leaders(np.array([0.3, 0.2, np.nan]), 2))
+    assert stated == (0.5, pytest.approx((0.5 + 1.5) / 4))
     assert state_of(draws, np.array([0, 1, 2])) == (1.0, 0.0)
 
 
-def test_what_is_stated_is_true_of_synthetic_lists() -> None:
-    """Over lists: the share of choices that are those of the whole matrix, and their regret, within their errors."""
+def test_a_calibration_by_hand() -> None:
+    """After 100 pairs the two figures change by themselves; after e times as many also by the number of pairs."""
+    calibration = Calibration(0.5, 2.0, -1.0, log(2), 0.5)
+    assert calibration.applied(Statement(0.5, 3.0), 100, 1000) == pytest.approx(
+        (1 / (1 + exp(-0.5)), 6.0)
+    )
+    later = calibration.applied(Statement(0.5, 3.0), round(100 * e), 1000)
+    assert later == pytest.approx((1 / (1 + exp(0.5)), 6 * exp(0.5)), rel=2e-3)
+    assert 0.999 < calibration.applied(Statement(1.0, 0.0), 100, 1000).confidence < 1
+
+
+def test_what_the_posterior_says_is_true_of_synthetic_lists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over lists: the share of choices that are those of the whole matrix, and their regret, within their errors.
+
+    The calibration is that of real lists, of which the posterior knows less.
+    """
+    monkeypatch.setattr(statement, "CALIBRATION", Calibration(0, 1, 0, 0, 0))
     same, losses, stated = [], [], []
     for seed in range(250):
         matrix, cheap = matrices(seed, 12)
