@@ -101,9 +101,10 @@ def test_a_text_without_a_score_is_not_chosen() -> None:
     record = {"id": "a", "candidates": ["nan", "eel", "the ferry", "fog", "a b c", "nan nan"]}
     (found,) = rankings([record], features={Judge(): 1.0}, budget=0.5)
     assert found.text != "nan"
-    record = {"id": "a", "candidates": [{"text": "nan", "logprob": -1.0}] * 3 + ["x"]}
+    texts = [{"text": "nan", "logprob": -1.0}, {"text": "nan", "logprob": -2.0}, "x"]
+    short = {"id": "a", "candidates": texts}
     with pytest.raises(MetricError, match="none of the 1 texts that were read"):
-        Reranker({Judge(): 1.0}, budget=Budget(0.5, method="halving")).decode([record]).__next__()
+        rankings([short], features={Judge(): 1.0}, budget=Budget(0.5, method="halving"))
 
 
 @pytest.mark.parametrize(
