@@ -1,13 +1,14 @@
 """Which metrics order systems as people do: every metric on every set, and whether it does better than chrF.
 
     python -m benchmarks.choice_quality.metrics_against_people FOLDER --work WORK [--sets SET ...]
-        [--metrics METRIC ...]
-        [--model MODEL] [--roles CLASSIFIER] [--segments N] [--draws N] [--threads N] [--only-kept] [--output TABLE.md]
+        [--metrics METRIC ...] [--model MODEL] [--language-models ENGLISH OTHERS] [--roles CLASSIFIER]
+        [--segments N] [--draws N] [--threads N] [--only-kept] [--output TABLE.md]
 
 FOLDER holds mt_mqm_* and summ_* systems files (.jsonl.gz). Scores are kept in WORK: a run that was stopped goes on,
 `--only-kept` prints what there is so far. MODEL is the encoder of bertscore and the ds metrics, for English as MiniLM
-is; CLASSIFIER labels the roles for pdd (see `rst_roles`). `--segments N` takes of a larger set the first documents that
-have N segments together. `combination` is trained for every set on the other sets of its group.
+is; ENGLISH and OTHERS are the causal models of lm and doc-lm; CLASSIFIER labels the roles for pdd (see `rst_roles`).
+`--segments N` takes of a larger set the first documents that have N segments together. `combination` is trained for
+every set on the other sets of its group.
 
 A cell is pairwise accuracy / Pearson / Kendall's tau-b of systems' scores with people's, with + or - behind the first
 two where PERM-BOTH finds the metric better or worse than chrF at p < 0.05: on segments if both metrics score these,
@@ -41,7 +42,9 @@ from discorank.rerank.selection.system_scores import Scored, human_scored
 LEXICAL = ("chrf", "chrf++", "bleu", "ter", "rouge-l", "nist", "meteor")
 ENCODED = ("bertscore", "doc-bertscore", "embedding", "ds-focus", "ds-sent")
 TREES = ("dr", "dr-lex")
-METRICS = (*LEXICAL, *ENCODED, *TREES, "pdd", "combination")
+CAUSAL = ("lm", "doc-lm")
+METRICS = (*LEXICAL, *ENCODED, *TREES, *CAUSAL, "pdd", "combination")
+IN_CONTEXT = {"doc-bertscore": "bertscore", "doc-lm": "lm"}  # and what they are without
 COMBINED = (
     "chrf",
     "chrf++",
@@ -60,6 +63,7 @@ class Choices(NamedTuple):
     """What the command line chooses."""
 
     model: str = "minilm"
+    language_models: tuple[str, str] = ("smollm2", "gemma3-270m")  # English, others
     roles: str | None = None
     draws: int = DRAWS
     only_kept: bool = False
@@ -95,14 +99,18 @@ class Bench:
         if name in (*ENCODED, *TREES, "pdd") and data.language != "en":
             reading = "the parser reads" if name in TREES else "the encoder is for"
             raise NotForSetError(f"{reading} English only")
-        if name == "doc-bertscore" and data.whole:
+        if name in IN_CONTEXT and data.whole:
+            same = IN_CONTEXT[name]
             raise NotForSetError(
-                "texts are whole, no context stands before them: the same as `bertscore`"
+                f"texts are whole, no context stands before them: the same as `{same}`"
             )
         if name == "pdd" and not self.choices.roles:
             raise NotForSetError("sentences have no roles, and no classifier is given")
         settings = {"model": self.choices.model} if name in ENCODED else {}
         settings = {"model": str(self.choices.roles)} if name == "pdd" else settings
+        if name in CAUSAL:
+            model = self.choices.language_models[0 if data.language == "en" else 1]
+            settings = {"model": model, "dtype": "bfloat16"}
         metric = load_metric(name, **settings)
         metric = metric if data.language == "en" else metric.for_language(data.language)
         references = [
@@ -239,6 +247,12 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=[])
     parser.add_argument("--metrics", nargs="+", default=list(METRICS), choices=METRICS)
     parser.add_argument("--model", default="minilm")
+    parser.add_argument(
+        "--language-models",
+        nargs=2,
+        default=list(Choices().language_models),
+        metavar=("ENGLISH", "OTHERS"),
+    )
     parser.add_argument("--roles")
     parser.add_argument("--segments", type=int)
     parser.add_argument("--threads", type=int)
@@ -251,7 +265,10 @@ def main() -> None:
 
         torch.set_num_threads(options.threads)
     names = list(dict.fromkeys((BASE, *options.metrics)))
-    choices = Choices(options.model, options.roles, options.draws, options.only_kept)
+    english, others = options.language_models
+    choices = Choices(
+        options.model, (english, others), options.roles, options.draws, options.only_kept
+    )
     markdown_table = table(
         options.folder, options.work, options.sets, names, options.segments, choices
     )

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError
+from ...metrics.neural.models.prompt_pass import num_common
 from ...metrics.spec.checked_settings import settings
 from ..scoring.text_scorer import PromptedText
 from .checks import check_ids, positions
@@ -180,7 +181,7 @@ class ForcedReader:
 
     def _continued(self, prompt: list[int], whole: list[int], has_end: bool) -> ForcedSequence:
         """Prompt and text as one string, and its end."""
-        first = _common_length(prompt, whole)
+        first = num_common(prompt, whole)
         if not first:
             start = self.tokenizer.bos_token_id
             if start is None:
@@ -199,15 +200,3 @@ class ForcedReader:
             problem = f"{num_read} tokens to read, the model has {self.max_positions} positions"
             fix = "Shorten prompt or text, or take a model that reads more"
             raise InputError(problem, where="text", fix=fix)
-
-
-def _common_length(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many ids two sequences begin with in common.
-
-    >>> _common_length([1, 2, 3], [1, 2, 4, 5]), _common_length([1], [1, 2])
-    (2, 1)
-    """
-    for i, (left, right) in enumerate(zip(a, b, strict=False)):
-        if left != right:
-            return i
-    return min(len(a), len(b))

@@ -1,8 +1,9 @@
 """What an answer is worth, or None: it is read strictly, and nothing is guessed.
 
-A number stands alone, behind a label ("Score: 85"), before the end of its range ("85/100", "85 out of 100"), as the
-only value of a JSON object, or in prose once with the end of its range ("I'd give it 85/100"). A number outside the
-range is none. A choice stands alone or behind a label. Errors are a JSON object with a list, or that list:
+A number stands alone, behind a label of known words ("Score: 85"), before the end of its range ("85/100", "85 out of
+100"), as the only value of a JSON object, or in prose once with the end of its range ("I'd give it 85/100"). A number
+outside the range is none. A choice stands alone or behind such a label. Errors are a JSON object with a list, or that
+list:
 
     sum_i weight(severity_i), not below the range.
 
@@ -29,7 +30,12 @@ from .judge_answers import Answer, AnswerToken
 from .prompt_files import Worth
 
 _NUMBER = r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,9})?"
-_LABEL = r"(?:(?:[^\W\d_]|[ -]){1,40}(?::|=|\bis\b)\s{0,9})?"
+# "Score:", "My final answer is"; any other word, such as "worse", "no" or "maximum", may turn the meaning round
+_LABEL_WORD = (
+    "(?:the|my|final|overall|total|quality|translation|better|best|score|rating|grade|mark|value|number|answer|"
+    "choice|verdict|judge?ment|result|stars?|one)"
+)
+_LABEL = rf"(?:{_LABEL_WORD}(?:[ -]{_LABEL_WORD}){{0,4}}\s{{0,3}}(?::|=|\bis\b)\s{{0,9}})?"
 _THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _MARKUP = " \t\r\n_\"'#$[]()"
 _FENCED = re.compile(r"```[a-z]*\s*\n(.*?)\n?\s*```", re.DOTALL | re.IGNORECASE)
@@ -61,7 +67,8 @@ def _number_in(text: str, worth: Worth) -> float | None:
     alone = re.fullmatch(rf"{_LABEL}[_\"']*({_NUMBER})(?:{of_top})?", bare, re.IGNORECASE)
     if alone:
         return _in_range(alone[1], worth)
-    in_prose = re.findall(rf"(?<![\w.])({_NUMBER}){of_top}", text, re.IGNORECASE)
+    # "1/5 of the text" is a share of something, no value
+    in_prose = re.findall(rf"(?<![\w.])({_NUMBER}){of_top}(?!\s+of\b)", text, re.IGNORECASE)
     distinct = {float(number) for number in in_prose}
     return _in_range(in_prose[0], worth) if len(distinct) == 1 else None
 

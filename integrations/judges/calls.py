@@ -8,7 +8,7 @@ calls under way are waited for first, as they are paid.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from math import nan
@@ -24,15 +24,9 @@ from .judge_answers import Answer
 from .judge_questions import JudgeQuestion, Requests
 from .kept_answers import KeptAnswers
 from .prompt_files import Worth
+from .spending import Spending
 
 PROBE = JudgeQuestion("Answer with one word.", 0)  # what shows whether a server works
-
-
-class CallBounds(NamedTuple):
-    """The most that a run may spend; None: no bound."""
-
-    calls: int | None = None
-    tokens: int | None = None
 
 
 class JudgeCall(NamedTuple):
@@ -55,7 +49,7 @@ class JudgeCalls:
         worth: what answers are worth.
         repeats: how often a question without a value is asked again.
         kept: answers that were paid for.
-        bounds: the most that is spent.
+        spending: counts what is spent, and bounds it.
     """
 
     def __init__(
@@ -65,12 +59,10 @@ class JudgeCalls:
         worth: Worth,
         repeats: int,
         kept: KeptAnswers,
-        bounds: CallBounds,
+        spending: Spending,
     ) -> None:
         self.connection, self.requests, self.worth = connection, requests, worth
-        self.repeats, self.kept, self.bounds = repeats, kept, bounds
-        self.spent: Counter[str] = Counter()  # since the beginning
-        self.reported: Counter[str] = Counter()  # of it, what `take` has reported
+        self.repeats, self.kept, self.spending = repeats, kept, spending
         self.faults: dict[bytes, InputError] = {}
         self.has_warned = False
 
@@ -81,8 +73,13 @@ class JudgeCalls:
             ResourceError: the server cannot be reached, fails at everything, or no more may be spent.
             InputError: the server answers others, but not one, the first of which is named.
         """
+        with self.kept.in_use():
+            return self._values(dict.fromkeys(questions))
+
+    def _values(self, questions: Iterable[JudgeQuestion]) -> dict[JudgeQuestion, float]:
+        """As `values`, of questions that differ."""
         values: dict[JudgeQuestion, float] = {}
-        calls = [JudgeCall(question) for question in dict.fromkeys(questions)]
+        calls = [JudgeCall(question) for question in questions]
         while calls:
             keys = [self.requests.key(call.question, call.earlier) for call in calls]
             fresh = self._have_answers(calls, keys)
@@ -98,11 +95,10 @@ class JudgeCalls:
                     values[call.question] = nan
                     self._note_none(answer, key in fresh)
             calls = again
-        self.kept.trim()
         return values
 
     def answers(self, question: JudgeQuestion) -> list[str]:
-        """All answers to a question whose value was asked for, the last one first."""
+        """All answers to a question whose value was asked for while they were in use, the last one first."""
         call, texts = JudgeCall(question), []
         while True:
             answer = self.kept[self.requests.key(call.question, call.earlier)]
@@ -112,12 +108,6 @@ class JudgeCalls:
                 return texts[::-1]
             call = call.again(answer)
 
-    def take(self) -> dict[str, int]:
-        """What was spent and counted since this was last asked."""
-        new = self.spent - self.reported
-        self.reported = Counter(self.spent)
-        return dict(new)
-
     def _answer(self, key: bytes) -> Answer:
         """An answer that is there; raises the error of a question at fault."""
         if key in self.faults:
@@ -126,7 +116,7 @@ class JudgeCalls:
 
     def _note_none(self, answer: Answer, is_fresh: bool) -> None:
         """Counts a question without a value, and warns of the first."""
-        self.spent["unparsable"] += is_fresh
+        self.spending.count(unparsable=int(is_fresh))
         if not self.has_warned:
             self.has_warned = True
             shown = excerpt(answer.text)
@@ -136,7 +126,7 @@ class JudgeCalls:
     def _have_answers(self, calls: Sequence[JudgeCall], keys: Sequence[bytes]) -> set[bytes]:
         """Has every call answered, or known to be at fault; the keys of the answers that are new to this process."""
         in_folder = self.kept.find(keys)
-        self.spent["kept_answers"] += len(in_folder)
+        self.spending.count(kept_answers=len(in_folder))
         missing = set(self.kept.missing(keys)) - self.faults.keys()
         waiting: dict[bytes, JudgeCall] = {}
         for call, key in zip(calls, keys, strict=True):
@@ -146,32 +136,6 @@ class JudgeCalls:
             with Client(self.connection) as client:
                 _Round(self, client, waiting).run()
         return in_folder | missing
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens spent on prompts and answers."""
-        return self.spent["prompt_tokens"] + self.spent["answer_tokens"]
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no more calls may be made."""
-        calls, tokens = self.bounds
-        no_calls = calls is not None and self.spent["calls"] >= calls
-        return no_calls or (tokens is not None and self.num_tokens >= tokens)
-
-    def at_bounds(self, missing: int) -> ResourceError:
-        """The error of a run that may spend no more, of which so many answers are missing."""
-        names = zip(("max_calls", "max_tokens"), self.bounds, strict=True)
-        bounds = " and ".join(f"{name}={bound}" for name, bound in names if bound is not None)
-        spent = f"{self.spent['calls']} calls and {self.num_tokens} tokens spent"
-        fix = "Run the same command again to go on with as much"
-        if self.kept.folder:
-            fix = f"{fix}; answers are kept in {self.kept.folder}"
-        return ResourceError(
-            f"{bounds} reached: {spent}, at least {missing} answers missing",
-            where=f"judge {self.requests.model}",
-            fix=fix,
-        )
 
 
 class _Round:
@@ -200,20 +164,20 @@ class _Round:
         if self.fatal is not None:
             raise self.fatal
         if self.is_over:
-            raise self.calls.at_bounds(len(self.waiting))
+            calls, num_missing = self.calls, len(self.waiting)
+            raise calls.spending.at_bounds(calls.requests.model, num_missing, calls.kept.folder)
 
     def _send(self) -> None:
         """Begins as many calls as there is room for; none once something is fatal."""
         calls = self.calls
         while self.waiting and len(self.under_way) < calls.connection.connections:
-            self.is_over = calls.is_over
+            self.is_over = calls.spending.is_over
             if self.fatal is not None or self.is_over:
                 return
             key, call = self.waiting.popleft()
             path, body, prompt = calls.requests.body(call.question, call.earlier)
             self.under_way[self.client.post(path, body)] = (key, call, prompt)
-            calls.spent["calls"] += 1
-            calls.spent["repeated_calls"] += bool(call.earlier)
+            calls.spending.count(calls=1, repeated_calls=int(bool(call.earlier)))
 
     def _take(self, future: Future[Any]) -> None:
         """Keeps the answer of a call that ended, or notes what it failed at."""
@@ -232,8 +196,9 @@ class _Round:
         except ResourceError as error:
             self.fatal = error
         else:
-            calls.spent["prompt_tokens"] += answer.prompt_tokens
-            calls.spent["answer_tokens"] += answer.answer_tokens
+            calls.spending.count(
+                prompt_tokens=answer.prompt_tokens, answer_tokens=answer.answer_tokens
+            )
             self.come[key] = answer
 
     def _keep(self) -> None:
@@ -245,7 +210,7 @@ class _Round:
         """Asks something else: if that is answered the question is at fault, after a second try where one may help."""
         self._keep()
         path, body, _ = self.calls.requests.body(PROBE, ())
-        self.calls.spent["calls"] += 1
+        self.calls.spending.count(calls=1)
         try:
             self.client.post(path, body).result()
         except DiscorankError:

@@ -93,7 +93,7 @@ class JudgeScorer(Scorer):
 
     def spent(self) -> Mapping[str, int]:
         """Calls, tokens and answers since this was last asked."""
-        return self.calls.take() if self.calls else {}
+        return self.calls.spending.take() if self.calls else {}
 
     def requested(self, reps: Reps, block: Block) -> Requested:
         """The distinct questions that a block asks, without what is asked again."""
@@ -109,11 +109,12 @@ class JudgeScorer(Scorer):
         """The answers that a value is made of."""
         column = int(block.references[reference]) if self.info.needs_references else -1
         sides = self._questions(reps, (int(block.hypotheses[hypothesis]), column, block.source))
-        values = self._calls.values(question for side in sides for question in side)
         names = ("as first", "as second") if self.prompt.is_pairwise else ("answers",)
         described: dict[str, Any] = {}
-        for name, side in zip(names, sides, strict=False):
-            described[name] = [self._calls.answers(question)[0] for question in side]
+        with self._calls.kept.in_use():
+            values = self._calls.values(question for side in sides for question in side)
+            for name, side in zip(names, sides, strict=False):
+                described[name] = [self._calls.answers(question)[0] for question in side]
         value = self._value(sides, values)
         return {"judgement": value if np.isfinite(value) else None, **described}
 

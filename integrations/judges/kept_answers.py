@@ -7,10 +7,11 @@ is made of it, and synced to the disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from threading import local
+from threading import Lock, local
 
 from ...metrics.execution.cache import FILE, MAX_BYTES, Cache
 from .judge_answers import Answer
@@ -30,6 +31,7 @@ class KeptAnswers:
     def __init__(self, folder: str | None, max_bytes: int = MAX_BYTES) -> None:
         self.folder, self.max_bytes = folder, max_bytes
         self._known: dict[bytes, Answer] = {}
+        self._lock, self._num_users = Lock(), 0
         self._of_thread = local()  # sqlite's connections belong to threads
 
     def __getitem__(self, key: bytes) -> Answer:
@@ -64,7 +66,20 @@ class KeptAnswers:
         if self.folder is not None and answers:
             self._opened().put({key: answer.packed() for key, answer in answers.items()})
 
-    def trim(self) -> None:
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Nothing in memory is forgotten inside a ``with``, in whatever thread; what is too much goes afterwards."""
+        with self._lock:
+            self._num_users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._num_users -= 1
+                if not self._num_users:
+                    self._trim()
+
+    def _trim(self) -> None:
         """Forgets the oldest in memory where there are too many."""
         surplus = len(self._known) - IN_MEMORY
         if surplus > 0:

@@ -116,16 +116,8 @@ class JudgePrompt:
         pieces = []
         for paragraph in self.paragraphs:
             if paragraph.fields <= known.keys():
-                pieces.append(_filled(paragraph, known))
+                pieces.append(paragraph.with_texts(known))
         return "\n\n".join(pieces)
-
-
-def _filled(paragraph: Template, values: Mapping[str, str]) -> str:
-    """One paragraph, of which every field has a value."""
-    pieces = []
-    for literal, name in paragraph.parts:
-        pieces += [literal, "" if name is None else values[name]]
-    return "".join(pieces)
 
 
 def untagged(text: str) -> str:

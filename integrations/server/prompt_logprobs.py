@@ -157,13 +157,26 @@ def _value(tokens: _Tokens, pair: Pair, where: str) -> ScoredText:
             where=where,
         )
     length, boundary = len(pair.query) + len(pair.document), len(pair.query)
-    ends = [*starts[1:], length]
+    ends = _ends(starts, length)
     scored = [
         value
         for start, end, value in zip(starts, ends, tokens.logprobs, strict=False)
         if end > boundary and start < length
     ]
     return ScoredText(sum(_number(value, where) for value in scored), len(scored))
+
+
+def _ends(starts: Sequence[int], length: int) -> list[int]:
+    """Where the characters end of which every token is a part, [tokens].
+
+    A token that shows no character is the beginning of one that a later token completes, but for the first, which may
+    be the server's own.
+    """
+    ends = [*starts[1:], length]
+    for i in range(len(ends) - 2, 0, -1):
+        if ends[i] == starts[i]:
+            ends[i] = ends[i + 1]
+    return ends
 
 
 def _number(value: Any, where: str) -> float:

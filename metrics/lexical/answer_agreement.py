@@ -70,7 +70,7 @@ def _bare(answer: str) -> str:
     text = _LATEX_SPACES.sub(lambda match: "," if match[0] == "{,}" else "", text)
     text = text.removesuffix(".").strip()
     if len(text) > 1 and text[0] == text[-1] == "$":
-        text = text[1:-1].strip()
+        text = text.strip("$").strip()
     return text.removeprefix("\\$").lstrip("$€£").strip()
 
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from ..errors import InputError, excerpt
+from ..spec.digests import DIGITS
 from ..spec.limits import limits
-from ..spec.small_files import parse_small_json
+from ..spec.small_files import parse_small_json, unique_members
 from .lines import numbered_lines
 from .prompt_template import SOURCE, SOURCE_CONTEXT, TARGET_CONTEXT, Template
 from .texts import Context
@@ -24,7 +24,6 @@ from .texts import Context
 TARGET = "target"
 SEPARATOR = "\n\n"
 FIX = 'Write {"source": "...", "target": "..."} on every line'
-DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +64,8 @@ class FewShotExamples:
             try:
                 filled = template.filled(row[SOURCE], context, row)
             except InputError as error:
-                where, fix = (
-                    f"{self.name}: example {number}",
-                    f"Give it the fields of {template.where}",
-                )
+                where = f"{self.name}: example {number}"
+                fix = f"Give it the fields of {template.where}"
                 raise InputError(error.problem, where=where, fix=fix) from None
             pieces.append(f"{filled}{row[TARGET]}{separator}")
         return "".join(pieces)
@@ -100,7 +97,7 @@ def read_examples(path: str | Path) -> FewShotExamples:
 
 def _read_row(line: str, where: str) -> Mapping[str, str]:
     """The fields of one example; raises InputError."""
-    value = parse_small_json(line.encode(), where, FIX, _without_doubles)
+    value = parse_small_json(line.encode(), where, FIX, unique_members)
     if not isinstance(value, dict):
         raise InputError(f"found {excerpt(value)}, expected an object", where=where, fix=FIX)
     for key in (SOURCE, TARGET):
@@ -112,14 +109,6 @@ def _read_row(line: str, where: str) -> Mapping[str, str]:
             raise InputError(problem, where=where, fix=FIX)
         if not _is_unicode(text) or not _is_unicode(key):
             raise InputError(f"half a character in {key!r:.60}", where=where, fix=FIX)
-    return value
-
-
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of its keys and values; raises ValueError for a key that stands there twice."""
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        raise ValueError("a key stands there twice")
     return value
 
 

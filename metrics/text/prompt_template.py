@@ -73,11 +73,14 @@ class Template:
             SOURCE_CONTEXT: separator.join(context.source),
             TARGET_CONTEXT: separator.join(context.target),
         }
+        names = [name for _, name in self.parts if name is not None]
+        return self.with_texts({name: self._value(name, known, extra) for name in names})
+
+    def with_texts(self, texts: Mapping[str, str]) -> str:
+        """The template with a text in place of every field, of which each has one."""
         pieces = []
         for literal, name in self.parts:
-            pieces.append(literal)
-            if name is not None:
-                pieces.append(self._value(name, known, extra))
+            pieces += [literal, "" if name is None else texts[name]]
         return "".join(pieces)
 
     def _value(

@@ -12,7 +12,14 @@ import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
 from benchmarks.choice_quality import metrics_against_people
-from benchmarks.choice_quality.metrics_against_people import Choices, agreement, facts, table
+from benchmarks.choice_quality.metrics_against_people import (
+    Bench,
+    Choices,
+    NotForSetError,
+    agreement,
+    facts,
+    table,
+)
 from benchmarks.choice_quality.people_table import Agreement, Cells, Facts, markdown
 from benchmarks.support import kept_scores
 from benchmarks.support.judged_sets import paths, read_set
@@ -21,6 +28,7 @@ from benchmarks.training import rst_roles
 from discorank import load_metric
 from discorank.metrics.mixture import Mix
 from discorank.rerank.selection.system_scores import Part, Scored, human_scored, score_systems
+from tests.support.tiny_causal import write_causal
 
 WORDS = [
     "the",
@@ -299,3 +307,19 @@ def test_articles_of_a_treebank(tmp_path: Path) -> None:
     (found,) = rst_roles.articles(tmp_path / "bank.gz")
     assert found["sentences"] == ["he said so .", "Yes ."]
     assert (found["roles"], found["split"]) == (["Root", "Evaluation"], "dev")
+
+
+def test_a_language_model_is_that_of_the_language(folder: Path, tmp_path: Path) -> None:
+    english = str(write_causal(tmp_path / "english", "llama"))
+    others = str(write_causal(tmp_path / "others", "gpt2"))
+    names = ("wmt23.zh-en", "bio.en-de", "one")
+    sets = [read_set(path) for path in paths(folder, names)]
+    choices = Choices(language_models=(english, others))
+    bench = Bench(sets, KeptScores(tmp_path / "kept"), tmp_path, choices)
+    by_name = {data.name: data for data in sets}
+    assert english in bench.metric("lm", by_name["wmt23.zh-en"]).signature()
+    assert others in bench.metric("doc-lm", by_name["bio.en-de"]).signature()
+    assert english in bench.metric("lm", by_name["one"]).signature()
+    with pytest.raises(NotForSetError, match="the same as `lm`"):
+        bench.metric("doc-lm", by_name["one"])
+    assert bench.scored("doc-lm", by_name["wmt23.zh-en"]).systems == ("A", "B", "C", "D")

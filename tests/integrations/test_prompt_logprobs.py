@@ -196,6 +196,32 @@ GOOD = {"tokens": ["a", " b", " c"], "token_logprobs": [None, -1.0, -2.0], "text
 
 
 @pytest.mark.parametrize(
+    ("shown", "prompt", "text", "scored"),
+    [
+        # The first parts of a character show nothing, the last one shows it.
+        (["A", " =", " ", "", "", "\U0001f600", "!"], "A = ", "\U0001f600!", 4),
+        (["A", " =", "", "", " \U0001f600", "!"], "A =", " \U0001f600!", 4),
+        (["A", "", "\U0001f600", " b"], "A\U0001f600", " b", 1),
+        # The server's own first token is no part of any.
+        (["", "A", " b"], "", "A b", 2),
+        # Nor is what it generated.
+        (["A", " b", ""], "A", " b", 1),
+    ],
+)
+def test_tokens_that_show_no_character_are_parts_of_the_next(
+    shown: list[str], prompt: str, text: str, scored: int
+) -> None:
+    values = [-float(1 << i) for i in range(len(shown))]
+    entries = [
+        {"1": {"logprob": v, "decoded_token": t}} for v, t in zip(values, shown, strict=True)
+    ]
+    reply = {"choices": [{"prompt_logprobs": [None, *entries[1:]]}]}
+    (value,) = FORMS["prompt-logprobs"].values(reply, [Pair(prompt, text)])
+    of_text = values[len(values) - scored :] if shown[-1] else values[1:2]
+    assert value == ScoredText(sum(of_text), scored)
+
+
+@pytest.mark.parametrize(
     ("form", "reply", "message"),
     [
         ("echo", [], r"server: reply: no choices, found \[\]"),

@@ -32,8 +32,11 @@ def byte_tokenizer(begins: bool = True) -> Any:
     return kind(tokenizer_object=made, **names)
 
 
-def causal_model(family: str, vocabulary: int = 97, seed: int = 0) -> Any:
-    """A model whose random weights are large enough that its distributions differ from token to token."""
+def causal_model(family: str, vocabulary: int = 97, seed: int = 0, **more: Any) -> Any:
+    """A model whose random weights are large enough that its distributions differ from token to token.
+
+    more: settings of the configuration of "llama" and "gpt2".
+    """
     import torch
     import transformers as library
 
@@ -50,7 +53,7 @@ def causal_model(family: str, vocabulary: int = 97, seed: int = 0) -> Any:
     ends: dict[str, Any] = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
     torch.manual_seed(seed)
     if family == "llama":
-        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **ends))
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**{**sizes, **ends, **more}))
     elif family == "gemma3":
         layers = ["sliding_attention", "full_attention", "sliding_attention"]
         window = {"sliding_window": WINDOW, "layer_types": layers, "head_dim": 16}
@@ -64,9 +67,8 @@ def causal_model(family: str, vocabulary: int = 97, seed: int = 0) -> Any:
     elif family == "mixtral":
         model = transformers.MixtralForCausalLM(transformers.MixtralConfig(**sizes, **ends))
     else:
-        config = transformers.GPT2Config(
-            vocab_size=vocabulary, n_embd=32, n_layer=2, n_head=4, n_positions=POSITIONS, **ends
-        )
+        gpt2: dict[str, Any] = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": POSITIONS}
+        config = transformers.GPT2Config(**{"vocab_size": vocabulary, **gpt2, **ends, **more})
         model = transformers.GPT2LMHeadModel(config)
     with torch.no_grad():
         for parameter in model.parameters():

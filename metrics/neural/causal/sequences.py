@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...representations import IntArray, Ragged
 from ...text.texts import Truncation
-from ..models.prompt_pass import Prompted
+from ..models.prompt_pass import Prompted, num_common
 from .worked_prompts import WorkedPrompt
 
 End = Literal["separator", "token", "none"]
@@ -107,7 +106,7 @@ class SequenceReader:
         for prompt, body in zip(prompts, self._ids(strings), strict=True):
             tokens = [*self.first_ids, *body, *self.end_ids]
             ids.append(np.array(tokens, np.int64))
-            start = len(self.first_ids) + _num_common(alone[prompt], body)
+            start = len(self.first_ids) + num_common(alone[prompt], body)
             # What nothing stands before has no probability.
             first.append(max(1, start))
         return ids, first
@@ -153,10 +152,3 @@ def _first_ids(tokenizer: Any, start: str | None) -> list[int]:
         problem = f"no token {token!r:.60} to begin with"
         raise ModelLoadError(problem, where=str(tokenizer.name_or_path), fix=fix)
     return [int(vocabulary[token])]
-
-
-def _num_common(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many ids two sequences begin with in common."""
-    pairs = zip(a, b, strict=False)
-    differing = (i for i, (x, y) in enumerate(pairs) if x != y)
-    return next(chain(differing, (min(len(a), len(b)),)))

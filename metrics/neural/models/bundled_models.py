@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from hashlib import file_digest
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 from ...complete_files import complete_file
 from ...errors import DiscorankError, ModelLoadError
 from ...file_locks import locked
+from .file_digests import remembered_digest
 from .optional_packages import require_gguf
 
 # How long one process waits for another that joins the parts of a model.
@@ -127,7 +127,4 @@ def _joined(name: str, model: Bundled) -> Path:
 
 def _is_whole(path: Path, model: Bundled) -> bool:
     """Whether a joined file is there, every byte of it."""
-    if not path.is_file():
-        return False
-    with open(path, "rb") as file:
-        return file_digest(file, "sha256").hexdigest() == model.sha256
+    return path.is_file() and remembered_digest(path).hex() == model.sha256

@@ -6,8 +6,8 @@ is looked at where something is scored, nowhere else, some rows at a time. What 
 its tokens alone, to the last bit on a CPU: the rows of every product are a multiple of 16.
 
 That takes a model of transformers whose layers attend through its attention interface: full, causal, perhaps within a
-window. Whether one does is tried on a few tokens when it is loaded; any other (state spaces, experts, biases by
-distance) runs one text at a time, exact and slow.
+window (`prompt_attention`). Whether one does is tried on a few tokens when it is loaded; any other (state spaces,
+experts, biases by distance, positions stretched with the longest text) runs one text at a time, exact and slow.
 """
 
 from __future__ import annotations
@@ -24,20 +24,17 @@ from ...representations import FloatArray, IntArray, Ragged
 from .encoder import DType, device_of
 from .packed_attention import ROWS
 from .pass_flops import Stack
+from .prompt_attention import Attending, attends_over_interface, rope_types, use_prompt_attention
 from .prompt_pass import Prompted, PromptPass, batches
-from .span_attention import Attention
 
-NAME = "discorank-prompts"
 # Tokens of one pass.
 CPU_TOKENS, GPU_TOKENS = 2048, 1 << 15
 # Tokens times vocabulary looked at together.
 CPU_CELLS, GPU_CELLS = 1 << 25, 1 << 29
-# Kinds of layers that can run packed.
-LAYERS = {"full_attention", "sliding_attention"}
-# Settings of configurations with experts, where the rows of a product are as many as tokens chose it.
-EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 # How far the packed pass may be from the plain one on the tokens that are tried, by precision.
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5, "float16": 0.1}
+# Kinds of rotary positions that are stretched with the longest sequence.
+STRETCHED = {"dynamic", "longrope"}
 
 
 class CausalLM:
@@ -77,6 +74,8 @@ class CausalLM:
         self.vocabulary = int(self.head.weight.shape[0])
         cells = CPU_CELLS if on_cpu else GPU_CELLS
         self.head_rows = max(1, cells // (self.vocabulary * ROWS)) * ROWS
+        # Whether angles of positions depend on the longest sequence of a pass, or of an earlier one.
+        self.is_stretched = not STRETCHED.isdisjoint(rope_types(self.config))
         self.packed = False
         if self.device.type != "meta":
             use_linear_products(model)
@@ -131,21 +130,14 @@ class CausalLM:
 
     def _can_be_packed(self, tolerance: float) -> bool:
         """Whether the model runs packed, and gives some made-up tokens the probabilities that it gives them alone."""
-        from transformers import AttentionInterface, AttentionMaskInterface
-
-        layers = set(getattr(self.config, "layer_types", None) or ())
-        if not layers <= LAYERS or any(getattr(self.config, name, None) for name in EXPERTS):
+        if self.is_stretched or not attends_over_interface(self.model, self.config):
             return False
-        if not getattr(type(self.model), "_supports_attention_backend", False):
-            return False
-        AttentionInterface.register(NAME, _attention)
-        AttentionMaskInterface.register(NAME, _no_mask)
         plain_attention = self.config._attn_implementation
         texts = _tried(self.vocabulary, self.max_tokens)
         rows = list(range(len(texts.first)))
         plain = np.concatenate(self._plain(texts, rows))
         try:
-            self.model.set_attn_implementation(NAME)
+            use_prompt_attention(self.model)
             packed = np.concatenate(self._packed(texts, rows))
             if np.allclose(packed, plain, rtol=0, atol=tolerance):
                 return True
@@ -165,7 +157,7 @@ class CausalLM:
                 input_ids=tokens,
                 position_ids=places,
                 use_cache=False,
-                attend=_Attending(prompt_pass, tokens.shape[1], self.device),
+                attend=Attending(prompt_pass, tokens.shape[1], self.device),
             )
             states = out.last_hidden_state[0]  # [tokens and spare ones, d]
             values = self._scored(states, prompt_pass)
@@ -177,13 +169,21 @@ class CausalLM:
         for row in rows:
             prompt_pass = PromptPass(texts, [row])
             with self.torch.inference_mode():
-                # Spare tokens stand behind the text, where nothing sees them.
-                tokens = self._row(_padded(prompt_pass.inputs))
+                if self.is_stretched:
+                    # A pass of one token takes back what a longer text stretched.
+                    self.model(input_ids=self._row(prompt_pass.inputs[:1]), use_cache=False)
+                tokens = self._row(self._with_spare(prompt_pass.inputs))
                 logits = self.model(input_ids=tokens, use_cache=False).logits[0]
                 scoring = self.torch.from_numpy(prompt_pass.states).to(self.device)
                 own = logits.index_select(0, scoring)
                 values.append(self._normalised(own, prompt_pass, 0, len(scoring)))
         return values
+
+    def _with_spare(self, inputs: IntArray) -> IntArray:
+        """Tokens with spare ones behind them, which nothing sees; without where these would need positions."""
+        padded = _padded(inputs)
+        fits = len(padded) <= self.max_tokens and not self.is_stretched
+        return padded if fits else inputs
 
     def _scored(self, states: Any, prompt_pass: PromptPass) -> FloatArray:
         """Log-probabilities of the scored tokens, [scored], some states at a time.
@@ -231,50 +231,6 @@ class CausalLM:
     def _row(self, values: IntArray) -> Any:
         """Values [tokens] as a batch of one, [1, tokens]."""
         return self.torch.from_numpy(values)[None].to(self.device)
-
-
-class _Attending:
-    """The attention of one pass, for layers with windows and without."""
-
-    def __init__(self, prompt_pass: PromptPass, rows: int, device: Any) -> None:
-        self.prompt_pass, self.rows, self.device = prompt_pass, rows, device
-        self.by_window: dict[int | None, Attention] = {}
-
-    def within(self, window: int | None) -> Attention:
-        """That of layers with a window of so many tokens."""
-        if window not in self.by_window:
-            spans, before = self.prompt_pass.spans, self.prompt_pass.before
-            self.by_window[window] = Attention(
-                spans, before, self.rows, self.device, own=True, window=window
-            )
-        return self.by_window[window]
-
-
-def _attention(
-    module: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    *,
-    attend: _Attending,
-    scaling: float | None = None,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-    s_aux: Any = None,
-    **_: Any,
-) -> tuple[Any, None]:
-    """Attention as transformers calls it: query [1, heads, tokens, d], key and value [1, key heads, tokens, d]."""
-    if softcap is not None or s_aux is not None:
-        raise ValueError("attention of another kind")
-    scaling = scaling or query.shape[-1] ** -0.5
-    # Tokens first: [tokens, heads, d].
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    return attend.within(sliding_window)(q, k, v, scaling)[None], None
-
-
-def _no_mask(*_: Any, **__: Any) -> None:
-    return None
 
 
 def _tried(vocabulary: int, max_tokens: int) -> Prompted:

@@ -10,17 +10,14 @@ from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from time import time_ns
-from typing import NamedTuple
 
 from ...errors import InputError, ModelLoadError
 from ...spec.digests import DIGITS as DIGITS
 from ...spec.digests import MARK as MARK
-from ...spec.digests import digest_of as digest_of
 from .bundled_models import BUNDLED, bundled_model
+from .file_digests import remembered_digest
 from .folder_checks import check_model, gguf_file_in
 
-SETTLED_NS = 2_500_000_000
 SETTINGS_FILES = ("config.json", "hparams.yaml", "sescore2.json", "*.index.json")
 TOKENIZER_FILES = (
     "tokenizer*.json",
@@ -108,7 +105,7 @@ def digest(path: Path, weights: bool = True, also: tuple[str, ...] = ()) -> str:
     for file in _files(path, weights, also):
         name = file.relative_to(path) if path.is_dir() else ""
         whole.update(f"{name}\0".encode())
-        whole.update(_file_digest(file))
+        whole.update(remembered_digest(file))
     return whole.hexdigest()[:DIGITS]
 
 
@@ -139,42 +136,6 @@ def _weights(folder: Path) -> list[Path]:
         if files:
             return files
     return []
-
-
-class _State(NamedTuple):
-    """What tells a file from what it was: nobody can set the time of its last change, other than that of its bytes."""
-
-    device: int
-    inode: int
-    size: int
-    changed_ns: int
-
-    @classmethod
-    def of(cls, file: Path) -> _State:
-        """The state of a file now."""
-        status = file.stat()
-        return cls(status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
-
-    @property
-    def settled(self) -> bool:
-        """Whether another change would show: the clock of a file system may tick as seldom as every two seconds."""
-        return time_ns() - self.changed_ns > SETTLED_NS
-
-
-def _file_digest(file: Path) -> bytes:
-    """The digest of a file's bytes; remembered while it is known to be as it was."""
-    state = _State.of(file)
-    return _settled_digest(file, state) if state.settled else digest_of(file)
-
-
-@cache
-def _settled_digest(file: Path, state: _State) -> bytes:
-    """The digest of a file in this state; raises ModelLoadError if it is in another in the end."""
-    content_digest = digest_of(file)
-    if _State.of(file) != state:
-        fix = "Wait until it is written"
-        raise ModelLoadError("changes while it is read", where=str(file), fix=fix)
-    return content_digest
 
 
 def split(name: str) -> tuple[str, str | None]:

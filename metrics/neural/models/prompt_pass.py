@@ -44,6 +44,18 @@ class Prompted(NamedTuple):
         return [key[-1] for key in sorted(keys)]
 
 
+def num_common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many ids two sequences begin with in common: a text behind a prompt begins where it differs from the prompt.
+
+    >>> num_common([1, 2, 3], [1, 2, 4, 5]), num_common([1], [1, 2])
+    (2, 1)
+    """
+    for i, (left, right) in enumerate(zip(a, b, strict=False)):
+        if left != right:
+            return i
+    return min(len(a), len(b))
+
+
 def batches(texts: Prompted, order: Sequence[int], budget: int) -> Iterator[Sequence[int]]:
     """Consecutive rows that are at most `budget` tokens together, a shared prompt once (one row may be more)."""
     num_scored = texts.num_scored

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from discorank import Document, Metric, load_metric
+from discorank.integrations.judges.judge_answers import Answer as Answered
 from discorank.integrations.judges.judge_questions import REMINDER
 from discorank.integrations.judges.judge_scorer import JudgeScorer
+from discorank.integrations.judges.kept_answers import KeptAnswers
 from discorank.metrics.errors import InputError, ResourceError
 from discorank.metrics.execution.cache import Cache
 from discorank.metrics.registry import load_from_data, papers_of
@@ -51,7 +53,7 @@ def spent(metric: Metric) -> dict[str, int]:
     scorer = metric.scorer
     assert isinstance(scorer, JudgeScorer)
     assert scorer.calls is not None
-    return {name: n for name, n in scorer.calls.spent.items() if n}
+    return {name: n for name, n in scorer.calls.spending.total.items() if n}
 
 
 # what is asked, and what an answer becomes
@@ -462,6 +464,44 @@ def test_two_judges_share_a_folder(folder: dict[str, str]) -> None:
         judge(server, **folder).score(texts, None, ["s"] * 30)
     assert results[0] == results[1] == [verdict("s", "", text) for text in texts]
     assert len(server.seen) == before
+
+
+def test_answers_in_memory_stay_while_any_thread_uses_them(
+    folder: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("discorank.integrations.judges.kept_answers.IN_MEMORY", 2)
+    answers = {bytes([i]): Answered("85", True, (), 1, 1) for i in range(5)}
+    kept_answers = KeptAnswers(None)
+    with kept_answers.in_use():
+        kept_answers.keep(answers)
+        leaving = threading.Thread(target=_use, args=(kept_answers,))
+        leaving.start()
+        leaving.join()
+        assert [kept_answers[key] for key in answers] == list(answers.values())
+    assert kept_answers.missing(answers) == [bytes([i]) for i in range(3)]
+    with serving(judged) as server:
+        described = judge(server, **folder).explain("a b", source="s")
+    assert described[0]["answers"] == [str(int(verdict("s", "", "a b")))]
+
+
+def _use(kept_answers: KeptAnswers) -> None:
+    with kept_answers.in_use():
+        pass
+
+
+def test_several_threads_count_what_they_spend(folder: dict[str, str]) -> None:
+    with serving(judged) as server:
+        metric = judge(server, **folder)
+        texts = [[f"h{thread} {i}" for i in range(10)] for thread in range(4)]
+        threads = [
+            threading.Thread(target=metric.score, args=(of_thread, None, ["s"] * 10))
+            for of_thread in texts
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert spent(metric)["calls"] == len(server.seen) == 40
 
 
 # settings

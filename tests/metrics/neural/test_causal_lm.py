@@ -173,3 +173,43 @@ def test_a_model_that_reads_what_follows_is_refused() -> None:
             parameter.add_(0.2 * torch.randn(parameter.shape))
     with pytest.raises(ModelLoadError, match="no causal model"):
         CausalLM(model, "cpu", "float32")
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_positions_that_are_stretched_depend_on_their_text_alone(kind: str) -> None:
+    """Beside a text beyond the original positions, and after it, a text is what transformers makes of it alone."""
+    parameters: dict[str, Any] = {"rope_type": kind, "rope_theta": 10000.0, "factor": 4.0}
+    if kind == "longrope":
+        parameters |= {"short_factor": [1.0] * 4, "long_factor": [8.0] * 4}
+        parameters["original_max_position_embeddings"] = 32
+    positions = 32 if kind == "dynamic" else 128
+    settings: dict[str, Any] = {"rope_parameters": parameters, "max_position_embeddings": positions}
+    rng = np.random.default_rng(0)
+    # Lengths below, near and beyond the original positions.
+    rows = [rng.integers(0, VOCABULARY, length) for length in (12, 30, 100, 60, 12)]
+    texts = Prompted(Ragged.of_rows(rows), np.ones(len(rows), np.int64))
+    model = CausalLM(causal_model("llama", VOCABULARY, **settings), "cpu", "float32")
+    assert not model.packed
+    values = rows_of(model.log_probabilities(texts))
+    longest, shorter = (Prompted(Ragged.of_rows([rows[i]]), np.array([1])) for i in (2, 3))
+    model.log_probabilities(longest)
+    assert model.log_probabilities(shorter).values.tobytes() == values[3].tobytes()
+    for of_row, ids in zip(values, rows, strict=True):
+        fresh = causal_model("llama", VOCABULARY, **settings)
+        tensor = torch.from_numpy(ids)[None]
+        with torch.no_grad():
+            logits = fresh(tensor[:, :-1]).logits[0]
+        expected = logits.double().log_softmax(-1).numpy()[np.arange(len(ids) - 1), ids[1:]]
+        np.testing.assert_allclose(of_row, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("positions", [8, 20, 40])
+def test_a_model_with_few_positions_reads_all_of_them(positions: int) -> None:
+    ids = np.arange(positions + 1) % VOCABULARY
+    model = CausalLM(causal_model("gpt2", VOCABULARY, n_positions=positions), "cpu", "float32")
+    texts = Prompted(Ragged.of_rows([ids]), np.array([1]))
+    assert model.packed
+    packed = model.log_probabilities(texts).values
+    model.packed = False
+    model.model.set_attn_implementation("sdpa")
+    np.testing.assert_allclose(model.log_probabilities(texts).values, packed, rtol=1e-5, atol=1e-5)

@@ -16,10 +16,16 @@ import pytest
 
 from discorank import InputError, ModelLoadError, use_limits
 from discorank.integrations.huggingface.model_loading import load
-from discorank.metrics.neural.models import bundled_models, model_files, optional_packages
+from discorank.metrics.neural.models import (
+    bundled_models,
+    file_digests,
+    model_files,
+    optional_packages,
+)
 from discorank.metrics.neural.models.bundled_models import Bundled, bundled_model
 from discorank.metrics.neural.models.gguf_header import check_gguf, read_gguf_header
 from discorank.metrics.neural.models.gguf_models import quick_reader
+from discorank.metrics.spec.digests import digest_of
 from tests.support.tiny_gguf import tokens, weights, write_gguf
 
 pytest.importorskip("gguf")
@@ -233,6 +239,24 @@ def test_a_model_in_parts_is_joined_once(in_parts: Path, tmp_path: Path) -> None
         "joined.gguf",
         "joined.gguf.lock",
     ]
+
+
+def test_a_joined_model_is_checked_once_while_it_is_as_it_was(
+    in_parts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = bundled_model("parted")
+    monkeypatch.setattr(file_digests, "SETTLED_NS", -1)
+    read, plain = [], digest_of
+
+    def counted(file: Path) -> bytes:
+        read.append(file)
+        return plain(file)
+
+    monkeypatch.setattr(file_digests, "digest_of", counted)
+    assert [bundled_model("parted") for _ in range(3)] == [path] * 3
+    assert read == [path]
+    path.write_bytes(WHOLE[:-1] + b"?")
+    assert bundled_model("parted").read_bytes() == WHOLE
 
 
 def test_a_joined_model_is_read_where_nothing_can_be_written(

@@ -146,6 +146,13 @@ def test_without_a_first_token_the_first_id_is_not_scored(headless: str) -> None
         value(headless, given="source", normalize="pmi")
 
 
+def test_pmi_behind_a_first_token_that_is_named(headless: str) -> None:
+    named = value(headless, given="source", normalize="pmi", start="<s>")
+    behind_source = value(headless, given="source", normalize="sum", start="<s>")
+    behind_nothing = value(headless, normalize="sum", start="<s>")
+    assert named == pytest.approx(behind_source - behind_nothing, rel=1e-6)
+
+
 def test_another_first_token(model: str, headless: str) -> None:
     assert value(headless, start="<s>") != value(headless)
     assert value(model, start="<s>") == value(model)

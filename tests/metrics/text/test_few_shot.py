@@ -68,7 +68,7 @@ REFUSED = {
     '{"source": "a", "target": null}\n': ":1: target is None, expected a text",
     '{"source": "a", "target": ["b"]}\n': ":1: target is .*, expected a text",
     '{"source": "a", "target": "b", "n": 3}\n': ":1: n is 3, expected a text",
-    '{"source": "a", "source": "b", "target": "c"}\n': ":1: no JSON: .*twice",
+    '{"source": "a", "source": "b", "target": "c"}\n': ":1: key 'source' stands twice",
     '{"source": "a", "target": "b"\n': ":1: no JSON",
     '{"source": "\\ud800", "target": "b"}\n': ":1: half a character",
     "[" * 100_000 + "\n": ":1: no JSON: nested too deeply",

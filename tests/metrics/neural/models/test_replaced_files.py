@@ -12,9 +12,10 @@ import pytest
 
 from discorank import DiscorankError, MBRDecoder, Metric, ModelLoadError, load_metric
 from discorank.metrics.lexical.nist import NIST
-from discorank.metrics.neural.models import model_files
+from discorank.metrics.neural.models import file_digests, model_files
 from discorank.metrics.rst.metric import DR
 from discorank.metrics.rst.parser import parser as rst_parser
+from discorank.metrics.spec.digests import digest_of
 from discorank.rerank.engines.local import LocalEngine
 
 MODELS = Path(__file__).parents[3] / "golden" / "docmetrics" / "models"
@@ -59,10 +60,10 @@ def weights(
     folder = tmp_path / "encoder"
     shutil.copytree(MODELS / "tiny-bert", folder)
     if request.param == "settled":
-        monkeypatch.setattr(model_files, "SETTLED_NS", 0)
+        monkeypatch.setattr(file_digests, "SETTLED_NS", 0)
     time.sleep(0.02)  # a tick of the file system's clock
     yield folder / "model.safetensors"
-    model_files._settled_digest.cache_clear()
+    file_digests.settled_digest.cache_clear()
 
 
 def encoder_of(weights: Path) -> Metric:
@@ -136,29 +137,29 @@ def test_an_engine_tells_equal_metrics_with_other_files_apart(
 def test_a_file_that_changes_while_its_digest_is_made_is_refused(
     weights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_files, "SETTLED_NS", 0)
-    read = model_files.digest_of
+    monkeypatch.setattr(file_digests, "SETTLED_NS", 0)
+    read = digest_of
 
     def slow(file: Path) -> bytes:
         digest = read(file)
         renamed(file)
         return digest
 
-    monkeypatch.setattr(model_files, "digest_of", slow)
+    monkeypatch.setattr(file_digests, "digest_of", slow)
     with pytest.raises(ModelLoadError, match=r"model\.safetensors: changes while it is read"):
-        model_files._file_digest(weights)
+        file_digests.remembered_digest(weights)
 
 
 def test_settled_files_are_read_once(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_files, "SETTLED_NS", 0)
+    monkeypatch.setattr(file_digests, "SETTLED_NS", 0)
     reads = []
-    read = model_files.digest_of
+    read = digest_of
 
     def counted(file: Path) -> bytes:
         reads.append(file)
         return read(file)
 
-    monkeypatch.setattr(model_files, "digest_of", counted)
+    monkeypatch.setattr(file_digests, "digest_of", counted)
     for _ in range(3):
         model_files.digest(weights)
     assert reads == [weights]
