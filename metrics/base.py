@@ -57,6 +57,11 @@ class Metric(ABC):
         return self.info.needs_source
 
     @property
+    def costly_pairs(self) -> bool:
+        """Whether fewer pairs are less work (`Info.costly_pairs`); a metric whose model decides it overrides this."""
+        return self.info.costly_pairs
+
+    @property
     def reads_source(self) -> bool:
         """Whether the source is read where it is given."""
         return self.needs_source or self.info.takes_source

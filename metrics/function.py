@@ -25,7 +25,9 @@ class Function(Metric):
 
     call: Callable[[Text, Text], float]
     label: str = ""
-    info: ClassVar[Info] = Info(summary="a Python function of two texts", unit="document")
+    info: ClassVar[Info] = Info(
+        summary="a Python function of two texts", unit="document", costly_pairs=True
+    )
 
     @property
     def name(self) -> str:  # type: ignore[override]

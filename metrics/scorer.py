@@ -37,6 +37,8 @@ class Info:
     linear: bool = False  # the scorer implements `expected`
     # `represent` runs a model: it wants batches of similar length under a budget
     bucketed: bool = False
+    # comparing two texts takes more than algebra over their representations: a forward pass, a search, a call
+    costly_pairs: bool = False
     may_lack: bool = False  # a text may have no score (nan): it is left out of means
     version: int = 1  # raised whenever a score changes
 

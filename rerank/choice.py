@@ -11,15 +11,39 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import isfinite, isinf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..metrics.representations import FloatArray
 from ..metrics.text.texts import Text
 from .distinct import Distinct
 from .lists import NOTHING, Candidate, CandidateList
 from .ties import TIE
+
+
+class Spent(NamedTuple):
+    """What was computed of a list's utility matrix under a budget, and what may be lost by that.
+
+    Args:
+        pairs: how many pairs were computed.
+        of: how many there are.
+        confidence: the probability that all of them would choose the same.
+        regret: the expected loss in expected utility by what was chosen.
+        computed: which pairs were, [distinct candidates, distinct pseudo-references].
+    """
+
+    pairs: int
+    of: int
+    confidence: float
+    regret: float
+    computed: NDArray[np.bool_]
+
+    def as_json(self) -> dict[str, Any]:
+        """As it stands in a row."""
+        confidence, regret = float(self.confidence), float(self.regret)
+        return {"pairs": self.pairs, "of": self.of, "confidence": confidence, "regret": regret}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +70,9 @@ class Ranking:
         candidates: the list's candidates.
         flags: what was done to the list that its reader should know of.
         extra: the list's other keys.
-        matrix: utilities [distinct candidates, distinct pseudo-references], if asked for.
+        matrix: utilities [distinct candidates, distinct pseudo-references], if asked for; under a budget, NaN for pairs
+            that were not computed.
+        budget: what was computed, if there was a budget.
     """
 
     id: str
@@ -56,6 +82,7 @@ class Ranking:
     flags: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     matrix: FloatArray | None = None
+    budget: Spent | None = None
 
     @property
     def index(self) -> int:

@@ -16,7 +16,7 @@ from ..metrics.text.texts import Document, Text
 
 NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
-OUTPUT_KEYS = frozenset({"index", "text", "utility", "gap", "ranking", "flags"})
+OUTPUT_KEYS = frozenset({"index", "text", "utility", "gap", "ranking", "flags", "budget"})
 
 
 @dataclass(frozen=True, slots=True)

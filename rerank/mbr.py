@@ -5,25 +5,30 @@
     mu(h) = u(h, sum_r w(r) phi(r) / W)                   O(N), where u depends on r through phi(r) alone, linearly
 
 Each text is represented once. With a shortlist, a cheap utility or a reference-free metric first keeps the `top_k` best
-(as candidates and pseudo-references) and the expensive utility decides among them. `expectation` computes both forms of
-mu from an engine's comparisons, `choice` the argmax with its ties; `pseudo_references` says what r and w are.
+(as candidates and pseudo-references) and the expensive utility decides among them. With a budget, some of the pairs are
+computed (`budgeted_list`). `expectation` computes both forms of mu from an engine's comparisons, `choice` the argmax
+with its ties, `diverse` a k-best list of texts that are unlike; `pseudo_references` says what r and w are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from ..metrics.errors import InputError
 from ..metrics.execution.by_sentence import is_joined
 from ..metrics.mixture import Utility
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.text.texts import Context
-from .choice import choose
+from .budget.settings import Budget
+from .budgeted_list import estimated
+from .choice import Spent, choose
 from .decider import combined_matrix, combined_values
 from .distinct import Distinct
+from .diverse import diverse
 from .engines.interface import Result, Task
 from .lists import CandidateList
 from .pseudo_references import Weigh, human_references, pseudo_references
@@ -31,11 +36,16 @@ from .scheduler import Program
 
 
 class Expected(NamedTuple):
-    """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept."""
+    """Expected utilities [H], what the list's reader should know, and the utility matrix [H, R] if it was kept.
+
+    Under a budget also what was computed, and which hypotheses were given up.
+    """
 
     values: FloatArray
     flags: tuple[str, ...]
     matrix: FloatArray | None
+    spent: Spent | None = None
+    given_up: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,8 @@ class MBR:
         top_k: how many distinct texts the first stage keeps.
         oracle: decide against the human references instead.
         keep_matrix: whether rankings carry their utility matrix.
+        diverse: lambda of a diverse list; None for the best places.
+        budget: which pairs are computed; None for all.
     """
 
     utility: Utility
@@ -61,9 +73,16 @@ class MBR:
     top_k: int = 16
     oracle: bool = False
     keep_matrix: bool = False
+    diverse: float | None = None
+    budget: Budget | None = None
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list: a shortlist if it is long, expected utilities, the argmax."""
+        if self.diverse is not None and record.pseudo_references:
+            problem = "candidates are compared with these, and a diverse list needs them compared with each other"
+            raise InputError(
+                problem, where="pseudo_references", fix="Leave out --diverse, or these"
+            )
         distinct = Distinct(record.candidates)
         kept = np.arange(len(distinct))
         if self.shortlist is not None and len(distinct) > self.top_k:
@@ -74,10 +93,23 @@ class MBR:
         values = np.full(len(distinct), np.nan)
         values[kept] = expected.values
         left_out = set(range(len(distinct))) - set(kept.tolist())
+        left_out.update(kept[list(expected.given_up)].tolist())
+        if self.diverse is not None:
+            left_out.update(kept[self._unlike(expected, self.diverse)].tolist())
+        matrix = expected.matrix if self.keep_matrix else None
         of_candidates = values[distinct.of]
-        return choose(
-            record, of_candidates, self.nbest, expected.flags, expected.matrix, distinct, left_out
+        ranking = choose(
+            record, of_candidates, self.nbest, expected.flags, matrix, distinct, left_out
         )
+        return replace(ranking, budget=expected.spent)
+
+    def _unlike(self, expected: Expected, penalty: float) -> IntArray:
+        """The numbers of the texts that are not in the diverse list."""
+        values, matrix = expected.values, expected.matrix
+        if matrix is None:
+            return np.empty(0, np.int64)
+        places = diverse(values, matrix, len(values) if self.nbest is None else self.nbest, penalty)
+        return np.setdiff1d(np.arange(len(values)), places)
 
     def expected(
         self,
@@ -94,10 +126,37 @@ class MBR:
             flags = (*flags, "joined")
         for part, comparison in zip(parts, task.comparisons, strict=True):
             flags = (*flags, *(flag for flag in part.remarks(comparison) if flag not in flags))
-        result = yield task._replace(keep_matrix=self.keep_matrix)
+        task = task._replace(keep_matrix=self.keep_matrix or self.diverse is not None)
+        if self.budget is not None:
+            return (
+                yield from self._estimated(
+                    self.budget, task, record, distinct, kept, context, flags
+                )
+            )
+        result = yield task
         flags = (*flags, *(flag for flag in result.flags if flag not in flags))
         values = combined_values(self.utility, result)
         return Expected(values, flags, combined_matrix(self.utility, result))
+
+    def _estimated(
+        self,
+        budget: Budget,
+        task: Task,
+        record: CandidateList,
+        distinct: Distinct,
+        kept: IntArray,
+        context: Context,
+        flags: tuple[str, ...],
+    ) -> Generator[Task, Result, Expected]:
+        """Expected utilities from as many pairs of a task as the budget has."""
+        cheap = None
+        if budget.cheap is not None:
+            cheap = self._task(budget.cheap, record, distinct, kept, context)
+        square = not (record.pseudo_references or self.oracle)
+        of_list = yield from estimated(budget, task, cheap, self.nbest, square)
+        flags = (*flags, *(flag for flag in of_list.flags if flag not in flags))
+        given_up = of_list.given_up.tolist()
+        return Expected(of_list.values, flags, of_list.matrix, of_list.spent, given_up)
 
     def _shortlisted(
         self,

@@ -14,6 +14,7 @@ from ..metrics.registry import MetricLike, load_metric
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Context
+from .budget.settings import Budget, load_budget
 from .choice import Ranking
 from .decider import decide_all
 from .engines.interface import Engine
@@ -55,6 +56,9 @@ class MBRDecoder:
         top_k: how many the first stage keeps.
         oracle: decide against the human references instead: what the best choice would be.
         keep_matrix: whether rankings carry their utility matrix.
+        diverse: lambda of a diverse list of `nbest` places: how much likeness of its texts, by the same utility, counts
+            against expected utility; None for the best ones.
+        budget: a `Budget`, or its share alone: some of the pairs are computed; None for all.
     """
 
     utility: Annotated[MetricLike, PlainValidator(load_metric)]
@@ -69,8 +73,12 @@ class MBRDecoder:
     top_k: Annotated[int, Field(ge=1)] = 16
     oracle: bool = False
     keep_matrix: bool = False
+    diverse: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    budget: Annotated[Budget | float | None, PlainValidator(load_budget)] = None
 
     def __post_init__(self) -> None:
+        self._check_budget()
+        self._check_diverse()
         resolve(self.strategy, self.width)
         check_strength(self.prior, self.prior_strength)
         if self.prior is not None and self.weights != "uniform":
@@ -79,11 +87,41 @@ class MBRDecoder:
             )
             raise InputError(problem, where="prior", fix="Give one of them")
 
+    def _check_budget(self) -> None:
+        """Raises InputError for a budget with an oracle, or of a utility whose pairs cost next to nothing."""
+        budget = load_budget(self.budget)
+        if budget is None:
+            return
+        if self.oracle:
+            problem = "beside an oracle, which says what the best choice would be"
+            raise InputError(problem, where="budget", fix="Leave one of them out")
+        budget.check(load_metric(self.utility))
+
+    def _check_diverse(self) -> None:
+        """Raises InputError for a diverse list of one place or all, or without the likeness of every two candidates."""
+        if self.diverse is None:
+            return
+        if self.nbest is None or self.nbest < 2:
+            problem = "a diverse list needs a number of places, at least 2"
+            raise InputError(problem, where="diverse", fix="Give nbest")
+        for name, is_there in (("an oracle", self.oracle), ("a budget", self.budget is not None)):
+            if is_there:
+                problem = f"beside {name}: not every two candidates are compared"
+                raise InputError(problem, where="diverse", fix="Leave one of them out")
+        if not any(
+            p.info.needs_references for weight, p in load_metric(self.utility).parts if weight
+        ):
+            problem = "the utility compares no two candidates"
+            raise InputError(problem, where="diverse", fix="Leave it out")
+
     @property
     def metrics(self) -> tuple[Utility, ...]:
         """Every utility it uses, in the order of use."""
+        budget = load_budget(self.budget)
         first = _optional_metric(self.shortlist)
-        return (*(() if first is None else (first,)), load_metric(self.utility))
+        cheap = None if budget is None else budget.cheap
+        before = tuple(metric for metric in (first, cheap) if metric is not None)
+        return (*before, load_metric(self.utility))
 
     @property
     def width(self) -> int:
@@ -99,6 +137,7 @@ class MBRDecoder:
     def identity(self) -> dict[str, Any]:
         """The settings that a run's results depend on."""
         first = _optional_metric(self.shortlist)
+        budget = load_budget(self.budget)
         return {
             "decoder": "mbr",
             **self.expectation,
@@ -106,6 +145,8 @@ class MBRDecoder:
             "strategy": self.resolved_strategy,
             "shortlist": first and f"{first.signature()}, top {self.top_k}",
             "oracle": self.oracle,
+            **({} if self.diverse is None else {"diverse": self.diverse}),
+            **({} if budget is None else {"budget": budget.identity}),
         }
 
     @property
@@ -161,6 +202,8 @@ class MBRDecoder:
             self.top_k,
             self.oracle,
             self.keep_matrix,
+            self.diverse,
+            load_budget(self.budget),
         )
 
     @property

@@ -7,18 +7,21 @@ MBR decoder expects of it. Each is normalised within its list if asked for, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from pydantic import Field, PlainValidator
 
-from ..metrics.errors import InputError
+from ..metrics.errors import InputError, MetricError
 from ..metrics.mixture import Mix, Utility, added
 from ..metrics.representations import FloatArray
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Context
-from .choice import Ranking, choose
+from .budget.settings import Budget, load_budget
+from .budgeted_features import check_features, estimated_sums
+from .choice import Ranking, Spent, choose
 from .decider import decide_all
 from .distinct import Distinct
 from .engines.interface import Engine, Result, Task
@@ -46,6 +49,20 @@ from .scheduler import (
 )
 
 
+def _check_decoder(decoder: MBRDecoder) -> None:
+    """Raises InputError for a decoder that does not value every candidate."""
+    found = {
+        "an oracle": decoder.oracle,
+        "a shortlist": decoder.shortlist is not None,
+        "a budget": decoder.budget is not None,
+        "a diverse list": decoder.diverse is not None,
+    }
+    for name, is_there in found.items():
+        if is_there:
+            fix = "Leave it out: rerank has every candidate"
+            raise InputError(name, where="decoder", fix=fix)
+
+
 @settings
 class Reranker:
     """Chooses by a weighted sum of features.
@@ -60,6 +77,8 @@ class Reranker:
         nbest: how many places a ranking has; None (all, on the command line) for every distinct text.
         strategy: where context comes from, as for `MBRDecoder`.
         decoder: what "expected" is of: its utility, weights, prior, self pair; nothing else of it counts.
+        budget: a `Budget`, or its share alone: the metrics among the features read some of the distinct texts; None for
+            all. It needs normalize="none".
     """
 
     features: Annotated[Mapping[Any, float] | WeightedFeatures, PlainValidator(weighted_features)]
@@ -67,15 +86,17 @@ class Reranker:
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
     decoder: MBRDecoder | None = None
+    budget: Annotated[Budget | float | None, PlainValidator(load_budget)] = None
 
     def __post_init__(self) -> None:
         if (self.decoder is not None) != (EXPECTED in dict(self._features)):
             problem = f"{'a decoder' if self.decoder else f'the feature {EXPECTED!r}'} alone"
             fix = f"Give the feature {EXPECTED!r} with its weight, and a decoder (rerank --utility) that says of what"
             raise InputError(problem, where="features", fix=fix)
-        if self.decoder is not None and (self.decoder.oracle or self.decoder.shortlist is not None):
-            fix = "Leave it out: rerank has every candidate"
-            raise InputError("an oracle or a shortlist", where="decoder", fix=fix)
+        if self.decoder is not None:
+            _check_decoder(self.decoder)
+        if self._budget is not None:
+            check_features(self._budget, self._metrics, self.normalize)
         resolve(self.strategy, self.width)
 
     @property
@@ -88,9 +109,15 @@ class Reranker:
         return tuple(feature for feature, _ in self._features if not isinstance(feature, str))
 
     @property
+    def _budget(self) -> Budget | None:
+        return load_budget(self.budget)
+
+    @property
     def metrics(self) -> tuple[Utility, ...]:
         """Every metric it uses."""
-        return self._metrics if self.decoder is None else (*self._metrics, self.decoder.metrics[-1])
+        expected = () if self.decoder is None else (self.decoder.metrics[-1],)
+        cheap = None if self._budget is None else self._budget.cheap
+        return (*self._metrics, *expected, *(() if cheap is None else (cheap,)))
 
     @property
     def width(self) -> int:
@@ -112,6 +139,7 @@ class Reranker:
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
             **({} if self.decoder is None else {EXPECTED: self.decoder.expectation}),
+            **({} if self._budget is None else {"budget": self._budget.identity}),
         }
 
     def decode(
@@ -139,18 +167,72 @@ class Reranker:
             mbr = self.decoder.algorithm
             expected = yield from mbr.expected(record, distinct, everything, context, flags)
             columns[EXPECTED], flags = expected.values[distinct.of], expected.flags
+        if self._budget is not None and self._budget.pairs(len(distinct)) < len(distinct):
+            sums = self._sums(columns, len(record.candidates), len(distinct) > 1)
+            return (yield from self._budgeted(self._budget, record, distinct, context, flags, sums))
         if self._metrics:
             result = yield self._task(record, distinct, context)
             flags = (*flags, *(flag for flag in result.flags if flag not in flags))
             columns |= self._metric_columns(result, distinct)
-        scores = np.zeros(len(record.candidates))
+        scores = self._sums(columns, len(record.candidates), len(distinct) > 1)
+        ranking = choose(record, scores, self.nbest, flags, distinct=distinct)
+        if self._budget is None:
+            return ranking
+        all_read = np.ones((len(distinct), 1), bool)
+        spent = Spent(len(distinct), len(distinct), 1.0, 0.0, all_read)
+        return replace(ranking, budget=spent)
+
+    def _sums(
+        self, columns: Mapping[Feature, FloatArray], num_candidates: int, checked: bool
+    ) -> FloatArray:
+        """The weighted sum of these features, [N]; errors as `check_finite` if they are to be checked."""
+        scores = np.zeros(num_candidates)
         for feature, weight in self._features:
-            if weight:
-                if len(distinct) > 1:
+            if weight and feature in columns:
+                if checked:
                     check_finite(feature, columns[feature])
                 column = normalized(columns[feature], self.normalize)
                 scores = added(scores, weight, column, f"feature {name_of(feature)}")
-        return choose(record, scores, self.nbest, flags, distinct=distinct)
+        return scores
+
+    def _budgeted(
+        self,
+        budget: Budget,
+        record: CandidateList,
+        distinct: Distinct,
+        context: Context,
+        flags: tuple[str, ...],
+        sums: FloatArray,
+    ) -> Program:
+        """The decision of a list of whose texts the metrics read some; `sums` [N] are those of the other features."""
+        # the copy with the highest sum stands for its text
+        of_texts = np.full(len(distinct), -np.inf)
+        np.maximum.at(of_texts, distinct.of, sums)
+        cheap = yield from self._cheap(budget, record, distinct, context)
+        lengths = np.array([len(str(text)) for text in distinct.texts], float)
+        known = np.stack([of_texts, cheap, lengths], axis=1)
+        task = self._task(record, distinct, context)._replace(metric=self._weighted_metrics)
+        found = yield from estimated_sums(budget, task, of_texts, known, self.nbest)
+        flags = (*flags, *(flag for flag in found.flags if flag not in flags))
+        scores = found.values[distinct.of] + (sums - of_texts[distinct.of])
+        left_out = found.given_up.tolist()
+        ranking = choose(record, scores, self.nbest, flags, distinct=distinct, left_out=left_out)
+        return replace(ranking, budget=found.spent)
+
+    def _cheap(
+        self, budget: Budget, record: CandidateList, distinct: Distinct, context: Context
+    ) -> Generator[Task, Result, FloatArray]:
+        """The expected cheap utility of every distinct text, all candidates alike, [D]; 0 where there is none."""
+        if budget.cheap is None:
+            return np.zeros(len(distinct))
+        mbr = MBRDecoder(budget.cheap).algorithm
+        everything = np.arange(len(distinct))
+        expected = yield from mbr.expected(record, distinct, everything, context, ())
+        if not np.isfinite(expected.values).all():
+            fix = "Name another as cheap utility, or none"
+            where = budget.cheap.signature()
+            raise MetricError("a cheap utility that is not finite", where=where, fix=fix)
+        return expected.values
 
     def _task(self, record: CandidateList, distinct: Distinct, context: Context) -> Task:
         """The distinct texts under all metrics at once; a part counts as its feature does."""
@@ -165,6 +247,17 @@ class Reranker:
             for _, part in parts
         )
         return Task(record.id, Mix(parts), comparisons, np.ones(1))
+
+    @property
+    def _weighted_metrics(self) -> Mix:
+        """The sum of the metrics among the features."""
+        weights = dict(self._features)
+        parts = [
+            (weights[metric] * weight, part)
+            for metric in self._metrics
+            for weight, part in metric.parts
+        ]
+        return Mix(tuple(parts))
 
     def _metric_columns(self, result: Result, distinct: Distinct) -> dict[Feature, FloatArray]:
         """The values of every metric as a utility, [N]."""

@@ -58,6 +58,18 @@ def decode_cached(folder: Path) -> Target:
     return Target("decode-cache", "decode -u doc-bertscore --cache", words, source, code=3)
 
 
+def under_budget(folder: Path, method: str) -> Target:
+    """Some of the pairs, by one of the methods."""
+    source = lists(folder, 500)
+
+    def words(own: Path) -> Sequence[str]:
+        more = ("-u", "ter", "--nbest", "2", "--budget", "0.3", "--budget-method", method)
+        return decode_words(source, own / OUT, *more)
+
+    command = f"decode -u ter --budget 0.3 --budget-method {method}"
+    return Target(f"decode-budget-{method}", command, words, source, code=3)
+
+
 def rerank(folder: Path) -> Target:
     """Features alone."""
     source = lists(folder, 8000, 8)

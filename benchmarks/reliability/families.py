@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from benchmarks.reliability import (
@@ -19,6 +20,7 @@ from benchmarks.reliability import (
 )
 from benchmarks.reliability.promises import Tried
 from benchmarks.reliability.storms import Target, stormed
+from discorank.rerank.budget.plan import METHODS
 
 Trial = Callable[[int, int, Path], list[Tried]]
 
@@ -30,6 +32,11 @@ def storm(target_in: Callable[[Path], Target]) -> Trial:
         return stormed(target_in(folder / "inputs"), tries, seed, folder / "runs")
 
     return trial
+
+
+def budget_storm(method: str) -> Trial:
+    """The trial that disturbs decoding under a budget."""
+    return storm(partial(decode_storms.under_budget, method=method))
 
 
 def generate_from_server(tries: int, seed: int, folder: Path) -> list[Tried]:
@@ -48,6 +55,7 @@ FAMILIES: Mapping[str, Trial] = {
     "decode": storm(decode_storms.decode),
     "decode-sum": storm(decode_storms.decode_plain),
     "decode-cache": storm(decode_storms.decode_cached),
+    **{f"decode-budget-{method}": budget_storm(method) for method in METHODS},
     "rerank": storm(decode_storms.rerank),
     "generate": storm(generate_storms.model_in_turns),
     "generate-batches": storm(generate_storms.model_by_batches),

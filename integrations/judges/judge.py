@@ -37,6 +37,7 @@ class JudgeWithReference(JudgeMetric):
         summary="a language model on a server judges a hypothesis beside a reference",
         papers=(KOCMI_2023,),
         may_lack=True,
+        costly_pairs=True,
         takes_source=True,
     )
 
@@ -56,6 +57,7 @@ class JudgeWithoutReference(JudgeMetric):
         summary="a language model on a server judges a hypothesis beside its source",
         papers=(KOCMI_2023,),
         may_lack=True,
+        costly_pairs=True,
         needs_source=True,
         needs_references=False,
     )

@@ -101,7 +101,9 @@ class ScoreServer(ServedMetric):
     """The score of a hypothesis as document with its reference as query."""
 
     name: ClassVar[str] = "score-server"
-    info: ClassVar[Info] = Info(summary="score of hypothesis and reference by a model on a server")
+    info: ClassVar[Info] = Info(
+        summary="score of hypothesis and reference by a model on a server", costly_pairs=True
+    )
 
 
 @settings
@@ -113,6 +115,7 @@ class ScoreServerQE(ServedMetric):
         summary="score of hypothesis and source by a model on a server",
         needs_source=True,
         needs_references=False,
+        costly_pairs=True,
     )
 
 

@@ -6,7 +6,7 @@ A store lives across waves of new items; a cache, where there is one, lives acro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -81,6 +81,11 @@ def _identity(item: Item) -> tuple[str, ...]:
     return (item.side, text, *item.context)
 
 
+def _text_bytes(items: Iterable[Item]) -> int:
+    """About the bytes of items that are keys of a store."""
+    return sum(ITEM_BYTES + 2 * len(str(item.text)) for item in items)
+
+
 class Store:
     """The distinct items seen so far and their representations; what that took is counted into the meter."""
 
@@ -128,6 +133,19 @@ class Store:
             self._represent(new)
         return blocks
 
+    def keep(self, comparisons: Sequence[Comparison]) -> None:
+        """Lets go of all items but those of these comparisons."""
+        kept: dict[Item, int] = {}
+        for comparison in comparisons:
+            for item in comparison.items:
+                if item in self.row and item not in kept:
+                    kept[item] = len(kept)
+        rows = np.array([self.row[item] for item in kept], np.int64)
+        self.row = kept
+        self.reps = self.reps.take(rows)
+        self.lengths, self.truncation = self.lengths[rows], self.truncation[rows]
+        self.text_bytes = _text_bytes(kept)
+
     def _rows(self, items: Sequence[Item], new: list[Item]) -> IntArray:
         """The row of every item, [items]; an item without one gets the next and is added to `new`."""
         row_of = self.row
@@ -152,7 +170,7 @@ class Store:
                 del self.row[item]
             raise
         self.reps, self.lengths, self.truncation = reps, lengths, truncation
-        self.text_bytes += sum(ITEM_BYTES + 2 * len(str(item.text)) for item in new)
+        self.text_bytes += _text_bytes(new)
 
     def fresh(self, new: Sequence[Item]) -> Fresh:
         """Represents items, or finds them in the cache; the store does not keep them."""

@@ -54,6 +54,7 @@ class TER(Metric):
         higher_is_better=False,
         bounds=(0, inf),
         multi_reference="custom",
+        costly_pairs=True,
     )
 
     def load(self) -> TERScorer:

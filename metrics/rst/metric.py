@@ -102,7 +102,14 @@ KERNEL_PAPERS = (GUZMAN_2014, JOTY_2017)
 
 
 def _info(summary: str, papers: tuple[Paper, ...] = KERNEL_PAPERS) -> Info:
-    return Info(summary=summary, papers=papers, unit="document", bounds=(0, 1), symmetric=True)
+    return Info(
+        summary=summary,
+        papers=papers,
+        unit="document",
+        bounds=(0, 1),
+        symmetric=True,
+        costly_pairs=True,
+    )
 
 
 @settings

@@ -249,6 +249,22 @@ class Comparison:
     references: tuple[Item, ...] = ()
     source: Item | None = None
 
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """Those on both sides, of a square one once, and the source."""
+        source = () if self.source is None else (self.source,)
+        if self.references is self.hypotheses:
+            return (*self.hypotheses, *source)
+        return (*self.hypotheses, *self.references, *source)
+
+    def part(self, rows: Sequence[int], columns: Sequence[int]) -> Comparison:
+        """Some of its hypotheses with some of its references, by number; square where it is and these are the same."""
+        hypotheses = tuple(self.hypotheses[i] for i in rows)
+        if self.references is self.hypotheses and list(rows) == list(columns):
+            return Comparison(hypotheses, hypotheses, self.source)
+        references = tuple(self.references[j] for j in columns) if self.references else ()
+        return Comparison(hypotheses, references, self.source)
+
 
 def paired(
     hypotheses: Sequence[Text],

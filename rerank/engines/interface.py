@@ -32,6 +32,8 @@ class Task(NamedTuple):
     weights: FloatArray  # [R], any positive scale; without use where a part is reference-free
     own: FloatArray | None = None  # [H] left out of each row's own column
     keep_matrix: bool = False
+    # where only some pairs of a list are asked for: its comparisons whole, one per part of the utility
+    whole: tuple[Comparison, ...] = ()
 
 
 class Result(NamedTuple):
@@ -49,7 +51,10 @@ class Engine(Protocol):
         """Makes ready for these metrics; one that cannot be loaded raises here."""
 
     def submit(self, key: int, task: Task) -> None:
-        """Takes a list; `key` comes back with its result."""
+        """Takes a list; `key` comes back with its result.
+
+        A key that came back last is a list that goes on: it is valued before lists that have not begun.
+        """
 
     def collect(self) -> list[tuple[int, Result | DiscorankError]]:
         """Waits until something submitted is done and returns all that is; a list that fails has its error."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from time import perf_counter
 from typing import NamedTuple
 
@@ -76,6 +77,8 @@ class LocalEngine:
         self.cache = cache
         self.store_share = store_share
         self.waiting: list[tuple[int, Task]] = []
+        self.going_on: list[tuple[int, Task]] = []  # lists that have begun, which come first
+        self.handed_out: set[int] = set()  # keys of the last wave
         self.stores: dict[Loaded, Store] = {}
         self.wave = FIRST_WAVE
         self.meter = Meter()
@@ -90,8 +93,9 @@ class LocalEngine:
         self.begun = perf_counter()
 
     def submit(self, key: int, task: Task) -> None:
-        """Takes a list."""
-        self.waiting.append((key, task))
+        """Takes a list; one that goes on comes before those that have not begun, while its texts are at hand."""
+        queue = self.going_on if key in self.handed_out else self.waiting
+        queue.append((key, task))
 
     def collect(self) -> list[tuple[int, Result | DiscorankError]]:
         """Works off one wave of what waits; the wave grows or shrinks towards about a second."""
@@ -105,29 +109,51 @@ class LocalEngine:
         elif seconds > LONG_SECONDS:
             self.wave = max(1, self.wave // 2)
         keys = [key for key, _ in wave]
+        self.handed_out = set(keys)
         return list(zip(keys, results, strict=True))
 
     def _let_go(self) -> None:
-        """Empties the stores of models, or those of all other scorers, if they hold more than they may together."""
+        """Empties the stores of models, or those of all other scorers, if they hold more than they may together.
+
+        The texts of lists that go on stay, of which a part of the pairs was asked for: these lists are of few waves.
+        """
         for by_model, max_bytes in ((True, MODEL_STORE_BYTES), (False, STORE_BYTES)):
             held = [key for key in self.stores if key[0].info.bucketed == by_model]
             if sum(self.stores[key].nbytes for key in held) > max_bytes * self.store_share:
                 for key in held:
-                    del self.stores[key]
+                    self._let_go_of(key)
+
+    def _let_go_of(self, key: Loaded) -> None:
+        """Empties a store but for the texts of lists that go on."""
+        comparisons: list[Comparison] = []
+        for _, task in self.going_on:
+            for (_, part), whole in zip(task.metric.parts, task.whole, strict=False):
+                if loaded_as(part) == key:
+                    comparisons += chain.from_iterable(columns_of(part, whole))
+        if comparisons:
+            self.stores[key].keep(comparisons)
+        else:
+            del self.stores[key]
 
     def _next_wave(self) -> tuple[list[tuple[int, Task]], int]:
         """The next lists of about `wave` characters together, at least one, and how many characters they have."""
-        n, characters = 0, 0
-        while n < len(self.waiting) and (not n or characters < self.wave):
-            _, task = self.waiting[n]
-            characters += _characters(task)
-            n += 1
-        wave, self.waiting = self.waiting[:n], self.waiting[n:]
+        wave: list[tuple[int, Task]] = []
+        characters = 0
+        for queue in (self.going_on, self.waiting):
+            n = 0
+            while n < len(queue) and (not characters or characters < self.wave):
+                _, task = queue[n]
+                characters += _characters(task)
+                n += 1
+            wave += queue[:n]
+            del queue[:n]
         return wave, characters
 
     def forget(self, keys: Collection[int]) -> None:
         """Lets go of lists that wait."""
-        self.waiting = [(key, task) for key, task in self.waiting if key not in keys]
+        for queue in (self.going_on, self.waiting):
+            queue[:] = [(key, task) for key, task in queue if key not in keys]
+        self.handed_out.difference_update(keys)
 
     def status(self) -> Status:
         """The work done here."""
@@ -311,7 +337,8 @@ def result_of(
     """
     parts = list(parts)
     counts = [part.pairs for part in parts]
-    error = pairs_error(task.metric, counts)
+    # where only some pairs are asked for, others may be finite
+    error = None if task.whole else pairs_error(task.metric, counts)
     if error is not None:
         return error
     values = np.array([part.values for part in parts])
@@ -321,11 +348,6 @@ def result_of(
 
 
 def _characters(task: Task) -> int:
-    """Characters of a task's texts, and one."""
-    first = task.comparisons[0]
-    items = first.hypotheses
-    if first.references is not first.hypotheses:
-        items += first.references
-    if first.source is not None:
-        items += (first.source,)
-    return 1 + sum(len(str(item.text)) for item in items)
+    """Characters of the texts of a task's list, and one."""
+    first = (task.whole or task.comparisons)[0]
+    return 1 + sum(len(str(item.text)) for item in first.items)

@@ -28,6 +28,8 @@ def json_row(ranking: Ranking) -> bytes:
     }
     if ranking.flags:
         row["flags"] = list(ranking.flags)
+    if ranking.budget is not None:
+        row["budget"] = ranking.budget.as_json()
     return as_line({**row, **ranking.extra})
 
 

@@ -124,6 +124,12 @@ def _outputs(
             where="save_utilities",
             fix="Write the rows to a file too",
         )
+    if run.save_utilities and decider.identity.get("budget"):
+        raise InputError(
+            "under a budget most utilities are not computed, and a file of utilities holds whole matrices",
+            where="save_utilities",
+            fix="Leave out one of them",
+        )
     more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
     about: dict[str, Any] = {"name": name, "signature": _signature(decider), "seeds": {}}
     return outputs(out, {**_identity(decider, run), **reading}, about, more)

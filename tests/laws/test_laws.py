@@ -820,6 +820,26 @@ FROZEN: dict[str, str] = {
 }
 
 
+# comparing runs no model, but a search or all pairs of nodes
+SEARCHES = {
+    "ter",
+    "dr",
+    "dr-nolex",
+    "dr-lex",
+    "dr-lex-1.1",
+    "dr-lex-2",
+    "dr-lex-2.1",
+    "discotk-light",
+}
+
+
+@pytest.mark.parametrize("metric", WITH_REFERENCES)
+def test_costly_pairs_are_declared(metric: Metric) -> None:
+    """A model that reads pairs, and nothing else but the known searches, makes pairs costly."""
+    runs_a_model = type(metric.scorer).pair_cost is not Scorer.pair_cost
+    assert metric.costly_pairs == (runs_a_model or metric.name in SEARCHES)
+
+
 @pytest.mark.parametrize("name", sorted(REGISTERED))
 def test_signatures_of_plain_names_are_frozen(name: str) -> None:
     """A change here breaks resuming of runs and comparing of papers: raise `Info.version` and say so."""

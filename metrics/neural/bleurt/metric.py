@@ -55,6 +55,7 @@ class BLEURT(ModelMetric):
         summary="trained regression over reference and hypothesis read together",
         papers=(SELLAM_2020, PU_2021),
         bucketed=True,
+        costly_pairs=True,
     )
 
     def __post_init__(self) -> None:

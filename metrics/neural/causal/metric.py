@@ -160,6 +160,7 @@ class LMPair(CausalMetric):
         bounds=(-inf, inf),
         multi_reference="mean",
         bucketed=True,
+        costly_pairs=True,
     )
 
     def load(self) -> Scorer:

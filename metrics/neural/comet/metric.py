@@ -15,6 +15,7 @@ Unbounded, about 0 to 1 for most checkpoints, higher is better, not symmetric; a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -125,6 +126,12 @@ class Comet(CometMetric):
         multi_reference="mean",
         bucketed=True,
     )
+
+    @cached_property
+    def costly_pairs(self) -> bool:
+        """Unified checkpoints read texts side by side, a forward pass for each pair; errors as `load`."""
+        path = model_files.locate(self.named("model"), self.revision)
+        return read_checkpoint(path).kind == "unified_metric"
 
     @property
     def reads(self) -> Reading:

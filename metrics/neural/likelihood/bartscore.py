@@ -73,6 +73,7 @@ class BARTScore(BARTMetric):
         symmetric=True,
         multi_reference="mean",
         bucketed=True,
+        costly_pairs=True,
     )
 
     def load(self) -> LikelihoodScorer:

@@ -61,6 +61,7 @@ class Prism(ContextModelMetric):
         symmetric=True,
         multi_reference="mean",
         bucketed=True,
+        costly_pairs=True,
     )
 
     def __post_init__(self) -> None:

@@ -165,6 +165,7 @@ class MetricX(MetricXMetric):
         higher_is_better=False,
         bounds=(0, 25),
         bucketed=True,
+        costly_pairs=True,
     )
 
     @property

@@ -158,6 +158,7 @@ class XComet(XCometMetric):
         takes_source=True,
         multi_reference="mean",
         bucketed=True,
+        costly_pairs=True,
     )
 
     @property

@@ -86,10 +86,12 @@ class Queue:
         """How many lists are not yet in a step."""
         return len(self.short) + len(self.long)
 
-    def add(self, task: SentTask) -> None:
-        """Takes a list."""
+    def add(self, task: SentTask, first: bool = False) -> None:
+        """Takes a list, one that is short before the others if it is to be `first`."""
         seconds = self.rates.of(task.amounts)
-        if seconds < BLOCK_SECONDS:
+        if seconds < BLOCK_SECONDS and first:
+            self.short.appendleft(task)
+        elif seconds < BLOCK_SECONDS:
             self.short.append(task)
         else:
             heappush(self.long, (-seconds, next(self.arrival), task))

@@ -68,7 +68,7 @@ class Share:
         self.lists = [(tasks[i], tasks[i].comparisons[p]) for i, p in self.places]
         self.columns = [self._columns(task, comparison) for task, comparison in self.lists]
         units = [unit for columns in self.columns for column in columns for unit in column]
-        items = dict.fromkeys(chain.from_iterable(map(_items, units)))
+        items = dict.fromkeys(chain.from_iterable(unit.items for unit in units))
         self.items = sorted(items, key=_length)  # so that texts of one chunk fill batches
         self.row = {item: i for i, item in enumerate(self.items)}
 
@@ -210,14 +210,6 @@ def results(
 def _truncation(store: Store, columns: Sequence[Sequence[Comparison]]) -> Truncation:
     """The most that was left out of a text."""
     return max((store.truncation_of(column) for column in columns), default=Truncation.NONE)
-
-
-def _items(unit: Comparison) -> Sequence[Item]:
-    """The items of a comparison, those on both sides once."""
-    source = () if unit.source is None else (unit.source,)
-    if unit.references is unit.hypotheses:
-        return (*unit.hypotheses, *source)
-    return (*unit.hypotheses, *unit.references, *source)
 
 
 def _length(item: Item) -> int:

@@ -47,16 +47,19 @@ class Work:
         self.numbers = count()  # of lists and groups
         self.keys: dict[int, int] = {}  # the caller's, by ours: the caller may use one again
         self.results: list[Keyed] = []
+        self.handed_out: set[int] = set()  # the caller's keys that were taken last
 
     def add(self, key: int, task: Task) -> None:
-        """Takes a list."""
+        """Takes a list; one that goes on comes before those that have not begun."""
         number = next(self.numbers)
         self.keys[number] = key
-        self.queue.add(SentTask.of(number, task, self.metric_numbers))
+        sent = SentTask.of(number, task, self.metric_numbers)
+        self.queue.add(sent, first=key in self.handed_out)
 
     def taken(self) -> list[Keyed]:
         """What is done since the last time."""
         results, self.results = self.results, []
+        self.handed_out = {key for key, _ in results}
         return results
 
     def forget(self, keys: Collection[int]) -> None:

@@ -51,6 +51,7 @@ class SentTask(NamedTuple):
     weights: FloatArray  # [R]
     own: FloatArray | None  # [H]
     keep_matrix: bool
+    whole: tuple[Comparison, ...]
 
     @classmethod
     def of(cls, key: int, task: Task, numbers: dict[Loaded, int]) -> SentTask:
@@ -61,7 +62,7 @@ class SentTask(NamedTuple):
     def task(self, metrics: Sequence[Metric]) -> Task:
         """The task, with the metrics of this process."""
         mix = Mix(tuple((weight, metrics[number]) for weight, number in self.parts))
-        return Task(self.id, mix, self.comparisons, self.weights, self.own, self.keep_matrix)
+        return Task(self.id, mix, *self[4:])
 
 
 class StepResult(NamedTuple):

@@ -12,15 +12,18 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from ..metrics.base import Metric
-from ..metrics.errors import DiscorankError
+from ..metrics.errors import DiscorankError, InputError
 from ..metrics.mixture import Utility
 from ..metrics.registry import load_without_code
 from ..metrics.spec.allowed_code import CodeRefusedError
 from ..metrics.spec.checked_settings import settings
-from ..metrics.text.texts import Document
+from ..metrics.text.texts import Document, Text
+from ..rerank.budget.settings import Budget
 from ..rerank.distinct import Distinct
 from ..rerank.lists import CandidateList
 from ..rerank.pass_counts import PassCounts
@@ -38,10 +41,12 @@ class CheckOptions:
 
     Args:
         utility: a metric whose needs and cost are checked too; those of your own code or of a plug-in are not.
+        budget: a share of pairs, whose forward passes are counted too.
         format: text or json.
     """
 
     utility: str | None = None
+    budget: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     format: Literal["text", "json"] = "text"
 
 
@@ -103,7 +108,7 @@ def run(arguments: Sequence[str]) -> int:
     """Checks; returns the exit code."""
     values = OPTIONS.parse(arguments)
     counts, num_shown = InputCounts(), 0
-    utility = UtilityCosts(values) if values["utility"] else None
+    utility = _costs_in(values)
     with (
         open_input(values) as lists,
         Progress("lists", lists.fraction, values["quiet"]) as progress,
@@ -133,6 +138,15 @@ def run(arguments: Sequence[str]) -> int:
     return 3 if counts.totals["errors"] else 0
 
 
+def _costs_in(values: Mapping[str, Any]) -> UtilityCosts | None:
+    """The costs of the utility that the options name; raises InputError for a budget of none."""
+    if values["utility"]:
+        return UtilityCosts(values)
+    if values["budget"] is not None:
+        raise InputError("is of a utility's pairs", where="--budget", fix="Add --utility")
+    return None
+
+
 class UtilityCosts:
     """What a utility needs of the input, and how much work it would be; forward passes are counted list by list.
 
@@ -144,6 +158,9 @@ class UtilityCosts:
         self.named = values["utility"]
         self.utility: Utility | None = None
         self.counts: list[PassCounts] = []
+        self.budget: Budget | None = None
+        self.budget_counts: list[PassCounts] = []
+        self.budget_pairs = 0
         self.problems: list[str] = []
         try:
             self.utility = adapted(load_without_code(self.named), values)
@@ -160,10 +177,22 @@ class UtilityCosts:
                 continue
             if scorer is not None:
                 self.counts.append(PassCounts(part, scorer))
+        if values["budget"] is not None:
+            self._set_budget(Budget(values["budget"]), self.utility)
+
+    def _set_budget(self, budget: Budget, utility: Utility) -> None:
+        """Counts what a budget allows as well; a utility that it is not for is a problem."""
+        try:
+            budget.check(utility)
+        except InputError as error:
+            self.problems.append(f"no budget: {error.problem}")
+            return
+        self.budget = budget
+        self.budget_counts = [PassCounts(counts.metric, counts.scorer) for counts in self.counts]
 
     def add(self, record: CandidateList) -> None:
         """Counts the forward passes of one list."""
-        if not self.counts or record.context_only:
+        if record.context_only:
             return
         texts = Distinct(record.candidates).texts
         references = texts
@@ -171,6 +200,21 @@ class UtilityCosts:
             references = Distinct(record.pseudo_references).texts
         for counts in self.counts:
             counts.add(texts, references, record.source)
+        if self.budget is not None:
+            self._add_budgeted(self.budget, texts, references, record.source)
+
+    def _add_budgeted(
+        self, budget: Budget, texts: Sequence[Text], references: Sequence[Text], source: Text | None
+    ) -> None:
+        """Counts what the budget of one list allows, as if all texts were compared with some references."""
+        size = len(texts) * len(references)
+        allowed = min(size, budget.pairs(size))
+        self.budget_pairs += allowed
+        num_references = -(-allowed // len(texts))
+        step = len(references) / num_references
+        some = [references[int(i * step)] for i in range(num_references)]
+        for counts in self.budget_counts:
+            counts.add(texts, some, source)
 
     def report(self, report: Mapping[str, Any]) -> dict[str, Any]:
         """Everything as JSON data; report: that of the input."""
@@ -185,23 +229,29 @@ class UtilityCosts:
             # without references every text is compared with its source alone
             num_compared += num_pairs if part.info.needs_references else report.get("distinct", 0)
             problems += _problems(part, report)
-        passes = {
-            "forward_passes": sum(counts.passes for counts in self.counts),
-            "tokens": sum(counts.tokens for counts in self.counts),
-            "tera_flop": sum(counts.flops for counts in self.counts) / 1e12,
-        }
-        calls = Counter[str]()
-        for counts in self.counts:
-            calls.update(counts.calls() if counts.requests else {})
-        has_passes = any(not counts.requests for counts in self.counts)
+        within = {"pairs_to_compare": self.budget_pairs, **_passes(self.budget_counts)}
         return {
             "signature": self.utility.signature(),
             "texts_to_represent": num_texts,
             "pairs_to_compare": num_compared,
-            **(passes if has_passes else {}),
-            **calls,
+            **_passes(self.counts),
+            **({} if self.budget is None else {"within_budget": within}),
             "problems": problems,
         }
+
+
+def _passes(counted: Sequence[PassCounts]) -> dict[str, Any]:
+    """The forward passes of the models of a utility, and the calls of its servers; nothing where none are counted."""
+    passes = {
+        "forward_passes": sum(counts.passes for counts in counted),
+        "tokens": sum(counts.tokens for counts in counted),
+        "tera_flop": sum(counts.flops for counts in counted) / 1e12,
+    }
+    calls = Counter[str]()
+    for counts in counted:
+        calls.update(counts.calls() if counts.requests else {})
+    has_passes = any(not counts.requests for counts in counted)
+    return {**(passes if has_passes else {}), **calls}
 
 
 def _problems(part: Metric, report: Mapping[str, Any]) -> list[str]:

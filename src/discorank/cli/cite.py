@@ -12,7 +12,7 @@ from typing import Any
 
 from ..metrics.combination import Combination
 from ..metrics.errors import DiscorankError, InputError, unknown
-from ..metrics.papers import OF_TESTS, Paper, bibtex
+from ..metrics.papers import OF_BUDGETS, OF_TESTS, Paper, bibtex
 from ..metrics.registry import names, papers_of
 from ..metrics.spec.checked_settings import settings
 from ..metrics.spec.signature import Call, parse, portable
@@ -62,8 +62,11 @@ def run(arguments: Sequence[str]) -> int:
             known = cited.get(call.name, ())
             cited[call.name] = tuple(dict.fromkeys((*known, *(papers or ()))))
     tests = OF_TESTS if values["tests"] else ()
+    methods = dict.fromkeys(method for name in values["metrics"] for method in methods_in(name))
     all_papers = [paper for papers in cited.values() for paper in papers]
-    sys.stdout.write(f"{_sentence(signatures, cited, tests)}\n\n{bibtex(all_papers)}")
+    all_papers += [OF_BUDGETS[method] for method in methods]
+    sentence = _sentence(signatures, cited, tests) + "".join(map(_method_sentence, methods))
+    sys.stdout.write(f"{sentence}\n\n{bibtex(all_papers)}")
     if tests:
         sys.stdout.write("\n" + bibtex(tests))
     return 0
@@ -112,6 +115,14 @@ def _sentence(
     )
 
 
+def _method_sentence(method: str) -> str:
+    """What a method of decoding did, in LaTeX."""
+    citation = _citation([OF_BUDGETS[method]])
+    if method == "diverse":
+        return f" Lists of several texts were chosen to be diverse{citation}."
+    return f" Which utilities were computed was decided by {method}{citation}."
+
+
 def _citation(papers: Sequence[Paper]) -> str:
     keys = ",".join(paper.key for paper in papers)
     return rf" \citep{{{keys}}}" if keys else ""
@@ -138,6 +149,19 @@ def signatures_in(name: str) -> list[str]:
                 raise unknown("metric", call.name, names())
         return [name]
     return signatures_of(read_run_file(name, _RUN_FILE), name)
+
+
+def methods_in(name: str) -> list[str]:
+    """The methods with a paper by which a run chose pairs or lists, from its run file; none for a signature."""
+    if not name.endswith(".json"):
+        return []
+    saved = read_run_file(name, _RUN_FILE).get("settings")
+    if not isinstance(saved, Mapping):
+        return []
+    budget = saved.get("budget")
+    method = budget.get("method") if isinstance(budget, Mapping) else None
+    diverse = "diverse" if "diverse" in saved else None
+    return [str(name) for name in (method, diverse) if name in OF_BUDGETS]
 
 
 def signatures_of(values: Mapping[str, Any], name: str) -> list[str]:

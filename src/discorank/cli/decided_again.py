@@ -17,6 +17,7 @@ from ..metrics.mixture import Utility
 from ..metrics.registry import load_from_data
 from ..metrics.spec.allowed_code import AllowedCode
 from ..report.choices import ChosenRun
+from ..rerank.budget.settings import Budget
 from ..rerank.features import EXPECTED, is_plain
 from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.prior import Prior, load_prior
@@ -45,15 +46,26 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
     try:
         if saved["decoder"] == "rerank":
             return _reranker(run, metrics, values)
-        decoder_settings = {name: saved[name] for name in ("strategy", "oracle")}
+        decoder_settings: dict[str, Any] = {name: saved[name] for name in ("strategy", "oracle")}
         if saved["shortlist"]:
             decoder_settings["shortlist"] = next(metrics)
             decoder_settings["top_k"] = _kept(saved["shortlist"])
+        if "budget" in saved:
+            decoder_settings["budget"] = _budget(saved["budget"], metrics)
+        if "diverse" in saved:
+            decoder_settings |= {"diverse": saved["diverse"], "nbest": saved["nbest"]}
         expectation = _expectation(run, saved, values)
-        settings = {**decoder_settings, **expectation, "nbest": None, "keep_matrix": True}
+        settings = {"nbest": None, **decoder_settings, **expectation, "keep_matrix": True}
         return MBRDecoder(next(metrics), **settings)
     except (KeyError, TypeError, StopIteration, AttributeError) as error:
         raise unreadable(run, error) from None
+
+
+def _budget(saved: Mapping[str, Any], metrics: Iterator[Utility]) -> Budget:
+    """The budget of a run; the run has shown that it may be, so it is forced."""
+    plain = {name: saved[name] for name in ("method", "confidence", "seed")}
+    cheap = None if saved["cheap_utility"] is None else next(metrics)
+    return Budget(saved["share"], cheap_utility=cheap, force=True, **plain)
 
 
 def _reranker(run: ChosenRun, metrics: Iterator[Utility], values: Mapping[str, Any]) -> Reranker:
@@ -65,12 +77,16 @@ def _reranker(run: ChosenRun, metrics: Iterator[Utility], values: Mapping[str, A
     decoder = None
     if EXPECTED in features:
         decoder = MBRDecoder(next(metrics), **_expectation(run, saved[EXPECTED], values))
+    budget = None
+    if "budget" in saved:
+        budget = _budget(saved["budget"], metrics)
     return Reranker(
         features,
         normalize=saved["normalize"],
         nbest=None,
         strategy=saved["strategy"],
         decoder=decoder,
+        budget=budget,
     )
 
 

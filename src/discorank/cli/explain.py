@@ -24,6 +24,7 @@ from ..rerank.engines.local import LocalEngine
 from ..rerank.lists import CandidateList
 from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.runs.rows import as_line
+from .budget import BudgetOptions, budget_in
 from .inputs import CodeOptions, InputOptions, cache_in, check_model, metric_in, open_input
 from .options import Options, build, needed
 
@@ -49,7 +50,7 @@ class ExplainOptions:
 OPTIONS = Options(
     "explain",
     "Show the ranking of candidate lists, the gap to the runner-up, the pseudo-references that agree most, and why.",
-    [InputOptions, MBRDecoder, ExplainOptions, CodeOptions],
+    [InputOptions, BudgetOptions, MBRDecoder, ExplainOptions, CodeOptions],
     positional={"input": "?"},
     short={"utility": "u", "num_candidates": "n"},
     hidden=["keep_matrix"],
@@ -63,7 +64,10 @@ def run(arguments: Sequence[str]) -> int:
     utility = metric_in(values, needed(values, "utility", "--utility"))
     shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
     check_model(values, [utility, shortlist] if shortlist else [utility])
-    decoder = build(MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=True)
+    budget = budget_in(values)
+    decoder = build(
+        MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=True, budget=budget
+    )
     ids = frozenset(values["id"])
     # with lists of context, lists before the explained ones are decided too
     ids_to_read = frozenset[str]() if decoder.width else ids
@@ -113,12 +117,14 @@ def explanation(
     matrix = ranking.matrix  # [distinct candidates, distinct pseudo-references]
     if matrix is not None and matrix.shape != (len(distinct), len(pool)):
         matrix = None
+    compared = _compared(ranking, distinct, pool)
     places = []
     for rank, place in enumerate(ranking.ranking):
+        number = int(distinct.of[place.index])
         speaking = metrics if reasons is None or rank < reasons else ()
         agreeing: list[tuple[Text, float]] = []
         if matrix is not None:
-            utilities = matrix[int(distinct.of[place.index])]
+            utilities = matrix[number]
             agreeing = _agreeing(utilities, pool.texts, place.text)
         nearest = [text for text, _ in agreeing[:1]]
         why = _why(speaking, place.text, nearest, record.source)
@@ -128,6 +134,7 @@ def explanation(
                 "index": place.index,
                 "count": place.count,
                 "utility": place.utility,
+                **({"compared": len(compared[number])} if compared else {}),
                 "text": str(place.text),
                 "agreeing": [{"text": str(text), "utility": utility} for text, utility in agreeing],
                 "why": why,
@@ -142,9 +149,28 @@ def explanation(
         "distinct": len(distinct),
         "gap": ranking.gap,
         "flags": list(ranking.flags),
+        **_budget(ranking, compared),
         "ranking": places,
         **({"not_finite": odd} if odd else {}),
     }
+
+
+def _compared(ranking: Ranking, distinct: Distinct, pool: Distinct) -> list[list[int]]:
+    """With which of the distinct pseudo-references each distinct candidate was compared under a budget.
+
+    Empty without a budget, and where a shortlist left candidates out.
+    """
+    spent = ranking.budget
+    if spent is None or spent.computed.shape != (len(distinct), len(pool)):
+        return []
+    return [np.flatnonzero(row).tolist() for row in spent.computed]
+
+
+def _budget(ranking: Ranking, compared: list[list[int]]) -> dict[str, Any]:
+    """What was computed under a budget, pair by pair; nothing without one."""
+    if ranking.budget is None:
+        return {}
+    return {"budget": {**ranking.budget.as_json(), **({"compared": compared} if compared else {})}}
 
 
 def _not_finite(ranking: Ranking, distinct: Distinct, pool: Distinct) -> list[dict[str, Any]]:
@@ -153,9 +179,12 @@ def _not_finite(ranking: Ranking, distinct: Distinct, pool: Distinct) -> list[di
     if matrix is None or len(matrix) != len(distinct):
         return []
     candidates = []
-    for number in np.flatnonzero(~np.isfinite(matrix).all(axis=1)).tolist():
+    is_odd = ~np.isfinite(matrix)
+    if ranking.budget is not None:
+        is_odd &= ranking.budget.computed
+    for number in np.flatnonzero(is_odd.any(axis=1)).tolist():
         pairs = []
-        for column in np.flatnonzero(~np.isfinite(matrix[number])).tolist():
+        for column in np.flatnonzero(is_odd[number]).tolist():
             text = str(pool.texts[column]) if matrix.shape[1] == len(pool) else None
             pairs.append({"text": text, "utility": str(matrix[number, column])})
         index = int(distinct.first[number])
@@ -233,6 +262,8 @@ def _text(explained: Mapping[str, Any], decoder: MBRDecoder) -> str:
         lines.append(f"  source   {explained['source']}")
     lines.append(f"  chosen   {winner['text']}")
     lines.append(f"  why      expected {utility}, {lead}")
+    if "budget" in explained:
+        lines.append(f"  budget   {_spent(explained['budget'])}")
     for rank, place in enumerate(explained["ranking"], 1):
         lines += _place_lines(rank, place)
     for candidate in explained.get("not_finite", ()):
@@ -247,6 +278,8 @@ def _place_lines(rank: int, place: Mapping[str, Any]) -> Iterator[str]:
     times = f" (x{place['count']})" if place["count"] > 1 else ""
     utility, index = _number(place["utility"]), place["index"]
     yield f"  {rank:>4}.    {utility}  [{index}] {place['text']}{times}"
+    if "compared" in place:
+        yield f"             compared with {place['compared']} texts"
     for other in place["agreeing"]:
         yield f"             {_number(other['utility'])}  with {other['text']}"
     for name, reason in place["why"].items():
@@ -256,6 +289,12 @@ def _place_lines(rank: int, place: Mapping[str, Any]) -> Iterator[str]:
             continue
         for part, value in reason.items():
             yield f"             {part}: {_brief(value) or '-'}"
+
+
+def _spent(budget: Mapping[str, Any]) -> str:
+    """What was computed under a budget, in words."""
+    confidence = f"chosen by all with probability {budget['confidence']:.3g}"
+    return f"{budget['pairs']} of {budget['of']} pairs, {confidence}, expected loss {budget['regret']:.3g}"
 
 
 def _pairs(pairs: Sequence[Mapping[str, Any]]) -> str:

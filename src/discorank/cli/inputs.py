@@ -145,6 +145,8 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
         reading["utilities"] = file_key(
             values["utilities"], "Give a file that --save-utilities wrote"
         )
+    if values.get("budget_seconds"):
+        reading["budget_seconds"] = values["budget_seconds"]
     for name in ("input_format", "num_candidates", "human", "as_systems", "include"):
         value = values[name]
         if value not in (None, ()):

@@ -11,6 +11,7 @@ from ..rerank.features import EXPECTED, feature_of
 from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.reranker import Reranker
 from ..rerank.runs.run import RunSettings
+from .budget import BudgetOptions, budget_in
 from .engines import GROUPS, engine_in
 from .inputs import CodeOptions, InputOptions, JudgeOptions, adapted, check_model, metric_in
 from .options import Options, build, needed
@@ -38,6 +39,7 @@ OPTIONS = Options(
         InputOptions,
         OutputOptions,
         FeatureOptions,
+        BudgetOptions,
         Reranker,
         MBRDecoder,
         RunSettings,
@@ -46,7 +48,16 @@ OPTIONS = Options(
     ],
     positional={"input": "?"},
     short={"metric": "m", "output": "o", "num_candidates": "n", "utility": "u"},
-    hidden=["features", "decoder", "shortlist", "top_k", "oracle", "keep_matrix", "save_utilities"],
+    hidden=[
+        "features",
+        "decoder",
+        "shortlist",
+        "top_k",
+        "oracle",
+        "keep_matrix",
+        "save_utilities",
+        "diverse",
+    ],
     groups=GROUPS,
 )
 
@@ -57,7 +68,8 @@ def run(arguments: Sequence[str]) -> int:
     chosen = chosen_features(values)
     expected = _decoder(values, EXPECTED in chosen)
     check_model(values, [*chosen, *(expected.metrics if expected else ())])
-    reranker = build(Reranker, values, features=chosen, decoder=expected)
+    budget = budget_in(values)
+    reranker = build(Reranker, values, features=chosen, decoder=expected, budget=budget)
     with engine_in(values) as engine:
         return run_decider(values, reranker, engine)
 
@@ -73,7 +85,7 @@ def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
                 )
         return None
     utility = metric_in(values, needed(values, "utility", "--utility"))
-    return build(MBRDecoder, values, utility=utility)
+    return build(MBRDecoder, values, utility=utility, budget=None)
 
 
 def chosen_features(values: Mapping[str, Any]) -> dict[Any, float]:

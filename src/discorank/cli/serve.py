@@ -58,6 +58,7 @@ OPTIONS = Options(
     short={"utility": "u", "metric": "m", "num_candidates": "n"},
     hidden=[
         *("base_url", "oracle", "keep_matrix", "features", "decoder", "nbest"),
+        *("budget", "diverse"),
         *("prior", "prior_strength"),  # candidates of a server name no system
     ],
     defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},

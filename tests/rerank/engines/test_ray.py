@@ -25,6 +25,7 @@ from discorank.metrics.execution.cache import Cache
 from discorank.metrics.execution.tiles import is_large
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
+from discorank.rerank.budget.plan import METHODS
 from discorank.rerank.engines.interface import Engine
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray import groups as ray_groups
@@ -103,6 +104,20 @@ def test_output_is_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
         assert decode(source, out, utility, *ON_RAY, f"ray.actors={actors}") == 0
         assert out.read_bytes() == (tmp_path / "local").read_bytes()
         assert json.loads(Path(f"{out}.run.json").read_text())["complete"]
+
+
+def test_budgets_are_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
+    """With every method on two actors, with one on one."""
+    source = write_lists(tmp_path / "in.jsonl", made_lists(40, 12, seed=4))
+    for method in METHODS:
+        budget = ("--budget", "0.3", "--budget-method", method, "--nbest", "2")
+        local = tmp_path / f"local-{method}"
+        assert decode(source, local, "ter + 0.1*chrf", *budget) == 0
+        for actors in (1, 2) if method == "adaptive" else (2,):
+            out = tmp_path / f"ray{actors}-{method}"
+            on = (*ON_RAY, f"ray.actors={actors}")
+            assert decode(source, out, "ter + 0.1*chrf", *budget, *on) == 0
+            assert out.read_bytes() == local.read_bytes()
 
 
 def test_a_server_of_scores_that_stops_ends_the_run(on_ray: None, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Fewer pairs: matrices of real lists, replays of every method on them, and what was lost."""

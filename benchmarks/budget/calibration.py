@@ -1,0 +1,124 @@
+"""Whether what plans state is true: confidence against how often the choice was the same, stated regret against regret.
+
+    python -m benchmarks.budget.calibration RESULTS [--method adaptive]
+
+RESULTS is a folder that `replay` wrote. The constants of `rerank/budget/statement.py` are fitted anew on the first,
+third, ... list of every set, utility and budget, and all tables are those of the others, under the new constants; under
+"sets" constants are fitted on every second set and the line is of the other sets. Bins have equally many replays.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from discorank.metrics.representations import FloatArray
+from discorank.rerank.budget.statement import CALIBRATION, DRAWS, Calibration
+
+BINS = 10
+STEPS = 50  # of Newton's method
+
+
+def replays(folder: Path, method: str) -> dict[str, list[FloatArray]]:
+    """Replays with the whole of their budget that state a regret, by set and utility, with what the posterior said.
+
+    Columns: regret, same, posterior's confidence, posterior's regret, share, pairs.
+    """
+    found: dict[str, list[FloatArray]] = {}
+    for path in sorted(folder.glob(f"*.{method}.*.0.npy")):
+        name = path.name.partition(f".{method}.")[0]
+        table = np.load(path)
+        found.setdefault(name, []).append(of_posterior(table[np.isfinite(table[:, 3])]))
+    return found
+
+
+def of_posterior(table: FloatArray) -> FloatArray:
+    """Replays with what was stated taken back to what the posterior said."""
+    table = table.copy()
+    x = np.log(table[:, 5] / 100)
+    odds = (
+        logit(np.clip(table[:, 2], 1e-9, 1 - 1e-9)) - CALIBRATION.shift - CALIBRATION.by_pairs * x
+    )
+    inside = 1 / (1 + np.exp(-odds / CALIBRATION.slope))
+    table[:, 2] = np.clip((inside * (DRAWS + 1) - 0.5) / DRAWS, 0, 1)
+    table[:, 3] /= np.exp(CALIBRATION.level + CALIBRATION.growth * x)
+    return table
+
+
+def logit(share: FloatArray) -> FloatArray:
+    return np.asarray(np.log(share / (1 - share)))
+
+
+def fitted(table: FloatArray) -> Calibration:
+    """Constants by maximum likelihood: of a logistic model of "same", and of regret in proportion (quasi-Poisson)."""
+    regret, same, confidence, stated, _, pairs = table.T
+    x = np.log(pairs / 100)
+    odds = logit((confidence * DRAWS + 0.5) / (DRAWS + 1))
+    design = np.stack([np.ones(len(table)), odds, x], axis=1)
+    ours = np.array([0.0, 1.0, 0.0])
+    for _ in range(STEPS):
+        chance = 1 / (1 + np.exp(-design @ ours))
+        hessian = design.T @ ((chance * (1 - chance))[:, None] * design)
+        ours += np.linalg.solve(hessian, design.T @ (same - chance))
+    design, growth = design[:, [0, 2]], np.zeros(2)
+    for _ in range(STEPS):
+        mean = stated * np.exp(design @ growth)
+        hessian = design.T @ (mean[:, None] * design)
+        growth += np.linalg.solve(hessian, design.T @ (regret - mean))
+    return Calibration(*map(float, (*ours, *growth)))
+
+
+def stated(table: FloatArray, calibration: Calibration) -> tuple[FloatArray, FloatArray]:
+    """Confidence and regret of replays under a calibration."""
+    x = np.log(table[:, 5] / 100)
+    odds = logit((table[:, 2] * DRAWS + 0.5) / (DRAWS + 1))
+    odds = calibration.shift + calibration.slope * odds + calibration.by_pairs * x
+    return 1 / (1 + np.exp(-odds)), table[:, 3] * np.exp(calibration.level + calibration.growth * x)
+
+
+def show(name: str, table: FloatArray, calibration: Calibration) -> None:
+    """Stated and true figures of some replays."""
+    confidence, regret = stated(table, calibration)
+    same = table[:, 1].mean()
+    error = np.sqrt(same * (1 - same) / len(table))
+    print(
+        f"{name:28} {len(table):6}  same {same:.3f} +- {error:.3f}, said {confidence.mean():.3f} "
+        f"(posterior {table[:, 2].mean():.3f});  regret {table[:, 0].mean():.4f}, said {regret.mean():.4f}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path, metavar="RESULTS")
+    parser.add_argument("--method", default="adaptive")
+    options = parser.parse_args()
+    tables = replays(options.results, options.method)
+    seen = np.concatenate([table[::2] for some in tables.values() for table in some])
+    unseen = np.concatenate([table[1::2] for some in tables.values() for table in some])
+    calibration = fitted(seen)
+    print(calibration)
+    show("lists not fitted on", unseen, calibration)
+    for name, some in tables.items():
+        show(name, np.concatenate([table[1::2] for table in some]), calibration)
+    names = list(tables)
+    for first in (0, 1):
+        fit = np.concatenate([table for name in names[first::2] for table in tables[name]])
+        rest = np.concatenate([table for name in names[1 - first :: 2] for table in tables[name]])
+        show("sets not fitted on", rest, fitted(fit))
+    print(f"{'said':>8} {'same':>8} {'+-':>8} {'regret said':>12} {'regret':>8}")
+    confidence, regret = stated(unseen, calibration)
+    for rows in np.array_split(np.argsort(confidence, kind="stable"), BINS):
+        same = unseen[rows, 1].mean()
+        error = np.sqrt(same * (1 - same) / len(rows))
+        print(
+            f"{confidence[rows].mean():8.3f} {same:8.3f} {error:8.3f} {regret[rows].mean():12.4f} "
+            f"{unseen[rows, 0].mean():8.4f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

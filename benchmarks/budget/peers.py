@@ -1,0 +1,71 @@
+"""The approximate decoders of mbrs 0.1.8, rebuilt from their formulas, over a whole matrix of which they see a part.
+
+They return values [H] and the number of pairs they used. Pruning has no budget: it stops by its own schedule, and a
+curve comes from its setting alpha.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from discorank.metrics.representations import FloatArray
+
+SCHEDULE = (8, 16, 32, 64, 128, 256)
+RANK, REGULARISATION, ITERATIONS, TOLERANCE = 8, 0.1, 30, 1e-4
+
+
+class Peer(NamedTuple):
+    values: FloatArray  # [H]
+    pairs: int
+
+
+def pruning(matrix: FloatArray, alpha: float, seed: int) -> Peer:
+    """Confidence pruning over the first 8, 16, ... references of the list, until one hypothesis or no step is left.
+
+    Rows pruned earlier keep no value; copies of references count as columns of their own here.
+    """
+    random = np.random.default_rng(seed)
+    num_rows, num_columns = matrix.shape
+    left = np.arange(num_rows)
+    pairs = used = 0
+    for step in SCHEDULE:
+        size = min(step, num_columns)
+        pairs += len(left) * (size - used)
+        used = size
+        means = matrix[left, :used].mean(axis=1)
+        copies = random.multinomial(used, np.full(used, 1 / used), 500)
+        drawn = matrix[left, :used] @ copies.T / used
+        left = left[(drawn >= drawn[np.argmax(means)]).mean(axis=1) > 1 - alpha]
+        if len(left) <= 1 or used == num_columns:
+            break
+    values = np.full(num_rows, np.nan)
+    values[left] = matrix[left, :used].mean(axis=1)
+    return Peer(values, pairs)
+
+
+def low_rank(matrix: FloatArray, weights: FloatArray, pairs: int, seed: int) -> Peer:
+    """PMBR: pairs drawn evenly, and alternating least squares; computed pairs are replaced by their reconstruction."""
+    random = np.random.default_rng(seed)
+    seen = np.zeros(matrix.size, bool)
+    seen[random.choice(matrix.size, pairs, replace=False)] = True
+    seen = seen.reshape(matrix.shape)
+    known = np.where(seen, matrix, 0.0)
+    left = random.standard_normal((len(matrix), RANK)) * 0.1
+    right = random.standard_normal((matrix.shape[1], RANK)) * 0.1
+    before = 1e5
+    for _ in range(ITERATIONS):
+        left = _solved(known, seen, right)
+        right = _solved(known.T, seen.T, left)
+        loss = float(np.mean((matrix - left @ right.T)[seen] ** 2))
+        if abs(before - loss) <= TOLERANCE:
+            break
+        before = loss
+    return Peer(left @ right.T @ (weights / weights.sum()), pairs)
+
+
+def _solved(known: FloatArray, seen: FloatArray, factors: FloatArray) -> FloatArray:
+    products = factors[:, :, None] * factors[:, None, :]
+    gram = np.tensordot(seen.astype(np.float64), products, 1) + REGULARISATION * np.eye(RANK)
+    return np.asarray(np.linalg.solve(gram, (known @ factors)[:, :, None])[:, :, 0])

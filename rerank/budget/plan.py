@@ -1,0 +1,171 @@
+"""Plans: which pairs of a utility matrix are computed under a budget, by one of several methods.
+
+    mu(h) = sum_r w(r) u(h, r) / sum_r w(r)
+is estimated from a part of the pairs. `Request`, `Estimate` and `Plan` say how a plan is run; `drive` runs one over a
+function. A budget of all pairs asks for all of them at once and has the expectations that they have without a budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, get_args
+
+import numpy as np
+
+from ...metrics.errors import unknown
+from ...metrics.representations import FloatArray, IntArray
+from ..expectation import NO_WEIGHT, expected_utility
+from .adaptive import adaptive
+from .canonical import Order, canonical_order
+from .centroids import centroids
+from .halving import halving
+from .low_rank import low_rank
+from .observed import Observed, Problem
+from .pruning import pruning
+from .requests import Estimate, Plan, Request, Search
+from .statement import state
+
+__all__ = ["METHODS", "Estimate", "Method", "Plan", "Request", "drive", "plan"]
+
+Method = Literal["adaptive", "pruning", "halving", "low-rank", "centroids"]
+METHODS: tuple[Method, ...] = get_args(Method)
+_SEARCHES: Mapping[str, Callable[[Observed], Search]] = {
+    "adaptive": adaptive,
+    "pruning": pruning,
+    "halving": halving,
+    "low-rank": low_rank,
+    "centroids": centroids,
+}
+
+
+def plan(
+    method: Method,
+    weights: FloatArray,
+    num_hypotheses: int,
+    own: FloatArray | None = None,
+    prior: FloatArray | None = None,
+    *,
+    pairs: int,
+    confidence: float | None = None,
+    nbest: int = 1,
+    seed: int = 0,
+    square: bool = False,
+) -> Plan:
+    """A plan for one list.
+
+    Args:
+        method: by name, of `METHODS`.
+        weights: of pseudo-references, [R], any positive scale; one of weight 0 is not asked for.
+        num_hypotheses: H.
+        own: the weight of one copy of each hypothesis as its own pseudo-reference, which is left out, [H]; column i is
+            then hypothesis i.
+        prior: cheap utilities of the same pairs, higher is better, [H, R]; where R is 1, such as for a metric without
+            references, any cheap utilities of the hypotheses, [H, K]. None if there are none.
+        pairs: the budget, at least 1; no plan asks for more.
+        confidence: stop as soon as the estimate's confidence is this high; None to use the whole budget.
+        nbest: how many places of the ranking matter.
+        seed: of random draws.
+        square: whether column i is hypothesis i, also without `own`.
+
+    Raises:
+        InputError: there is no such method.
+    """
+    if method not in METHODS:
+        raise unknown("method", method, METHODS, where="budget")
+    if pairs >= num_hypotheses * len(weights):
+        return _everything(weights, num_hypotheses, own)
+    order = canonical_order(prior, weights, own, num_hypotheses)
+    problem = Problem(
+        _shares(weights, num_hypotheses, own)[np.ix_(order.rows, order.columns)],
+        _ordered_prior(prior, order),
+        _selves(order, square or own is not None),
+        pairs,
+        confidence,
+        min(nbest, num_hypotheses),
+        seed,
+    )
+    return _restored(method, problem, order)
+
+
+def drive(steps: Plan, utilities: Callable[[Request], FloatArray]) -> Estimate:
+    """Runs a plan over a function that computes a block of utilities [rows, columns]."""
+    try:
+        request = next(steps)
+        while True:
+            request = steps.send(utilities(request))
+    except StopIteration as end:
+        estimate: Estimate = end.value
+        return estimate
+
+
+def _everything(weights: FloatArray, num_rows: int, own: FloatArray | None) -> Plan:
+    """Every pair, in one request."""
+    shape = num_rows, len(weights)
+    matrix = yield Request(np.arange(shape[0]), np.arange(shape[1]))
+    values = expected_utility(matrix, weights, own)
+    size = shape[0] * shape[1]
+    return Estimate(values, size, size, 1.0, 0.0, np.ones(shape, bool))
+
+
+def _restored(method: Method, problem: Problem, order: Order) -> Plan:
+    """A method in canonical order, whose requests and results are in the list's own."""
+    observed = Observed(problem)
+    values = yield from _translated(_SEARCHES[method](observed), order)
+    values[observed.broken] = np.nan
+    statement = state(observed, values)
+    in_list = np.empty_like(values)
+    in_list[order.rows] = values
+    computed = np.empty_like(observed.seen)
+    computed[np.ix_(order.rows, order.columns)] = observed.seen
+    return Estimate(
+        in_list,
+        observed.pairs,
+        computed.size,
+        statement.confidence,
+        statement.regret,
+        computed,
+    )
+
+
+def _translated(search: Search, order: Order) -> Search:
+    """A search whose requests are in the list's own numbers."""
+    try:
+        request = next(search)
+        while True:
+            utilities = yield order.original(request)
+            request = search.send(utilities)
+    except StopIteration as end:
+        values: FloatArray = end.value
+        return values
+
+
+def _shares(weights: FloatArray, num_rows: int, own: FloatArray | None) -> FloatArray:
+    """How much each pseudo-reference counts for each hypothesis, [H, R]; rows sum to 1, or to 0."""
+    # a sum of sorted numbers is the same in every order of the list
+    total = np.sort(weights).sum()
+    shares = np.tile(weights / total, (num_rows, 1))
+    if own is None:
+        return shares
+    rows = np.arange(num_rows)
+    shares[rows, rows] -= own / total
+    shares[shares < NO_WEIGHT] = 0.0
+    remaining = (1 - own / total)[:, None]
+    return shares / np.where(remaining > NO_WEIGHT, remaining, 1.0)
+
+
+def _ordered_prior(prior: FloatArray | None, order: Order) -> FloatArray | None:
+    """Cheap utilities in canonical order."""
+    if prior is None:
+        return None
+    if len(order.columns) == 1:
+        return prior[order.rows]
+    return prior[np.ix_(order.rows, order.columns)]
+
+
+def _selves(order: Order, square: bool) -> IntArray:
+    """The place of each row's own column, [H]; -1 where columns are other texts."""
+    if not square:
+        return np.full(len(order.rows), -1)
+    place = np.empty(len(order.columns), np.int64)
+    place[order.columns] = np.arange(len(order.columns))
+    return place[order.rows]

@@ -1,0 +1,217 @@
+"""What the computed pairs say of the expected utilities: a linear model of the costly utility with random effects.
+
+    u(h, r) = x(h, r) beta + a(r) + b(h) + e(h, r),   beta ~ N(0, B),  a ~ N(0, A),  b ~ N(0, T),  e ~ N(0, E)
+    mu(h)   = sum over computed pairs of w u  +  sum over the others of w (x beta + a + b + e)
+in units of the standard deviation of the computed pairs of two texts. Only what was not computed is uncertain: the
+error of a whole row is 0. References are shared: their effects a(r) are common to all hypotheses, and cancel where
+these are compared. The variances A, T, E, and those of the coefficients of f and f g, are estimated by EM under a weak
+prior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...metrics.representations import FloatArray, IntArray
+from .features import Features
+from .observed import Observed
+from .requests import BoolArray
+
+STEPS = 6  # of EM, from the variances of the last time
+STRENGTH = 3.0  # observations that the prior of a variance counts for
+# mean and variance of the coefficients of regressors that have none of their own in `Variances`
+COEFFICIENTS = {
+    "one": (0.0, 1.0),
+    "mean": (-0.1, 0.1),
+    "self": (3.0, 49.0),
+    "cheap": (0.5, 0.2),
+    "utility": (0.3, 0.25),
+}
+
+
+class Variances(NamedTuple):
+    """A, T and E, and the variances of coefficients of f and of f g, as shares of the computed pairs' variance."""
+
+    column: float
+    row: float
+    noise: float
+    left: float
+    product: float
+
+
+USUAL = Variances(0.2, 0.12, 0.15, 0.08, 0.03)
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The expected utilities of all hypotheses, given the computed pairs: normal, mean + factor z + deviation z'.
+
+    Args:
+        mean: [H].
+        factor: what errors have in common, [H, d].
+        deviation: of the errors that each has for itself, [H].
+        variances: at which this holds.
+    """
+
+    mean: FloatArray
+    factor: FloatArray
+    deviation: FloatArray
+    variances: Variances
+
+    def draws(self, count: int) -> FloatArray:
+        """Draws [count, H], the same ones every time."""
+        random = np.random.default_rng(0)
+        own = random.standard_normal((count, len(self.mean))) * self.deviation
+        common = random.standard_normal((count, self.factor.shape[1])) @ self.factor.T
+        return self.mean + own + common
+
+
+class _Sums(NamedTuple):
+    """Sums over the computed pairs, of which the normal equations consist; theta = (beta, a)."""
+
+    gram: FloatArray  # of theta's regressors, [p + t, p + t]
+    by_row: FloatArray  # theta's regressors summed by row, [H, p + t]
+    counts: FloatArray  # pairs by row, [H]
+    response: FloatArray  # theta's regressors times the response, [p + t]
+    response_by_row: FloatArray  # [H]
+    squares: float  # of the response
+
+
+class _Solved(NamedTuple):
+    theta: FloatArray  # [p + t]
+    covariance: FloatArray  # of theta, [p + t, p + t]
+    effects: FloatArray  # b, [H]
+    own: FloatArray  # variance of b given theta, [H]
+    slopes: FloatArray  # of b's mean in theta, [H, p + t]
+
+
+def posterior(
+    observed: Observed, features: Features, start: Variances = USUAL, steps: int = STEPS
+) -> Posterior:
+    """The posterior after some pairs; one of them must be a number."""
+    rows, columns = np.nonzero(observed.known)
+    utilities = observed.utilities[rows, columns]
+    centre, unit = _scale(utilities, columns == features.selves[rows])
+    used, place = np.unique(columns, return_inverse=True)
+    regressors = features.of(rows, columns)
+    sums = _sums(regressors, rows, place, (utilities - centre) / unit, observed, used)
+    kinds = features.kinds
+    variances = start
+    for _ in range(steps):
+        variances = _improved(sums, _solved(sums, kinds, variances), kinds)
+    solved = _solved(sums, kinds, variances)
+    return _of_rows(observed, features, regressors, rows, used, solved, variances, centre, unit)
+
+
+def _scale(utilities: FloatArray, is_self: BoolArray) -> tuple[float, float]:
+    """Mean and standard deviation of the pairs of two texts, if there are any, never 0."""
+    others = utilities if is_self.all() else utilities[~is_self]
+    centre, unit = float(others.mean()), float(others.std())
+    return centre, max(unit, 1e-9 * abs(centre), 1e-300)
+
+
+def _sums(
+    regressors: FloatArray,
+    rows: IntArray,
+    place: IntArray,
+    response: FloatArray,
+    observed: Observed,
+    used: IntArray,
+) -> _Sums:
+    num_rows, num_used, width = len(observed.seen), len(used), regressors.shape[1]
+    seen = observed.known[:, used].astype(np.float64)
+    gram = np.zeros((width + num_used, width + num_used))
+    gram[:width, :width] = regressors.T @ regressors
+    gram[:width, width:] = [np.bincount(place, column, num_used) for column in regressors.T]
+    gram[width:, :width] = gram[:width, width:].T
+    gram[width:, width:] = np.diag(seen.sum(axis=0))
+    of_rows = [np.bincount(rows, column, num_rows) for column in regressors.T]
+    return _Sums(
+        gram,
+        np.hstack([np.transpose(of_rows), seen]),
+        seen.sum(axis=1),
+        np.concatenate([response @ regressors, np.bincount(place, response, num_used)]),
+        np.asarray(np.bincount(rows, response, num_rows), np.float64),
+        float(response @ response),
+    )
+
+
+def _solved(sums: _Sums, kinds: list[str], variances: Variances) -> _Solved:
+    """The normal equations, with the rows' effects eliminated."""
+    row, noise = variances.row, variances.noise
+    known = COEFFICIENTS | {kind: (0.0, size) for kind, size in variances._asdict().items()}
+    centre, loose = np.transpose([known[kind] for kind in kinds])
+    own = 1 / (sums.counts / noise + 1 / row)
+    slopes = -sums.by_row * (own / noise)[:, None]
+    num_used = len(sums.gram) - len(loose)
+    prior = np.concatenate([1 / loose, np.full(num_used, 1 / variances.column)])
+    precision = (sums.gram + sums.by_row.T @ slopes) / noise + np.diag(prior)
+    covariance = np.asarray(np.linalg.inv(precision), np.float64)
+    response = (sums.response + slopes.T @ sums.response_by_row) / noise
+    response[: len(kinds)] += centre / loose
+    theta = covariance @ response
+    effects = slopes @ theta + sums.response_by_row * own / noise
+    return _Solved(theta, covariance, effects, own, slopes)
+
+
+def _improved(sums: _Sums, solved: _Solved, kinds: list[str]) -> Variances:
+    """One step of EM."""
+    has_pairs = sums.counts > 0
+    spread = solved.slopes @ solved.covariance
+    of_effects = solved.own + (spread * solved.slopes).sum(axis=1)
+    squares_of_rows = (solved.effects**2 + of_effects)[has_pairs]
+    squares = solved.theta**2 + np.diag(solved.covariance)
+    is_left, is_product = (np.flatnonzero(np.array(kinds) == kind) for kind in ("left", "product"))
+    num_columns = len(squares) - len(kinds)
+    # residuals: those of the means, and what theta and b add
+    theta, effects = solved.theta, solved.effects
+    fitted = sums.gram @ theta + sums.by_row.T @ effects
+    of_rows = sums.by_row @ theta + sums.counts * effects
+    residual = sums.squares - 2 * (sums.response @ theta + sums.response_by_row @ effects)
+    residual += theta @ fitted + effects @ of_rows
+    combined = sums.gram + 2 * sums.by_row.T @ solved.slopes
+    combined += solved.slopes.T @ (sums.counts[:, None] * solved.slopes)
+    residual += float((combined * solved.covariance).sum() + sums.counts @ solved.own)
+    return Variances(
+        _variance(squares[len(kinds) :].sum(), num_columns, USUAL.column),
+        _variance(squares_of_rows.sum(), int(has_pairs.sum()), USUAL.row),
+        _variance(float(residual), int(sums.counts.sum()), USUAL.noise),
+        _variance(squares[is_left].sum(), len(is_left), USUAL.left),
+        _variance(squares[is_product].sum(), len(is_product), USUAL.product),
+    )
+
+
+def _variance(squares: float, count: int, usual: float) -> float:
+    """The mode of a variance under its prior, never 0."""
+    return max((squares + STRENGTH * usual) / (count + STRENGTH), 1e-8)
+
+
+def _of_rows(
+    observed: Observed,
+    features: Features,
+    regressors: FloatArray,
+    rows: IntArray,
+    used: IntArray,
+    solved: _Solved,
+    variances: Variances,
+    centre: float,
+    unit: float,
+) -> Posterior:
+    """The expectations of rows, of which the computed part is known."""
+    shares = observed.problem.shares
+    known = np.where(observed.known, shares, 0.0)
+    unseen = shares - known
+    missing = unseen.sum(axis=1)
+    of_pairs = regressors * shares[observed.known][:, None]
+    computed = [np.bincount(rows, column, len(shares)) for column in of_pairs.T]
+    weights = np.hstack([features.expected() - np.transpose(computed), unseen[:, used]])
+    sums = (np.where(known > 0, observed.utilities, 0.0) * known).sum(axis=1)
+    mean = sums + missing * centre
+    mean += unit * (weights @ solved.theta + missing * solved.effects)
+    common = weights + missing[:, None] * solved.slopes
+    factor = common @ np.linalg.cholesky(solved.covariance)
+    own = missing**2 * solved.own + variances.noise * (unseen**2).sum(axis=1)
+    return Posterior(mean, unit * factor, unit * np.sqrt(own), variances)

@@ -1,0 +1,50 @@
+"""What a plan for a part of a utility matrix asks for and what it hands back.
+
+A plan is a generator. It yields a `Request`, is sent the utilities [rows, columns] of that block (higher is better),
+and returns an `Estimate` when it needs no more or its budget is used up. It never asks for a pair twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...metrics.representations import FloatArray, IntArray
+
+BoolArray = NDArray[np.bool_]
+
+
+class Request(NamedTuple):
+    """A block of pairs: all of these hypotheses with all of these pseudo-references."""
+
+    rows: IntArray  # [h]
+    columns: IntArray  # [r]
+
+
+class Estimate(NamedTuple):
+    """Expected utilities of a list, and what is known of them.
+
+    Args:
+        values: estimated expected utilities [H], higher is better; NaN for hypotheses that were given up.
+        pairs: how many pairs were computed.
+        of: how many the whole matrix has.
+        confidence: the probability that the whole matrix would choose the same hypothesis, or with `nbest` the same
+            set of them.
+        regret: the expected loss by that in expected utility, on average over the places.
+        computed: which pairs were computed, [H, R].
+    """
+
+    values: FloatArray
+    pairs: int
+    of: int
+    confidence: float
+    regret: float
+    computed: BoolArray
+
+
+Plan = Generator[Request, FloatArray, Estimate]
+Asking = Generator[Request, FloatArray, None]
+Search = Generator[Request, FloatArray, FloatArray]  # returns values [H], NaN for those given up

@@ -1,0 +1,102 @@
+"""How many pairs of a list's utility matrix are computed, and which: the settings, and for which utilities they are.
+
+Where a metric reads candidates without references, each candidate is a pair.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator
+
+from ...metrics.errors import InputError
+from ...metrics.mixture import Utility
+from ...metrics.registry import MetricLike, load_metric
+from ...metrics.spec.checked_settings import settings
+from .plan import Method
+
+CHEAP = "chrf"
+_NAMES_OF_NONE = (None, "none")
+
+
+def load_cheap_utility(spec: MetricLike | None) -> Utility | None:
+    """The cheap utility that a setting names; None for "none"."""
+    return None if spec in _NAMES_OF_NONE else load_metric(spec)
+
+
+@settings
+class Budget:
+    """A budget of pairs for each list.
+
+    Args:
+        share: of all pairs of a list that may be computed, above 0 and at most 1; at least one pair is.
+        method: which pairs, and what is made of them.
+        confidence: stop with a list as soon as its choice is that of the whole matrix with this probability; None to
+            use the whole budget.
+        cheap_utility: a utility whose values of all pairs are computed first and guide the method; None for none.
+        seed: of the methods' random draws.
+        force: allow it for utilities whose pairs cost next to nothing.
+
+    Raises:
+        InputError: a share out of range, an unknown method, centroids without a cheap utility.
+    """
+
+    share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+    method: Method = "adaptive"
+    confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
+    cheap_utility: Annotated[MetricLike | None, PlainValidator(load_cheap_utility)] = CHEAP
+    seed: Annotated[int, Field(ge=0)] = 0
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method == "centroids" and self.cheap is None:
+            problem = "centroids without a cheap utility to cluster by"
+            raise InputError(problem, where="budget", fix="Give one, or take another method")
+
+    def pairs(self, of: int) -> int:
+        """How many pairs of so many may be computed."""
+        return max(1, ceil(self.share * of))
+
+    @property
+    def cheap(self) -> Utility | None:
+        """The cheap utility."""
+        return load_cheap_utility(self.cheap_utility)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that a run's results depend on."""
+        return {
+            "share": self.share,
+            "method": self.method,
+            "confidence": self.confidence,
+            "cheap_utility": self.cheap and self.cheap.signature(),
+            "seed": self.seed,
+        }
+
+    def check(self, utility: Utility) -> None:
+        """Checks that fewer pairs of a utility are less work.
+
+        Raises:
+            InputError: it has no pairs, or they cost next to nothing and the budget is not forced.
+        """
+        parts = [part for weight, part in utility.parts if weight]
+        if not any(part.info.needs_references for part in parts):
+            problem = f"{utility.signature()} reads each candidate by itself: there are no pairs"
+            fix = "Leave the budget out; rerank has one for candidates"
+            raise InputError(problem, where="budget", fix=fix)
+        if self.force or any(part.costly_pairs for part in parts):
+            return
+        raise InputError(
+            f"pairs of {utility.signature()} are algebra over what is computed once per text: all of them cost about "
+            "as much as some, and are exact",
+            where="budget",
+            fix="Leave the budget out, or force it: --force-budget",
+        )
+
+
+def load_budget(spec: Budget | float | None) -> Budget | None:
+    """A budget from its settings or its share alone."""
+    if spec is None or isinstance(spec, Budget):
+        return spec
+    return Budget(spec)

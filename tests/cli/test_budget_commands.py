@@ -1,0 +1,251 @@
+"""Budgets on the command line: rows, what is refused, resuming, seconds, explain, check and report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank.cli import budget as budget_options
+from discorank.cli.main import main
+from discorank.metrics.errors import ResumeError
+from discorank.rerank.budget.plan import METHODS
+
+from ..support.lists import made_lists, write_lists
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+MODELS = GOLDEN / "docmetrics" / "models"
+PRISM = f'prism(model="{MODELS}/tiny-mbart50",lang="en")'
+Captured = pytest.CaptureFixture[str]
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    lists = list(made_lists(12, 14, seed=2))
+    lists[5]["candidates"] = []
+    return write_lists(tmp_path / "in.jsonl", lists)
+
+
+def decode(source: Path, out: Path, *more: str) -> int:
+    return main(["decode", str(source), "-o", str(out), "--max-errors", "1", "--quiet", *more])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_and_going_on(source: Path, tmp_path: Path, method: str) -> None:
+    """A run that stops at an error record goes on where it was, with the same bytes."""
+    words = ["-u", "ter", "--budget", "0.3", "--budget-method", method, "--nbest", "2"]
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    assert decode(source, whole, *words) == 3
+    for row in rows(whole):
+        budget = row["budget"]
+        assert set(budget) == {"pairs", "of", "confidence", "regret"}
+        assert 1 <= budget["pairs"] <= max(1, -(-3 * budget["of"] // 10))
+    stopped = [*words, "--max-errors", "0"]
+    assert main(["decode", str(source), "-o", str(out), "--quiet", *stopped]) == 3
+    assert 0 < len(rows(out)) < len(rows(whole))
+    mended = [line for i, line in enumerate(source.read_text().splitlines(True)) if i != 5]
+    source.write_text("".join(mended))
+    assert main(["decode", str(source), "-o", str(out), "--quiet", *stopped]) == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_other_budgets_are_other_runs(source: Path, tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "out"
+    assert decode(source, out, "-u", "ter", "--budget", "0.3") == 3
+    for more in (
+        ["--budget", "0.31"],
+        ["--budget", "0.3", "--budget-seed", "1"],
+        ["--budget", "0.3", "--cheap-utility", "bleu"],
+        ["--budget", "0.3", "--confidence", "0.9"],
+        [],
+    ):
+        assert decode(source, out, "-u", "ter", *more) == ResumeError.exit_code
+        assert "budget" in capsys.readouterr().err
+
+
+def test_a_whole_budget_writes_the_rows_of_none(source: Path, tmp_path: Path) -> None:
+    assert decode(source, tmp_path / "none", "-u", "ter") == 3
+    assert decode(source, tmp_path / "all", "-u", "ter", "--budget", "1.0") == 3
+    found = rows(tmp_path / "all")
+    for row in found:
+        assert row.pop("budget")["confidence"] == 1.0
+    assert found == rows(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["-u", "chrf", "--budget", "0.1"], "--force-budget"),
+        (["-u", "bertscore", "--budget", "0.1"], "--force-budget"),
+        (["-u", "ter", "--confidence", "0.9"], "Add --budget SHARE"),
+        (["-u", "ter", "--budget-seed", "3"], "Add --budget SHARE"),
+        (["-u", "ter", "--budget", "0.1", "--budget-seconds", "9"], "stands beside --budget"),
+        (["-u", "ter", "--budget", "0.1", "--save-utilities", "u"], "--save-utilities"),
+        (["--utilities", "u", "--budget", "0.1"], "cost nothing"),
+        (["-u", "ter", "--budget", "0.1", "--oracle"], "beside an oracle"),
+        (["-u", "ter", "--budget", "2"], "budget"),
+        (["-u", "ter", "--budget", "0.1", "--budget-method", "best"], "best"),
+        (["-u", "ter", "--budget", "0.1", "--diverse", "1", "--nbest", "3"], "beside a budget"),
+    ],
+)
+def test_refusals(
+    source: Path, tmp_path: Path, capsys: Captured, more: list[str], words: str
+) -> None:
+    if "--utilities" in more:
+        saved = tmp_path / "saved"
+        assert decode(source, tmp_path / "x", "-u", "chrf", "--save-utilities", str(saved)) == 3
+        more = [str(saved) if word == "u" else word for word in more]
+    try:
+        code = decode(source, tmp_path / "out", *more)
+    except SystemExit as end:
+        code = int(str(end.code))
+    assert code == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_seconds_become_a_share_that_a_run_keeps(
+    source: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The share is measured once: a run that goes on does not depend on how fast the machine is now."""
+    measured = iter([0.3])
+    monkeypatch.setattr(budget_options, "timed_share", lambda *_: next(measured))
+    words = ["-u", "ter", "--budget-seconds", "20", "--quiet"]
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    assert main(["decode", str(source), "-o", str(out), *words]) == 3
+    assert len(rows(out)) == 5
+    settings = json.loads(Path(f"{out}.run.json").read_text())["settings"]
+    assert settings["budget"]["share"] == 0.3
+    assert settings["budget_seconds"] == 20
+    assert decode(source, out, *words) == 3
+    assert decode(source, whole, "-u", "ter", "--budget", "0.3") == 3
+    assert whole.read_bytes() == out.read_bytes()
+    capsys.readouterr()
+    assert decode(source, out, "-u", "ter", "--budget-seconds", "19") == ResumeError.exit_code
+    assert "budget_seconds" in capsys.readouterr().err
+
+
+def test_more_time_than_needed_is_the_whole_budget(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert decode(source, out, "-u", "ter", "--budget-seconds", "1e6") == 3
+    settings = json.loads(Path(f"{out}.run.json").read_text())["settings"]
+    assert settings["budget"]["share"] == 1.0
+
+
+def test_seconds_need_a_file(capsys: Captured) -> None:
+    assert main(["decode", "-", "-u", "ter", "--budget-seconds", "9", "--quiet"]) == 2
+    assert "the input is read twice" in capsys.readouterr().err
+
+
+def test_explain_says_what_was_compared(source: Path, capsys: Captured) -> None:
+    words = ["explain", str(source), "-u", "ter", "--limit", "1", "--budget", "0.3"]
+    assert main([*words, "--format", "json", "--quiet"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    budget = data["budget"]
+    assert len(budget["compared"]) == data["distinct"]
+    assert sum(map(len, budget["compared"])) == budget["pairs"] <= 0.3 * budget["of"] + 1
+    assert all(place["compared"] >= 1 for place in data["ranking"][:1])
+    assert "not_finite" not in data  # what was not computed is no odd value
+    assert main([*words, "--quiet"]) == 0
+    text = capsys.readouterr().out
+    assert f"{budget['pairs']} of {budget['of']} pairs" in text
+    assert "compared with" in text
+
+
+def test_check_counts_the_budget(tmp_path: Path, capsys: Captured) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(4, 14, seed=2))
+    words = ["check", str(source), "--format", "json", "--quiet", "--budget", "0.2"]
+    assert main([*words, "-u", PRISM]) == 0
+    utility = json.loads(capsys.readouterr().out)["utility"]
+    within = utility["within_budget"]
+    assert within["pairs_to_compare"] <= 0.2 * utility["pairs_to_compare"] + 4
+    assert 0 < within["forward_passes"] < utility["forward_passes"]
+    assert 0 < within["tera_flop"] < utility["tera_flop"]
+    assert main([*words, "-u", "chrf"]) == 0
+    utility = json.loads(capsys.readouterr().out)["utility"]
+    assert "within_budget" not in utility
+    assert any("no budget" in problem for problem in utility["problems"])
+    assert main(words) == 2
+
+
+def test_a_run_under_a_budget_is_reported(tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    source = write_lists(tmp_path / "in.jsonl", made_lists(6, 10, seed=2))
+    out, page = tmp_path / "out", tmp_path / "page.html"
+    assert decode(source, out, "-u", "ter", "--budget", "0.4") == 0
+    words = ["report", str(out), "--input", str(source), "-o", str(page), "--quiet"]
+    assert main(words) == 0
+    assert page.stat().st_size
+
+
+def test_methods_are_cited(source: Path, tmp_path: Path, capsys: Captured) -> None:
+    budget = ("-u", "ter", "--budget", "0.3", "--budget-method", "halving")
+    assert decode(source, tmp_path / "budget", *budget) == 3
+    assert decode(source, tmp_path / "all", "-u", "chrf", "--nbest", "2", "--diverse", "1") == 3
+    for name, words in (("budget", "decided by halving"), ("all", "chosen to be diverse")):
+        assert main(["cite", str(tmp_path / f"{name}.run.json")]) == 0
+        cited = capsys.readouterr().out
+        assert words in cited
+        assert cited.count("jinnai2024") == 2  # in the sentence, and its entry
+
+
+def test_a_diverse_list(source: Path, tmp_path: Path) -> None:
+    words = ["-u", "chrf", "--nbest", "3"]
+    assert decode(source, tmp_path / "plain", *words) == 3
+    assert decode(source, tmp_path / "none", *words, "--diverse", "0") == 3
+    assert decode(source, tmp_path / "diverse", *words, "--diverse", "3") == 3
+    assert rows(tmp_path / "none") == rows(tmp_path / "plain")
+    assert rows(tmp_path / "diverse") != rows(tmp_path / "plain")
+
+
+DEMO = str(Path(__file__).parents[2] / "examples" / "demo.jsonl")
+ENCODER = ["--encoder-path", str(MODELS / "tiny-xlmr")]
+METRICX = [
+    "--model",
+    str(GOLDEN / "metricx" / "models" / "tiny-metricx-24"),
+    "--tokenizer-path",
+    str(GOLDEN / "metricx" / "models" / "tiny-mt5-tokenizer"),
+    "-u",
+    "metricx(version=24,regression_token_id=11)",
+]
+XCOMET = [
+    "--model",
+    str(GOLDEN / "xcomet" / "models" / "tiny-xcomet"),
+    "--encoder-path",
+    str(GOLDEN / "xcomet" / "models" / "tiny-xlmr-xl"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::discorank.metrics.errors.TruncationWarning")
+@pytest.mark.parametrize(
+    ("preset", "more"),
+    [
+        ("prism", ["--model", str(MODELS / "tiny-mbart50"), "--lang", "en"]),
+        ("bartscore", ["--model", str(MODELS / "tiny-bart")]),
+        ("comet", ["--model", str(MODELS / "tiny-unite"), *ENCODER]),
+        ("metricx", METRICX),
+        ("bleurt", ["--model", str(GOLDEN / "bleurt" / "models" / "tiny-bleurt-20")]),
+        ("xcomet", XCOMET),
+    ],
+)
+def test_presets_run(tmp_path: Path, preset: str, more: list[str]) -> None:
+    out = tmp_path / "out.jsonl"
+    words = ["decode", DEMO, "--config", f"mbr-budget-{preset}", "-o", str(out), "--quiet", *more]
+    assert main(words) == 0
+    found = rows(out)
+    assert len(found) == len(Path(DEMO).read_text(encoding="utf-8").splitlines())
+    assert any(row["budget"]["pairs"] < row["budget"]["of"] for row in found)
+    assert preset in json.loads(Path(f"{out}.run.json").read_text())["settings"]["utility"]
+
+
+def test_regression_comet_needs_no_budget(tmp_path: Path, capsys: Captured) -> None:
+    """What a checkpoint is decides."""
+    words = ["--model", str(MODELS / "tiny-comet-ref"), *ENCODER, "--quiet"]
+    assert main(["decode", DEMO, "--config", "mbr-budget-comet", *words]) == 2
+    assert "algebra" in capsys.readouterr().err

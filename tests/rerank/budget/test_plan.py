@@ -1,0 +1,177 @@
+"""What holds for plans by every method."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as bounded
+from hypothesis import strategies as st
+
+from discorank import InputError
+from discorank.rerank.budget.plan import METHODS, Request, drive, plan
+from discorank.rerank.expectation import expected_utility
+
+from .lists import blocks_of, estimate_of, matrices, regret_of
+
+BOUNDED = bounded(max_examples=60, deadline=None, database=None, print_blob=True)
+each_method = pytest.mark.parametrize("method", METHODS)
+
+
+@each_method
+@pytest.mark.parametrize("without_self", [False, True])
+def test_a_budget_of_all_pairs_is_exact_to_the_bit(method: str, without_self: bool) -> None:
+    matrix, cheap = matrices(0)
+    weights = np.random.default_rng(1).integers(1, 4, len(matrix)).astype(np.float64)
+    own = np.ones(len(matrix)) if without_self else None
+    steps = plan(method, weights, len(matrix), own, cheap, pairs=matrix.size)  # type: ignore[arg-type]
+    estimate = drive(steps, blocks_of(matrix))
+    assert estimate.values.tobytes() == expected_utility(matrix, weights, own).tobytes()
+    assert (estimate.pairs, estimate.of) == (matrix.size, matrix.size)
+    assert (estimate.confidence, estimate.regret) == (1.0, 0.0)
+    assert estimate.computed.all()
+
+
+@given(
+    st.sampled_from(METHODS),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.integers(1, 80),
+    st.integers(1, 4),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 3),
+)
+@BOUNDED
+def test_no_plan_exceeds_its_budget_or_asks_twice(
+    method: str,
+    num_rows: int,
+    num_columns: int,
+    pairs: int,
+    nbest: int,
+    has_prior: bool,
+    without_self: bool,
+    seed: int,
+) -> None:
+    random = np.random.default_rng(seed)
+    matrix = random.normal(size=(num_rows, num_columns))
+    weights = random.integers(0, 3, num_columns).astype(np.float64)
+    weights[0] = 2.0
+    own = np.minimum(weights, 1.0) if without_self and num_rows == num_columns else None
+    prior = (
+        matrix + random.normal(size=matrix.shape) if has_prior or method == "centroids" else None
+    )
+    asked = np.zeros(matrix.shape, np.int64)
+
+    def answered(request: Request) -> np.ndarray:  # type: ignore[type-arg]
+        asked[np.ix_(request.rows, request.columns)] += 1
+        return matrix[np.ix_(request.rows, request.columns)]
+
+    steps = plan(method, weights, num_rows, own, prior, pairs=pairs, nbest=nbest, seed=seed)  # type: ignore[arg-type]
+    estimate = drive(steps, answered)
+    assert asked.max() <= 1
+    assert asked.sum() == estimate.pairs <= pairs
+    assert estimate.computed.tolist() == (asked > 0).tolist()
+    assert estimate.of == matrix.size
+    assert 0 <= estimate.confidence <= 1
+    assert not estimate.regret < 0
+    if pairs < matrix.size:
+        assert not asked[:, weights == 0].any()
+
+
+@each_method
+def test_the_same_every_time(method: str) -> None:
+    matrix, cheap = matrices(3)
+    first, second = (estimate_of(method, matrix, cheap, 60, seed=5) for _ in range(2))
+    assert first.values.tobytes() == second.values.tobytes()
+    assert first.computed.tobytes() == second.computed.tobytes()
+    assert first[1:5] == second[1:5]
+
+
+@each_method
+@pytest.mark.parametrize("without_self", [False, True])
+def test_permuted_candidates_choose_the_same_text(method: str, without_self: bool) -> None:
+    """Values, statements and computed pairs go with the texts, to the last bit."""
+    for seed in range(6):
+        matrix, cheap = matrices(seed)
+        size = len(matrix)
+        random = np.random.default_rng(seed)
+        weights = random.integers(1, 3, size).astype(np.float64)
+        order = random.permutation(size)
+        block = np.ix_(order, order)
+        own = np.ones(size) if without_self else None
+        settings = {"pairs": 50, "nbest": 2, "square": True}
+        plain = plan(method, weights, size, own, cheap, **settings)  # type: ignore[arg-type]
+        permuted = plan(method, weights[order], size, own, cheap[block], **settings)  # type: ignore[arg-type]
+        ours = drive(plain, blocks_of(matrix))
+        theirs = drive(permuted, blocks_of(matrix[block]))
+        assert ours.values[order].tobytes() == theirs.values.tobytes()
+        assert ours.computed[block].tolist() == theirs.computed.tolist()
+        assert ours[1:5] == theirs[1:5]
+
+
+@each_method
+def test_more_budget_loses_no_more(method: str) -> None:
+    """On average over lists, within two standard errors of the difference."""
+    budgets = (16, 48, 128, 250)
+    losses = []
+    for pairs in budgets:
+        lists = [matrices(seed) for seed in range(25)]
+        losses.append([regret_of(estimate_of(method, u, c, pairs), u) for u, c in lists])
+    for few, more in pairwise(np.array(losses)):
+        difference = more - few
+        assert difference.mean() <= 2 * difference.std() / np.sqrt(len(difference))
+    assert np.mean(losses[-1]) < 0.5 * np.mean(losses[0])
+
+
+@each_method
+def test_what_is_not_a_number_is_never_chosen(method: str) -> None:
+    matrix, cheap = matrices(2)
+    best = int(np.argmax(matrix.mean(axis=1)))
+    matrix[best] = np.nan
+    matrix[(best + 1) % 16] = np.inf
+    estimate = estimate_of(method, matrix, cheap, 100, square=True)
+    assert np.isfinite(estimate.values).any()
+    broken = [best, (best + 1) % 16]
+    seen = [row for row in broken if estimate.computed[row].any()]
+    assert np.isnan(estimate.values[seen]).all()
+    assert 0 <= estimate.confidence <= 1
+
+
+@each_method
+def test_places_of_a_ranking_all_have_values(method: str) -> None:
+    """More places than survivors would otherwise remain: as many hypotheses as places stay to the end."""
+    matrix, cheap = matrices(4, noise=0.1)
+    estimate = estimate_of(method, matrix, cheap, 150, nbest=9, square=True)
+    assert np.isfinite(estimate.values).sum() >= 9
+
+
+def test_one_column_of_costly_scores() -> None:
+    """A judge of candidates: the best by cheap scores are asked first, and the best is found with a part of them."""
+    found = 0
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        quality = random.normal(size=(30, 1))
+        cheap = quality + 0.4 * random.normal(size=(30, 3))
+        estimate = estimate_of("adaptive", quality, cheap, 12)
+        assert estimate.pairs <= 12
+        found += int(np.nanargmax(estimate.values)) == int(np.argmax(quality))
+    assert found >= 28
+
+
+def test_equal_utilities_are_no_trouble() -> None:
+    for method in METHODS:
+        estimate = estimate_of(method, np.ones((6, 6)), np.ones((6, 6)), 12, square=True)
+        assert np.nanmax(estimate.values) == pytest.approx(1.0)
+
+
+def test_an_unknown_method() -> None:
+    with pytest.raises(InputError, match="adaptive"):
+        plan("adaptve", np.ones(3), 3, pairs=4)  # type: ignore[arg-type]
+
+
+def test_centroids_need_cheap_utilities() -> None:
+    with pytest.raises(InputError, match="cheap"):
+        drive(plan("centroids", np.ones(3), 3, pairs=4), blocks_of(np.ones((3, 3))))

@@ -1,0 +1,137 @@
+"""The posterior against conditioning the whole matrix's normal distribution, and what it states on such matrices."""
+
+from __future__ import annotations
+
+from math import e, exp, log
+
+import numpy as np
+import pytest
+
+from discorank.metrics.representations import FloatArray
+from discorank.rerank.budget import statement
+from discorank.rerank.budget.features import Features, features_of
+from discorank.rerank.budget.observed import Observed, Problem
+from discorank.rerank.budget.posterior import COEFFICIENTS, USUAL, posterior
+from discorank.rerank.budget.statement import Calibration, Statement, leaders, state_of
+
+from .lists import estimate_of, matrices
+
+
+def problem_of(cheap: FloatArray | None, shares: FloatArray, is_square: bool = True) -> Problem:
+    selves = np.arange(len(shares)) if is_square else np.full(len(shares), -1)
+    return Problem(shares, cheap, selves, shares.size, None, 1, 0)
+
+
+def observed_of(problem: Problem, matrix: FloatArray, share: float, seed: int) -> Observed:
+    """A random part of a matrix as computed."""
+    observed = Observed(problem)
+    observed.seen[:] = np.random.default_rng(seed).random(matrix.shape) < share
+    observed.utilities[observed.seen] = matrix[observed.seen]
+    return observed
+
+
+def conditioned(observed: Observed, features: Features) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance of the expected utilities, from the joint distribution of all pairs."""
+    num_rows, num_columns = observed.seen.shape
+    rows, columns = (grid.ravel() for grid in np.indices(observed.seen.shape))
+    seen = observed.seen.ravel()
+    values = observed.utilities.ravel()[seen]
+    is_other = features.selves[rows[seen]] != columns[seen]
+    centre, unit = values[is_other].mean(), values[is_other].std()
+    known = COEFFICIENTS | {kind: (0.0, size) for kind, size in USUAL._asdict().items()}
+    means, sizes = np.transpose([known[kind] for kind in features.kinds])
+    regressors = features.of(rows, columns)
+    mean = regressors @ means
+    covariance = regressors * sizes @ regressors.T
+    covariance += USUAL.row * (rows[:, None] == rows)
+    covariance += USUAL.column * (columns[:, None] == columns)
+    covariance += USUAL.noise * np.eye(len(rows))
+    gain = covariance[:, seen] @ np.linalg.inv(covariance[np.ix_(seen, seen)])
+    after = mean + gain @ ((values - centre) / unit - mean[seen])
+    spread = covariance - gain @ covariance[seen]
+    weights = np.zeros((num_rows, num_rows * num_columns))
+    weights[rows, np.arange(len(rows))] = observed.problem.shares.ravel()
+    return weights @ (centre + unit * after), unit**2 * weights @ spread @ weights.T
+
+
+@pytest.mark.parametrize("share", [0.3, 0.8])
+@pytest.mark.parametrize("has_cheap", [True, False])
+def test_equals_conditioning(share: float, has_cheap: bool) -> None:
+    """With the variances as they are at first, where every reference was used at least once or all count alike."""
+    matrix, cheap = matrices(1, 9)
+    weights = np.random.default_rng(0).uniform(0.5, 2, 9)
+    problem = problem_of(cheap if has_cheap else None, np.tile(weights / weights.sum(), (9, 1)))
+    observed = observed_of(problem, matrix, share, 3)
+    assert observed.seen.any(axis=0).all()
+    features = features_of(problem)
+    mean, covariance = conditioned(observed, features)
+    ours = posterior(observed, features, steps=0)
+    np.testing.assert_allclose(ours.mean, mean, rtol=1e-7)
+    found = ours.factor @ ours.factor.T + np.diag(ours.deviation**2)
+    np.testing.assert_allclose(found, covariance, rtol=1e-5, atol=1e-9)
+
+
+def test_a_whole_row_is_known() -> None:
+    matrix, cheap = matrices(2)
+    problem = problem_of(cheap, np.full(matrix.shape, 1 / 16))
+    observed = observed_of(problem, matrix, 0.3, 0)
+    observed.seen[5] = True
+    observed.utilities[5] = matrix[5]
+    known = posterior(observed, features_of(problem))
+    assert known.mean[5] == pytest.approx(matrix[5].mean(), rel=1e-12)
+    assert known.deviation[5] == 0
+    assert np.abs(known.factor[5]).max() < 1e-9
+    assert known.deviation[4] > 0
+
+
+def test_draws_have_mean_and_spread() -> None:
+    matrix, cheap = matrices(3)
+    problem = problem_of(cheap, np.full(matrix.shape, 1 / 16))
+    known = posterior(observed_of(problem, matrix, 0.3, 0), features_of(problem))
+    draws = known.draws(40_000)
+    spread = known.factor @ known.factor.T + np.diag(known.deviation**2)
+    np.testing.assert_allclose(draws.mean(axis=0), known.mean, atol=0.02)
+    np.testing.assert_allclose(np.cov(draws.T), spread, atol=0.03 * spread.max())
+    assert draws.tobytes() == known.draws(40_000).tobytes()
+
+
+def test_a_statement_by_hand() -> None:
+    """Of four draws, 0 and 1 are the best two in two; the others lose 1 / 2 and 3 / 2 a place."""
+    draws = np.array([[3.0, 2, 1], [3, 2, 1], [3, 2, 3], [0, 2, 3]])
+    stated = state_of(draws, leaders(np.array([0.3, 0.2, np.nan]), 2))
+    assert stated == (0.5, pytest.approx((0.5 + 1.5) / 4))
+    assert state_of(draws, np.array([0, 1, 2])) == (1.0, 0.0)
+
+
+def test_a_calibration_by_hand() -> None:
+    """After 100 pairs the two figures change by themselves; after e times as many also by the number of pairs."""
+    calibration = Calibration(0.5, 2.0, -1.0, log(2), 0.5)
+    assert calibration.applied(Statement(0.5, 3.0), 100, 1000) == pytest.approx(
+        (1 / (1 + exp(-0.5)), 6.0)
+    )
+    later = calibration.applied(Statement(0.5, 3.0), round(100 * e), 1000)
+    assert later == pytest.approx((1 / (1 + exp(0.5)), 6 * exp(0.5)), rel=2e-3)
+    assert 0.999 < calibration.applied(Statement(1.0, 0.0), 100, 1000).confidence < 1
+
+
+def test_what_the_posterior_says_is_true_of_synthetic_lists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over lists: the share of choices that are those of the whole matrix, and their regret, within their errors.
+
+    The calibration is that of real lists, of which the posterior knows less.
+    """
+    monkeypatch.setattr(statement, "CALIBRATION", Calibration(0, 1, 0, 0, 0))
+    same, losses, stated = [], [], []
+    for seed in range(250):
+        matrix, cheap = matrices(seed, 12)
+        estimate = estimate_of("adaptive", matrix, cheap, 40, square=True)
+        exact = matrix.mean(axis=1)
+        chosen = int(np.argmax(estimate.values))
+        same.append(chosen == int(np.argmax(exact)))
+        losses.append(exact.max() - exact[chosen])
+        stated.append((estimate.confidence, estimate.regret))
+    confidence, regret = np.mean(stated, axis=0)
+    assert 0.3 < np.mean(same) < 0.95
+    assert abs(np.mean(same) - confidence) < 0.08
+    assert abs(np.mean(losses) - regret) < 3 * np.std(losses) / np.sqrt(len(losses)) + 0.3 * regret
