@@ -52,9 +52,8 @@ def pruning(matrix: FloatArray, weights: FloatArray, alpha: float, seed: int) ->
 def low_rank(matrix: FloatArray, weights: FloatArray, pairs: int, seed: int) -> Peer:
     """PMBR: pairs drawn evenly, and alternating least squares; computed pairs are replaced by their reconstruction."""
     random = np.random.default_rng(seed)
-    seen = np.zeros(matrix.size, bool)
-    seen[random.choice(matrix.size, pairs, replace=False)] = True
-    seen = seen.reshape(matrix.shape)
+    seen = np.zeros(matrix.shape, bool)
+    seen.flat[random.choice(matrix.size, pairs, replace=False)] = True
     known = np.where(seen, matrix, 0.0)
     left = random.standard_normal((len(matrix), RANK)) * 0.1
     right = random.standard_normal((matrix.shape[1], RANK)) * 0.1
