@@ -47,12 +47,12 @@ def make_model(tokenizer: Path, folder: Path) -> float:
     kind: Any = AutoModelForSeq2SeqLM
     model = kind.from_config(config)
     model.save_pretrained(folder)
-    return sum(parameter.numel() for parameter in model.parameters()) / 1e6
+    return float(sum(parameter.numel() for parameter in model.parameters())) / 1e6
 
 
 def budgeted(metric: Any, texts: list[str], share: float) -> Estimate:
     """The expected utilities of texts from a share of their pairs."""
-    cheap = load_metric("chrf").pairwise(texts, texts)  # type: ignore[union-attr]
+    cheap = load_metric("chrf").pairwise(texts, texts)
     pairs = int(share * len(texts) ** 2)
     weights = np.ones(len(texts))
     steps = plan("adaptive", weights, len(texts), prior=cheap, pairs=pairs, square=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .features import features_of
+from .regressors import features_of
 from .observed import Observed
 from .posterior import posterior
 from .references import representative_order

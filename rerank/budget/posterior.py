@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .features import Features
+from .regressors import Features
 from .observed import Observed
 from .requests import BoolArray
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .features import Features
+from .regressors import Features
 from .observed import Problem
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .features import features_of
+from .regressors import features_of
 from .observed import Observed
 from .posterior import posterior
 from .requests import BoolArray

@@ -9,7 +9,7 @@ import pytest
 
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget import statement
-from discorank.rerank.budget.features import Features, features_of
+from discorank.rerank.budget.regressors import Features, features_of
 from discorank.rerank.budget.observed import Observed, Problem
 from discorank.rerank.budget.posterior import COEFFICIENTS, USUAL, posterior
 from discorank.rerank.budget.statement import Calibration, Statement, leaders, state_of
@@ -99,7 +99,7 @@ def test_a_statement_by_hand() -> None:
     """Of four draws, 0 and 1 are the best two in two; the others lose 1 / 2 and 3 / 2 a place."""
     draws = np.array([[3.0, 2, 1], [3, 2, 1], [3, 2, 3], [0, 2, 3]])
     stated = state_of(draws, leaders(np.array([0.3, 0.2, np.nan]), 2))
-    assert stated == (0.5, pytest.approx((0.5 + 1.5) / 4))
+    assert tuple(stated) == pytest.approx((0.5, (0.5 + 1.5) / 4))
     assert state_of(draws, np.array([0, 1, 2])) == (1.0, 0.0)
 
 
