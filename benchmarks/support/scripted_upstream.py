@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from time import perf_counter
 from typing import Any, Literal, NoReturn
 
 Fault = Literal[
@@ -56,6 +57,7 @@ class Script:
         fault: says which fault a request meets, instead of the shares.
         ignores_n: whether every reply has one choice.
         logprobs: whether choices carry log-probabilities where they are asked for.
+        times: whether the usage says how many seconds the reply took, from the request to its JSON.
     """
 
     faults: Mapping[str, float] = field(default_factory=dict)
@@ -67,6 +69,7 @@ class Script:
     fault: Callable[[Mapping[str, Any], int], str | None] | None = None
     ignores_n: bool = False
     logprobs: bool = True
+    times: bool = False
 
     def random(self, *parts: object) -> random.Random:
         """Random numbers that depend on the parts alone."""
@@ -145,6 +148,7 @@ class Request:
     content: bytes
     fault: str | None = None
     is_dropped: bool = False  # the client went before it had its reply
+    came_at: float = field(default_factory=perf_counter)
 
     @property
     def body(self) -> dict[str, Any]:
@@ -270,6 +274,7 @@ class ScriptedUpstream:
         choices = [script.choice(text, i, chat, has_logprobs) for i, text in enumerate(texts)]
         completion_tokens = sum(len(text.split()) for text in texts)
         prompt_tokens = len(prompt_of(body).split())
+        seconds = {"seconds": perf_counter() - request.came_at} if script.times else {}
         return {
             "id": f"scripted-{number}",
             "object": "chat.completion" if chat else "text_completion",
@@ -280,6 +285,7 @@ class ScriptedUpstream:
                 "prompt_tokens": prompt_tokens,
                 "completion_tokens": completion_tokens,
                 "total_tokens": prompt_tokens + completion_tokens,
+                **seconds,
             },
         }
 
@@ -419,6 +425,9 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.0, help="seconds")
     parser.add_argument("--slowest", type=float, default=0.0, help="seconds on top, at most")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--times", action="store_true", help="say in the usage how long a reply took"
+    )
     options = parser.parse_args()
     faults = {}
     for fault in options.fault:
@@ -426,7 +435,9 @@ def main() -> None:
         if name not in FAULTS:
             parser.error(f"unknown fault {name!r}; all: {', '.join(FAULTS)}")
         faults[name] = float(share)
-    script = Script(faults, options.latency, options.slowest, seed=options.seed)
+    script = Script(
+        faults, options.latency, options.slowest, seed=options.seed, times=options.times
+    )
 
     async def run() -> None:
         upstream = ScriptedUpstream(script, keeps=0)

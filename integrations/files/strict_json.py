@@ -21,8 +21,8 @@ def parse_json(line: bytes) -> Any:
     """The value in a line of UTF-8.
 
     Raises:
-        InputError: the line is not JSON, an object has a key twice, a text holds a lone surrogate, a whole number has
-            more digits than Python converts, it is nested deeper than `DEPTH`, or has too many values.
+        InputError: the line is not UTF-8, or not JSON, an object has a key twice, a text holds a lone surrogate, a
+            whole number has more digits than Python converts, it is nested deeper than `DEPTH`, or has too many values.
     """
     check_json_size(line)
     try:
@@ -34,6 +34,8 @@ def parse_json(line: bytes) -> Any:
         raise _too_deep() from error
     except InputError:
         raise
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 at byte {error.start}", fix="Save it as UTF-8") from error
     except ValueError as error:
         problem = "a whole number with too many digits"
         raise InputError(problem, fix="Write it as text or as 1e9") from error

@@ -30,7 +30,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _CHOSEN = {"chat/completions": True, "completions": False}  # whether it is a chat
-_PASSED_HEADERS = ("content-type", "accept", "accept-encoding", "openai-beta")
+_PASSED_HEADERS = ("content-type", "accept", "openai-beta")
 _GONE = 499  # the status that is counted where the client has gone
 
 
@@ -160,7 +160,7 @@ class App:
     async def _passed(self, request: Any, path: str, passed: PassThrough, send: Send) -> None:
         """Passes a request through."""
         names = [name for name in _PASSED_HEADERS if name in request.headers]
-        headers = {"accept-encoding": "identity"} | {name: request.headers[name] for name in names}
+        headers = {name: request.headers[name] for name in names}
         relay = Relay(self._exchange, request.method, path, passed.content, headers, passed.reason)
         status = await relay.run(send)
         self._counters.passed.labels(passed.reason).inc()

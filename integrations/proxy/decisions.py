@@ -20,7 +20,7 @@ from .candidate_draw import CandidateDraw, Drawn, Upstream, WordlessError
 from .choosing_thread import ChoosingThread
 from .chosen_replies import ChosenReply, Decision, untouched
 from .counters import Counters
-from .document_lanes import DocumentLanes, DocumentTurn
+from .document_lanes import DocumentLanes, DocumentTurn, check_length
 from .questions import Question
 from .response_forms import with_form
 from .settings import DrawingSettings
@@ -78,6 +78,7 @@ class Decisions:
         if own.document is None or own.position is None:
             yield None
             return
+        check_length(question.source or "", "the source")
         async with self._documents.turn(own.document, own.position) as turn:
             yield turn
 

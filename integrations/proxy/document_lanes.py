@@ -21,6 +21,8 @@ from ...rerank.context import Lane
 from .api_errors import ApiError
 from .own_fields import FIELD
 
+MAX_CHARACTERS = 16_384  # of a source or a choice of a document, which are kept
+
 _PARAM = f"{FIELD}.position"
 
 
@@ -115,7 +117,12 @@ class TakenTurn:
         return document.before if self._position == document.last else document.lane.context
 
     def chosen(self, source: str, target: str) -> None:
-        """Adds the choice; a position that comes to nothing leaves the document as it was."""
+        """Adds the choice; a position that comes to nothing leaves the document as it was.
+
+        Raises:
+            ApiError: the choice is too long to be kept.
+        """
+        check_length(target, "the choice")
         self._document.enter(self._position, self._width)
         self._document.lane.extend(source, target)
 
@@ -197,6 +204,15 @@ class DocumentLanes:
         if oldest is None:
             raise ApiError(429, f"{len(self._documents)} documents are under way", code="documents")
         del self._documents[oldest]
+
+
+def check_length(text: str, where: str) -> None:
+    """Raises ApiError for a text that is too long to be kept."""
+    if len(text) > MAX_CHARACTERS:
+        problem = (
+            f"{where} has {len(text)} characters, a document keeps at most {MAX_CHARACTERS} of each"
+        )
+        raise ApiError(400, problem, f"{FIELD}.document", "too_long_for_document")
 
 
 async def _tell(document: _Document) -> None:

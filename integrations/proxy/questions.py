@@ -119,8 +119,6 @@ def _object(content: bytes) -> dict[str, Any]:
         body = parse_json(content)
     except InputError as error:
         raise ApiError(400, f"the request: {error.problem}", code="invalid_json") from None
-    except UnicodeDecodeError:
-        raise ApiError(400, "the request is not UTF-8", code="invalid_json") from None
     if not isinstance(body, dict):
         raise ApiError(400, "the request is no JSON object", code="invalid_json")
     return body

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...metrics.errors import DiscorankError
 from ..server.exchange import Exchange, OpenReply
+from ..server.server_errors import check_status
 from .api_errors import ApiError, from_upstream
 from .event_stream import event
 
@@ -17,7 +18,8 @@ Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 
 # headers of a reply that pass through; what concerns the connection alone does not
-_HEADERS = ("content-type", "content-encoding", "retry-after", "x-request-id")
+_HEADERS = ("content-type", "retry-after", "x-request-id")
+_ABOUT_THE_KEY = (401, 403)  # statuses of replies that quote parts of the key that they were sent
 _SEGMENT = re.compile(r"[A-Za-z0-9_~@:+=,-][A-Za-z0-9._~@:+=,-]*")
 _QUERY = re.compile(r"[A-Za-z0-9._~@:+=,&%/-]*")
 _MAX_PATH = 1024
@@ -85,8 +87,11 @@ class Relay:
 
     async def _send(self, reply: OpenReply, send: Send) -> None:
         """Sends a reply: events as they come, anything else when it is whole."""
-        if not reply.headers.get("content-type", "").startswith("text/event-stream"):
+        is_stream = reply.headers.get("content-type", "").startswith("text/event-stream")
+        if not is_stream or reply.status in _ABOUT_THE_KEY:
             content = b"".join([piece async for piece in reply.pieces])
+            if reply.status in _ABOUT_THE_KEY:
+                check_status(reply.status, reply.headers, content, str)
             await self._begin(reply, send, len(content))
             await send({"type": "http.response.body", "body": content})
             return

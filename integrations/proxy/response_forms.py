@@ -14,7 +14,8 @@ import regex
 from ...metrics.errors import InputError
 from ..files.strict_json import parse_json
 
-MAX_STEPS = 20_000  # keywords looked at in all texts of a request
+MAX_STEPS = 20_000  # in all texts of a request
+COMPARED_PER_STEP = 20  # pairs of items that are compared in the time of a step
 PATTERN_SECONDS = 0.05  # for one search
 
 
@@ -68,6 +69,31 @@ def _plain(schema: Any) -> Any:
     }
 
 
+class _Steps:
+    """What a judgement may still cost.
+
+    A keyword costs a step and one for each of its values, a pattern one for each character when it is first read, items
+    that have to differ what it takes to compare all pairs.
+    """
+
+    def __init__(self) -> None:
+        self._left = MAX_STEPS
+        self._patterns: set[str] = set()
+
+    def take(self, name: str, value: Any, instance: Any) -> None:
+        """Takes the steps of a keyword; raises _UnusableSchemaError where there are none left."""
+        self._left -= 1
+        if isinstance(value, list | dict):
+            self._left -= len(value)
+        if name == "uniqueItems" and isinstance(instance, list):
+            self._left -= len(instance) ** 2 // COMPARED_PER_STEP
+        if name == "pattern" and value not in self._patterns:
+            self._left -= len(value)
+            self._patterns.add(value)
+        if self._left < 0:
+            raise _UnusableSchemaError
+
+
 def _validator(schema: Any) -> Callable[[Any], bool]:
     """Tells whether a value fits a schema, in a bounded number of steps.
 
@@ -77,18 +103,17 @@ def _validator(schema: Any) -> Callable[[Any], bool]:
     from jsonschema import Draft202012Validator, validators
     from referencing import Registry
 
-    steps = iter(range(MAX_STEPS))
+    steps = _Steps()
 
-    def counted(keyword: Callable[..., Any]) -> Callable[..., Any]:
-        def check(*arguments: Any) -> Any:
-            if next(steps, None) is None:
-                raise _UnusableSchemaError
-            return keyword(*arguments)
+    def counted(name: str, keyword: Callable[..., Any]) -> Callable[..., Any]:
+        def check(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+            steps.take(name, value, instance)
+            return keyword(validator, value, instance, schema)
 
         return check
 
     keywords = {**Draft202012Validator.VALIDATORS, "pattern": _pattern}
-    bounded = {name: counted(keyword) for name, keyword in keywords.items()}
+    bounded = {name: counted(name, keyword) for name, keyword in keywords.items()}
     judge = validators.extend(Draft202012Validator, bounded)(schema, registry=Registry())
 
     def fits(value: Any) -> bool:

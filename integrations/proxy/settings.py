@@ -108,7 +108,8 @@ class DoorSettings:
             it is not named.
         max_open: requests that are worked at at a time.
         max_waiting: requests that wait behind them; more are answered by 429.
-        body_seconds: how long a request may take to come in whole.
+        body_seconds: how long the head of a request may take to come in whole, and how long its body; a connection that
+            has neither a request nor an answer to wait for is dropped after it.
         choice_seconds: how long a choice may take, with its waiting.
         grace_seconds: how long open requests may take when the server is stopped.
         max_documents: documents whose state is kept.

@@ -2,7 +2,8 @@
 
 What may pass is tried again: connections that fail or break, requests that take too long, the status codes of
 `server_errors.PASSING` (after the time in ``Retry-After``, if the server names one), and replies that are no JSON.
-Redirects are not followed. It knows nothing of candidates. `client` is the same for callers without an event loop.
+Redirects are not followed, and replies are not unpacked. It knows nothing of candidates. `client` is the same for
+callers without an event loop.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from ...metrics.errors import InputError, ResourceError
 from ...metrics.spec.limits import limits
 from ...metrics.spec.small_files import check_json_size
 from ..files.strict_json import parse_json
+from .connection_pools import ConnectionPools
+from .quoted_keys import without
 from .server_errors import (
     PassingError,
     SlowError,
@@ -49,22 +52,17 @@ class Exchange:
     """
 
     def __init__(self, connection: Connection) -> None:
-        import httpx2
-
         self._connection = connection
         self._key = connection.key()
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        http_limits = httpx2.Limits(max_connections=connection.connections)
         self._slots = asyncio.Semaphore(connection.connections)
-        self._http = httpx2.AsyncClient(
-            headers=headers, limits=http_limits, timeout=None, follow_redirects=False
-        )
+        self._pools = ConnectionPools(headers)
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._http.aclose()
+        await self._pools.close()
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The JSON value that the server answers; the request is repeated while what may pass goes wrong.
@@ -100,7 +98,7 @@ class Exchange:
         content: bytes,
         headers: Mapping[str, str],
     ) -> AsyncIterator[OpenReply]:
-        """A reply of any status, as it comes, to a request that is made once.
+        """A reply of any status, as it comes, without the key, to a request that is made once.
 
         Raises (also while the pieces are read):
             ResourceError: the server cannot be reached, breaks off, or takes longer than it may.
@@ -108,11 +106,9 @@ class Exchange:
         """
         try:
             async with self._in_time(), self._stream(method, path, content, headers) as response:
-                yield OpenReply(
-                    response.status_code,
-                    response.headers,
-                    _bounded(response, response.aiter_raw()),
-                )
+                pieces = without(self._key, _bounded(response))
+                shown = {name: self.shown(value) for name, value in response.headers.items()}
+                yield OpenReply(response.status_code, shown, pieces)
         except PassingError as error:
             raise error.at_last(1) from None
 
@@ -125,7 +121,7 @@ class Exchange:
         return f"{self._connection.base_url.rstrip('/')}/{path}"
 
     def _stream(self, method: str, path: str, content: bytes, headers: Mapping[str, str]) -> Any:
-        return self._http.stream(method, self._url(path), content=content, headers=headers)
+        return self._pools.stream(method, self._url(path), content, headers)
 
     def _wait_seconds(self, state: Any) -> float:
         """How long to wait before the next attempt: as the server says, or twice as long as before."""
@@ -157,8 +153,8 @@ class Exchange:
 
     async def _sent(self, url: str, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and the reply of one request, of limited size."""
-        async with self._in_time(), self._http.stream("POST", url, content=content) as response:
-            reply = b"".join([piece async for piece in _bounded(response, response.aiter_bytes())])
+        async with self._in_time(), self._pools.stream("POST", url, content, {}) as response:
+            reply = b"".join([piece async for piece in _bounded(response)])
         return response.status_code, response.headers, reply
 
     @asynccontextmanager
@@ -175,19 +171,27 @@ class Exchange:
         except httpx2.ConnectError as error:
             shown = self.shown(f"cannot be reached ({error})")
             raise PassingError(shown, ResourceError) from None
-        except (httpx2.TransportError, httpx2.DecodingError) as error:
+        except httpx2.TransportError as error:
             shown = self.shown(f"the connection broke ({type(error).__name__}: {error})")
             raise PassingError(shown) from None
         except httpx2.InvalidURL as error:
             raise UnusableError(f"cannot be asked ({error})", where="base_url") from None
 
 
-async def _bounded(response: Any, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces of a reply; raises InputError where they are too many bytes, or are said to be."""
+async def _bounded(response: Any) -> AsyncIterator[bytes]:
+    """The pieces of a reply.
+
+    Raises:
+        InputError: they are too many bytes, or are said to be.
+        PassingError: they are packed, and might be any number of bytes.
+    """
+    packing = response.headers.get("content-encoding", "identity")
+    if packing != "identity":
+        raise PassingError(f"a reply packed by {packing:.40}, which was not asked for")
     length = response.headers.get("content-length", "")
     _check_bytes(int(length) if length.isascii() and length.isdecimal() else 0)
     num_bytes = 0
-    async for piece in pieces:
+    async for piece in response.aiter_raw():
         num_bytes += len(piece)
         _check_bytes(num_bytes)
         yield piece

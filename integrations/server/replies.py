@@ -55,7 +55,7 @@ def _candidate(choice: Any, chat: bool, stops: Sequence[str]) -> Candidate | Inp
 
 def _value_at(data: Any, key: str) -> Any:
     """The value of a key; None where there is none."""
-    return data.get(key) if isinstance(data, Mapping) else None
+    return data.get(key) if isinstance(data, dict) else None
 
 
 def _total_logprob(logprobs: Any) -> float | None:

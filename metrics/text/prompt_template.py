@@ -43,8 +43,11 @@ class Template:
         self.parts: list[tuple[str, str | None]] = []
         for literal, name, form, conversion in parts:
             if name is not None and (not name.isidentifier() or form or conversion):
+                written = (
+                    name + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
+                )
                 raise InputError(
-                    f"found {{{name}}}, expected a plain name",
+                    f"found {{{written}}}, expected a plain name",
                     where=where,
                     fix="Such as {source}, {target_context}, {key_of_the_input}",
                 )

@@ -195,7 +195,7 @@ def test_a_warning_is_a_line_without_its_place_in_the_code(tmp_path: Path) -> No
 
 
 def test_no_traceback_without_debug(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    def broken(arguments: list[str], stop: object) -> int:
+    def broken(arguments: list[str]) -> int:
         raise ZeroDivisionError("boom")
 
     monkeypatch.setattr(command, "_run", broken)
@@ -234,6 +234,25 @@ def test_explain(capsys: Captured) -> None:
     )
     assert main(["explain", DEMO, "-u", "chrf", "--quiet"]) == 0
     assert "ahead of the runner-up" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("texts", "lead"),
+    [
+        (["a"], "the only text"),
+        (["a", "nan"], "the only one with a finite value"),
+        (["a", "lost", "nan"], "ahead of the runner-up"),
+        (["of-no-value", "nan"], "no text has a finite value"),
+    ],
+)
+def test_explain_says_what_the_first_is_ahead_of(
+    texts: list[str], lead: str, tmp_path: Path, capsys: Captured
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", [{"id": "a", "candidates": texts}])
+    utility = ["-u", "tests.support.faulty:partial", "--allow-code", "tests.support.faulty"]
+    assert main(["explain", str(source), *utility, "--quiet"]) == 0
+    why = next(line for line in capsys.readouterr().out.splitlines() if "  why  " in line)
+    assert why.endswith(lead)
 
 
 def test_explain_says_why(capsys: Captured) -> None:

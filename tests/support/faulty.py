@@ -43,6 +43,12 @@ def unruly(hypothesis: str, reference: str) -> float:
     return overlap(hypothesis, reference)
 
 
+def partial(hypothesis: str, reference: str) -> float:
+    """Shared words; a text "nan" has no value, and none has "of-no-value" but beside itself."""
+    is_other = hypothesis == "of-no-value" and reference != hypothesis
+    return float("nan") if is_other else unruly(hypothesis, reference)
+
+
 def endless(hypothesis: str, reference: str) -> float:
     """Shared words; a text "hang" takes for ever."""
     if hypothesis == "hang":

@@ -16,7 +16,7 @@ from ...spec.digests import DIGITS as DIGITS
 from ...spec.digests import MARK as MARK
 from .bundled_models import BUNDLED, bundled_model
 from .file_digests import remembered_digest
-from .folder_checks import check_model, gguf_file_in
+from .folder_checks import GGUF, check_model, gguf_file_in
 
 SETTINGS_FILES = ("config.json", "hparams.yaml", "sescore2.json", "*.index.json")
 TOKENIZER_FILES = (
@@ -70,7 +70,7 @@ def locate(
 
 def _is_path(model: str) -> bool:
     """Whether this cannot be a name on the hub."""
-    if model.startswith((".", "/", "~")):
+    if model.startswith((".", "/", "~")) or model.endswith(GGUF):
         return True
     return model.count("/") > 1 or "\\" in model
 

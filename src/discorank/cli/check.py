@@ -222,16 +222,18 @@ class UtilityCosts:
             return {"signature": self.named, "problems": self.problems}
         num_pairs = report.get("pairs", 0)
         num_distinct = report.get("distinct", 0) + report.get("pseudo_references", 0)
-        num_texts, problems = 0, list(self.problems)
+        num_texts, num_compared, problems = 0, 0, list(self.problems)
         for _, part in self.utility.parts:
             in_every_context = part.reads.everywhere and report.get("with_documents", 0)
             num_texts += num_pairs if in_every_context else num_distinct
+            # without references every text is compared with its source alone
+            num_compared += num_pairs if part.info.needs_references else report.get("distinct", 0)
             problems += _problems(part, report)
         within = {"pairs_to_compare": self.budget_pairs, **_passes(self.budget_counts)}
         return {
             "signature": self.utility.signature(),
             "texts_to_represent": num_texts,
-            "pairs_to_compare": num_pairs * len(self.utility.parts),
+            "pairs_to_compare": num_compared,
             **_passes(self.counts),
             **({} if self.budget is None else {"within_budget": within}),
             "problems": problems,

@@ -242,12 +242,21 @@ def _brief(value: Any) -> str:
     return line if len(parts) <= MAX_SHOWN else f"{line}, and {len(parts) - MAX_SHOWN} more"
 
 
+def _lead(gap: float | None, utility: float | None, num_distinct: int) -> str:
+    """How far the first place, of this utility, is ahead of the second."""
+    if gap is not None:
+        return f"{gap:.3g} ahead of the runner-up"
+    if num_distinct == 1:
+        return "the only text"
+    return "no text has a finite value" if utility is None else "the only one with a finite value"
+
+
 def _text(explained: Mapping[str, Any], decoder: MBRDecoder) -> str:
     """An explanation for people."""
     winner, gap = explained["ranking"][0], explained["gap"]
     counts = f"{explained['candidates']} candidates, {explained['distinct']} distinct"
     utility = f"{decoder.metrics[-1].signature()} {_number(winner['utility'])}"
-    lead = "the only text" if gap is None else f"{gap:.3g} ahead of the runner-up"
+    lead = _lead(gap, winner["utility"], explained["distinct"])
     lines = [f"{explained['id']}: {counts}"]
     if explained["source"]:
         lines.append(f"  source   {explained['source']}")

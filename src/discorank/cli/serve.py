@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -74,6 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     with engine_in(values, STORE_SHARE) as engine:
         server = ProxyServer(connection, deciders, engine, drawing, door, say)
         server.load()
+        gc.freeze()  # what is loaded stays: looking through it again would hold up answers
         say(f"discorank: serving at {server.address}/v1", values["quiet"])
         asyncio.run(_served(server))
     say("discorank: stopped", values["quiet"])

@@ -235,7 +235,7 @@ def test_documents_are_decoded_behind_what_was_chosen(model: str) -> None:
         ({"prompt": "{source}"}, "fields {source}, expected none"),
         ({"given": "source", "prompt": "x"}, "fields none, expected {source}"),
         ({"given": "source", "prompt": "{source"}, "prompt"),
-        ({"given": "source", "prompt": "{source!r}"}, "plain name|expected"),
+        ({"given": "source", "prompt": "{source!r}"}, "found {source!r}, expected a plain name"),
         ({"normalize": "pmi"}, "pmi of a text given nothing is 0"),
         ({"separator": ""}, "separator is empty"),
         ({"end": "line"}, "end"),

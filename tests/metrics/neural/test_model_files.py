@@ -204,7 +204,7 @@ def test_split() -> None:
 
 
 @pytest.mark.parametrize(
-    "model", ["/no/such/folder", "./none", "~/none-such", "a/b/c", "none\\such"]
+    "model", ["/no/such/folder", "./none", "~/none-such", "a/b/c", "none\\such", "none.gguf"]
 )
 def test_a_path_that_is_not_there_is_not_asked_of_the_hub(model: str, no_hub: list[Any]) -> None:
     with pytest.raises(

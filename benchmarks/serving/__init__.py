@@ -1,0 +1,1 @@
+"""What `discorank serve` costs and survives, before a scripted server, at loopback."""
