@@ -18,7 +18,7 @@ from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget.statement import CALIBRATION, DRAWS, Calibration
 
 BINS = 10
-STEPS = 50  # of Newton's method
+STEPS, STEP = 50, 0.2  # of Newton's method: how many, and how large at most
 
 
 def replays(folder: Path, method: str) -> dict[str, list[FloatArray]]:
@@ -61,12 +61,12 @@ def fitted(table: FloatArray) -> Calibration:
     for _ in range(STEPS):
         chance = 1 / (1 + np.exp(-design @ ours))
         hessian = design.T @ ((chance * (1 - chance))[:, None] * design)
-        ours += np.linalg.solve(hessian, design.T @ (same - chance))
+        ours += np.clip(np.linalg.solve(hessian, design.T @ (same - chance)), -STEP, STEP)
     design, growth = design[:, [0, 2]], np.zeros(2)
     for _ in range(STEPS):
         mean = stated * np.exp(design @ growth)
         hessian = design.T @ (mean[:, None] * design)
-        growth += np.linalg.solve(hessian, design.T @ (regret - mean))
+        growth += np.clip(np.linalg.solve(hessian, design.T @ (regret - mean)), -STEP, STEP)
     return Calibration(*map(float, (*ours, *growth)))
 
 

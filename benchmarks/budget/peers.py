@@ -21,13 +21,17 @@ class Peer(NamedTuple):
     pairs: int
 
 
-def pruning(matrix: FloatArray, alpha: float, seed: int) -> Peer:
+def pruning(matrix: FloatArray, weights: FloatArray, alpha: float, seed: int) -> Peer:
     """Confidence pruning over the first 8, 16, ... references of the list, until one hypothesis or no step is left.
 
-    Rows pruned earlier keep no value; copies of references count as columns of their own here.
+    Rows pruned earlier keep no value. Copies of references are columns of their own, in random order; the number of
+    pairs is as many as are the same share of the distinct ones.
     """
     random = np.random.default_rng(seed)
-    num_rows, num_columns = matrix.shape
+    num_rows, num_distinct = matrix.shape
+    copies_of = np.repeat(np.arange(num_distinct), weights.astype(np.int64))
+    matrix = matrix[:, random.permutation(copies_of)]
+    num_columns = len(copies_of)
     left = np.arange(num_rows)
     pairs = used = 0
     for step in SCHEDULE:
@@ -42,7 +46,7 @@ def pruning(matrix: FloatArray, alpha: float, seed: int) -> Peer:
             break
     values = np.full(num_rows, np.nan)
     values[left] = matrix[left, :used].mean(axis=1)
-    return Peer(values, pairs)
+    return Peer(values, round(pairs * num_distinct / num_columns))
 
 
 def low_rank(matrix: FloatArray, weights: FloatArray, pairs: int, seed: int) -> Peer:

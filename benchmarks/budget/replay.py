@@ -68,7 +68,7 @@ def replay(case: Case, method: str, budget: float, confidence: float | None, see
     pairs = max(1, int(budget * matrix.size))
     stated = float("nan"), float("nan")
     if method == "mbrs-pruning":
-        values, used = peers.pruning(matrix, budget, seed)
+        values, used = peers.pruning(matrix, weights, budget, seed)
     elif method == "mbrs-pmbr":
         values, used = peers.low_rank(matrix, weights, pairs, seed)
     else:

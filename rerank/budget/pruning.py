@@ -25,7 +25,7 @@ def pruning(observed: Observed) -> Search:
     random = problem.random()
     order = random.permutation(problem.columns)
     survivors = affordable_rows(observed)
-    size, used = max(1, min(FIRST, problem.pairs // (2 * len(survivors)))), 0
+    size, used = max(1, min(FIRST, problem.pairs // len(survivors))), 0
     while len(survivors) > problem.nbest and used < len(order):
         count = min(size - used, len(order) - used, observed.left // len(survivors))
         if count == 0:
