@@ -158,6 +158,17 @@ def test_explain_says_what_was_compared(source: Path, capsys: Captured) -> None:
     assert "compared with" in text
 
 
+def test_after_few_pairs_no_loss_is_stated(tmp_path: Path, capsys: Captured) -> None:
+    source = write_lists(tmp_path / "in.jsonl", [{"id": "a", "candidates": ["a b", "b c", "d"]}])
+    out = tmp_path / "out"
+    assert decode(source, out, "-u", "ter", "--budget", "0.1") == 0
+    (row,) = rows(out)
+    assert row["budget"]["pairs"] == 1
+    assert row["budget"]["regret"] is None
+    assert main(["explain", str(source), "-u", "ter", "--budget", "0.1", "--quiet"]) == 0
+    assert "expected loss unknown" in capsys.readouterr().out
+
+
 def test_check_counts_the_budget(tmp_path: Path, capsys: Captured) -> None:
     source = write_lists(tmp_path / "in.jsonl", made_lists(4, 14, seed=2))
     words = ["check", str(source), "--format", "json", "--quiet", "--budget", "0.2"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from math import isfinite
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -294,7 +295,8 @@ def _place_lines(rank: int, place: Mapping[str, Any]) -> Iterator[str]:
 def _spent(budget: Mapping[str, Any]) -> str:
     """What was computed under a budget, in words."""
     confidence = f"chosen by all with probability {budget['confidence']:.3g}"
-    return f"{budget['pairs']} of {budget['of']} pairs, {confidence}, expected loss {budget['regret']:.3g}"
+    loss = f"{budget['regret']:.3g}" if isfinite(budget["regret"]) else "unknown"
+    return f"{budget['pairs']} of {budget['of']} pairs, {confidence}, expected loss {loss}"
 
 
 def _pairs(pairs: Sequence[Mapping[str, Any]]) -> str:
