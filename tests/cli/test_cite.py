@@ -10,7 +10,15 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.metrics import papers
-from discorank.metrics.papers import OF_TESTS, POPOVIC_2015, REI_2022, ZHANG_2020, Paper, bibtex
+from discorank.metrics.papers import (
+    OF_BUDGETS,
+    OF_TESTS,
+    POPOVIC_2015,
+    REI_2022,
+    ZHANG_2020,
+    Paper,
+    bibtex,
+)
 from discorank.metrics.registry import BUILT_IN, papers_of
 from discorank.metrics.spec.checksums import with_checksum
 
@@ -32,7 +40,7 @@ def test_every_paper_is_used_and_well_formed() -> None:
     cited = {
         paper for name in BUILT_IN for given in settings for paper in papers_of(name, given) or ()
     }
-    assert cited | {*OF_TESTS} == set(PAPERS)
+    assert cited | {*OF_TESTS} | {*OF_BUDGETS.values()} == set(PAPERS)
     text = bibtex(PAPERS)
     assert text.count("{") == text.count("}")
     assert len(re.findall(r"^@(inproceedings|article)\{\w+,$", text, re.MULTILINE)) == len(PAPERS)
