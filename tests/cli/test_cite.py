@@ -40,7 +40,7 @@ def test_every_paper_is_used_and_well_formed() -> None:
     cited = {
         paper for name in BUILT_IN for given in settings for paper in papers_of(name, given) or ()
     }
-    assert cited | {*OF_TESTS} | {*OF_BUDGETS.values()} == set(PAPERS)
+    assert cited | {*OF_TESTS, *OF_BUDGETS.values()} == set(PAPERS)
     text = bibtex(PAPERS)
     assert text.count("{") == text.count("}")
     assert len(re.findall(r"^@(inproceedings|article)\{\w+,$", text, re.MULTILINE)) == len(PAPERS)
