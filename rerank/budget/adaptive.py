@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .regressors import features_of
 from .observed import Observed
 from .posterior import posterior
 from .references import representative_order
+from .regressors import regressors_of
 from .requests import Asking, BoolArray, Search
 from .statement import CALIBRATION, leaders, possible, state_of
 
@@ -27,7 +27,7 @@ PILOT = 0.3  # share of the budget
 PILOT_REFERENCES = 2  # at most
 FIRST_SCORES = 3  # where a pair is a whole row
 STEP = 0.2  # share of what is left that each further step takes,
-LEAST_STEP = 0.1  # and the least share of the budget
+MIN_STEP = 0.1  # and the least share of the budget
 HELD = 0.8  # share of the probability of being best that the compared candidates hold
 WIDER = (1, 2, 4, 8)  # times the errors
 
@@ -35,7 +35,7 @@ WIDER = (1, 2, 4, 8)  # times the errors
 def adaptive(observed: Observed) -> Search:
     """The posterior means [H] of the expected utilities."""
     problem = observed.problem
-    features = features_of(problem)
+    features = regressors_of(problem)
     order = representative_order(problem, features)
     levels = np.zeros(problem.num_rows, np.int64)
     yield from _raise(observed, order, levels, *_pilot(observed, len(order)))
@@ -52,7 +52,7 @@ def adaptive(observed: Observed) -> Search:
         rows = _contenders(draws, known.mean, problem.nbest, levels < len(order))
         if not len(rows):
             break
-        cost = int(max(STEP * observed.left, LEAST_STEP * problem.pairs, len(rows)))
+        cost = int(max(STEP * observed.left, MIN_STEP * problem.pairs, len(rows)))
         rows, level = _affordable(levels, rows, min(cost, observed.left), len(order))
         yield from _raise(observed, order, levels, rows, level)
         known = posterior(observed, features, known.variances, 2)

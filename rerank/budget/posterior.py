@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .regressors import Features
 from .observed import Observed
+from .regressors import Regressors
 from .requests import BoolArray
 
 STEPS = 6  # of EM, from the variances of the last time
@@ -89,7 +89,7 @@ class _Solved(NamedTuple):
 
 
 def posterior(
-    observed: Observed, features: Features, start: Variances = USUAL, steps: int = STEPS
+    observed: Observed, features: Regressors, start: Variances = USUAL, steps: int = STEPS
 ) -> Posterior:
     """The posterior after some pairs; one of them must be a number."""
     rows, columns = np.nonzero(observed.known)
@@ -191,7 +191,7 @@ def _variance(squares: float, count: int, usual: float) -> float:
 
 def _of_rows(
     observed: Observed,
-    features: Features,
+    features: Regressors,
     regressors: FloatArray,
     rows: IntArray,
     used: IntArray,

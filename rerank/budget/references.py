@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .regressors import Features
 from .observed import Problem
+from .regressors import Regressors
 
 
-def representative_order(problem: Problem, features: Features) -> IntArray:
+def representative_order(problem: Problem, features: Regressors) -> IntArray:
     """The pseudo-references that count, in an order by herding (Welling 2009); without cheap utilities by draws.
 
     Each next one is the one most along what the mean over those so far lacks of the mean over all by their weights, in

@@ -19,7 +19,7 @@ from .observed import Problem
 FACTORS = 6  # singular vectors of the cheap utilities
 
 
-class Features(NamedTuple):
+class Regressors(NamedTuple):
     """The regressors of a problem's pairs, by what they depend on.
 
     Args:
@@ -70,12 +70,12 @@ class Features(NamedTuple):
         return np.concatenate(parts, axis=1)
 
 
-def features_of(problem: Problem) -> Features:
+def regressors_of(problem: Problem) -> Regressors:
     """The regressors of a problem."""
     shares, prior = problem.shares, problem.prior
     num_rows, num_columns = shares.shape
     one, none = np.ones((num_rows, 1)), np.zeros((num_rows, 0))
-    nothing = Features(shares, problem.selves, None, one, none, np.zeros((num_columns, 0)))
+    nothing = Regressors(shares, problem.selves, None, one, none, np.zeros((num_columns, 0)))
     if prior is None:
         return nothing
     if num_columns == 1:
@@ -85,7 +85,7 @@ def features_of(problem: Problem) -> Features:
     left, right = _factors(cheap)
     means = _standardised((shares * cheap).sum(axis=1)[:, None])
     rows = np.hstack([one, means, left])
-    return Features(shares, problem.selves, cheap, rows, left, right)
+    return Regressors(shares, problem.selves, cheap, rows, left, right)
 
 
 def _without_selves(prior: FloatArray, selves: IntArray) -> FloatArray:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.representations import FloatArray, IntArray
-from .regressors import features_of
 from .observed import Observed
 from .posterior import posterior
+from .regressors import regressors_of
 from .requests import BoolArray
 
 DRAWS = 2000
@@ -58,7 +58,7 @@ def state(observed: Observed, values: FloatArray) -> Statement:
         return Statement(1.0, 0.0)
     if observed.known.sum() < FEWEST:
         return Statement(nbest / num_rows, np.nan)
-    known = posterior(observed, features_of(observed.problem))
+    known = posterior(observed, regressors_of(observed.problem))
     draws = possible(known.draws(DRAWS), observed.broken)
     return CALIBRATION.applied(state_of(draws, leaders(values, nbest)), observed.pairs, DRAWS)
 

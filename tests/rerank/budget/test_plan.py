@@ -11,6 +11,7 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import InputError
+from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget.plan import METHODS, Request, drive, plan
 from discorank.rerank.expectation import expected_utility
 
@@ -65,7 +66,7 @@ def test_no_plan_exceeds_its_budget_or_asks_twice(
     )
     asked = np.zeros(matrix.shape, np.int64)
 
-    def answered(request: Request) -> np.ndarray:  # type: ignore[type-arg]
+    def answered(request: Request) -> FloatArray:
         asked[np.ix_(request.rows, request.columns)] += 1
         return matrix[np.ix_(request.rows, request.columns)]
 

@@ -9,9 +9,9 @@ import pytest
 
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget import statement
-from discorank.rerank.budget.regressors import Features, features_of
 from discorank.rerank.budget.observed import Observed, Problem
 from discorank.rerank.budget.posterior import COEFFICIENTS, USUAL, posterior
+from discorank.rerank.budget.regressors import Regressors, regressors_of
 from discorank.rerank.budget.statement import Calibration, Statement, leaders, state_of
 
 from .lists import estimate_of, matrices
@@ -30,7 +30,7 @@ def observed_of(problem: Problem, matrix: FloatArray, share: float, seed: int) -
     return observed
 
 
-def conditioned(observed: Observed, features: Features) -> tuple[FloatArray, FloatArray]:
+def conditioned(observed: Observed, features: Regressors) -> tuple[FloatArray, FloatArray]:
     """Mean and covariance of the expected utilities, from the joint distribution of all pairs."""
     num_rows, num_columns = observed.seen.shape
     rows, columns = (grid.ravel() for grid in np.indices(observed.seen.shape))
@@ -63,7 +63,7 @@ def test_equals_conditioning(share: float, has_cheap: bool) -> None:
     problem = problem_of(cheap if has_cheap else None, np.tile(weights / weights.sum(), (9, 1)))
     observed = observed_of(problem, matrix, share, 3)
     assert observed.seen.any(axis=0).all()
-    features = features_of(problem)
+    features = regressors_of(problem)
     mean, covariance = conditioned(observed, features)
     ours = posterior(observed, features, steps=0)
     np.testing.assert_allclose(ours.mean, mean, rtol=1e-7)
@@ -77,7 +77,7 @@ def test_a_whole_row_is_known() -> None:
     observed = observed_of(problem, matrix, 0.3, 0)
     observed.seen[5] = True
     observed.utilities[5] = matrix[5]
-    known = posterior(observed, features_of(problem))
+    known = posterior(observed, regressors_of(problem))
     assert known.mean[5] == pytest.approx(matrix[5].mean(), rel=1e-12)
     assert known.deviation[5] == 0
     assert np.abs(known.factor[5]).max() < 1e-9
@@ -87,7 +87,7 @@ def test_a_whole_row_is_known() -> None:
 def test_draws_have_mean_and_spread() -> None:
     matrix, cheap = matrices(3)
     problem = problem_of(cheap, np.full(matrix.shape, 1 / 16))
-    known = posterior(observed_of(problem, matrix, 0.3, 0), features_of(problem))
+    known = posterior(observed_of(problem, matrix, 0.3, 0), regressors_of(problem))
     draws = known.draws(40_000)
     spread = known.factor @ known.factor.T + np.diag(known.deviation**2)
     np.testing.assert_allclose(draws.mean(axis=0), known.mean, atol=0.02)
