@@ -37,6 +37,7 @@ from pydantic import Field
 from ..metrics.errors import InputError
 from ..metrics.representations import Array, FloatArray, IntArray
 from ..metrics.spec.checked_settings import settings
+from ..metrics.spec.limits import limits
 from .choice import Ranking, in_order
 from .distinct import Distinct
 from .ties import TIE
@@ -64,12 +65,15 @@ class StoppingRule:
     """Draws in rounds until the choice is safe.
 
     Args:
-        cap: the most candidates that are drawn.
+        cap: the most candidates that are drawn, at most the limit `candidates`.
         first: how many the first round draws, 2 at the least, as one candidate says nothing of the others.
         step: how many every other round draws.
         bound: the choice is safe where `Outlook.probability` is below it.
         margin: the share of the choice's risk by which a better choice counts as better.
         seed: of the bootstrap.
+
+    Raises:
+        InputError: a setting out of range, or a cap over the limit.
     """
 
     cap: Annotated[int, Field(ge=1)] = 16
@@ -78,6 +82,9 @@ class StoppingRule:
     bound: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.3
     margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
     seed: Annotated[int, Field(ge=0)] = 0
+
+    def __post_init__(self) -> None:
+        check_cap(self.cap)
 
     def next_round(self, drawn: int) -> int:
         """How many candidates the next round draws; 0 where the cap is met.
@@ -132,15 +139,16 @@ def outlook(
     Args:
         utilities: of the distinct candidates with each other, [D, D], higher is better.
         counts: how often each was drawn, [D], at least 1.
-        cap: N, how many candidates there are at most.
+        cap: N, how many candidates there are at most; at most the limit `candidates`, as memory grows with it.
         weights: of each one's draws together as pseudo-references, [D]; the counts if not given.
         margin: the share of the risk by which a better choice counts as better.
         worlds: how many ways to go on are drawn.
         seed: of these draws.
 
     Raises:
-        InputError: shapes that do not fit.
+        InputError: shapes that do not fit, or a cap over the limit.
     """
+    check_cap(cap)
     num_distinct = len(counts)
     if utilities.shape != (num_distinct, num_distinct) or not num_distinct or min(counts) < 1:
         problem = f"utilities {list(utilities.shape)} of {num_distinct} candidates"
@@ -161,6 +169,14 @@ def outlook(
     gains = np.maximum(best - present, 0.0)
     is_better = gains > margin * risk + TIE * np.abs(present)
     return Outlook(float(is_better.mean()), float(gains.mean()), risk)
+
+
+def check_cap(cap: int, where: str = "cap") -> None:
+    """Raises InputError for a cap over the limit on the candidates of a list."""
+    most = limits().candidates
+    if cap > most:
+        fix = "Lower it, or raise the limit: --max candidates=NUMBER, use_limits(candidates=NUMBER)"
+        raise InputError(f"{cap} candidates, at most {most} are drawn", where=where, fix=fix)
 
 
 class _Seen(NamedTuple):

@@ -2,8 +2,8 @@
 
 An answer without a value is asked for again, with that answer and a reminder of the form before it, at most `repeats`
 times; then the question has none (NaN). A request that the server refuses or fails at, while it answers another, is
-the fault of its question, and an error. All else that fails ends the run, and so do the bounds on calls and tokens:
-calls under way are waited for first, as they are paid.
+the fault of its question, and an error; the other is a call, too. All else that fails ends the run, and so do the
+bounds on calls and tokens: calls under way are waited for first, as they are paid.
 """
 
 from __future__ import annotations
@@ -151,6 +151,9 @@ class _Round:
         self.come: dict[bytes, Answer] = {}  # that are not kept yet
         self.fatal: DiscorankError | None = None
         self.is_over = False  # whether nothing more may be spent
+        self.unsettled: DiscorankError | None = (
+            None  # a failure, where it was over before its cause was known
+        )
 
     def run(self) -> None:
         """Has all calls answered, or known to be at fault; errors as `JudgeCalls.values`."""
@@ -165,24 +168,27 @@ class _Round:
             raise self.fatal
         if self.is_over:
             calls, num_missing = self.calls, len(self.waiting)
-            raise calls.spending.at_bounds(calls.requests.model, num_missing, calls.kept.folder)
+            raise calls.spending.at_bounds(
+                calls.requests.model, num_missing, calls.kept.folder, self.unsettled
+            )
 
     def _send(self) -> None:
         """Begins as many calls as there is room for; none once something is fatal."""
         calls = self.calls
         while self.waiting and len(self.under_way) < calls.connection.connections:
-            self.is_over = calls.spending.is_over
-            if self.fatal is not None or self.is_over:
+            if self.fatal is not None:
                 return
-            key, call = self.waiting.popleft()
+            key, call = self.waiting[0]
+            self.is_over = not calls.spending.count_call(repeated_calls=int(bool(call.earlier)))
+            if self.is_over:
+                return
+            self.waiting.popleft()
             path, body, prompt = calls.requests.body(call.question, call.earlier)
             self.under_way[self.client.post(path, body)] = (key, call, prompt)
-            calls.spending.count(calls=1, repeated_calls=int(bool(call.earlier)))
 
     def _take(self, future: Future[Any]) -> None:
         """Keeps the answer of a call that ended, or notes what it failed at."""
         key, call, prompt = self.under_way.pop(future)
-        calls = self.calls
         try:
             answer = Answer.of_reply(future.result(), prompt)
         except UnusableError as error:
@@ -196,10 +202,14 @@ class _Round:
         except ResourceError as error:
             self.fatal = error
         else:
-            calls.spending.count(
-                prompt_tokens=answer.prompt_tokens, answer_tokens=answer.answer_tokens
-            )
+            self._count_tokens(answer)
             self.come[key] = answer
+
+    def _count_tokens(self, answer: Answer) -> None:
+        """Counts what an answer cost."""
+        self.calls.spending.count(
+            prompt_tokens=answer.prompt_tokens, answer_tokens=answer.answer_tokens
+        )
 
     def _keep(self) -> None:
         """Keeps what has come."""
@@ -209,13 +219,17 @@ class _Round:
     def _take_failure(self, key: bytes, call: JudgeCall, error: DiscorankError) -> None:
         """Asks something else: if that is answered the question is at fault, after a second try where one may help."""
         self._keep()
-        path, body, _ = self.calls.requests.body(PROBE, ())
-        self.calls.spending.count(calls=1)
+        if not self.calls.spending.count_call():
+            self.unsettled = error
+            self.waiting.append((key, call))
+            return
+        path, body, prompt = self.calls.requests.body(PROBE, ())
         try:
-            self.client.post(path, body).result()
+            reply = self.client.post(path, body).result()
         except DiscorankError:
             self.fatal = _ending(error)
             return
+        self._count_tokens(Answer.of_reply(reply, prompt))
         if isinstance(error, ExhaustedError) and key not in self.failed_once:
             self.failed_once.add(key)
             self.waiting.append((key, call))

@@ -6,7 +6,7 @@ from collections import Counter
 from threading import Lock
 from typing import NamedTuple
 
-from ...metrics.errors import ResourceError
+from ...metrics.errors import DiscorankError, ResourceError
 
 
 class CallBounds(NamedTuple):
@@ -34,6 +34,14 @@ class Spending:
         with self._lock:
             self.total.update(amounts)
 
+    def count_call(self, **amounts: int) -> bool:
+        """Counts one more call, and amounts with it, unless no more may be made; whether it may be made."""
+        with self._lock:
+            may_call = not self.is_over
+            if may_call:
+                self.total.update({"calls": 1, **amounts})
+            return may_call
+
     def take(self) -> dict[str, int]:
         """What was counted since this was last asked."""
         with self._lock:
@@ -58,13 +66,16 @@ class Spending:
         no_calls = calls is not None and self.calls >= calls
         return no_calls or (tokens is not None and self.tokens >= tokens)
 
-    def at_bounds(self, model: str, missing: int, folder: str | None) -> ResourceError:
+    def at_bounds(
+        self, model: str, missing: int, folder: str | None, failure: DiscorankError | None = None
+    ) -> ResourceError:
         """The error of a run that may spend no more, of which so many answers are missing.
 
         Args:
             model: which judge it is.
             missing: how many answers.
             folder: where answers are kept.
+            failure: of a call behind which no other could be made that shows whose fault it is.
         """
         names = zip(("max_calls", "max_tokens"), self.bounds, strict=True)
         bounds = " and ".join(f"{name}={bound}" for name, bound in names if bound is not None)
@@ -73,4 +84,7 @@ class Spending:
         if folder:
             fix = f"{fix}; answers are kept in {folder}"
         problem = f"{bounds} reached: {spent}, at least {missing} answers missing"
+        if failure is not None:
+            problem = f"{problem}, and the last call failed: {failure.problem}"
+            fix = f"{fix}; one more call shows whether the server or the text is at fault"
         return ResourceError(problem, where=f"judge {model}", fix=fix)

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from ...rerank.stopping_rule import StoppingRule
+from ...rerank.stopping_rule import StoppingRule, check_cap
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
@@ -71,6 +71,8 @@ class DrawingSettings:
         if self.max_n is not None and self.max_n < self.num_candidates:
             problem = f"{self.max_n}, but {self.num_candidates} are drawn"
             raise InputError(problem, where="max_n", fix="Raise it, or lower num_candidates")
+        if self.adaptive:
+            check_cap(self.most_candidates, "num_candidates" if self.max_n is None else "max_n")
 
     @property
     def most_candidates(self) -> int:

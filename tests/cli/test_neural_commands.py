@@ -9,10 +9,14 @@ import shutil
 from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from discorank import Context, load_metric
 from discorank.cli.main import main
+
+from ..support.lists import different_texts, write_lists
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "tests" / "golden" / "docmetrics" / "models"
@@ -238,3 +242,82 @@ def test_check_tells_what_context_costs(tmp_path: Path, capsys: Captured) -> Non
     for more, texts in (("", 3), (',context_from="reference"', 9)):
         main(["check", str(lists), "-u", metric % more, "--format", "json", "--quiet"])
         assert json.loads(capsys.readouterr().out)["utility"]["texts_to_represent"] == texts
+
+
+LM = str(GOLDEN / "causal" / "models" / "tiny-gemma3")
+
+
+def in_documents() -> list[dict[str, Any]]:
+    """Three sentences of each of two documents, with six short candidates each."""
+    texts = different_texts(36)
+    return [
+        {
+            "id": f"{number}",
+            "document": f"{number // 3}",
+            "position": number % 3,
+            "candidates": texts[6 * number : 6 * number + 6],
+        }
+        for number in range(6)
+    ]
+
+
+@pytest.mark.parametrize("normalize", ["none", "zscore"])
+def test_fluency_in_context_beside_consensus(normalize: str, tmp_path: Path) -> None:
+    lists, out = in_documents(), tmp_path / "out.jsonl"
+    source = write_lists(tmp_path / "lists.jsonl", lists)
+    features = ["-u", "chrf", "-m", "expected", "-m", "doc-lm*0.25", "--model", LM]
+    more = ["--normalize", normalize, "--nbest", "6", "-o", str(out)]
+    assert run("rerank", str(source), *features, *more) == 0
+    consensus, fluency = load_metric("chrf"), load_metric("doc-lm", model=LM)
+    chosen: list[str] = []
+    moved = 0
+    for given, row in zip(lists, rows(out), strict=True):
+        if not given["position"]:
+            chosen = []
+        texts = given["candidates"]
+        expected = consensus.pairwise(texts, texts).mean(axis=1)
+        likely = fluency.pairwise(texts, [], None, Context(target=chosen[-2:]))[:, 0]
+        if normalize == "zscore":
+            expected, likely = ((x - x.mean()) / x.std() for x in (expected, likely))
+        values = expected + 0.25 * likely
+        found = {entry["index"]: entry["utility"] for entry in row["ranking"]}
+        assert [found[i] for i in range(6)] == pytest.approx(values.tolist(), rel=1e-6, abs=1e-6)
+        assert row["index"] == values.argmax()
+        moved += int((expected.argsort() != values.argsort()).any())
+        chosen.append(row["text"])
+    # standardised, a quarter of it changes rankings
+    assert moved or normalize == "none"
+
+
+def test_a_combination_is_trained_with_a_language_model_among_its_metrics(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    """Whose preferences are those of the model alone, so that it gets the weight."""
+    lists = in_documents()
+    lm, chrf = load_metric("lm", model=LM), load_metric("chrf")
+    for row in lists:
+        texts = row["candidates"]
+        values = lm.pairwise(texts, [])[:, 0]
+        row["references"] = [texts[0]]
+        row["candidates"] = [
+            {"text": text, "human": float(value)} for text, value in zip(texts, values, strict=True)
+        ]
+    source, model = write_lists(tmp_path / "lists.jsonl", lists), tmp_path / "model.json"
+    spec = f'lm(model="{LM}")'
+    command = ["combination", str(source), "-m", "chrf", "-m", spec, "--prefer", "human"]
+    assert run("train", *command, "-o", str(model)) == 0
+    capsys.readouterr()
+    trained = json.loads(model.read_text(encoding="utf-8"))
+    of_chrf, of_lm = trained["features"]
+    assert of_lm["metric"].startswith("lm(")
+    assert of_lm["weight"] > 10 * abs(of_chrf["weight"])
+    combination = load_metric("combination", model=str(model))
+    h, r = ["the dog", "a red house"], ["the dog sees", "a man"]
+    parts = zip((of_chrf, of_lm), (chrf.score(h, r), lm.score(h)), strict=True)
+    expected = sum(part["weight"] / (part["max"] - part["min"]) * value for part, value in parts)
+    assert combination.score(h, r) == pytest.approx(expected, rel=1e-6)
+    out = tmp_path / "out.jsonl"
+    utility = f'combination(model="{model}")'
+    assert run("decode", str(source), "-u", utility, "-o", str(out)) == 0
+    best = [max(row["candidates"], key=lambda one: one["human"])["text"] for row in lists]
+    assert [row["text"] for row in rows(out)] == best

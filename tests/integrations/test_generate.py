@@ -19,12 +19,15 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
+from discorank.cli import generate
+from discorank.cli.console import Progress
 from discorank.cli.main import main
 from discorank.integrations.generation.document_turns import Turn, Turns
 from discorank.integrations.generation.generation_run import run_generation
 from discorank.integrations.generation.generator import Generated, Prompt
 from discorank.integrations.generation.prompts import read_prompts
 from discorank.metrics.errors import DiscorankError, InputError, ResourceError, ResumeError
+from discorank.metrics.text import line_source
 from discorank.metrics.text.line_source import LineSource
 from discorank.metrics.text.prompt_template import Template
 from discorank.metrics.text.texts import Context
@@ -427,6 +430,33 @@ def command(folder: Path, source: Path, out: Path, *more: str) -> list[str]:
         str(out),
         *more,
     ]
+
+
+@pytest.mark.parametrize("at_once", [1, 5])
+def test_progress_counts_every_input_once(
+    at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its total is estimated from the lines read, and is right throughout where these are alike; also when resumed."""
+    shown: list[tuple[int, int | None]] = []
+
+    class Seen(Progress):
+        def __call__(self, done: int, errors: int = 0) -> None:
+            super().__call__(done, errors)
+            shown.append((done, self.bar.total))
+
+    scribes = iter([Scribe(stop_after=5, at_once=at_once), Scribe(at_once=at_once)])
+    monkeypatch.setitem(generate.BACKENDS, "huggingface", lambda values: next(scribes))
+    monkeypatch.setattr(generate, "Progress", Seen)
+    rows_in = [{"id": f"{i:03}", "source": TEXTS[0]} for i in range(12)]
+    source, out = written(tmp_path / "in.jsonl", rows_in), tmp_path / "out.jsonl"
+    # as of a file that is too large to be read at once
+    monkeypatch.setattr(line_source, "BLOCK_BYTES", source.stat().st_size // 24)
+    words = ["generate", str(source), "-o", str(out)]
+    assert main(words) == 130
+    num_done = len(shown)
+    assert main(words) == 0
+    assert num_done == 5
+    assert shown == [(done, 12) for done in range(1, 13)]
 
 
 def test_the_command(folder: Path, tmp_path: Path, capsys: Captured) -> None:

@@ -8,7 +8,7 @@ from math import comb, exp, lgamma
 import numpy as np
 import pytest
 
-from discorank import InputError, MBRDecoder, load_metric
+from discorank import InputError, MBRDecoder, load_metric, use_limits
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.stopping_rule import Outlook, StoppingRule, _Seen, outlook
 
@@ -158,3 +158,23 @@ def test_what_does_not_fit_is_refused() -> None:
         StoppingRule().outlook_of(ranking)
     with pytest.raises(InputError, match="first"):
         StoppingRule(first=1)
+
+
+def test_a_cap_has_the_bound_of_a_list() -> None:
+    """Before memory for it is taken."""
+    utilities, counts = of_answers(3, 2)
+    problem = r"cap: 10{18} candidates, at most 32768 are drawn\. Lower it, or raise the limit"
+    with pytest.raises(InputError, match=problem):
+        outlook(utilities, counts, 10**18)
+    with pytest.raises(InputError, match=problem):
+        StoppingRule(cap=10**18)
+    assert StoppingRule(cap=32_768).cap == 32_768
+    with use_limits(candidates=8):
+        assert outlook(utilities, counts, 8).probability >= 0
+        with pytest.raises(InputError, match="cap: 9 candidates, at most 8 are drawn"):
+            outlook(utilities, counts, 9)
+    with use_limits(candidates=40_000):
+        rule = StoppingRule(cap=40_000)
+    # the bound in force counts
+    with pytest.raises(InputError, match="cap: 40000 candidates"):
+        rule.outlook(utilities, counts)

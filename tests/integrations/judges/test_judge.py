@@ -445,6 +445,50 @@ def test_a_run_ends_at_its_bounds_and_keeps_what_was_paid(folder: dict[str, str]
     assert set(asked(server).values()) == {1}
 
 
+@pytest.mark.parametrize("status", [400, 500])
+def test_the_call_that_shows_whose_fault_it_is_is_within_the_bound(
+    status: int, folder: dict[str, str]
+) -> None:
+    def answer(seen: Seen, number: int) -> Reply:
+        return Reply({"error": "too long"}, status) if "bad" in texts_of(seen) else judged(seen)
+
+    with serving(answer) as server:
+        metric = judge(server, max_calls=2, retries=0, connections=1, **folder)
+        with pytest.raises(
+            ResourceError,
+            match=rf"max_calls=2 reached: 2 calls and \d+ tokens spent, at least 2 answers missing, and the last "
+            rf"call failed: .*status {status}.*one more call shows whether the server or the text is at fault",
+        ):
+            metric.pairwise(["good", "bad", "fine"], [], "s")
+        assert len(server.seen) == 2
+        assert spent(metric)["calls"] == 2
+        # "good" is kept; a call and another are enough for a refusal, a failure is tried twice
+        enough = judge(
+            server, max_calls=2 if status == 400 else 4, retries=0, connections=1, **folder
+        )
+        with pytest.raises(InputError, match=f"status {status}.*while the server answers other"):
+            enough.pairwise(["good", "bad"], [], "s")
+        assert spent(enough)["calls"] == len(server.seen) - 2
+        assert spent(enough)["prompt_tokens"] == 100 * (1 if status == 400 else 2)
+
+
+def test_threads_share_a_bound(folder: dict[str, str]) -> None:
+    with serving(judged) as server:
+        metric = judge(server, max_calls=5, **folder)
+
+        def work(name: str) -> None:
+            texts = [f"{name} {i}" for i in range(10)]
+            with pytest.raises(ResourceError, match="max_calls=5 reached"):
+                metric.score(texts, None, ["s"] * 10)
+
+        threads = [threading.Thread(target=work, args=(f"h{i}",)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert spent(metric)["calls"] == len(server.seen) == 5
+
+
 def test_two_judges_share_a_folder(folder: dict[str, str]) -> None:
     """At the same time; what one asks while the other does may be asked twice, and comes out alike."""
     texts = [f"h{i}" for i in range(30)]
