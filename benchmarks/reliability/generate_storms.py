@@ -50,7 +50,9 @@ class MadeAgain:
     def rows(self) -> list[Tried]:
         """All lists that were generated and those not too often; all batches, and those that stood as they were."""
         begun = [batch for folder in self.hits for batch in batches_of(folder)]
-        lists = [(folder, one) for folder in self.hits for batch in batches_of(folder) for one in batch]
+        lists = [
+            (folder, one) for folder in self.hits for batch in batches_of(folder) for one in batch
+        ]
         again, signals = len(lists) - len(set(lists)), self.hits.total()
         excess = sum(map(self.too_many, self.hits))
         detail = f"{again} of {len(set(lists))} generated again after {signals} signals"

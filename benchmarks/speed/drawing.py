@@ -3,8 +3,8 @@
     python -m benchmarks.speed.drawing [--generator gemma3-270m] [--rows 64]
 
 Milliseconds of processor time for each sequence and step, the least of several runs, on one thread: the forward pass of
-one token behind a prompt of 60; drawing plainly (every probability in double, cumulated, and sorted for a nucleus and typical
-tokens); drawing as it is. The tokens are compared.
+one token behind a prompt of 60; drawing plainly (every probability in double, cumulated, and sorted for a nucleus and
+typical tokens); drawing as it is. The tokens are compared.
 """
 
 from __future__ import annotations

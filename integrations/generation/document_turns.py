@@ -273,9 +273,7 @@ class Turns:
                 return
             _extend(lane, job.prompt, "")
 
-    def _decided(
-        self, jobs: Sequence[_WaitingInput], new: Collection[int]
-    ) -> Iterator[list[Done]]:
+    def _decided(self, jobs: Sequence[_WaitingInput], new: Collection[int]) -> Iterator[list[Done]]:
         """Generates for inputs, and decides those whose places are new; what came before an error comes out."""
         if self.decider is None:
             for one in self._made(jobs, new):

@@ -1,7 +1,7 @@
 """Drawing from the tokens that a method keeps, which are found among the probable ones, without sorting the vocabulary.
 
-What float32 cannot decide is uncertain: a set is known but for some tokens, which hold the weight `doubt`. The token that
-chance draws is sure if it is none of these, and stands further from every border than they and rounding can move it.
+What float32 cannot decide is uncertain: a set is known but for some tokens, which hold the weight `doubt`. The token
+that chance draws is sure if it is none of these, and stands further from every border than they and rounding move it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .token_draws import (
 # More than the relative rounding of one probability in float32, also as transformers has it.
 MARGIN = 1e-3
 # The tokens among which a kept set is looked for: of at least this probability, ever more.
-LEVELS = (1e-3, 1e-4, 1e-6)
+LEVELS = (1e-3, 1e-4, 1e-5, 1e-6)
 
 
 class Probable(NamedTuple):
@@ -63,11 +63,10 @@ def drawn_above(logits: Any, u: Any, epsilon: float) -> Any:
     import torch
 
     weights = weights_of(logits, precise=False)
-    maxima = in_blocks(weights.each).amax(dim=2)
     rows = torch.arange(len(logits), device=logits.device)
     # if none reaches it, the most probable ones stay
-    bar = maxima.amax(dim=1, keepdim=True).clamp(max=epsilon) * (1 - MARGIN)
-    probable = _probable(logits, weights, maxima, rows, bar)
+    highest = weights.each.amax(dim=1, keepdim=True).double()
+    probable = _probable(logits, weights, rows, highest.clamp(max=epsilon) * (1 - MARGIN))
     shares = probable.weights / probable.whole
     is_kept = (shares >= epsilon) | (probable.weights == 1)
     is_doubtful = (shares / epsilon - 1).abs() <= MARGIN
@@ -80,13 +79,12 @@ def drawn_among(logits: Any, u: Any, method: Method, cutoff: float, precise: boo
     import torch
 
     weights = weights_of(logits, precise)
-    maxima = in_blocks(weights.each).amax(dim=2)
     mean = _mean(logits, weights) if method == "typical" else None
     tokens = torch.full_like(u, -1, dtype=torch.int64)
     left = torch.arange(len(u), device=u.device)  # rows whose set is not found yet
     for level in LEVELS:
-        bar = torch.full_like(maxima[left, :1], level)
-        probable = _probable(logits, weights, maxima, left, bar)
+        bar = torch.full_like(u[left, None], level)
+        probable = _probable(logits, weights, left, bar)
         if mean is None:
             kept = _nucleus(probable, cutoff)
         else:
@@ -98,15 +96,13 @@ def drawn_among(logits: Any, u: Any, method: Method, cutoff: float, precise: boo
     return tokens
 
 
-def _probable(logits: Any, weights: Weights, maxima: Any, rows: Any, bar: Any) -> Probable:
-    """The tokens of some rows that have at least the weight `bar` [rows, 1].
-
-    maxima: the highest weight of every block, [all rows, blocks].
-    """
+def _probable(logits: Any, weights: Weights, rows: Any, bar: Any) -> Probable:
+    """The tokens of some rows that have at least the weight `bar` [rows, 1], in double."""
     import torch
 
-    blocks, own_maxima = in_blocks(weights.each), maxima[rows]
-    block_row, block = (own_maxima >= bar).nonzero(as_tuple=True)
+    # no sum of a block is below its highest weight
+    blocks = in_blocks(weights.each)
+    block_row, block = (weights.blocks[rows] >= bar).nonzero(as_tuple=True)
     reaches = blocks[rows[block_row], block] >= bar[block_row]  # [blocks, BLOCK]
     of_block, inside = reaches.nonzero(as_tuple=True)
     row, token = block_row[of_block], block[of_block] * BLOCK + inside
@@ -120,10 +116,10 @@ def _probable(logits: Any, weights: Weights, maxima: Any, rows: Any, bar: Any) -
     of_token = torch.zeros_like(own)
     of_token[row, place] = weights.each[rows[row], token].double()
     # rounding may leave out a token at the bar, but none that is clearly above it
-    is_clear = of_token >= bar.double() * (1 + MARGIN)
+    is_clear = of_token >= bar * (1 + MARGIN)
     lowest = own.masked_fill(~is_clear, torch.inf).amin(dim=1, keepdim=True)
     highest = own.amax(dim=1, keepdim=True)
-    whole = weights.total[rows] / own_maxima.amax(dim=1, keepdim=True).double()
+    whole = weights.total[rows] / of_token.amax(dim=1, keepdim=True)
     relative = (own - highest).exp()
     return Probable(tokens, own, relative, whole, weights.slack * whole, lowest)
 
@@ -172,8 +168,8 @@ def _typical(probable: Probable, cutoff: float, mean: Any, relative_slack: float
 
     border, slack = cutoff * probable.whole, 2 * probable.slack
     highest = probable.logits.amax(dim=1, keepdim=True)
-    # more than the rounding of the mean: the mean of the sizes of logits is below this, as p * (highest - logit) sums up to
-    # no more than the logarithm of the vocabulary
+    # more than the rounding of the mean: the mean of the sizes of logits is below this, as p * (highest - logit) sums
+    # up to no more than the logarithm of the vocabulary
     margin = relative_slack * (highest.abs() + 16)
     least = distance_at(border - slack) - 2 * margin
     most = distance_at(border + slack) + 2 * margin
@@ -193,7 +189,8 @@ def _drawn(probable: Probable, kept: Kept, u: Any) -> Any:
     doubt = probable.weights.masked_fill(~kept.is_uncertain, 0.0).sum(dim=1, keepdim=True)
     cumulated = probable.weights.masked_fill(~kept.is_kept, 0.0).cumsum(dim=1)  # [rows, n]
     total = cumulated[:, -1:]
-    slack = DOUBLE_SLACK * total + doubt
+    # the uncertain tokens move a sum, less that part of the whole that chance is, by no more than they weigh
+    slack = DOUBLE_SLACK * total + doubt / 2
     place = sure_place(cumulated, torch.zeros_like(total), target_of(total, u), slack)
     inner = place.clamp(min=0)[:, None]
     sure = (place >= 0) & ~kept.is_uncertain.gather(1, inner)[:, 0]

@@ -4,8 +4,8 @@
 The model's logits are divided by the temperature, the method cuts off the improbable tokens, the rest is drawn from
 exactly. The numbers u are a function of the seed, the tokens of the input, the pool and the number of the candidate. So
 the candidates of an input depend neither on its batch nor on what was drawn before, and 16 candidates are the first of
-64. torch's own random state is not touched. A token is drawn by the fastest way that is sure of it: over float32 probabilities,
-then over double ones, then plainly.
+64. torch's own random state is not touched. A token is drawn by the fastest way that is sure of it: over float32
+probabilities, then over double ones, then plainly.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ CUTOFFS: dict[str, float | None] = {
     "ancestral": None,
     "beam": None,
 }
-CELLS = 1 << 24  # tokens times vocabulary whose probabilities are cumulated together
 FAST_CELLS = 1 << 20  # logits drawn from together, so that the processor's cache holds them
 # of the methods that are drawn from otherwise than by an earlier version of the same number
 DRAWING_VERSIONS: dict[str, int] = {"nucleus": 2, "typical": 2}
@@ -128,9 +127,9 @@ def drawn(scores: Any, u: Any, method: Method = "ancestral", cutoff: float | Non
 def _ways(method: Method, cutoff: float | None) -> list[Callable[[Any, Any], Any]]:
     """The ways to draw, from the fastest to the plain one; each gives -1 where it is not sure."""
     plainly = partial(drawn_plainly, method=method, cutoff=cutoff)
+    if cutoff is None:
+        return [partial(drawn_by_blocks, precise=precise) for precise in (False, True)] + [plainly]
     if method == "epsilon":
         return [partial(drawn_above, epsilon=cutoff), plainly]
-    if method in ("nucleus", "typical"):
-        among = partial(drawn_among, method=method, cutoff=cutoff)
-        return [partial(among, precise=False), partial(among, precise=True), plainly]
-    return [partial(drawn_by_blocks, precise=precise) for precise in (False, True)] + [plainly]
+    among = partial(drawn_among, method=method, cutoff=cutoff)
+    return [partial(among, precise=False), partial(among, precise=True), plainly]

@@ -16,9 +16,10 @@ from typing import Any, Literal, NamedTuple
 Method = Literal["epsilon", "nucleus", "typical", "ancestral", "beam"]
 CELLS = 1 << 24  # tokens times vocabulary whose probabilities are cumulated together
 BLOCK = 128  # tokens whose probabilities are summed first
-# More than the rounding of any part of the sum, relative to the whole, over a vocabulary of up to 2^22. In double that is
+# More than the rounding of any part of the sum, relative to the whole, over a vocabulary of up to 2^22. In double it is
 # below 2^22 * 2^-53 = 5e-10. In float32: of exp 20 units in the last place (torch's softmax), 2.4e-6; of its argument
-# d = highest - logit, d * 2^-24, on average over p no more than ln(2^22) * 2^-24 = 0.9e-6; of sums of 128, 128 * 2^-24 = 7.6e-6.
+# d = highest - logit, d * 2^-24, by the mean over p no more than ln(2^22) * 2^-24 = 0.9e-6; of sums of 128 numbers
+# 128 * 2^-24 = 7.6e-6.
 DOUBLE_SLACK, FLOAT_SLACK = 1e-9, 2e-5
 
 
@@ -64,10 +65,10 @@ def cut_plainly(logits: Any, method: Method, cutoff: float | None) -> Any:
     import torch
     from transformers import EpsilonLogitsWarper
 
+    if cutoff is None:
+        return logits
     if method == "epsilon":
         return EpsilonLogitsWarper(cutoff)(None, logits)
-    if method not in ("nucleus", "typical"):
-        return logits
     probabilities = logits.double().softmax(dim=1)
     if method == "nucleus":
         order = logits.sort(dim=1, descending=True, stable=True).indices

@@ -23,7 +23,8 @@ from .earlier_run import earlier_run
 from .run_file import Measured, State, write_run_file
 
 EVERY_SECONDS = 1.0
-BESIDE = ("errors", "waiting")  # outputs that are there while something is in them; their names come from the rows'
+# outputs that are there while something is in them, whose names come from that of the rows
+BESIDE = ("errors", "waiting")
 
 
 class Growth(NamedTuple):
