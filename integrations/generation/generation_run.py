@@ -37,7 +37,7 @@ class DoneEntry(NamedTuple):
     chosen: str | None
 
 
-class Block(NamedTuple):
+class EntryBlock(NamedTuple):
     """Entries that are handed over together, and what an earlier session chose for the first ones."""
 
     entries: list[PromptEntry]
@@ -88,7 +88,7 @@ def run_generation(
 
 
 def _outcomes(
-    turns: Turns, block: Block, waiting: WaitingLists
+    turns: Turns, block: EntryBlock, waiting: WaitingLists
 ) -> Generator[tuple[PromptEntry, Written | DiscorankError]]:
     """Every entry with its line or error, in order; what was done is saved before the next is waited for."""
     first = waiting.next - len(block.chosen)
@@ -125,7 +125,7 @@ def _blocks(
     begun: list[DoneEntry],
     done: int,
     size: int,
-) -> Iterator[Block]:
+) -> Iterator[EntryBlock]:
     """Blocks that end at multiples of `size` of the whole input, so that a resumed run makes the same ones.
 
     One ends early behind an entry that could not be read, so that nothing is generated in vain where the run stops.
@@ -136,12 +136,12 @@ def _blocks(
         done: how many are done of the whole input.
         size: how many a block has.
     """
-    block = Block([one.entry for one in begun], [one.chosen for one in begun])
+    block = EntryBlock([one.entry for one in begun], [one.chosen for one in begun])
     for number, entry in enumerate(entries, done + 1):
         block.entries.append(entry)
         if _ends_block(number, entry, size):
             yield block
-            block = Block([], [])
+            block = EntryBlock([], [])
     if len(block.entries) > len(block.chosen):
         yield block
 
