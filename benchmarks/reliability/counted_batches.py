@@ -1,18 +1,18 @@
-"""``discorank generate`` that notes, whenever a batch begins, how many lists are done and how many of them are saved.
+"""``discorank generate`` that notes what every batch is for, as it begins.
 
     python -m benchmarks.reliability.counted_batches generate ... -o OUT        appends to OUT's folder's name.batches
-Each line has two numbers: the lists of all batches that have ended, and the entries of the run file.
+Each line has the ids of the inputs of a batch. So those that are generated again after a kill can be counted.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from discorank.cli.main import main
+from discorank.integrations.generation.generator import Generated, Prompt
 from discorank.integrations.huggingface import HuggingFaceGenerator
 
 
@@ -21,42 +21,26 @@ def notes_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.batches")
 
 
-def entries_in(run_file: Path) -> int:
-    """How many entries a run has saved."""
-    if not run_file.exists():
-        return 0
-    return int(json.loads(run_file.read_text(encoding="utf-8"))["input"]["entries"])
-
-
-def unsaved(folder: Path) -> list[str]:
-    """The batches that began while lists of batches before them were not saved, in words."""
+def batches_of(folder: Path) -> list[tuple[str, ...]]:
+    """The ids of the inputs of every batch that was begun, in order."""
     notes = notes_of(folder)
-    lines = notes.read_text().splitlines() if notes.exists() else []
-    pairs = [line.split() for line in lines]
-    return [
-        f"a batch began with {saved} of {done} lists saved"
-        for done, saved in pairs
-        if done != saved
-    ]
+    lines = notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
+    return [tuple(json.loads(line)) for line in lines]
 
 
 def note_batches(out: Path) -> None:
     """From here on every batch is noted."""
-    plain = HuggingFaceGenerator.outputs
-    run_file, notes = Path(f"{out}.run.json"), notes_of(out.parent)
-    done: list[int] = []
+    plain, notes = HuggingFaceGenerator.generate, notes_of(out.parent)
 
-    def outputs(self: HuggingFaceGenerator, inputs: Sequence[Any]) -> Any:
-        saved = entries_in(run_file)
-        if not done:
-            done.append(saved)
-        with open(notes, "a") as file:
-            file.write(f"{done[0]} {saved}\n")
-        made = plain(self, inputs)
-        done[0] += len(inputs)
-        return made
+    def generate(self: HuggingFaceGenerator, prompts: Iterable[Prompt]) -> Iterator[Generated]:
+        batch = list(prompts)
+        if len(batch) > self.prompts_at_once:
+            raise ValueError(f"{len(batch)} prompts are more than one batch")
+        with open(notes, "a", encoding="utf-8") as file:
+            file.write(json.dumps([prompt.id for prompt in batch]) + "\n")
+        yield from plain(self, batch)
 
-    HuggingFaceGenerator.outputs = outputs  # type: ignore[method-assign]
+    HuggingFaceGenerator.generate = generate  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

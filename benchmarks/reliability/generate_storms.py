@@ -3,20 +3,86 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from transformers.utils.logging import disable_progress_bar
 
-from benchmarks.reliability.counted_batches import unsaved
-from benchmarks.reliability.storms import OUT, Target
+from benchmarks.reliability.counted_batches import batches_of
+from benchmarks.reliability.promises import Tried
+from benchmarks.reliability.storms import OUT, Target, stormed
 from tests.support.lists import write_lists
 from tests.support.serving import Reply, Seen, echo, serving
 from tests.support.tiny_generators import TEXTS, model_of, tokenizer_of
 
 ANSWER_SECONDS = 0.05
 IN_CONTEXT = "{target_context} {source}"
+AT_MOST = "a signal costs at most the batch at work"
+SAME = "a run that goes on makes the same batches"
+COUNTED = "benchmarks.reliability.counted_batches"
+LISTS_AT_ONCE = 2  # of 4 candidates, where 8 sequences make a batch
+
+
+class MadeAgain:
+    """Which lists were generated more than once, and in which batches, by the notes of `counted_batches`.
+
+    Args:
+        target: the command, which notes its batches.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.hits: Counter[Path] = Counter()  # signals, by the folder of the run
+
+    def note_hit(self, folder: Path) -> list[str]:
+        """Counts a signal that hit the run in a folder; nothing is wrong yet, as this shows when the run goes on."""
+        self.hits[folder] += 1
+        return []
+
+    def too_many(self, folder: Path) -> int:
+        """How many lists were generated again beyond those of the batches that signals can have found at work."""
+        lists = [one for batch in batches_of(folder) for one in batch]
+        return max(0, len(lists) - len(set(lists)) - LISTS_AT_ONCE * self.hits[folder])
+
+    def rows(self) -> list[Tried]:
+        """All lists that were generated and those not too often; all batches, and those that stood as they were."""
+        begun = [batch for folder in self.hits for batch in batches_of(folder)]
+        lists = [
+            (folder, one) for folder in self.hits for batch in batches_of(folder) for one in batch
+        ]
+        again, signals = len(lists) - len(set(lists)), self.hits.total()
+        excess = sum(map(self.too_many, self.hits))
+        detail = f"{again} of {len(set(lists))} generated again after {signals} signals"
+        # of the batches of a run each list has one, and only one
+        others = sum(map(self.other_batches, self.hits))
+        family, command = self.target.family, self.target.command
+        return [
+            Tried(family, AT_MOST, command, len(lists), len(lists) - excess, detail),
+            Tried(family, SAME, command, len(begun), len(begun) - others, f"{others} others"),
+        ]
+
+    @staticmethod
+    def other_batches(folder: Path) -> int:
+        """How many batches of a run share a list with another that is not the same."""
+        batches = set(batches_of(folder))
+        of_list = Counter(one for batch in batches for one in batch)
+        return sum(any(of_list[one] > 1 for one in batch) for batch in batches)
+
+
+def counted(target_in: Callable[[Path], Target]) -> Callable[[int, int, Path], list[Tried]]:
+    """The storm of a command whose batches are counted; `target_in` makes its inputs in a folder."""
+
+    def trial(tries: int, seed: int, folder: Path) -> list[Tried]:
+        target = target_in(folder / "inputs")
+        again = MadeAgain(target)
+        noted = replace(target, wrong_after=again.note_hit)
+        rows = stormed(noted, tries, seed, folder / "runs")
+        return [*rows, *again.rows()]
+
+    return trial
 
 
 def sentences(folder: Path, count: int) -> Path:
@@ -56,7 +122,8 @@ def model_in_turns(folder: Path, count: int = 60) -> Target:
     def words(own: Path) -> Sequence[str]:
         return ["generate", str(source), *options, "-o", str(own / OUT)]
 
-    return Target("generate", "generate --generator MODEL -u chrf --context 2", words, source)
+    command = "generate --generator MODEL -u chrf --context 2"
+    return Target("generate", command, words, source, module=COUNTED)
 
 
 def model_by_batches(folder: Path, count: int = 48) -> Target:
@@ -76,9 +143,7 @@ def model_by_batches(folder: Path, count: int = 48) -> Target:
         "generate --generator MODEL --stop STRING",
         words,
         source,
-        promise_after="no list is lost but those of the batch at work",
-        wrong_after=unsaved,
-        module="benchmarks.reliability.counted_batches",
+        module=COUNTED,
     )
 
 

@@ -3,8 +3,8 @@
     python -m benchmarks.speed.drawing [--generator gemma3-270m] [--rows 64]
 
 Milliseconds of processor time for each sequence and step, the least of several runs, on one thread: the forward pass of
-one token behind a prompt of 60; drawing as it was (every probability cumulated in double); drawing as it is. The tokens
-are compared.
+one token behind a prompt of 60; drawing plainly (every probability in double, cumulated, and sorted for a nucleus and
+typical tokens); drawing as it is. The tokens are compared.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from time import process_time
 from typing import Any
 
 from discorank.integrations.huggingface.model_loading import load
-from discorank.integrations.huggingface.sampling import drawing, drawn, drawn_plainly, warpers
+from discorank.integrations.huggingface.sampling import CUTOFFS, drawing, drawn
+from discorank.integrations.huggingface.token_draws import Method, drawn_plainly
 
 PROMPT_TOKENS = 60
 RUNS = 5
+COMPARED = 4  # draws of all rows that are compared
 
 
 def least(work: Callable[[], Any], rows: int, runs: int = RUNS) -> float:
@@ -69,27 +71,40 @@ def main() -> None:
     logits, step = logits_and_step(arguments.generator, rows, arguments.dtype)
     print(f"{rows} sequences, {logits.shape[1]} tokens; a step of the model: {step:.2f} ms each")
     chance = np.random.default_rng(0).random((rows, 1000))
-    u = torch.from_numpy(chance[:, 0].copy())
-    for method, cutoff in (("epsilon", 0.02), ("ancestral", None)):
-        cuts = warpers(method, cutoff, 1.0)  # type: ignore[arg-type]
+    methods: tuple[Method, ...] = ("epsilon", "ancestral", "nucleus", "typical")
+    for method in methods:
+        print(compared(method, logits, chance, step), flush=True)
 
-        def before(cuts: list[Any] = cuts) -> Any:
-            scores = logits
-            for cut in cuts:
-                scores = cut(None, scores)
-            tokens = drawn_plainly(scores, u)
-            return torch.full_like(scores, -torch.inf).scatter_(1, tokens[:, None], 0.0)
 
-        def now(draws: Any = drawing(chance, cuts)) -> Any:  # noqa: B008
-            return draws(None, logits)
+def compared(method: Method, logits: Any, chance: Any, step: float) -> str:
+    """A line of what drawing by a method costs, and whether it draws the same tokens.
 
-        old = least(before, rows, 3)
-        new = least(now, rows)
-        equal = torch.equal(drawn(logits, u, cutoff), drawn_plainly(logits, u, cutoff))
-        print(
-            f"{method}: {old:.2f} ms before, {new:.2f} ms now ({new / step:.1%} of a step), "
-            f"{'the same tokens' if equal else 'OTHER TOKENS'}"
-        )
+    Args:
+        method: the way of sampling.
+        logits: [rows, vocabulary].
+        chance: uniform numbers [rows, steps].
+        step: milliseconds of a step of the model.
+    """
+    import torch
+
+    cutoff, rows = CUTOFFS[method], len(logits)
+    draws = drawing(chance, method, cutoff, 1.0)
+    u = torch.from_numpy(chance).T.contiguous()  # [steps, rows]
+
+    def plainly() -> Any:
+        tokens = drawn_plainly(logits, u[0], method, cutoff)
+        return torch.full_like(logits, -torch.inf).scatter_(1, tokens[:, None], 0.0)
+
+    old = least(plainly, rows, 1)
+    new = least(lambda: draws(None, logits), rows)
+    equal = all(
+        torch.equal(drawn(logits, one, method, cutoff), drawn_plainly(logits, one, method, cutoff))
+        for one in u[:COMPARED]
+    )
+    return (
+        f"{method}: {old:.2f} ms plainly, {new:.2f} ms as it is ({new / step:.1%} of a step), "
+        f"{'the same tokens' if equal else 'OTHER TOKENS'}"
+    )
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ decider nothing is chosen, and inputs need no document. It knows neither files n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
@@ -24,6 +25,7 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.scheduler import Program, Scheduler
 from .generator import Generator, Prompt
+from .waiting_lists import Known
 
 TURNS_AHEAD = 8  # how many times as many inputs are read ahead where documents take turns
 
@@ -36,6 +38,18 @@ class Turn(NamedTuple):
     flags: tuple[str, ...] = ()
 
 
+class Done(NamedTuple):
+    """An input by its place, a digest of all that its list was made from, and what came of it."""
+
+    place: int
+    reading: str
+    outcome: Turn | DiscorankError
+
+
+def nothing_known(place: int, reading: str) -> Known | None:
+    """No input was done by an earlier session."""
+
+
 @dataclass(slots=True)
 class _WaitingInput:
     """An input that waits for its turn."""
@@ -45,6 +59,12 @@ class _WaitingInput:
     after_gap: bool  # the line before it could not be read
     context: Context = NO_CONTEXT
     flags: tuple[str, ...] = ()
+
+    @property
+    def reading(self) -> str:
+        """A digest of all that its list is made from: the input, and what its context says."""
+        read = repr((self.prompt, self.context, self.flags))
+        return blake2b(read.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class Turns:
@@ -143,25 +163,36 @@ class Turns:
         meter: Meter | None = getattr(self.generator, "meter", None)
         return Metered() if meter is None else meter.now
 
-    def outcomes(
-        self, inputs: Sequence[Prompt | DiscorankError]
-    ) -> Iterator[Turn | DiscorankError]:
-        """What came of every input, in order, each as soon as it is there; the next call goes on where this one ended.
+    @property
+    def makes_batches(self) -> bool:
+        """Whether prompts that were handed to the generator together must be so again."""
+        return bool(getattr(self.generator, "makes_batches", False))
 
-        An error among the inputs stands for one that could not be read, and is its own outcome.
+    def outcomes(
+        self,
+        inputs: Sequence[Prompt | DiscorankError],
+        known: Callable[[int, str], Known | None] = nothing_known,
+    ) -> Iterator[list[Done]]:
+        """What came of every input, in the order in which it comes: what was done together, as soon as it is there.
+
+        An error among the inputs stands for one that could not be read, and is its own outcome. The next call goes on
+        where this one ended.
+
+        Args:
+            inputs: the inputs, in order.
+            known: what was chosen for the input of this place, if an earlier session has done it from the same
+                reading; it does not come out again.
 
         Raises:
             DiscorankError: nothing more can be generated; what was finished before has come out.
         """
-        return _in_order(self._numbered(inputs))
-
-    def _numbered(
-        self, inputs: Sequence[Prompt | DiscorankError]
-    ) -> Iterator[tuple[int, Turn | DiscorankError]]:
-        """Place and outcome of every input, in the order in which they are done."""
-        for place, entry in enumerate(inputs):
-            if isinstance(entry, DiscorankError):
-                yield place, entry
+        errors = [
+            Done(place, "", entry)
+            for place, entry in enumerate(inputs)
+            if isinstance(entry, DiscorankError)
+        ]
+        if errors:
+            yield errors
         queues = self._queues(inputs)
         while any(waiting for _, waiting in queues):
             # the next input of the first documents, generated together
@@ -169,11 +200,33 @@ class Turns:
             for lane, waiting in queues:
                 if self.decider is None or len(wave) < self.generator.prompts_at_once:
                     wave += [(lane, job) for job in self._ready(lane, waiting)]
-            outcomes = self._wave([job for _, job in wave])
-            for (lane, job), outcome in zip(wave, outcomes, strict=True):
-                if self.decider is not None:
-                    _extend(lane, job.prompt, _text_of(outcome))
-                yield job.place, outcome
+            yield from self._wave(wave, known)
+
+    def _wave(
+        self,
+        wave: Sequence[tuple[Lane, _WaitingInput]],
+        known: Callable[[int, str], Known | None],
+    ) -> Iterator[list[Done]]:
+        """What comes of inputs that do not wait for one another; their lanes are extended by it."""
+        lanes = {job.place: (lane, job) for lane, job in wave}
+        earlier = {job.place: known(job.place, job.reading) for _, job in wave}
+        new = {place for place, one in earlier.items() if one is None}
+        for place, one in earlier.items():
+            if one is not None:
+                self._chose(lanes[place], one.chosen)
+        # of a batch that was half done all is generated again, as it may depend on what stands in it
+        jobs = [job for _, job in wave if new and (self.makes_batches or job.place in new)]
+        for together in self._decided(jobs, new):
+            for done in together:
+                self._chose(lanes[done.place], _text_of(done.outcome))
+            yield together
+        yield []  # what was known may be written now
+
+    def _chose(self, place: tuple[Lane, _WaitingInput], chosen: str | None) -> None:
+        """Makes what was chosen for an input context of the next, where something chooses."""
+        lane, job = place
+        if self.decider is not None:
+            _extend(lane, job.prompt, chosen)
 
     def _queues(
         self, inputs: Sequence[Prompt | DiscorankError]
@@ -220,46 +273,44 @@ class Turns:
                 return
             _extend(lane, job.prompt, "")
 
-    def _wave(self, jobs: Sequence[_WaitingInput]) -> Iterator[Turn | DiscorankError]:
-        """Generates for inputs that do not wait for one another, and decides; what came before an error comes out."""
+    def _decided(self, jobs: Sequence[_WaitingInput], new: Collection[int]) -> Iterator[list[Done]]:
+        """Generates for inputs, and decides those whose places are new; what came before an error comes out."""
         if self.decider is None:
-            yield from self._made(jobs)
+            for one in self._made(jobs, new):
+                yield [one]
             return
-        made: list[Turn | DiscorankError] = []
+        made: list[Done] = []
         stopped: BaseException | None = None
         try:
-            for outcome in self._made(jobs):
-                made.append(outcome)
+            for one in self._made(jobs, new):
+                made.append(one)
         except (DiscorankError, KeyboardInterrupt) as error:
             stopped = error
-        lists = [
-            (turn.record, job.context)
-            for turn, job in zip(made, jobs, strict=False)
-            if isinstance(turn, Turn)
-        ]
-        chosen = iter(self._decided(lists))
-        for turn in made:
-            if isinstance(turn, DiscorankError):
-                yield turn
-                continue
-            ranking = next(chosen)
-            yield (
-                ranking
-                if isinstance(ranking, DiscorankError)
-                else turn._replace(chosen=ranking.index)
-            )
+        contexts = {job.place: job.context for job in jobs}
+        lists = {
+            done.place: (done.outcome.record, contexts[done.place])
+            for done in made
+            if isinstance(done.outcome, Turn)
+        }
+        rankings = dict(zip(lists, self._rankings(list(lists.values())), strict=True))
+        yield [_with_choice(done, rankings) for done in made]
         if stopped is not None:
             raise stopped
 
-    def _made(self, jobs: Sequence[_WaitingInput]) -> Iterator[Turn | DiscorankError]:
-        """What was generated for every input, in order, as it comes."""
+    def _made(self, jobs: Sequence[_WaitingInput], new: Collection[int]) -> Iterator[Done]:
+        """What was generated for the inputs whose places are new, in order, as it comes."""
         filled = [self._filled(job) for job in jobs]
         made = iter(
             self.generator.generate([prompt for prompt in filled if isinstance(prompt, Prompt)])
         )
         for job, prompt in zip(jobs, filled, strict=True):
             outcome = next(made) if isinstance(prompt, Prompt) else prompt
-            yield outcome if isinstance(outcome, DiscorankError) else Turn(outcome, None, job.flags)
+            if job.place not in new:
+                continue
+            if not isinstance(outcome, DiscorankError):
+                yield Done(job.place, job.reading, Turn(outcome, None, job.flags))
+            else:
+                yield Done(job.place, job.reading, outcome)
 
     def _filled(self, job: _WaitingInput) -> Prompt | DiscorankError:
         prompt, template = job.prompt, self.template if job.context.source else self.first
@@ -274,7 +325,7 @@ class Turns:
             return error
         return replace(prompt, text=f"{self.shots.get(template, '')}{text}")
 
-    def _decided(
+    def _rankings(
         self, lists: Sequence[tuple[CandidateList, Context]]
     ) -> list[Ranking | DiscorankError]:
         """The decision of every list in its context."""
@@ -300,17 +351,14 @@ def _extend(lane: Lane, prompt: Prompt, chosen: str | None) -> None:
         lane.extend(str(prompt.source or prompt.text), chosen)
 
 
-def _in_order(
-    numbered: Iterable[tuple[int, Turn | DiscorankError]],
-) -> Iterator[Turn | DiscorankError]:
-    """Outcomes by place, each as soon as all before it are there."""
-    waiting: dict[int, Turn | DiscorankError] = {}
-    at = 0
-    for place, outcome in numbered:
-        waiting[place] = outcome
-        while at in waiting:
-            yield waiting.pop(at)
-            at += 1
+def _with_choice(done: Done, rankings: Mapping[int, Ranking | DiscorankError]) -> Done:
+    """What was done, with its ranking by the place of the input, if it has one."""
+    if isinstance(done.outcome, DiscorankError):
+        return done
+    ranking = rankings[done.place]
+    if isinstance(ranking, DiscorankError):
+        return done._replace(outcome=ranking)
+    return done._replace(outcome=done.outcome._replace(chosen=ranking.index))
 
 
 def _text_of(outcome: Turn | DiscorankError) -> str | None:

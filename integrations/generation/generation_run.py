@@ -1,18 +1,19 @@
 """A run of a generator: a file of inputs in, one candidate list per line out, resumable by the same command.
 
     {"id", "source", "candidates", ...}      and "chosen": the index of the candidate, where something chooses
-A list is written and saved as soon as it and those before it are there. Outputs, checkpoints and error records are
-those of decoding runs.
+A list is written and saved as soon as it and those before it are there; of documents in turns, those that are done
+before their turn wait in a file beside the output. A run that goes on makes the same batches: of one that was half
+written, only what is missing is written. Outputs, checkpoints and error records are those of decoding runs.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, ResumeError
 from ...rerank.lists import NOTHING, write_list
@@ -21,11 +22,26 @@ from ...rerank.runs.rows import as_line
 from ...rerank.runs.run import Written, completing, outputs, write_outcomes
 from ...rerank.runs.run_file import Measured
 from ...rerank.runs.stream import Stream
-from .document_turns import Turn, Turns
+from .document_turns import Done, Turn, Turns
 from .list_checks import has_no_choice
 from .prompts import PromptEntry
+from .waiting_lists import NAME, Known, WaitingLists, chosen_text
 
 _ALWAYS_COUNTED = ("rows", "candidates", "duplicates")
+
+
+class DoneEntry(NamedTuple):
+    """An entry that an earlier session has written, of a block that it had not ended; and what was chosen for it."""
+
+    entry: PromptEntry
+    chosen: str | None
+
+
+class EntryBlock(NamedTuple):
+    """Entries that are handed over together, and what an earlier session chose for the first ones."""
+
+    entries: list[PromptEntry]
+    chosen: list[str | None]
 
 
 def run_generation(
@@ -54,55 +70,88 @@ def run_generation(
         StoppedByErrorsError: more than `max_errors` error records.
         InputError: the input is refused whole.
     """
-    checkpoint = outputs(out, turns.identity, {"name": name, **about})
+    waiting_path = {NAME: Path(f"{out}.{NAME}.jsonl")} if out and turns.decider else NOTHING
+    checkpoint = outputs(out, turns.identity, {"name": name, **about}, waiting_path)
     source = iter(entries)
     try:
-        _skip(turns, source, name, checkpoint)
+        begun = _skip(turns, source, name, checkpoint)
         with completing(checkpoint, lambda: Measured(turns.work)):
-            for block in _blocks(source, checkpoint.state.entries, turns.at_once):
-                with closing(_outcomes(turns, block, checkpoint)) as outcomes:
-                    write_outcomes(outcomes, _written, name, checkpoint, max_errors, on_progress)
+            waiting = WaitingLists(checkpoint)
+            for block in _blocks(source, begun, checkpoint.state.entries, turns.at_once):
+                with closing(_outcomes(turns, block, waiting)) as outcomes:
+                    write_outcomes(outcomes, _raised, name, checkpoint, max_errors, on_progress)
+                waiting.end_block()
+            waiting.end()
     finally:
         checkpoint.close()
     return checkpoint.state.counts
 
 
 def _outcomes(
-    turns: Turns,
-    block: Sequence[PromptEntry],
-    checkpoint: Checkpoint | Stream,
-) -> Generator[tuple[PromptEntry, Turn | DiscorankError]]:
-    """Every entry with its list or error; what was written of it is saved before the next is waited for."""
-    inputs = [entry.record or entry.error for entry in block]
-    outcomes = turns.outcomes(inputs)  # type: ignore[arg-type]
-    for pair in zip(block, outcomes, strict=True):
-        yield pair
-        checkpoint.save()
+    turns: Turns, block: EntryBlock, waiting: WaitingLists
+) -> Generator[tuple[PromptEntry, Written | DiscorankError]]:
+    """Every entry with its line or error, in order; what was done is saved before the next is waited for."""
+    first = waiting.next - len(block.chosen)
+
+    def known(place: int, reading: str) -> Known | None:
+        if place < len(block.chosen):
+            return Known(block.chosen[place])
+        return waiting.known(first + place, reading)
+
+    inputs = [entry.record or entry.error for entry in block.entries]
+    for together in turns.outcomes(inputs, known):  # type: ignore[arg-type]
+        waiting.add(_numbered(first, done) for done in together)
+        for outcome in waiting.ready():
+            yield block.entries[waiting.next - first], outcome
+        if together:
+            waiting.checkpoint.save()
+
+
+def _numbered(first: int, done: Done) -> tuple[int, str, Written | DiscorankError]:
+    """Number, reading and what is written of an entry; `first` is the number of the block's first."""
+    outcome = done.outcome if isinstance(done.outcome, DiscorankError) else _written(done.outcome)
+    return first + done.place, done.reading, outcome
+
+
+def _raised(outcome: Written | DiscorankError) -> Written:
+    """What is written; raises an error instead."""
+    if isinstance(outcome, DiscorankError):
+        raise outcome
+    return outcome
 
 
 def _blocks(
     entries: Iterator[PromptEntry],
+    begun: list[DoneEntry],
     done: int,
     size: int,
-) -> Iterator[list[PromptEntry]]:
+) -> Iterator[EntryBlock]:
     """Blocks that end at multiples of `size` of the whole input, so that a resumed run makes the same ones.
 
     One ends early behind an entry that could not be read, so that nothing is generated in vain where the run stops.
+
+    Args:
+        entries: those to come.
+        begun: those of the first block that are done.
+        done: how many are done of the whole input.
+        size: how many a block has.
     """
-    block: list[PromptEntry] = []
+    block = EntryBlock([one.entry for one in begun], [one.chosen for one in begun])
     for number, entry in enumerate(entries, done + 1):
-        block.append(entry)
-        if number % size == 0 or entry.error is not None:
+        block.entries.append(entry)
+        if _ends_block(number, entry, size):
             yield block
-            block = []
-    if block:
+            block = EntryBlock([], [])
+    if len(block.entries) > len(block.chosen):
         yield block
 
 
-def _written(outcome: Turn | DiscorankError) -> Written:
-    """The line of a list, and what it adds to the counts of the run; raises an error instead of a list."""
-    if isinstance(outcome, DiscorankError):
-        raise outcome
+def _ends_block(number: int, entry: PromptEntry, size: int) -> bool:
+    return number % size == 0 or entry.error is not None
+
+
+def _written(outcome: Turn) -> Written:
+    """The line of a list, and what it adds to the counts of the run."""
     row = write_list(outcome.record)
     if outcome.chosen is not None:
         row["chosen"] = outcome.chosen
@@ -135,21 +184,27 @@ def _skip(
     entries: Iterator[PromptEntry],
     name: str,
     checkpoint: Checkpoint | Stream,
-) -> None:
-    """Reads over what an earlier run has done; its choices are context of what comes."""
+) -> list[DoneEntry]:
+    """Reads over what an earlier run has done; its choices are context of what comes.
+
+    Returns the entries of the block that it had begun, which `turns` does not know yet.
+    """
     rows = _rows(checkpoint) if turns.width else iter(())
     row = next(rows, None)
-    for entry in islice(entries, checkpoint.state.entries):
+    begun: list[DoneEntry] = []
+    for number, entry in enumerate(islice(entries, checkpoint.state.entries), 1):
         checkpoint.skip(entry.raw)
-        if not turns.width:
-            continue
+        chosen = None  # also where an error record was written instead of a list
         if row is not None and entry.record is not None and row["id"] == entry.record.id:
-            turns.replay(entry.record, _chosen_text(row))
+            chosen = chosen_text(row)
             row = next(rows, None)
-        else:
-            # an error record was written instead of a list
-            turns.replay(entry.record, None)
+        begun.append(DoneEntry(entry, chosen))
+        if _ends_block(number, entry, turns.at_once):
+            for one in begun:
+                turns.replay(one.entry.record, one.chosen)
+            begun = []
     checkpoint.check_input(name)
+    return begun
 
 
 def _rows(checkpoint: Checkpoint | Stream) -> Iterator[dict[str, Any]]:
@@ -167,12 +222,3 @@ def _rows(checkpoint: Checkpoint | Stream) -> Iterator[dict[str, Any]]:
                     where=where,
                     fix="Remove it to start anew",
                 ) from error
-
-
-def _chosen_text(row: Mapping[str, Any]) -> str | None:
-    """The text chosen in a line that was written; None if nothing was."""
-    if "chosen" not in row:
-        return None
-    candidate = row["candidates"][row["chosen"]]
-    text = candidate["text"] if isinstance(candidate, dict) else candidate
-    return str(text)

@@ -62,7 +62,9 @@ Generated = CandidateList | DiscorankError
 class Generator(Protocol):
     """Where candidates come from.
 
-    One that counts its tokens has a `Meter` named `meter`.
+    One that counts its tokens has a `Meter` named `meter`. One whose lists may depend, be it by the last bit of a
+    number, on the prompts that are handed over beside theirs has `makes_batches = True`: a batch that was half done
+    when a run was stopped is then generated again as a whole.
     """
 
     @property

@@ -23,7 +23,7 @@ from ...metrics.neural.models.seq2seq import FAMILY, Seq2Seq
 from ...metrics.neural.models.shared_prefix import Targets
 from ...metrics.representations import IntArray, Ragged
 from .forced_sequences import ForcedSequence
-from .sampling import CELLS
+from .token_draws import CELLS
 
 
 class ForcedPasses(Protocol):

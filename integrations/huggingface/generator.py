@@ -64,6 +64,8 @@ class HuggingFaceGenerator:
         InputError: model, tokenizer and settings do not fit together.
     """
 
+    makes_batches = True  # a matrix product of bfloat16 may round by the number of its rows
+
     def __init__(
         self,
         model: Any,

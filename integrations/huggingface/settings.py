@@ -10,7 +10,8 @@ from pydantic import Field
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ..generation.stop_strings import check_stops
-from .sampling import Method, cutoff_of
+from .sampling import DRAWING_VERSIONS, cutoff_of
+from .token_draws import Method
 
 
 class ModelPool(NamedTuple):
@@ -126,6 +127,8 @@ class GenerationSettings:
     @property
     def identity(self) -> dict[str, Any]:
         """What candidates depend on, as JSON values."""
+        methods = [pool.method for pool in self.pools]
+        versions = {one: DRAWING_VERSIONS[one] for one in methods if one in DRAWING_VERSIONS}
         return {
             **{pool.name: list(pool[1:]) for pool in self.pools},
             "seed": self.seed,
@@ -135,4 +138,5 @@ class GenerationSettings:
             "chat": self.chat,
             "logprobs": self.logprobs,
             **({"stop": list(self.stop)} if self.stop else {}),
+            **({"drawing_versions": versions} if versions else {}),
         }

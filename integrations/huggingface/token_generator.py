@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...metrics.execution.batches import in_halves
-from .sampling import CELLS, drawing, uniforms, warpers
+from .sampling import drawing, uniforms
 from .settings import ModelPool
+from .token_draws import CELLS
 
 Ids = Sequence[int]
 Draw = tuple[int, int]  # an input, and the number of a candidate
@@ -138,10 +139,10 @@ class TokenGenerator:
         steps = self.config.max_new_tokens
         rows_of_chance = [uniforms(seed, pool.name, inputs[i], j, steps) for i, j in draws]
         chance = np.stack(rows_of_chance)  # [draws, steps]
-        cuts = warpers(pool.method, pool.cutoff, pool.temperature)
         distinct, rows = _distinct_rows([i for i, _ in draws])
         model_inputs = self._model_inputs([inputs[i] for i in distinct], rows)
-        processors = [*self.processors, drawing(chance, cuts)]
+        draws = drawing(chance, pool.method, pool.cutoff, pool.temperature)
+        processors = [*self.processors, draws]
         return self._generated(model_inputs, self.config, processors)
 
     def _beams(self, inputs: Sequence[Ids], size: int) -> list[list[list[int]]]:

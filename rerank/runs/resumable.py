@@ -7,7 +7,7 @@ on resume. It is replaced in one step, after the outputs are on disk. It knows n
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from hashlib import blake2b
@@ -23,6 +23,8 @@ from .earlier_run import earlier_run
 from .run_file import Measured, State, write_run_file
 
 EVERY_SECONDS = 1.0
+# outputs that are there while something is in them, whose names come from that of the rows
+BESIDE = ("errors", "waiting")
 
 
 class Growth(NamedTuple):
@@ -75,7 +77,7 @@ class Checkpoint:
         self.locks = ExitStack()
         try:
             for name, path in self.sinks.items():
-                if name != "errors":  # its name comes from that of the rows
+                if name not in BESIDE:
                     self.locks.enter_context(locked(path))
             earlier = earlier_run(self.run_file, self.sinks, self.identity)
             self.earlier_input = earlier.input_digest
@@ -100,13 +102,7 @@ class Checkpoint:
         Raises:
             ResourceError: the disk is full or gone.
         """
-        sizes, total = dict(self.state.sizes), dict(self.state.counts)
-        for name, data in writes.items():
-            self._append(name, data)
-            self.growth[name].since.append(data)
-            sizes[name] = sizes.get(name, 0) + len(data)
-        for name, n in counts.items():
-            total[name] = total.get(name, 0) + n
+        sizes, total = self._grown(writes, counts)
         digest = self.state.digest.copy()
         digest.update(raw + b"\n")
         self.state = replace(
@@ -116,11 +112,34 @@ class Checkpoint:
             sizes=sizes,
             counts=total,
         )
-        for name in writes:
-            if sizes[name] - self.growth[name].digests.num_bytes >= LEAF_BYTES:
-                self._hash(name, sizes[name])
+        self._hash_leaves(writes)
         if monotonic() - self.saved_at > EVERY_SECONDS:
             self.save()
+
+    def keep(self, name: str, data: bytes, counts: Mapping[str, int]) -> None:
+        """Appends to an output what no input entry is done by; the next `save` makes it permanent.
+
+        Raises:
+            ResourceError: the disk is full or gone.
+        """
+        sizes, total = self._grown({name: data}, counts)
+        self.state = replace(self.state, sizes=sizes, counts=total)
+        self._hash_leaves([name])
+
+    def clear(self, name: str) -> None:
+        """Takes an output away, and the count of its name; the run file says so first."""
+        if not self.state.sizes.get(name, 0):
+            return
+        sizes, counts = dict(self.state.sizes), dict(self.state.counts)
+        sizes.pop(name)
+        counts.pop(name, None)
+        # the state first, as a signal may come at any step
+        self.state = replace(self.state, sizes=sizes, counts=counts)
+        self.growth[name] = Growth(BlockDigests(), [])
+        self.save()
+        if name in self.files:
+            self.files.pop(name).close()
+        self.sinks[name].unlink(missing_ok=True)
 
     def skip(self, raw: bytes) -> None:
         """Counts an input entry that an earlier run has done."""
@@ -140,7 +159,7 @@ class Checkpoint:
         self.measured = measured
         self.state = replace(self.state, digest=self.reread)
         for name, path in self.sinks.items():
-            if name != "errors":
+            if name not in BESIDE:
                 self._append(name, b"")
                 if not self.resumed:
                     os.truncate(path, 0)
@@ -172,6 +191,26 @@ class Checkpoint:
                 file.close()
         self.files = {}
         self.locks.close()
+
+    def _grown(
+        self, writes: Mapping[str, bytes], counts: Mapping[str, int]
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """Appends to the outputs; their sizes and the counts with what was added."""
+        sizes, total = dict(self.state.sizes), dict(self.state.counts)
+        for name, data in writes.items():
+            self._append(name, data)
+            self.growth[name].since.append(data)
+            sizes[name] = sizes.get(name, 0) + len(data)
+        for name, n in counts.items():
+            total[name] = total.get(name, 0) + n
+        return sizes, total
+
+    def _hash_leaves(self, names: Iterable[str]) -> None:
+        """Hashes outputs that have grown by a leaf."""
+        for name in names:
+            size = self.state.sizes[name]
+            if size - self.growth[name].digests.num_bytes >= LEAF_BYTES:
+                self._hash(name, size)
 
     def _append(self, name: str, data: bytes) -> None:
         try:
@@ -226,7 +265,7 @@ class Checkpoint:
             good = self.state.sizes.get(name, 0)
             if path.exists() and path.stat().st_size > good:
                 os.truncate(path, good)
-            if name == "errors" and not good:
+            if name in BESIDE and not good:
                 path.unlink(missing_ok=True)
 
 

@@ -170,6 +170,7 @@ def _num_lines(output: str, counts: Mapping[str, int]) -> int:
         "rows": num_rows,
         "errors": counts.get("errors", 0),
         "utilities": num_rows and num_rows + 1,
+        "waiting": counts.get("waiting", 0),
     }[output]
 
 

@@ -32,6 +32,12 @@ class Stream:
         }
         self.state = replace(self.state, entries=self.state.entries + 1, counts=total)
 
+    def keep(self, name: str, data: bytes, counts: Mapping[str, int]) -> None:
+        """Nothing is kept."""
+
+    def clear(self, name: str) -> None:
+        """There is nothing to take away."""
+
     def leave(self, name: str, data: bytes) -> None:
         """Writes an error record that stops the run."""
         self.commit(b"", {name: data}, {})

@@ -11,19 +11,24 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from discorank.integrations.huggingface import sampling
-from discorank.integrations.huggingface.sampling import (
-    drawing,
-    drawn,
-    drawn_above,
+from discorank.integrations.huggingface.kept_tokens import drawn_above, drawn_among
+from discorank.integrations.huggingface.sampling import CUTOFFS, drawing, drawn
+from discorank.integrations.huggingface.token_draws import (
+    FLOAT_SLACK,
+    cut_plainly,
     drawn_by_blocks,
     drawn_plainly,
-    warpers,
+    weights_of,
 )
 
 torch = pytest.importorskip("torch")
 
-EPSILONS = (None, 0.02, 0.3, 3e-4)
+WAYS: list[tuple[Any, float | None]] = [
+    ("ancestral", None),
+    *(("epsilon", cutoff) for cutoff in (0.02, 0.3, 3e-4)),
+    *(("nucleus", cutoff) for cutoff in (0.9, 0.5, 0.05, 0.999)),
+    *(("typical", cutoff) for cutoff in (0.9, 0.2, 0.99)),
+]
 
 
 @st.composite
@@ -42,28 +47,53 @@ def problems(draw: st.DrawFn) -> tuple[Any, Any]:
     return torch.from_numpy(logits), torch.from_numpy(chance)
 
 
-@bounded(max_examples=300, deadline=None, database=None)
-@given(problems(), st.sampled_from(EPSILONS))
-def test_the_same_tokens_as_the_plain_way(problem: tuple[Any, Any], epsilon: float | None) -> None:
+@bounded(max_examples=600, deadline=None, database=None)
+@given(problems(), st.sampled_from(WAYS))
+def test_the_same_tokens_as_the_plain_way(problem: tuple[Any, Any], way: Any) -> None:
     logits, chance = problem
-    expected = drawn_plainly(logits, chance, epsilon)
-    assert drawn(logits, chance, epsilon).tolist() == expected.tolist()
+    expected = drawn_plainly(logits, chance, *way)
+    assert drawn(logits, chance, *way).tolist() == expected.tolist()
     assert bool((logits.gather(1, expected[:, None]) > -math.inf).all())
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_the_same_tokens_where_chance_stands_on_a_border(epsilon: float | None) -> None:
+@pytest.mark.parametrize("rounded", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_same_tokens_over_a_larger_vocabulary(way: Any, rounded: bool) -> None:
+    torch.manual_seed(0)
+    for scale in (1.0, 2.0, 4.0):
+        logits = torch.randn(40, 20_000) * scale
+        if rounded:  # as models have them that compute so: many are equal
+            logits = logits.bfloat16().float()
+        chance = torch.rand(40, dtype=torch.float64)
+        expected = drawn_plainly(logits, chance, *way)
+        assert drawn(logits, chance, *way).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_same_tokens_where_chance_stands_on_a_border(way: Any) -> None:
     torch.manual_seed(0)
     row = torch.randn(1, 700) * 2
-    cut = row
-    for warper in warpers("epsilon", epsilon, 1.0):
-        cut = warper(None, cut)
-    cumulated = cut.double().softmax(dim=1).cumsum(dim=1)[0]
+    cumulated = cut_plainly(row, *way).double().softmax(dim=1).cumsum(dim=1)[0]
     for border in (cumulated, torch.nextafter(cumulated, torch.zeros(()).double())):
         chance = border.clamp(max=1 - 2**-53)
         logits = row.expand(len(chance), -1)
-        expected = drawn_plainly(logits, chance, epsilon)
-        assert drawn(logits, chance, epsilon).tolist() == expected.tolist()
+        expected = drawn_plainly(logits, chance, *way)
+        assert drawn(logits, chance, *way).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("method", ["nucleus", "typical"])
+def test_the_same_tokens_where_the_cutoff_stands_on_a_border(method: Any) -> None:
+    torch.manual_seed(0)
+    row = torch.randn(1, 700) * 2
+    probabilities = row.double().softmax(dim=1)
+    key = row if method == "nucleus" else -(row - (probabilities * row).sum()).abs()
+    order = key.sort(descending=True, stable=True).indices
+    chance = torch.rand(9, dtype=torch.float64)
+    logits = row.expand(9, -1)
+    for cutoff in probabilities.gather(1, order).cumsum(dim=1)[0, :600:7].tolist():
+        for near in (cutoff, cutoff - 1e-12, cutoff + 1e-12, cutoff - 1e-6, cutoff + 1e-6):
+            expected = drawn_plainly(logits, chance, method, near)
+            assert drawn(logits, chance, method, near).tolist() == expected.tolist()
 
 
 def test_a_token_at_the_threshold_is_left_to_the_plain_way() -> None:
@@ -73,15 +103,51 @@ def test_a_token_at_the_threshold_is_left_to_the_plain_way() -> None:
         logits = torch.tensor([[0.0, level + shift]])
         chance = torch.tensor([0.995], dtype=torch.float64)
         assert drawn_above(logits, chance, 0.02).tolist() == [-1]
-        assert torch.equal(drawn(logits, chance, 0.02), drawn_plainly(logits, chance, 0.02))
+        expected = drawn_plainly(logits, chance, "epsilon", 0.02)
+        assert torch.equal(drawn(logits, chance, "epsilon", 0.02), expected)
+
+
+@pytest.mark.parametrize(
+    ("cutoff", "kept"), [(0.2, [0]), (0.3, [0, 1]), (0.6, [0, 1, 2]), (0.8, [0, 1, 2, 3])]
+)
+def test_of_equally_probable_tokens_a_nucleus_has_those_of_lower_ids(
+    cutoff: float, kept: list[int]
+) -> None:
+    logits = torch.zeros(400, 4)
+    chance = torch.linspace(0, 1 - 1e-9, 400, dtype=torch.float64)
+    assert sorted(set(drawn(logits, chance, "nucleus", cutoff).tolist())) == kept
+
+
+def test_typical_tokens_leave_out_what_is_too_probable() -> None:
+    # of .5 and 50 of .01: the entropy is 2.65, log .01 = -4.61, log .5 = -.69: the single token is further from it
+    logits = torch.log(torch.tensor([[0.41] + [0.59 / 20] * 20]))
+    chance = torch.linspace(0, 1 - 1e-9, 200, dtype=torch.float64)
+    tokens = drawn(logits.expand(200, -1), chance, "typical", 0.5)
+    assert sorted(set(tokens.tolist())) == list(range(1, 21))
 
 
 def test_the_fast_ways_are_seldom_unsure() -> None:
     torch.manual_seed(0)
     logits = torch.randn(400, 5000) * 3
     chance = torch.rand(400, dtype=torch.float64)
-    assert int((drawn_by_blocks(logits, chance) < 0).sum()) <= 4
+    assert int((drawn_by_blocks(logits, chance, precise=True) < 0).sum()) <= 4
+    assert int((drawn_by_blocks(logits, chance, precise=False) < 0).sum()) <= 60
     assert int((drawn_above(logits, chance, 0.02) < 0).sum()) <= 40
+    for method in ("nucleus", "typical"):
+        for precise, most in ((True, 4), (False, 80)):
+            tokens = drawn_among(logits, chance, method, 0.9, precise)  # type: ignore[arg-type]
+            assert int((tokens < 0).sum()) <= most
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 4.0, 20.0])
+def test_float32_is_as_exact_as_is_counted_on(scale: float) -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(8, 50_000) * scale
+    shares = []
+    for precise in (False, True):
+        weights = weights_of(logits, precise)
+        shares.append(weights.blocks.cumsum(dim=1) / weights.total)
+    assert float((shares[0] - shares[1]).abs().max()) < FLOAT_SLACK / 4
 
 
 def test_what_is_no_number_is_as_in_the_plain_way() -> None:
@@ -89,23 +155,31 @@ def test_what_is_no_number_is_as_in_the_plain_way() -> None:
         logits = torch.zeros(2, 600)
         logits[1, 3] = value
         chance = torch.tensor([0.3, 0.3], dtype=torch.float64)
-        for epsilon in EPSILONS:
-            expected = drawn_plainly(logits, chance, epsilon)
-            assert drawn(logits, chance, epsilon).tolist() == expected.tolist()
+        for way in WAYS:
+            expected = drawn_plainly(logits, chance, *way)
+            assert drawn(logits, chance, *way).tolist() == expected.tolist()
+
+
+WARPERS = {
+    "epsilon": "EpsilonLogitsWarper",
+    "nucleus": "TopPLogitsWarper",
+    "typical": "TypicalLogitsWarper",
+}
 
 
 @pytest.mark.parametrize("method", ["epsilon", "nucleus", "typical", "ancestral"])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_the_processor_draws_behind_every_cut(method: Any, temperature: float) -> None:
+def test_the_processor_draws_from_what_transformers_keeps(method: Any, temperature: float) -> None:
+    from transformers.generation import logits_process
+
     torch.manual_seed(1)
     logits = torch.randn(6, 900) * 3
     chance = np.random.default_rng(0).random((6, 3))
-    cuts = warpers(method, sampling.CUTOFFS[method], temperature)
-    draws = drawing(chance, cuts)
+    draws = drawing(chance, method, CUTOFFS[method], temperature)
+    cut = logits / temperature
+    if method in WARPERS:
+        cut = getattr(logits_process, WARPERS[method])(CUTOFFS[method])(None, cut)
     for step in range(3):
-        cut = logits
-        for warper in cuts:
-            cut = warper(None, cut)
         expected = drawn_plainly(cut, torch.from_numpy(chance[:, step].copy()))
         scores = draws(None, logits)
         assert scores.argmax(dim=1).tolist() == expected.tolist()

@@ -157,8 +157,10 @@ def test_decoding_what_was_generated_in_turns_chooses_the_same(tmp_path: Path) -
 def test_sources_alone_are_read_ahead(tmp_path: Path) -> None:
     scribe = Scribe()
     turns = Turns(scribe, Template("{source_context} | {source}"), None, 1)
-    outcomes = list(turns.outcomes([Prompt(str(i), f"s{i}", f"s{i}", "d", i) for i in range(4)]))
+    prompts = [Prompt(str(i), f"s{i}", f"s{i}", "d", i) for i in range(4)]
+    outcomes = [done.outcome for together in turns.outcomes(prompts) for done in together]
     assert [prompt.text for prompt in scribe.prompts] == [" | s0", "s0 | s1", "s1 | s2", "s2 | s3"]
+    assert len(outcomes) == 4
     assert all(isinstance(one, Turn) for one in outcomes)
 
 
@@ -182,15 +184,115 @@ def test_a_run_stopped_anywhere_goes_on(
     source = written(folder / "in.jsonl", given)
     run(make(Scribe()), source, folder / "whole.jsonl", max_errors=1)
     out = folder / "out.jsonl"
-    finished: set[str] = set()
+    asked: list[str] = []
     for stop in (*stops, None):
-        scribe = Scribe(stop)
+        scribe = Scribe(stop, at_once=3)
         with contextlib.suppress(KeyboardInterrupt):
             run(make(scribe), source, out, max_errors=1)
-        assert not {prompt.id for prompt in scribe.prompts} & finished
-        finished = {row["id"] for row in rows(out)}
+        asked += [prompt.id for prompt in scribe.prompts]
+    # also what waited for its turn is not asked again
+    assert len(asked) == len(set(asked)) == len(given)
     assert out.read_bytes() == (folder / "whole.jsonl").read_bytes()
     assert json.loads(Path(f"{out}.run.json").read_text())["complete"]
+    assert not Path(f"{out}.waiting.jsonl").exists()
+
+
+class Batchwise(Scribe):
+    """Makes candidates that depend on all prompts handed over together, as rounding can."""
+
+    makes_batches = True
+
+    def __init__(self, at_once: int = 3) -> None:
+        super().__init__(at_once=at_once)
+        self.batches: list[tuple[str, ...]] = []
+
+    def generate(self, prompts: Iterable[Prompt]) -> Iterator[Generated]:
+        together = list(prompts)
+        self.batches.append(tuple(prompt.id for prompt in together))
+        draw = random.Random(" ".join(prompt.text for prompt in together))
+        for prompt in together:
+            words = prompt.text.replace("|", " ").split()
+            yield prompt.with_candidates(
+                [Candidate(" ".join(draw.choices(words, k=3))) for _ in range(4)]
+            )
+
+
+@pytest.mark.parametrize("make", [plain, in_turns])
+def test_a_batch_that_was_half_written_is_made_again_as_it_was(make: Any, tmp_path: Path) -> None:
+    source, whole = written(tmp_path / "in.jsonl", inputs(4, 5)), Batchwise()
+    run(make(whole), source, tmp_path / "whole.jsonl")
+    for stop in range(1, 20):
+        out = tmp_path / f"{stop}.jsonl"
+
+        def interrupt(done: int, errors: int, stop: int = stop) -> None:
+            if done == stop:
+                raise KeyboardInterrupt
+
+        first, second = Batchwise(), Batchwise()
+        with contextlib.closing(LineSource(source)) as lines, pytest.raises(KeyboardInterrupt):
+            run_generation(make(first), read_prompts(lines), str(source), out, 0, interrupt)
+        assert len(rows(out)) == stop
+        run(make(second), source, out)
+        assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+        assert {*first.batches, *second.batches} == {*whole.batches}
+        # at most the batch at work
+        assert len(first.batches) + len(second.batches) - len(whole.batches) in (0, 1)
+
+
+def stopped_with_lists_waiting(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """Input, output and lists that wait, of a run that was stopped."""
+    source, out = written(tmp_path / "in.jsonl", inputs(4, 5)), tmp_path / "out.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        run(in_turns(Scribe(stop_after=8, at_once=2)), source, out)
+    waiting = Path(f"{out}.waiting.jsonl")
+    assert [row["entry"] for row in rows(waiting)] == [5, 6, 7, 8]
+    assert [row["id"] for row in rows(out)] == ["0:0", "0:1", "0:2", "0:3"]
+    return source, out, waiting
+
+
+def test_damage_to_lists_that_wait_is_refused(tmp_path: Path) -> None:
+    source, out, waiting = stopped_with_lists_waiting(tmp_path)
+    data = waiting.read_bytes()
+    waiting.write_bytes(data.replace(b"dog", b"hog", 1))
+    with pytest.raises(ResumeError, match=r"out\.jsonl\.waiting\.jsonl: damaged or edited"):
+        run(in_turns(Scribe(at_once=2)), source, out)
+    waiting.unlink()
+    with pytest.raises(ResumeError, match=r"waiting\.jsonl: 0 bytes, the run file says"):
+        run(in_turns(Scribe(at_once=2)), source, out)
+    waiting.write_bytes(data + b"half a li")
+    scribe = Scribe(at_once=2)
+    run(in_turns(scribe), source, out)
+    assert len(scribe.prompts) == 20 - 8
+    assert not waiting.exists()
+
+
+def test_lists_that_waited_for_another_text_are_generated_anew(tmp_path: Path) -> None:
+    source, out, _ = stopped_with_lists_waiting(tmp_path)
+    given = inputs(4, 5)
+    given[6]["source"] = "a red house"  # so 7 and 8 have another context
+    written(source, given)
+    scribe = Scribe(at_once=2)
+    with pytest.warns(UserWarning, match="3 lists that waited there are of other inputs"):
+        run(in_turns(scribe), source, out)
+    run(in_turns(Scribe()), source, tmp_path / "whole.jsonl")
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert len(scribe.prompts) == 20 - 5
+
+
+def test_errors_wait_as_lists_do(tmp_path: Path) -> None:
+    given = inputs(2, 5)
+    given[6]["source"] = "poison"
+    source, out = written(tmp_path / "in.jsonl", given), tmp_path / "out.jsonl"
+    first, second = Scribe(stop_after=6, at_once=2), Scribe(at_once=2)
+    with pytest.raises(KeyboardInterrupt):
+        run(in_turns(first), source, out, max_errors=1)
+    assert rows(Path(f"{out}.waiting.jsonl"))[1]["error"]["reason"] == "found poison"
+    run(in_turns(second), source, out, max_errors=1)
+    assert len(first.prompts) + len(second.prompts) == 10
+    run(in_turns(Scribe()), source, tmp_path / "whole.jsonl", max_errors=1)
+    for name in ("", ".errors.jsonl"):
+        whole = Path(f"{tmp_path / 'whole.jsonl'}{name}").read_bytes()
+        assert Path(f"{out}{name}").read_bytes() == whole
 
 
 def test_damaged_lists_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
