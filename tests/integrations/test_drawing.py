@@ -135,7 +135,7 @@ def test_the_fast_ways_are_seldom_unsure() -> None:
     assert int((drawn_above(logits, chance, 0.02) < 0).sum()) <= 40
     for method in ("nucleus", "typical"):
         for precise, most in ((True, 4), (False, 80)):
-            tokens = drawn_among(logits, chance, method, 0.9, precise)  # type: ignore[arg-type]
+            tokens = drawn_among(logits, chance, method, 0.9, precise)
             assert int((tokens < 0).sum()) <= most
 
 
