@@ -51,13 +51,13 @@ from .scheduler import (
 
 def _check_decoder(decoder: MBRDecoder) -> None:
     """Raises InputError for a decoder that does not value every candidate."""
-    found = {
+    refused = {
         "an oracle": decoder.oracle,
         "a shortlist": decoder.shortlist is not None,
         "a budget": decoder.budget is not None,
         "a diverse list": decoder.diverse is not None,
     }
-    for name, is_there in found.items():
+    for name, is_there in refused.items():
         if is_there:
             fix = "Leave it out: rerank has every candidate"
             raise InputError(name, where="decoder", fix=fix)
@@ -212,12 +212,12 @@ class Reranker:
         lengths = np.array([len(str(text)) for text in distinct.texts], float)
         known = np.stack([of_texts, cheap, lengths], axis=1)
         task = self._task(record, distinct, context)._replace(metric=self._weighted_metrics)
-        found = yield from estimated_sums(budget, task, of_texts, known, self.nbest)
-        flags = (*flags, *(flag for flag in found.flags if flag not in flags))
-        scores = found.values[distinct.of] + (sums - of_texts[distinct.of])
-        left_out = found.given_up.tolist()
+        estimated = yield from estimated_sums(budget, task, of_texts, known, self.nbest)
+        flags = (*flags, *(flag for flag in estimated.flags if flag not in flags))
+        scores = estimated.values[distinct.of] + (sums - of_texts[distinct.of])
+        left_out = estimated.given_up.tolist()
         ranking = choose(record, scores, self.nbest, flags, distinct=distinct, left_out=left_out)
-        return replace(ranking, budget=found.spent)
+        return replace(ranking, budget=estimated.spent)
 
     def _cheap(
         self, budget: Budget, record: CandidateList, distinct: Distinct, context: Context

@@ -269,18 +269,20 @@ def test_fluency_in_context_beside_consensus(normalize: str, tmp_path: Path) -> 
     more = ["--normalize", normalize, "--nbest", "6", "-o", str(out)]
     assert run("rerank", str(source), *features, *more) == 0
     consensus, fluency = load_metric("chrf"), load_metric("doc-lm", model=LM)
-    chosen: list[str] = []
+    chosen: list[Any] = []
     moved = 0
     for given, row in zip(lists, rows(out), strict=True):
         if not given["position"]:
             chosen = []
-        texts = given["candidates"]
+        texts: list[str] = given["candidates"]
         expected = consensus.pairwise(texts, texts).mean(axis=1)
         likely = fluency.pairwise(texts, [], None, Context(target=chosen[-2:]))[:, 0]
         if normalize == "zscore":
-            expected, likely = ((x - x.mean()) / x.std() for x in (expected, likely))
+            expected = (expected - expected.mean()) / expected.std()
+            likely = (likely - likely.mean()) / likely.std()
         values = expected + 0.25 * likely
-        found = {entry["index"]: entry["utility"] for entry in row["ranking"]}
+        ranking: Any = row["ranking"]
+        found = {entry["index"]: entry["utility"] for entry in ranking}
         assert [found[i] for i in range(6)] == pytest.approx(values.tolist(), rel=1e-6, abs=1e-6)
         assert row["index"] == values.argmax()
         moved += int((expected.argsort() != values.argsort()).any())
