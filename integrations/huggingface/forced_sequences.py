@@ -2,7 +2,11 @@
 
 An encoder-decoder reads the prompt with its encoder; its decoder reads the start token, then the text as the tokenizer
 makes it as a target: special tokens, the token of the language, the end. A decoder-only model reads prompt and text as
-one string; the text begins at the first id in which it differs from the prompt alone. Nothing is cut.
+one string, with what the tokenizer itself puts before it, as `generate` reads it (`lm` puts the beginning-of-text token
+before all); the text begins at the first id in which it differs from the prompt alone. Nothing is cut.
+
+Tokens that control the model, such as </s>, are broken up where a text has them written out, as `lm` does. Prompt and
+end text are the user's, who may want such a token: there they are what they are.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError
+from ...metrics.neural.causal.sequences import first_ids
+from ...metrics.neural.models.context_tokens import PlainTexts, control_tokens
 from ...metrics.neural.models.prompt_pass import num_common
 from ...metrics.spec.checked_settings import settings
 from ..scoring.text_scorer import PromptedText
@@ -72,6 +78,7 @@ class ForcedReader:
 
     def __init__(self, model: Any, tokenizer: Any, config: Any, settings: ScoringSettings) -> None:
         self.tokenizer, self.settings = tokenizer, settings
+        self.plain = PlainTexts(tokenizer, control_tokens(tokenizer))
         self.encodes = bool(model.config.is_encoder_decoder)
         self.start = config.decoder_start_token_id
         self.forced = config.forced_bos_token_id if self.encodes else None
@@ -118,10 +125,13 @@ class ForcedReader:
 
     def _targets(self, texts: Sequence[PromptedText]) -> list[list[int]]:
         """The ids of texts as targets; of a decoder-only model with the prompt before them."""
+        own = [self.plain.without_special(text.text) + text.end_text for text in texts]
         if not self.encodes:
-            return self._read([self._framed(text.prompt) + text.text for text in texts])
+            prompts = [self._framed(text.prompt) for text in texts]
+            whole = [prompt + target for prompt, target in zip(prompts, own, strict=True)]
+            return self._read(whole)
         with self._languages():
-            return self._ids(self.tokenizer(text_target=[text.text for text in texts]))
+            return self._ids(self.tokenizer(text_target=own))
 
     def _framed(self, prompt: str) -> str:
         """A prompt in the chat template, where there is one."""
@@ -183,11 +193,11 @@ class ForcedReader:
         """Prompt and text as one string, and its end."""
         first = num_common(prompt, whole)
         if not first:
-            start = self.tokenizer.bos_token_id
-            if start is None:
+            start = first_ids(self.tokenizer)
+            if not start:
                 problem = "nothing stands before it, and the model has no beginning-of-text token"
                 raise InputError(problem, where="text", fix="Give a prompt")
-            whole, first = [start, *whole], 1
+            whole, first = [*start, *whole], 1
         if has_end and self.end is not None:
             whole = [*whole, self.end]
         return ForcedSequence((), tuple(whole), first)

@@ -118,7 +118,7 @@ class ListPrompts:
         """A text behind a prompt, with its end where it is whole."""
         if self.end_text is None or not is_whole:
             return PromptedText(prompt, text, is_whole)
-        return PromptedText(prompt, text + self.end_text, ends=False)
+        return PromptedText(prompt, text, ends=False, end_text=self.end_text)
 
     def _entered(self, record: CandidateList | None) -> tuple[Context, bool] | DiscorankError:
         """Context of the next list, and whether it is cut off; the list becomes context of those after it."""

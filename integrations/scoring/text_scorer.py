@@ -19,13 +19,15 @@ class PromptedText(NamedTuple):
 
     Args:
         prompt: what the model reads before it.
-        text: what is scored.
+        text: what is scored; a token that controls a model, such as </s>, is words where it is written out in it.
         ends: whether it is whole, so that its end may be scored too.
+        end_text: what is put behind the text and scored with it; in it, as in the prompt, such a token is what it is.
     """
 
     prompt: str
     text: str
     ends: bool = True
+    end_text: str = ""
 
 
 class ScoredText(NamedTuple):

@@ -1,6 +1,7 @@
 """The `TextScorer` of a server that gives the log-probabilities of a prompt.
 
-Prompt and text are one prompt of /completions; the end of a text is not scored, as no server says which token it is.
+Prompt and text are one prompt of /completions; the end of a text is not scored, as no server says which token it is,
+and a control token written out in a text is what the server takes it for.
 Some lists are asked for at a time, so that all connections are busy.
 """
 
@@ -86,5 +87,6 @@ def _texts(asked: Asked) -> list[PromptedText]:
 
 def _pair(text: PromptedText) -> Pair:
     """A text as the server is asked for it: halves of characters are question marks."""
-    prompt, own = (part.encode("utf-8", "replace").decode() for part in (text.prompt, text.text))
+    parts = (text.prompt, text.text + text.end_text)
+    prompt, own = (part.encode("utf-8", "replace").decode() for part in parts)
     return Pair(prompt, own)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from discorank import load_metric
 from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGenerator
 from discorank.integrations.huggingface.forced_passes import (
     BartPasses,
@@ -25,6 +27,7 @@ from discorank.integrations.huggingface.model_scorer import HuggingFaceScorer
 from discorank.integrations.scoring.text_scorer import PromptedText, ScoredText
 from discorank.metrics.errors import InputError
 
+from ..support.tiny_causal import byte_tokenizer, causal_model, write_causal
 from ..support.tiny_generators import FAMILIES, TEXTS, model_of, tokenizer_of
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -182,6 +185,66 @@ def test_behind_no_prompt_stands_what_begins_a_text() -> None:
     bare = ForcedReader(model, no_start, model.generation_config, ScoringSettings())
     (error,) = bare.sequences([PromptedText("", "the dog")])
     assert "no beginning-of-text token. Give a prompt" in str(error)
+
+
+@every_family
+@pytest.mark.parametrize("token", ["</s>", "<s>", "<pad>", "ro_RO"])
+def test_control_tokens_written_in_a_text_are_words(family: str, token: str) -> None:
+    """As `lm` has them; in a prompt they are what they are."""
+    prompt, number = f"{TEXTS[0]} ", tokenizer_of(family).convert_tokens_to_ids(token)
+    ends = [tokenizer_of(family).eos_token_id]
+    for text in (f"the dog {token} a man", f"a man{token}", token):
+        sequence = read(family, PromptedText(prompt, text))
+        scored = list(sequence.tokens[sequence.first :])
+        assert scored[-1:] == ends
+        assert number not in scored[:-1]
+        broken = text.replace(token, f"{token[0]} {token[1:]}")
+        assert sequence == read(family, PromptedText(prompt, broken))
+    ((hostile, words),) = values(
+        scorer(family), [[PromptedText(prompt, f"a man{token}"), PromptedText(prompt, "a man")]]
+    )
+    assert hostile.tokens > words.tokens
+    prompted = read(family, PromptedText(f"a car {token} ", "a man"))
+    assert number in (*prompted.source, *prompted.tokens[: prompted.first])
+
+
+@every_family
+def test_an_end_text_may_be_a_control_token(family: str) -> None:
+    text = PromptedText(f"{TEXTS[0]} ", "the dog")
+    named = text._replace(ends=False, end_text="</s>")
+    assert read(family, named) == read(family, text)
+    both = named._replace(text="the dog</s>")
+    assert read(family, both) == read(family, text._replace(text="the dog< /s>"))
+    with_words = text._replace(ends=False, end_text=" sees")
+    assert read(family, with_words) == read(family, text._replace(text="the dog sees", ends=False))
+
+
+def test_a_sequence_begins_as_generate_reads_it_and_not_as_lm_does(tmp_path: Path) -> None:
+    """Of a tokenizer that has a beginning-of-text token and does not add it, as that of GPT-2."""
+    folder, tokenizer = write_causal(tmp_path, "llama"), byte_tokenizer()
+    model = causal_model("llama", len(tokenizer))
+    prompt, text = "a man reads = ", "the dog"
+    made = ForcedReader(model, tokenizer, model.generation_config, ScoringSettings())
+    (sequence,) = made.sequences([PromptedText(prompt, text)])
+    assert isinstance(sequence, ForcedSequence)
+    settings = GenerationSettings(max_new_tokens=8)
+    read_by_generate = HuggingFaceGenerator(model, tokenizer, settings).ids_of("a man reads =")[0]
+    assert list(sequence.tokens[: sequence.first]) == read_by_generate
+    assert tokenizer.bos_token_id not in sequence.tokens
+
+    def by_lm(source: str | None = None, **more: Any) -> float:
+        metric = load_metric("lm", model=str(folder), normalize="sum", end="token", **more)
+        return float(metric.pairwise([text], [], source)[0, 0])
+
+    asked = [PromptedText(before, text) for before in (prompt, f"<s>{prompt}", "")]
+    (found,) = values(HuggingFaceScorer(model, tokenizer), [asked])
+    bare, begun, alone = (value.logprob for value in found)
+    by_source: dict[str, Any] = {"given": "source", "prompt": "{source} = "}
+    assert bare == pytest.approx(by_lm("a man reads", start="", **by_source), rel=1e-5)
+    assert begun == pytest.approx(by_lm("a man reads", **by_source), rel=1e-5)
+    assert abs(bare - begun) > 0.01
+    # nothing else stands before it
+    assert alone == pytest.approx(by_lm(), rel=1e-5)
 
 
 def test_the_language_is_given_and_not_scored() -> None:

@@ -60,7 +60,7 @@ class SequenceReader:
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.end_text = separator if end == "separator" else ""
-        self.first_ids = _first_ids(tokenizer, start)
+        self.first_ids = first_ids(tokenizer, start)
         self.end_ids: list[int] = []
         if end == "token":
             if tokenizer.eos_token_id is None:
@@ -141,8 +141,12 @@ class SequenceReader:
         return ids
 
 
-def _first_ids(tokenizer: Any, start: str | None) -> list[int]:
-    """The id that sequences begin with, if there is one; errors as `SequenceReader`."""
+def first_ids(tokenizer: Any, start: str | None = None) -> list[int]:
+    """The id that sequences begin with, if there is one; errors as `SequenceReader`.
+
+    Here it stands before every sequence. `logprobs` reads prompts as `generate` does, with what the tokenizer itself
+    puts before them, and takes this one where nothing stands before a text.
+    """
     token = tokenizer.bos_token if start is None else start
     if not token:
         return []

@@ -163,8 +163,12 @@ class PlainTexts:
         self.special = special or special_tokens(tokenizer)
 
     def __call__(self, text: str) -> str:
-        """The text, its special tokens broken up."""
-        text = broken_up(text.encode("utf-8", "replace").decode().strip(), self.special)
+        """The text as it may be read."""
+        return self.without_special(text.encode("utf-8", "replace").decode().strip())
+
+    def without_special(self, text: str) -> str:
+        """The text, its special tokens broken up and nothing else."""
+        text = broken_up(text, self.special)
         if self.normalized is None:
             return text
         # A special token may be written with other characters that the tokenizer takes for its own.
