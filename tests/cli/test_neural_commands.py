@@ -270,11 +270,12 @@ def test_fluency_in_context_beside_consensus(normalize: str, tmp_path: Path) -> 
         if normalize == "zscore":
             expected, likely = ((x - x.mean()) / x.std() for x in (expected, likely))
         values = expected + 0.25 * likely
-        found = {entry["index"]: entry["utility"] for entry in row["ranking"]}
+        ranking: Any = row["ranking"]
+        found = {entry["index"]: entry["utility"] for entry in ranking}
         assert [found[i] for i in range(6)] == pytest.approx(values.tolist(), rel=1e-6, abs=1e-6)
         assert row["index"] == values.argmax()
         moved += int((expected.argsort() != values.argsort()).any())
-        chosen.append(row["text"])
+        chosen.append(str(row["text"]))
     # standardised, a quarter of it changes rankings
     assert moved or normalize == "none"
 

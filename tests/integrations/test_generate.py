@@ -437,7 +437,7 @@ def test_progress_counts_every_input_once(
     at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its total is estimated from the lines read, and is right throughout where these are alike; also when resumed."""
-    shown: list[tuple[int, int | None]] = []
+    shown: list[tuple[int, float | None]] = []
 
     class Seen(Progress):
         def __call__(self, done: int, errors: int = 0) -> None:
