@@ -286,7 +286,7 @@ def test_fluency_in_context_beside_consensus(normalize: str, tmp_path: Path) -> 
         assert [found[i] for i in range(6)] == pytest.approx(values.tolist(), rel=1e-6, abs=1e-6)
         assert row["index"] == values.argmax()
         moved += int((expected.argsort() != values.argsort()).any())
-        chosen.append(row["text"])
+        chosen.append(str(row["text"]))
     # standardised, a quarter of it changes rankings
     assert moved or normalize == "none"
 
