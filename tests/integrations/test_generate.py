@@ -696,10 +696,10 @@ def test_a_killed_run_goes_on(folder: Path, tmp_path: Path) -> None:
     source = written(tmp_path / "in.jsonl", sentences(300))
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
     small = ["--sequences-at-once", "4", "--quiet"]
+    assert main(command(folder, source, whole, *small)) == 0
     process = subprocess.Popen(
         [sys.executable, "-m", "discorank", *command(folder, source, out, *small)]
     )
-    assert main(command(folder, source, whole, *small)) == 0
     deadline = time.monotonic() + 900
     while not (out.exists() and out.stat().st_size):
         assert process.poll() is None

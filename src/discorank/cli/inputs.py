@@ -122,7 +122,7 @@ def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
 
 def answers_folder(values: Mapping[str, Any]) -> str | None:
     """Where judges keep answers: in the cache, or beside the output of a command that has a bound on calls."""
-    if values["cache"]:
+    if values.get("cache"):
         return str(values["cache"])
     output = values.get("output") if "max_calls" in values else values.get("decided_run")
     return None if output in (None, "", "-") else answers_beside(str(output))
