@@ -172,9 +172,10 @@ def test_a_seed_gives_each_request_another() -> None:
         ask(proxy, seed=7)
         ask(proxy)
     seeds = [seen.body.get("seed") for seen in proxy.upstream.seen]
-    assert seeds[0] == 7
-    assert isinstance(seeds[1], int)
-    assert seeds[1] != 7
+    # the requests of one question may come in any order
+    assert 7 in seeds[:2]
+    assert len(set(seeds[:2])) == 2
+    assert None not in seeds[:2]
     assert seeds[2:] == [None, None]
 
 
