@@ -59,8 +59,8 @@ def _check_decoder(decoder: MBRDecoder) -> None:
     }
     for name, is_there in refused.items():
         if is_there:
-            fix = "Leave it out: rerank has every candidate"
-            raise InputError(name, where="decoder", fix=fix)
+            fix = "Leave it out: a reranker needs the value of every candidate"
+            raise InputError(f"has {name}", where="decoder", fix=fix)
 
 
 @settings

@@ -8,6 +8,14 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from discorank.metrics.spec import checksums
+
+
+@pytest.fixture(autouse=True)
+def nothing_warned_about_yet() -> None:
+    """Every test sees the warnings that a process gives once."""
+    checksums.warn_once.cache_clear()
+
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:

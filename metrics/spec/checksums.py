@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 from warnings import warn
@@ -47,7 +47,7 @@ def check(values: Mapping[str, Any], where: str, fix: str) -> None:
         InputError: its checksum is that of another object; with what to do.
     """
     if KEY not in values:
-        _warn_once(where)
+        warn_once(where)
         return
     try:
         expected = checksum_of(values)
@@ -58,8 +58,8 @@ def check(values: Mapping[str, Any], where: str, fix: str) -> None:
         raise InputError(problem, where=where, fix=fix)
 
 
-@cache
-def _warn_once(where: str) -> None:
+@lru_cache(maxsize=1024)
+def warn_once(where: str) -> None:
     """Says that damage in an object would not be seen; nothing where it was said before."""
     problem = f'{where}: has no "{KEY}", so damage in it would not be seen'
     warn(problem, UncheckedWarning, stacklevel=4)

@@ -690,8 +690,11 @@ def test_what_expected_needs() -> None:
         Reranker({"expected": 1.0})
     with pytest.raises(InputError, match="a decoder alone"):
         Reranker({"length": 1.0}, decoder=decoder)
-    for wrong in (replace(decoder, oracle=True), replace(decoder, shortlist="bleu")):
-        with pytest.raises(InputError, match="an oracle or a shortlist"):
+    for wrong, name in (
+        (replace(decoder, oracle=True), "an oracle"),
+        (replace(decoder, shortlist="bleu"), "a shortlist"),
+    ):
+        with pytest.raises(InputError, match=f"decoder: has {name}"):
             Reranker({"expected": 1.0}, decoder=wrong)
     one, other = (
         Reranker(

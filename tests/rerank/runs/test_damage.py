@@ -15,7 +15,7 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.metrics.errors import InputError
-from discorank.metrics.spec.checksums import UncheckedWarning, with_checksum
+from discorank.metrics.spec.checksums import UncheckedWarning, warn_once, with_checksum
 from discorank.rerank.runs import output_checks
 from discorank.rerank.runs.block_digests import LEAF_BYTES, BlockDigests
 from discorank.rerank.runs.output_checks import check_beside
@@ -47,7 +47,7 @@ class Kept:
 
     def decode(self) -> int:
         options = ["-u", "chrf", "--max-errors", "5", "--save-utilities", str(self.utilities)]
-        return main(["decode", str(self.source), *options, "-o", str(self.out), "--quiet"])
+        return self._run(*options, "-o", str(self.out))
 
     def decode_saved(self) -> int:
         """Decides again from the saved utilities."""
@@ -55,6 +55,11 @@ class Kept:
         for path in self.folder.glob("chosen*"):
             path.unlink()
         options = ["--utilities", str(self.utilities), "-o", str(chosen), "--max-errors", "50"]
+        return self._run(*options)
+
+    def _run(self, *options: str) -> int:
+        """The exit code of a command that warns as a process of its own would."""
+        warn_once.cache_clear()
         return main(["decode", str(self.source), *options, "--quiet"])
 
     def error_records(self) -> str:
