@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.support.measuring import peak_mebibytes, timed
-from discorank.cli.train.train_rst import figures_table
+from discorank.cli.commands.train.train_rst import figures_table
 from discorank.metrics.rst.parser.evaluation import report
 from discorank.metrics.rst.parser.parser import loaded
 from discorank.metrics.rst.parser.treebank import read_treebank

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from discorank import InputError, ModelLoadError, load_metric, read_trees, use_limits
-from discorank.cli.cite import signatures_in
+from discorank.cli.commands.cite import signatures_in
 from discorank.metrics.discourse.roles.classifier import read_config
 from discorank.metrics.neural.models.folder_checks import check_model
 from discorank.metrics.neural.models.tensor_headers import read_header
