@@ -1,6 +1,6 @@
 """Whether PDD tells a reordered article from one that keeps its course, against role match (the PDD paper, section 4).
 
-    python -m benchmarks.choice_quality.role_shuffles FILE
+    python -m benchmarks.metric_quality.role_shuffles FILE
 
 FILE, JSONL (.gz too), has the gold roles of a document per line: id, schema (news9 or lfqa6), split, roles, words per
 sentence. Of every document Variation 1 is a full shuffle of its sentences, Variation 2 a shuffle inside a random number

@@ -1,6 +1,6 @@
 """Which metrics order systems as people do: every metric on every set, and whether it does better than chrF.
 
-    python -m benchmarks.choice_quality.metrics_against_people FOLDER --work WORK [--sets SET ...]
+    python -m benchmarks.metric_quality.metrics_against_people FOLDER --work WORK [--sets SET ...]
         [--metrics METRIC ...] [--model MODEL] [--language-models ENGLISH OTHERS] [--roles CLASSIFIER]
         [--segments N] [--draws N] [--threads N] [--only-kept] [--output TABLE.md]
 
@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.choice_quality.people_table import BASE, Agreement, Cells, Facts, markdown
-from benchmarks.choice_quality.trained_elsewhere import trained
+from benchmarks.metric_quality.people_table import BASE, Agreement, Cells, Facts, markdown
+from benchmarks.metric_quality.trained_elsewhere import trained
 from benchmarks.support.judged_sets import JudgedSet, paths, read_set
 from benchmarks.support.kept_scores import KeptScores
 from discorank import load_metric

@@ -1,6 +1,6 @@
 """How good the discourse parser is on the test documents of a treebank, beside the baselines, and how fast.
 
-    python -m benchmarks.choice_quality.discourse_parser TREEBANK [WEIGHTS]
+    python -m benchmarks.metric_quality.discourse_parser TREEBANK [WEIGHTS]
 
 TREEBANK is what `discorank train rst` reads; WEIGHTS what it writes (default: those that ship with discorank). F1 of
 EDU boundaries inside sentences and RST-Parseval over gold EDUs, with 95 % intervals by document; the baselines cut

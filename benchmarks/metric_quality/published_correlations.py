@@ -1,6 +1,6 @@
 """System-level correlations beside published ones: ROUGE on SummEval (Zhao et al. 2023, table 1).
 
-    python -m benchmarks.choice_quality.published_correlations FOLDER
+    python -m benchmarks.metric_quality.published_correlations FOLDER
 
 FOLDER holds summ_summeval.jsonl.gz. The table prints Kendall's tau over the abstractive systems of SummEval's 100
 articles without saying which ROUGE is meant; recall, the best of the 11 references, comes nearest. On a file with all

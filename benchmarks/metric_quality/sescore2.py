@@ -1,6 +1,6 @@
 """How well SEScore2 agrees with people, beside chrF, BERTScore and the cosine of the untrained encoder.
 
-    python -m benchmarks.choice_quality.sescore2 DATA --model FOLDER [--model FOLDER ...]
+    python -m benchmarks.metric_quality.sescore2 DATA --model FOLDER [--model FOLDER ...]
         [--segments 100] [--encoder minilm]
 
 DATA holds d2t_bagel.jsonl.gz and mt_mqm_*-en.jsonl.gz. Segment-level Kendall (tau-b): BAGEL's three aspects against the

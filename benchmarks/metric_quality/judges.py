@@ -1,6 +1,6 @@
 """Language-model judges on real candidates: agreement, ties, averages of cheap ones, what is chosen under them.
 
-    python -m benchmarks.choice_quality.judges FOLDER [--pairs en-de en-ru] [--standard GPT4-DA-refA] [--output OUT.md]
+    python -m benchmarks.metric_quality.judges FOLDER [--pairs en-de en-ru] [--standard GPT4-DA-refA] [--output OUT.md]
 
 FOLDER holds ``judged_wmt22.<pair>.jsonl.gz``. The standard stands for an expensive opinion, never for people. A figure
 is the mean over the pairs, with a 95 % interval by document; the pairs share documents, which are drawn together. It
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.choice_quality.judge_agreement import (
+from benchmarks.metric_quality.judge_agreement import (
     UTILITIES,
     Figure,
     Pair,

@@ -1,7 +1,7 @@
 """Whether p-values are right: beside sacrebleu's on a systems file, and on data where nothing differs.
 
-    python -m benchmarks.choice_quality.p_values SYSTEMS.jsonl [--draws 10000] [--pairs 6] [--references NAME]
-    python -m benchmarks.choice_quality.p_values --false-positives [--draws 1000]
+    python -m benchmarks.metric_quality.p_values SYSTEMS.jsonl [--draws 10000] [--pairs 6] [--references NAME]
+    python -m benchmarks.metric_quality.p_values --false-positives [--draws 1000]
 
 The first form tests the first system against some others under chrF and BLEU with segments as units, by ours and by
 sacrebleu's approximate randomisation and bootstrap. Both draw at random, so p differs by chance; the last column is the

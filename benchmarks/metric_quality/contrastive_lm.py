@@ -1,6 +1,6 @@
 """Contrastive accuracy of a causal language model: does the translation's likelihood in context find the right one?
 
-    python -m benchmarks.choice_quality.contrastive_lm FOLDER --work WORK [--sets NAME ...] [--items N]
+    python -m benchmarks.metric_quality.contrastive_lm FOLDER --work WORK [--sets NAME ...] [--items N]
         [--contexts 0 1 2 3] [--model gemma3-270m] [--dtype bfloat16]
         [--only-kept] [--output TABLE.md]
 
