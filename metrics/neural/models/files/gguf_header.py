@@ -15,9 +15,9 @@ from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ...errors import InputError, ModelLoadError, excerpt
-from ...spec.limits import limits, more
-from ...spec.small_files import check_regular
+from ....errors import InputError, ModelLoadError, excerpt
+from ....spec.limits import limits, more
+from ....spec.small_files import check_regular
 from .model_numbers import check_numbers, check_weights
 from .optional_packages import require_gguf
 from .tensor_headers import FETCH, TensorFile

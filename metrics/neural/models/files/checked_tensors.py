@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...errors import ModelLoadError, excerpt
+from ....errors import ModelLoadError, excerpt
 
 
 class CheckedTensors:

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import InputError, ModelLoadError
-from ...spec.archive_directory import check_archive
+from ....errors import InputError, ModelLoadError
+from ....spec.archive_directory import check_archive
 
 FETCH = "Fetch the file again"
 # The header of an entry, before its name, an extra field and its bytes:

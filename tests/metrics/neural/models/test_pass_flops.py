@@ -14,7 +14,7 @@ from discorank.metrics.neural.models.pass_flops import Stack
 from discorank.metrics.representations import Ragged
 from discorank.rerank.pass_counts import PassCounts
 
-from ...support.learned_golden import GOLDEN
+from ....support.learned_golden import GOLDEN
 
 DOCMETRICS = GOLDEN / "docmetrics" / "models"
 METRICX = {

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...errors import InputError, ModelLoadError, excerpt
-from ...spec.limits import limits, more
+from ....errors import InputError, ModelLoadError, excerpt
+from ....spec.limits import limits, more
 from .tensor_headers import TensorFile
 
 # Keys that say nothing else: what they hold must be whole numbers.

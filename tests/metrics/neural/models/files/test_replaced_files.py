@@ -12,13 +12,13 @@ import pytest
 
 from discorank import DiscorankError, MBRDecoder, Metric, ModelLoadError, load_metric
 from discorank.metrics.lexical.nist import NIST
-from discorank.metrics.neural.models import file_digests, model_files
+from discorank.metrics.neural.models.files import file_digests, model_files
 from discorank.metrics.rst.metric import DR
 from discorank.metrics.rst.parser import parser as rst_parser
 from discorank.metrics.spec.digests import digest_of
 from discorank.rerank.engines.local import LocalEngine
 
-MODELS = Path(__file__).parents[3] / "golden" / "docmetrics" / "models"
+MODELS = Path(__file__).parents[4] / "golden" / "docmetrics" / "models"
 TEXTS = ["the old mill", "a mill", "the mill turns near the river", "rivers"]
 Replace = Callable[[Path], None]
 

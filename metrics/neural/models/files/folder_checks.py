@@ -12,10 +12,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, ModelLoadError, excerpt
-from ...spec.archive_directory import begins_as_archive, check_archive
-from ...spec.limits import limits, more
-from ...spec.small_files import check_regular, parse_small_json, read_small_file
+from ....errors import InputError, ModelLoadError, excerpt
+from ....spec.archive_directory import begins_as_archive, check_archive
+from ....spec.limits import limits, more
+from ....spec.small_files import check_regular, parse_small_json, read_small_file
 from .gguf_header import check_gguf
 from .model_numbers import check_numbers, check_weights
 from .tensor_headers import read_header

@@ -7,8 +7,8 @@ from pathlib import Path
 from time import time_ns
 from typing import NamedTuple
 
-from ...errors import ModelLoadError
-from ...spec.digests import digest_of
+from ....errors import ModelLoadError
+from ....spec.digests import digest_of
 
 SETTLED_NS = 2_500_000_000
 

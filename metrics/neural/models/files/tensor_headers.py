@@ -12,9 +12,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, excerpt
-from ...spec.limits import limits, more
-from ...spec.small_files import check_regular, parse_small_json
+from ....errors import InputError, excerpt
+from ....spec.limits import limits, more
+from ....spec.small_files import check_regular, parse_small_json
 
 FETCH = "Fetch the file again"
 LENGTH_BYTES = 8

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, ModelLoadError
-from ...spec.checksums import KEY, check, with_checksum
+from ....errors import InputError, ModelLoadError
+from ....spec.checksums import KEY, check, with_checksum
 from . import model_files
 
 FILES = "files"

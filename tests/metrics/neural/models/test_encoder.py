@@ -26,7 +26,7 @@ from discorank.metrics.neural.models.encoder import (
 from discorank.metrics.neural.models.packed_attention import Slab, slabs_of
 from discorank.metrics.representations import Ragged
 
-MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
+MODELS = Path(__file__).parents[3] / "golden" / "docmetrics" / "models"
 SHAPE: dict[str, Any] = {
     "vocab_size": 60,
     "hidden_size": 32,

@@ -14,12 +14,12 @@ import huggingface_hub
 import pytest
 
 from discorank import InputError, Metric, ModelLoadError
-from discorank.metrics.neural.models import model_files
-from discorank.metrics.neural.models.bundled_models import BUNDLED, Bundled
+from discorank.metrics.neural.models.files import model_files
+from discorank.metrics.neural.models.files.bundled_models import BUNDLED, Bundled
 from discorank.metrics.registry import load_metric as load_any
 from discorank.metrics.spec.signature import portable
 
-MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
+MODELS = Path(__file__).parents[4] / "golden" / "docmetrics" / "models"
 BERT = {"model": str(MODELS / "tiny-bert"), "layer": 2}
 COMET = {"model": str(MODELS / "tiny-comet-ref"), "encoder_path": str(MODELS / "tiny-xlmr")}
 CONTEXT = {"context": 2, "compat": "reference", "max_tokens": 128, "dtype": "bfloat16"}

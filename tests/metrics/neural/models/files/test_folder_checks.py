@@ -17,9 +17,9 @@ import pytest
 from discorank import InputError, ModelLoadError, load_metric, read_trees, use_limits
 from discorank.cli.commands.cite import signatures_in
 from discorank.metrics.discourse.roles.classifier import read_config
-from discorank.metrics.neural.models.folder_checks import check_model
-from discorank.metrics.neural.models.tensor_headers import read_header
-from discorank.metrics.neural.models.torch_archive import open_archive
+from discorank.metrics.neural.models.files.folder_checks import check_model
+from discorank.metrics.neural.models.files.tensor_headers import read_header
+from discorank.metrics.neural.models.files.torch_archive import open_archive
 from discorank.metrics.rst.parser.weights import load as load_parser
 from discorank.metrics.sescore2.job_stages import Stage, finished
 from discorank.metrics.sescore2.saved_models import stage_of
@@ -30,7 +30,7 @@ from discorank.metrics.spec.safe_yaml import read_yaml
 from discorank.metrics.spec.small_files import read_small_json
 from discorank.rerank.prior import load_prior
 
-MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
+MODELS = Path(__file__).parents[4] / "golden" / "docmetrics" / "models"
 REFUSED = (InputError, ModelLoadError)
 
 

@@ -25,7 +25,7 @@ from discorank.metrics.neural.models.span_attention import Attention, Spans
 from discorank.metrics.representations import Ragged
 
 BOUNDED = bounded(max_examples=15, deadline=None, database=None, print_blob=True)
-MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
+MODELS = Path(__file__).parents[3] / "golden" / "docmetrics" / "models"
 FAMILIES = ("tiny-bart", "tiny-mbart50")
 every_family = pytest.mark.parametrize("name", FAMILIES)
 EOS = 2

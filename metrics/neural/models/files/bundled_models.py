@@ -15,9 +15,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...complete_files import complete_file
-from ...errors import DiscorankError, ModelLoadError
-from ...file_locks import locked
+from ....complete_files import complete_file
+from ....errors import DiscorankError, ModelLoadError
+from ....file_locks import locked
 from .file_digests import remembered_digest
 from .optional_packages import require_gguf
 

@@ -16,15 +16,15 @@ import pytest
 
 from discorank import InputError, ModelLoadError, use_limits
 from discorank.integrations.huggingface.model_loading import load
-from discorank.metrics.neural.models import (
+from discorank.metrics.neural.models.files import (
     bundled_models,
     file_digests,
     model_files,
     optional_packages,
 )
-from discorank.metrics.neural.models.bundled_models import Bundled, bundled_model
-from discorank.metrics.neural.models.gguf_header import check_gguf, read_gguf_header
-from discorank.metrics.neural.models.gguf_models import quick_reader
+from discorank.metrics.neural.models.files.bundled_models import Bundled, bundled_model
+from discorank.metrics.neural.models.files.gguf_header import check_gguf, read_gguf_header
+from discorank.metrics.neural.models.files.gguf_models import quick_reader
 from discorank.metrics.spec.digests import digest_of
 from tests.support.tiny_gguf import tokens, weights, write_gguf
 

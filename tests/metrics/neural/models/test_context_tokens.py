@@ -18,7 +18,7 @@ from discorank.metrics.neural.models.encoder import tokenizer_of
 from discorank.metrics.text.texts import Item
 
 BOUNDED = bounded(max_examples=100, deadline=None, database=None, print_blob=True)
-GOLDEN = Path(__file__).parents[2] / "golden" / "docmetrics"
+GOLDEN = Path(__file__).parents[3] / "golden" / "docmetrics"
 CASES = {
     case["id"]: case
     for case in json.loads((GOLDEN / "cases.json").read_text(encoding="utf-8"))["cases"]

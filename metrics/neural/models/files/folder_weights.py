@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError, ModelLoadError, excerpt
-from ...spec.small_files import parse_small_json, read_small_file
+from ....errors import InputError, ModelLoadError, excerpt
+from ....spec.small_files import parse_small_json, read_small_file
 from .torch_archive import open_archive
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"

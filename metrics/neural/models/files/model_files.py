@@ -11,9 +11,9 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from ...errors import InputError, ModelLoadError
-from ...spec.digests import DIGITS as DIGITS
-from ...spec.digests import MARK as MARK
+from ....errors import InputError, ModelLoadError
+from ....spec.digests import DIGITS as DIGITS
+from ....spec.digests import MARK as MARK
 from .bundled_models import BUNDLED, bundled_model
 from .file_digests import remembered_digest
 from .folder_checks import GGUF, check_model, gguf_file_in
