@@ -69,13 +69,10 @@ class LocalEngine:
 
     Args:
         cache: keeps representations of models for later runs.
-        store_share: how much of what it may keep for later lists it keeps: adding to what is kept copies it, which
-            takes longer than it saves where lists come one by one and share no texts.
     """
 
-    def __init__(self, cache: Cache | None = None, store_share: float = 1.0) -> None:
+    def __init__(self, cache: Cache | None = None) -> None:
         self.cache = cache
-        self.store_share = store_share
         self.waiting: list[tuple[int, Task]] = []
         self.going_on: list[tuple[int, Task]] = []  # lists that have begun, which come first
         self.handed_out: set[int] = set()  # keys of the last wave
@@ -119,7 +116,7 @@ class LocalEngine:
         """
         for by_model, max_bytes in ((True, MODEL_STORE_BYTES), (False, STORE_BYTES)):
             held = [key for key in self.stores if key[0].info.bucketed == by_model]
-            if sum(self.stores[key].nbytes for key in held) > max_bytes * self.store_share:
+            if sum(self.stores[key].nbytes for key in held) > max_bytes:
                 for key in held:
                     self._let_go_of(key)
 

@@ -81,7 +81,7 @@ def _running(
     server = ProxyServer(
         Connection(**{**CONNECTING, **connection}),
         deciders,
-        engine or LocalEngine(store_share=1 / 32),
+        engine or LocalEngine(),
         DrawingSettings(**{"num_candidates": 4, **drawing}),
         DoorSettings(**{"port": 0, "grace_seconds": 5.0, **door}),
         reports.append,
