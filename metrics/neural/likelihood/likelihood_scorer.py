@@ -18,8 +18,8 @@ from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_blo
 from ...scorer import Passes, Scorer
 from ...text.texts import Item
 from ..models.context_tokens import Frame, Reader
-from ..models.encoder import pretrained, tokenizer_of
 from ..models.files import model_files
+from ..models.pretrained import pretrained, tokenizer_of
 from ..models.seq2seq import Seq2Seq
 from ..models.settings import ContextModelMetric
 from ..models.shared_prefix import Targets
