@@ -194,13 +194,7 @@ class DSFocusScorer(FocusScorer):
         reduce = np.mean if self.metric.several == "mean" else np.min
         return [np.asarray(reduce(u, axis=1)) for u in self.compare(reps, blocks)]
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The foci of a pair: "shared" with the distance of each, the farthest first; "missed" by the hypothesis and
         "added" by it, the heaviest first.
         """

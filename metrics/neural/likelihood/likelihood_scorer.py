@@ -171,13 +171,7 @@ class LikelihoodScorer(Scorer):
         flops = self.model.flops(of_sources, of_pairs)
         return Passes(np.concatenate((of_sources, of_pairs[:, 1])), flops)
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """Mean log-probability in every direction."""
         # Slices, so that of no references none is taken.
         h = block.hypotheses[hypothesis : hypothesis + 1]
