@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx2
 
-from benchmarks.support.scripted_upstream import Script, ScriptedUpstream, upstream_running
+from benchmarks.support.scripted_replies import Script
+from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
 from discorank.integrations.proxy.decisions import Decider
 from discorank.integrations.proxy.running_server import ProxyServer
 from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings
