@@ -247,7 +247,10 @@ def _distance(between: FloatArray, h: FloatArray, r: FloatArray, norm: str) -> F
     if norm == "l2":
         return distance
     lengths = np.sqrt(h) + np.sqrt(r)
-    return np.divide(distance, lengths, out=np.zeros_like(distance), where=lengths > 0)
+    relative: FloatArray = np.divide(
+        distance, lengths, out=np.zeros_like(distance), where=lengths > 0
+    )
+    return relative
 
 
 def _from_nothing(squares: FloatArray, norm: str) -> FloatArray:
