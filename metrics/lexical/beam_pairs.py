@@ -1,0 +1,240 @@
+"""Pairs of texts for Tercom's search whose edit distances are computed a row at a time, in one integer per pair.
+
+What comes before a shift is not computed again: its rows go on from the row of the table that the shift first changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from ..representations import Array, IntArray, Ragged
+from .beam_rows import MIDDLE, ONE, Beam, Row, Steps, next_row, row_zero
+from .bit_windows import PAD, Bits, WordPlaces, flag_windows, set_bits
+from .block_shifts import SHIFT_DISTANCE, SHIFT_WORDS, Blocks, EditAlignment, Swaps
+from .ranges import ranges
+
+SWAPS = 1 << 12  # swaps measured together, so that their rows stay in the cache
+
+
+class BeamPairs(NamedTuple):
+    """Pairs of texts, those of long hypotheses first."""
+
+    places: WordPlaces
+    beam: Beam
+    h: IntArray  # [N, pairs] hypothesis words as rows of `places`
+    n: IntArray  # [pairs] hypothesis lengths, descending, at least 1
+    m: IntArray  # [pairs] reference lengths, at least 1
+
+    @classmethod
+    def of(cls, words: Ragged, h: IntArray, r: IntArray) -> Self:
+        """The pairs of rows `h` and `r` of `words`; hypotheses come in descending length."""
+        n = words.lengths[h]
+        m = words.lengths[r]
+        texts, text_of_pair = np.unique(r, return_inverse=True)
+        places = WordPlaces.of(words, texts, int(max(n.max(), m.max())))
+        values = words.values[ranges(words.offsets[h], n)]
+        rows = places.rows_of(np.repeat(text_of_pair, n), values)
+        columns = np.zeros((len(h), int(n.max())), np.int64)
+        columns[np.arange(columns.shape[1]) < n[:, None]] = rows
+        return cls(places, Beam.of(n, m), columns.T.copy(), n, m)
+
+    def take(self, pairs: IntArray) -> Self:
+        """Some of the pairs, in their order."""
+        n = self.n[pairs]
+        longest = int(n.max(initial=0))
+        beam = Beam(*(column[: longest + 1, pairs] for column in self.beam))
+        return type(self)(self.places, beam, self.h[:longest, pairs], n, self.m[pairs])
+
+    def reordered(self, h: Array) -> Self:
+        """The pairs with the words of their hypotheses in another order, [N, pairs]."""
+        return self._replace(h=h)
+
+    def distances(self) -> IntArray:
+        """Insertions, deletions and substitutions between the texts of every pair, [pairs]."""
+        distances = np.zeros(len(self.n), np.int64)
+        for i, row, _ in self._rows():
+            ending = slice(self._reaching(i + 1), len(row.value))
+            distances[ending] = _last_cell(row, self.beyond)[ending]
+        return distances
+
+    def table(self) -> BeamTable:
+        """The cheapest edits."""
+        shape = (len(self.h) + 1, len(self.n))
+        rows = Row(*(np.zeros(shape, column.dtype) for column in row_zero(0)))
+        steps = Steps(*np.zeros((3, *shape), np.uint64))
+        for i, row, steps_of_row in self._rows():
+            for column, values in zip((*rows, *steps), (*row, *steps_of_row), strict=True):
+                column[i, : len(values)] = values
+        return BeamTable(self, rows, steps)
+
+    @property
+    def beyond(self) -> IntArray:
+        """Columns of the last row after its middle, 0 or 1 by rounding, [pairs]."""
+        return self.m - self.beam.middle[self.n, np.arange(len(self.n))]
+
+    def _reaching(self, i: int) -> int:
+        """Number of pairs that have a row i; they come first."""
+        return int(np.searchsorted(-self.n, -i, "right"))
+
+    def _rows(self) -> Iterator[tuple[int, Row, Steps]]:
+        """Rows 1, 2, ... of the pairs that have them, and how they are reached."""
+        row = row_zero(len(self.n))
+        for i in range(1, len(self.h) + 1):
+            here = slice(self._reaching(i))
+            moves = Beam(*(column[i, here] for column in self.beam))
+            windows = self.places.windows.take(self.h[i - 1, here] + moves.window)
+            row, steps = next_row(Row(*(column[here] for column in row)), moves, windows)
+            yield i, row, steps
+
+
+def _last_cell(row: Row, beyond: IntArray) -> IntArray:
+    """Distances in the last column of some last rows, [pairs]; `beyond` is how far it is after the middle."""
+    after = np.uint64(MIDDLE + 1)
+    more = ~(row.not_more >> after) & ONE
+    less = (row.less >> after) & ONE
+    here = beyond[: len(row.value)]
+    return row.value + here * (more.astype(np.int64) - less.astype(np.int64))
+
+
+class BeamTable(NamedTuple):
+    """The cheapest edits of some pairs."""
+
+    pairs: BeamPairs
+    rows: Row  # [N + 1, pairs] each; row 0 is 0
+    steps: Steps  # [N + 1, pairs] each
+
+    def alignment(self) -> EditAlignment:
+        """How the words stand to each other; of equal costs a substitution is first, then a deletion."""
+        columns, right = self._path()
+        max_m = int(self.pairs.m.max(initial=0))
+        num_pairs = len(self.pairs.n)
+        # So many rows were left before column j as the path enters before it.
+        entered = np.bincount(
+            ((columns + 1) * num_pairs + np.arange(num_pairs)).ravel(),
+            minlength=(max_m + 3) * num_pairs,
+        )
+        before = entered.reshape(-1, num_pairs)[: max_m + 1].cumsum(axis=0)
+        # A word is edited unless the path goes across equal words.
+        wrong_h = np.zeros((len(self.pairs.h) + 1, num_pairs), np.int32)
+        wrong_h[1:] = ~right[1:]
+        wrong_r = np.ones((max_m + 1, num_pairs), np.int32)
+        i, pair = np.nonzero(right)
+        wrong_r[columns[i - 1, pair] + 1, pair] = 0
+        wrong_r[0] = 0
+        return EditAlignment(before, wrong_h.cumsum(axis=0), wrong_r.cumsum(axis=0))
+
+    def _path(self) -> tuple[IntArray, Array]:
+        """Column where each cheapest edit enters every row from below, and whether it leaves across equal words.
+
+        [N + 1, pairs] each. Rows beyond a hypothesis are entered one after the last column, and left by an edit.
+        """
+        max_n, num_pairs = self.pairs.h.shape
+        columns = np.broadcast_to(self.pairs.m + 1, (max_n + 1, num_pairs)).copy()
+        right = np.zeros((max_n + 1, num_pairs), np.bool_)
+        j = self.pairs.m.copy()
+        for i in range(max_n, 0, -1):
+            here = slice(self.pairs._reaching(i))
+            columns[i, here] = j[here]
+            # Of the columns up to here take the last that is left across or down; those after it are inserted.
+            across, down, match = (column[i, here] for column in self.steps)
+            bit = j[here] - self.pairs.beam.middle[i, here] + MIDDLE
+            up_to_here = (np.uint64(2) << bit.astype(np.uint64)) - ONE
+            leaving = (across | down) & up_to_here
+            last = np.frexp(leaving.astype(float))[1] - 1  # fewer than 53 bits are exact
+            # Step up.
+            at = last.astype(np.uint64)
+            goes_across = (across >> at) & ONE
+            right[i, here] = (match >> at) & goes_across
+            j[here] -= bit - last + goes_across.astype(np.int64)
+        columns[0] = j
+        return columns, right
+
+    def movable_blocks(self, alignment: EditAlignment) -> Blocks:
+        """All common blocks with an edit on either side that are not aligned with themselves.
+
+        Diagonals r - h = -50 to -1 are the bits of one integer per word of a hypothesis, 0 to 50 those of another.
+        """
+        places, _, h, n, _ = self.pairs
+        flags = np.diff(alignment.wrong_r, axis=0).T > 0
+        longest = 8 * places.width - 2 * PAD
+        wrong_r = flag_windows(flags, longest)
+        wrong_h = np.diff(alignment.wrong_h, axis=0) > 0
+        parts = []
+        for first, size in ((-SHIFT_DISTANCE, SHIFT_DISTANCE), (0, SHIFT_DISTANCE + 1)):
+            start = np.arange(len(h))[:, None] + first + PAD
+            offset = (start & 7).astype(np.uint64)
+            mask = np.uint64((1 << size) - 1)
+            same = (places.windows.take(h + (start >> 3)) >> offset) & mask
+            same[np.arange(len(h))[:, None] >= n] = 0
+            edited = wrong_r.T[start[:, 0] >> 3] >> offset
+            parts += _blocks(same, wrong_h, edited, first)
+        pair, i, r, length = (np.concatenate(column) for column in zip(*parts, strict=True))
+        blocks = Blocks(pair, i, r, length)
+        return blocks.where(blocks.aligned_elsewhere(alignment))
+
+    def distances(self, swaps: Swaps) -> IntArray:
+        """The edit distance after every swap, [swaps]."""
+        distances = np.empty(len(swaps.pair), np.int64)
+        order = np.argsort(swaps.a, kind="stable")
+        for start in range(0, len(order), SWAPS):
+            tile = order[start : start + SWAPS]
+            distances[tile] = self._distances(swaps.where(tile))
+        return distances
+
+    def _distances(self, swaps: Swaps) -> IntArray:
+        """The edit distance after every swap, [swaps]; those that begin at early words come first."""
+        beam = self.pairs.beam
+        places = self.pairs.places
+        pair = swaps.pair
+        words = swaps.moved(self.pairs.h)
+        n = self.pairs.n[pair]
+        beyond = self.pairs.beyond[pair]
+        state = Row(*(column[swaps.a, pair] for column in self.rows))
+        distances = np.empty(len(pair), np.int64)
+        by_end = np.argsort(n, kind="stable")
+        last = int(n.max())
+        ended_before = np.searchsorted(n[by_end], np.arange(last + 2)).tolist()
+        begun = np.searchsorted(swaps.a, np.arange(last + 1)).tolist()
+        for i in range(int(swaps.a[0]) + 1, last + 1):
+            # The swaps that change a word before go on from the row before.
+            here = slice(begun[i])
+            moves = Beam(*(column[i].take(pair[here]) for column in beam))
+            windows = places.windows.take(words[i - 1, here] + moves.window)
+            row, _ = next_row(Row(*(column[here] for column in state)), moves, windows)
+            for column, values in zip(state, row, strict=True):
+                column[here] = values
+            # Read the distances of the pairs that end here.
+            ended = by_end[ended_before[i] : ended_before[i + 1]]
+            if len(ended):
+                ends = Row(*(column[ended] for column in state))
+                distances[ended] = _last_cell(ends, beyond[ended])
+        return distances
+
+
+def _blocks(same: Bits, wrong_h: Array, wrong_r: Bits, first: int) -> Iterator[Blocks]:
+    """Common blocks with an edit on either side, of every length.
+
+    Args:
+        same: bit k of word i: it is word i + `first` + k of the reference, [N, pairs].
+        wrong_h: whether the word is edited, [N, pairs].
+        wrong_r: bit k of word i: word i + `first` + k of the reference is edited, [N, pairs].
+        first: diagonal r - h of bit 0.
+    """
+    num_pairs = same.shape[1]
+    runs = same  # as many words are equal from here on
+    edited_h = wrong_h
+    edited_r = wrong_r
+    for length in range(1, SHIFT_WORDS + 1):
+        found = np.where(edited_h, runs & edited_r, 0)
+        place, bit = set_bits(found)
+        i, pair = np.divmod(place, num_pairs)
+        yield Blocks(pair, i, i + first + bit, np.full(len(pair), length))
+        # A word more stands on the same diagonal in the next row.
+        runs = runs[:-1] & same[length:]
+        edited_h = edited_h[:-1] | wrong_h[length:]
+        edited_r = edited_r[:-1] | wrong_r[length:]
+        if not runs.any():
+            break
