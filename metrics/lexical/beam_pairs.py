@@ -1,6 +1,7 @@
 """Pairs of texts for Tercom's search whose edit distances are computed a row at a time, in one integer per pair.
 
-What comes before a shift is not computed again: its rows go on from the row of the table that the shift first changes.
+A shift changes a few rows alone: they go on from the row of the table before them, and meet the row after them in a
+table that begins at the texts' ends.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from ..representations import Array, IntArray, Ragged
-from .beam_rows import MIDDLE, ONE, Beam, Row, Steps, next_row, row_zero
+from .beam_rows import MIDDLE, ONE, Beam, Row, Steps, joined, next_row, row_zero
 from .bit_windows import PAD, Bits, WordPlaces, flag_windows, set_bits
 from .block_shifts import SHIFT_DISTANCE, SHIFT_WORDS, Blocks, EditAlignment, Swaps
 from .ranges import ranges
@@ -24,6 +25,7 @@ class BeamPairs(NamedTuple):
 
     places: WordPlaces
     beam: Beam
+    back: Beam  # of the texts read from their ends
     h: IntArray  # [N, pairs] hypothesis words as rows of `places`
     n: IntArray  # [pairs] hypothesis lengths, descending, at least 1
     m: IntArray  # [pairs] reference lengths, at least 1
@@ -39,14 +41,18 @@ class BeamPairs(NamedTuple):
         rows = places.rows_of(np.repeat(text_of_pair, n), values)
         columns = np.zeros((len(h), int(n.max())), np.int64)
         columns[np.arange(columns.shape[1]) < n[:, None]] = rows
-        return cls(places, Beam.of(n, m), columns.T.copy(), n, m)
+        beam = Beam.of(n, m)
+        return cls(places, beam, beam.backwards(n, m), columns.T.copy(), n, m)
 
     def take(self, pairs: IntArray) -> Self:
         """Some of the pairs, in their order."""
         n = self.n[pairs]
         longest = int(n.max(initial=0))
-        beam = Beam(*(column[: longest + 1, pairs] for column in self.beam))
-        return type(self)(self.places, beam, self.h[:longest, pairs], n, self.m[pairs])
+        beam, back = (
+            Beam(*(column[: longest + 1, pairs] for column in beam))
+            for beam in (self.beam, self.back)
+        )
+        return type(self)(self.places, beam, back, self.h[:longest, pairs], n, self.m[pairs])
 
     def reordered(self, h: Array) -> Self:
         """The pairs with the words of their hypotheses in another order, [N, pairs]."""
@@ -56,34 +62,49 @@ class BeamPairs(NamedTuple):
         """Insertions, deletions and substitutions between the texts of every pair, [pairs]."""
         distances = np.zeros(len(self.n), np.int64)
         for i, row, _ in self._rows():
-            ending = slice(self._reaching(i + 1), len(row.value))
+            ending = slice(self.reaching(i + 1), len(row.value))
             distances[ending] = _last_cell(row, self.beyond)[ending]
         return distances
 
     def table(self) -> BeamTable:
         """The cheapest edits."""
         shape = (len(self.h) + 1, len(self.n))
-        rows = Row(*(np.zeros(shape, column.dtype) for column in row_zero(0)))
+        rows = Row(*(np.zeros(shape, column.dtype) for column in row_zero(self.beam)))
         steps = Steps(*np.zeros((3, *shape), np.uint64))
         for i, row, steps_of_row in self._rows():
             for column, values in zip((*rows, *steps), (*row, *steps_of_row), strict=True):
                 column[i, : len(values)] = values
         return BeamTable(self, rows, steps)
 
+    def rows_from_end(self) -> Row:
+        """The table of the texts read from their ends, [N + 1, pairs] each; row i is |h| - i."""
+        place = np.maximum(self.n - 1 - np.arange(len(self.h))[:, None], 0)
+        h = self.h[place, np.arange(len(self.n))]
+        turned = self._replace(
+            places=self.places._replace(windows=self.places.back), beam=self.back, h=h
+        )
+        zero = row_zero(self.back)
+        rows = Row(*(np.zeros((len(h) + 1, len(self.n)), column.dtype) for column in zero))
+        rows.value[0] = zero.value
+        for i, row, _ in turned._rows():
+            for column, values in zip(rows, row, strict=True):
+                column[i, : len(values)] = values
+        return rows
+
     @property
     def beyond(self) -> IntArray:
         """Columns of the last row after its middle, 0 or 1 by rounding, [pairs]."""
         return self.m - self.beam.middle[self.n, np.arange(len(self.n))]
 
-    def _reaching(self, i: int) -> int:
+    def reaching(self, i: int) -> int:
         """Number of pairs that have a row i; they come first."""
         return int(np.searchsorted(-self.n, -i, "right"))
 
     def _rows(self) -> Iterator[tuple[int, Row, Steps]]:
         """Rows 1, 2, ... of the pairs that have them, and how they are reached."""
-        row = row_zero(len(self.n))
+        row = row_zero(self.beam)
         for i in range(1, len(self.h) + 1):
-            here = slice(self._reaching(i))
+            here = slice(self.reaching(i))
             moves = Beam(*(column[i, here] for column in self.beam))
             windows = self.places.windows.take(self.h[i - 1, here] + moves.window)
             row, steps = next_row(Row(*(column[here] for column in row)), moves, windows)
@@ -136,7 +157,7 @@ class BeamTable(NamedTuple):
         right = np.zeros((max_n + 1, num_pairs), np.bool_)
         j = self.pairs.m.copy()
         for i in range(max_n, 0, -1):
-            here = slice(self.pairs._reaching(i))
+            here = slice(self.pairs.reaching(i))
             columns[i, here] = j[here]
             # Of the columns up to here take the last that is left across or down; those after it are inserted.
             across, down, match = (column[i, here] for column in self.steps)
@@ -157,7 +178,7 @@ class BeamTable(NamedTuple):
 
         Diagonals r - h = -50 to -1 are the bits of one integer per word of a hypothesis, 0 to 50 those of another.
         """
-        places, _, h, n, _ = self.pairs
+        places, _, _, h, n, _ = self.pairs
         flags = np.diff(alignment.wrong_r, axis=0).T > 0
         longest = 8 * places.width - 2 * PAD
         wrong_r = flag_windows(flags, longest)
@@ -177,41 +198,44 @@ class BeamTable(NamedTuple):
 
     def distances(self, swaps: Swaps) -> IntArray:
         """The edit distance after every swap, [swaps]."""
+        back = self.pairs.rows_from_end()
         distances = np.empty(len(swaps.pair), np.int64)
-        order = np.argsort(swaps.a, kind="stable")
+        order = np.argsort(swaps.a - swaps.c, kind="stable")
         for start in range(0, len(order), SWAPS):
             tile = order[start : start + SWAPS]
-            distances[tile] = self._distances(swaps.where(tile))
+            distances[tile] = self._distances(swaps.where(tile), back)
         return distances
 
-    def _distances(self, swaps: Swaps) -> IntArray:
-        """The edit distance after every swap, [swaps]; those that begin at early words come first."""
-        beam = self.pairs.beam
-        places = self.pairs.places
-        pair = swaps.pair
-        words = swaps.moved(self.pairs.h)
-        n = self.pairs.n[pair]
-        beyond = self.pairs.beyond[pair]
-        state = Row(*(column[swaps.a, pair] for column in self.rows))
-        distances = np.empty(len(pair), np.int64)
-        by_end = np.argsort(n, kind="stable")
-        last = int(n.max())
-        ended_before = np.searchsorted(n[by_end], np.arange(last + 2)).tolist()
-        begun = np.searchsorted(swaps.a, np.arange(last + 1)).tolist()
-        for i in range(int(swaps.a[0]) + 1, last + 1):
-            # The swaps that change a word before go on from the row before.
-            here = slice(begun[i])
-            moves = Beam(*(column[i].take(pair[here]) for column in beam))
-            windows = places.windows.take(words[i - 1, here] + moves.window)
+    def _distances(self, swaps: Swaps, back: Row) -> IntArray:
+        """The edit distance after every swap, [swaps]; those that change most words come first.
+
+        Args:
+            swaps: the swaps.
+            back: `BeamPairs.rows_from_end`.
+        """
+        places, beam, _, h, n, m = self.pairs
+        pair, a, b, c = swaps
+        num_pairs = len(n)
+        flat = Beam(*(column.ravel() for column in beam))
+        flat_h = h.ravel()
+        changed = c - a  # words
+        state = Row(*(column[a, pair] for column in self.rows))
+        for i in range(1, int(changed.max(initial=0)) + 1):
+            # Row a + i of the swaps that change so many words: of b..c first, then of a..b.
+            here = slice(int(np.searchsorted(-changed, -i, "right")))
+            row_of = a[here] + i
+            first = c[here] - b[here]
+            word = row_of - 1 + np.where(i <= first, b[here] - a[here], -first)
+            cell = row_of * num_pairs + pair[here]
+            moves = Beam(*(column.take(cell) for column in flat))
+            word_row = flat_h.take(word * num_pairs + pair[here])
+            windows = places.windows.take(word_row + moves.window)
             row, _ = next_row(Row(*(column[here] for column in state)), moves, windows)
             for column, values in zip(state, row, strict=True):
                 column[here] = values
-            # Read the distances of the pairs that end here.
-            ended = by_end[ended_before[i] : ended_before[i + 1]]
-            if len(ended):
-                ends = Row(*(column[ended] for column in state))
-                distances[ended] = _last_cell(ends, beyond[ended])
-        return distances
+        # From row c on nothing has changed.
+        rest = Row(*(column[n[pair] - c, pair] for column in back))
+        return joined(state, rest, beam.middle[c, pair], m[pair])
 
 
 def _blocks(same: Bits, wrong_h: Array, wrong_r: Bits, first: int) -> Iterator[Blocks]:

@@ -11,13 +11,13 @@ neither texts nor scores: words arrive as rows of `WordPlaces`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..representations import Array, IntArray, Ragged
-from .bit_windows import PAD, Bits, WordPlaces
+from ..representations import Array, IntArray
+from .bit_windows import PAD, Bits
 from .edit_distance import BEAM
 
 MAX_RATIO = 16  # a reference so many times longer than its hypothesis moves the window too fast
@@ -25,6 +25,7 @@ LOWER = np.uint64((1 << 2 * BEAM) - 1)  # the bits within the beam
 MIDDLE = BEAM  # the bit of column mid(i)
 BESIDE = np.uint64(1 << MIDDLE + 1)  # the bit after it
 ONE = np.uint64(1)
+REVERSED_BYTES = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)), bitorder="little")
 
 
 class Beam(NamedTuple):
@@ -43,14 +44,24 @@ class Beam(NamedTuple):
         """The beam of pairs of `n` hypothesis words and `m` reference words, [pairs] each."""
         i = np.arange(int(n.max()) + 1)[:, None]
         middle = np.minimum(np.floor(i * (m / n)).astype(np.int64), m)
-        step = np.diff(middle, axis=0, prepend=0)
+        beam = cls._around(middle)
+        # All of row 0 counts; of any other row the columns within the beam, and so those beside them in the next.
+        beam.may_match[1] = ~beam.first[1]
+        return beam
+
+    def backwards(self, n: IntArray, m: IntArray) -> Beam:
+        """The beam of the same texts read from their ends: column j is |m| - j; as in `of`."""
+        i = np.arange(len(self.middle))[:, None]
+        pair = np.arange(len(n))
+        return self._around(m + 1 - self.middle[np.maximum(n - i, 0), pair])
+
+    @classmethod
+    def _around(cls, middle: IntArray) -> Beam:
+        step = np.diff(middle, axis=0, prepend=middle[:1])
         low = np.maximum(middle - BEAM, 0)
-        stays = np.diff(low, axis=0, prepend=0) == 0
+        stays = np.diff(low, axis=0, prepend=low[:1]) == 0
         first = stays.astype(np.int64) << np.maximum(BEAM - middle, 0)
-        # All of row 0 counts; of any other row the columns within the beam, and so those beside them here.
-        may_match = (1 << (2 * BEAM + 1 - step)) - 1
-        may_match[:2] = -1
-        may_match &= ~first
+        may_match = ((1 << (2 * BEAM + 1 - step)) - 1) & ~first
         between = ((1 << step) - 1) << (MIDDLE + 1 - step)
         # Column j is the word j - 1.
         start = middle - BEAM - 1 + PAD
@@ -74,10 +85,11 @@ class Steps(NamedTuple):
     match: Bits  # across by equal words
 
 
-def row_zero(num_pairs: int) -> Row:
-    """Row 0: as many insertions as words."""
-    nothing = np.zeros(num_pairs, np.uint64)
-    return Row(nothing, nothing, np.zeros(num_pairs, np.int32))
+def row_zero(beam: Beam) -> Row:
+    """Row 0 of all pairs: as many insertions as words."""
+    middle = beam.middle[0]
+    nothing = np.zeros(len(middle), np.uint64)
+    return Row(nothing, nothing, middle.astype(np.int32))
 
 
 def next_row(row: Row, moves: Beam, windows: Bits) -> tuple[Row, Steps]:
@@ -112,3 +124,51 @@ def next_row(row: Row, moves: Beam, windows: Bits) -> tuple[Row, Steps]:
     lost = np.bitwise_count((less & moves.between) | (above_less & BESIDE))
     value = row.value + gained - lost
     return Row(next_not_more, next_less, value), steps
+
+
+def joined(row: Row, back: Row, middle: IntArray, m: IntArray) -> IntArray:
+    """The cheapest way through some row: to a column of it, and from there to the end, [pairs].
+
+    Args:
+        row: the row, reached from the first words on.
+        back: the same row, reached from the last words on.
+        middle: its middle, [pairs].
+        m: reference lengths, [pairs].
+    """
+    # Read backwards bit k of `back` is bit 50 - k, and says how much less the column is than the one before it.
+    falls = _reversed(~back.not_more)
+    rises = _reversed(back.less)
+    more = ~row.not_more
+    less = row.less
+    # Columns before and after the text are made the more, the farther.
+    before = ((np.uint64(2) << np.maximum(BEAM - middle, 0).astype(np.uint64)) - ONE)
+    after = ~((np.uint64(2) << np.minimum(m - middle + BEAM, 2 * BEAM).astype(np.uint64)) - ONE)
+    more = (more & ~before) | after
+    less = (less | before) & ~after
+    inside = ~(before | after)
+    # Add up the differences between neighbours, [pairs, 64] each.
+    sums = _flags(more)
+    sums -= _flags(less)
+    sums -= _flags(falls & inside)
+    sums += _flags(rises & inside)
+    np.add.accumulate(sums, axis=1, out=sums)
+    # Both values are known at the middle, that of `back` one column before it.
+    fall = ((~back.not_more >> np.uint64(MIDDLE)) & ONE).astype(np.int64)
+    rise = ((back.less >> np.uint64(MIDDLE)) & ONE).astype(np.int64)
+    at_middle = row.value + back.value - fall + rise
+    lowest: IntArray = at_middle + (sums[:, : 2 * BEAM].min(axis=1).astype(np.int64) - sums[:, MIDDLE])
+    return lowest
+
+
+def _flags(bits: Bits) -> NDArray[np.int8]:
+    """Every bit as a number, [pairs, 64]."""
+    as_bytes = np.ascontiguousarray(bits).view(np.uint8)
+    return np.unpackbits(as_bytes, bitorder="little").view(np.int8).reshape(-1, 64)
+
+
+def _reversed(bits: Bits) -> Bits:
+    """Bit k becomes bit 50 - k, [pairs]."""
+    as_bytes = REVERSED_BYTES.take(np.ascontiguousarray(bits).view(np.uint8))
+    return as_bytes.view(np.uint64).byteswap() >> np.uint64(63 - 2 * BEAM)
+
+

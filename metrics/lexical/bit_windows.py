@@ -22,6 +22,7 @@ class WordPlaces(NamedTuple):
     """Windows of the places of every distinct word of some texts."""
 
     windows: Bits  # [words * windows per word]; the first word is one that no text has
+    back: Bits  # the same of the texts read from their ends
     width: int  # windows of a word
     keys: IntArray  # text * num_words + number of every word but the first, ascending
     num_words: int  # numbers of words are below
@@ -36,12 +37,16 @@ class WordPlaces(NamedTuple):
         key = owners(lengths) * num_words + values
         keys, row = np.unique(key, return_inverse=True)
         width = (longest + 2 * PAD) // 8
-        rows = np.zeros((len(keys) + 1, width + 7), np.uint8)
-        # Set a bit at each place; no two words share one.
-        bit = ranges(np.full(len(texts), PAD), lengths)
-        mask = (1 << (bit & 7)).astype(np.uint8)
-        np.bitwise_or.at(rows, (row + 1, bit >> 3), mask)
-        return cls(_windows(rows).ravel(), width, keys, num_words)
+        windows = []
+        place = ranges(np.zeros_like(lengths), lengths)
+        from_end = np.repeat(lengths - 1, lengths) - place
+        for bit in (place + PAD, from_end + PAD):
+            # Set a bit at each place; no two words share one.
+            rows = np.zeros((len(keys) + 1, width + 7), np.uint8)
+            mask = (1 << (bit & 7)).astype(np.uint8)
+            np.bitwise_or.at(rows, (row + 1, bit >> 3), mask)
+            windows.append(_windows(rows).ravel())
+        return cls(*windows, width, keys, num_words)
 
     def rows_of(self, text: IntArray, values: IntArray) -> IntArray:
         """Where in `windows` those of a word of a text begin, [queries]; `text` counts the rows given to `of`."""
