@@ -12,7 +12,18 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from ..representations import Array, IntArray, Ragged
-from .beam_rows import MIDDLE, ONE, Beam, Row, Steps, joined, next_row, row_zero
+from .beam_rows import (
+    MIDDLE,
+    ONE,
+    Beam,
+    Row,
+    Steps,
+    joined,
+    last_cell,
+    next_row,
+    row_zero,
+    rows_of,
+)
 from .bit_windows import PAD, Bits, WordPlaces, flag_windows, set_bits
 from .block_shifts import SHIFT_DISTANCE, SHIFT_WORDS, Blocks, EditAlignment, Swaps
 from .ranges import ranges
@@ -24,8 +35,7 @@ class BeamPairs(NamedTuple):
     """Pairs of texts, those of long hypotheses first."""
 
     places: WordPlaces
-    beam: Beam
-    back: Beam  # of the texts read from their ends
+    beam: Beam  # [N + 1, 2 pairs] each pair as it is, and read from the end
     h: IntArray  # [N, pairs] hypothesis words as rows of `places`
     n: IntArray  # [pairs] hypothesis lengths, descending, at least 1
     m: IntArray  # [pairs] reference lengths, at least 1
@@ -41,18 +51,17 @@ class BeamPairs(NamedTuple):
         rows = places.rows_of(np.repeat(text_of_pair, n), values)
         columns = np.zeros((len(h), int(n.max())), np.int64)
         columns[np.arange(columns.shape[1]) < n[:, None]] = rows
-        beam = Beam.of(n, m)
-        return cls(places, beam, beam.backwards(n, m), columns.T.copy(), n, m)
+        return cls(places, Beam.both_ways(n, m), columns.T.copy(), n, m)
 
     def take(self, pairs: IntArray) -> Self:
         """Some of the pairs, in their order."""
         n = self.n[pairs]
         longest = int(n.max(initial=0))
-        beam, back = (
-            Beam(*(column[: longest + 1, pairs] for column in beam))
-            for beam in (self.beam, self.back)
-        )
-        return type(self)(self.places, beam, back, self.h[:longest, pairs], n, self.m[pairs])
+        both = np.stack((2 * pairs, 2 * pairs + 1), axis=1).ravel()
+        # by `take`, so that rows stay in one piece
+        beam = Beam(*(column[: longest + 1].take(both, axis=1) for column in self.beam))
+        h = self.h[:longest].take(pairs, axis=1)
+        return type(self)(self.places, beam, h, n, self.m[pairs])
 
     def reordered(self, h: Array) -> Self:
         """The pairs with the words of their hypotheses in another order, [N, pairs]."""
@@ -61,70 +70,50 @@ class BeamPairs(NamedTuple):
     def distances(self) -> IntArray:
         """Insertions, deletions and substitutions between the texts of every pair, [pairs]."""
         distances = np.zeros(len(self.n), np.int64)
-        for i, row, _ in self._rows():
-            ending = slice(self.reaching(i + 1), len(row.value))
-            distances[ending] = _last_cell(row, self.beyond)[ending]
+        # Columns of the last row after its middle, 0 or 1 by rounding.
+        beyond = self.m - self.beam.middle[self.n, 2 * np.arange(len(self.n))]
+        forwards = Beam(*(np.ascontiguousarray(column[:, ::2]) for column in self.beam))
+        reaching = self.reaching()
+        for i, (row, _) in enumerate(rows_of(self.places, forwards, self.h, reaching), 1):
+            ending = slice(reaching[i], reaching[i - 1])
+            last = Row(*(column[ending] for column in row))
+            distances[ending] = last_cell(last, beyond[ending])
         return distances
 
     def table(self) -> BeamTable:
         """The cheapest edits."""
-        shape = (len(self.h) + 1, len(self.n))
-        rows = Row(*(np.zeros(shape, column.dtype) for column in row_zero(self.beam)))
-        steps = Steps(*np.zeros((3, *shape), np.uint64))
-        for i, row, steps_of_row in self._rows():
-            for column, values in zip((*rows, *steps), (*row, *steps_of_row), strict=True):
-                column[i, : len(values)] = values
+        num_pairs = len(self.n)
+        # The words as they come, and from the end.
+        place = np.maximum(self.n - 1 - np.arange(len(self.h))[:, None], 0)
+        h = np.empty((len(self.h), 2 * num_pairs), np.int64)
+        h[:, ::2] = self.h
+        h[:, 1::2] = self.h[place, np.arange(num_pairs)] + self.places.from_end
+        # Keep all rows of both, and how those of the first are reached.
+        shape = (len(h) + 1, 2 * num_pairs)
+        zero = row_zero(self.beam)
+        rows = Row(*(np.zeros(shape, column.dtype) for column in zero))
+        rows.value[0] = zero.value
+        steps = Steps(*np.zeros((3, len(h) + 1, num_pairs), np.uint64))
+        reaching = [2 * pairs for pairs in self.reaching()]
+        for i, (row, steps_of_row) in enumerate(rows_of(self.places, self.beam, h, reaching), 1):
+            here = reaching[i - 1]
+            for column, values in zip(rows, row, strict=True):
+                column[i, :here] = values
+            for column, bits in zip(steps, steps_of_row, strict=True):
+                column[i, : here // 2] = bits[::2]
         return BeamTable(self, rows, steps)
 
-    def rows_from_end(self) -> Row:
-        """The table of the texts read from their ends, [N + 1, pairs] each; row i is |h| - i."""
-        place = np.maximum(self.n - 1 - np.arange(len(self.h))[:, None], 0)
-        h = self.h[place, np.arange(len(self.n))]
-        turned = self._replace(
-            places=self.places._replace(windows=self.places.back), beam=self.back, h=h
-        )
-        zero = row_zero(self.back)
-        rows = Row(*(np.zeros((len(h) + 1, len(self.n)), column.dtype) for column in zero))
-        rows.value[0] = zero.value
-        for i, row, _ in turned._rows():
-            for column, values in zip(rows, row, strict=True):
-                column[i, : len(values)] = values
-        return rows
-
-    @property
-    def beyond(self) -> IntArray:
-        """Columns of the last row after its middle, 0 or 1 by rounding, [pairs]."""
-        return self.m - self.beam.middle[self.n, np.arange(len(self.n))]
-
-    def reaching(self, i: int) -> int:
-        """Number of pairs that have a row i; they come first."""
-        return int(np.searchsorted(-self.n, -i, "right"))
-
-    def _rows(self) -> Iterator[tuple[int, Row, Steps]]:
-        """Rows 1, 2, ... of the pairs that have them, and how they are reached."""
-        row = row_zero(self.beam)
-        for i in range(1, len(self.h) + 1):
-            here = slice(self.reaching(i))
-            moves = Beam(*(column[i, here] for column in self.beam))
-            windows = self.places.windows.take(self.h[i - 1, here] + moves.window)
-            row, steps = next_row(Row(*(column[here] for column in row)), moves, windows)
-            yield i, row, steps
-
-
-def _last_cell(row: Row, beyond: IntArray) -> IntArray:
-    """Distances in the last column of some last rows, [pairs]; `beyond` is how far it is after the middle."""
-    after = np.uint64(MIDDLE + 1)
-    more = ~(row.not_more >> after) & ONE
-    less = (row.less >> after) & ONE
-    here = beyond[: len(row.value)]
-    return row.value + here * (more.astype(np.int64) - less.astype(np.int64))
+    def reaching(self) -> list[int]:
+        """Number of pairs that have a row i = 1, 2, ..., N + 1; they come first."""
+        rows = np.arange(1, len(self.h) + 2)
+        return np.searchsorted(-self.n, -rows, "right").tolist()
 
 
 class BeamTable(NamedTuple):
     """The cheapest edits of some pairs."""
 
     pairs: BeamPairs
-    rows: Row  # [N + 1, pairs] each; row 0 is 0
+    rows: Row  # [N + 1, 2 pairs] each pair as it is, and read from the end; row i is then |h| - i
     steps: Steps  # [N + 1, pairs] each
 
     def alignment(self) -> EditAlignment:
@@ -156,12 +145,14 @@ class BeamTable(NamedTuple):
         columns = np.broadcast_to(self.pairs.m + 1, (max_n + 1, num_pairs)).copy()
         right = np.zeros((max_n + 1, num_pairs), np.bool_)
         j = self.pairs.m.copy()
+        reaching = self.pairs.reaching()
+        middle = self.pairs.beam.middle[:, ::2]
         for i in range(max_n, 0, -1):
-            here = slice(self.pairs.reaching(i))
+            here = slice(reaching[i - 1])
             columns[i, here] = j[here]
             # Of the columns up to here take the last that is left across or down; those after it are inserted.
             across, down, match = (column[i, here] for column in self.steps)
-            bit = j[here] - self.pairs.beam.middle[i, here] + MIDDLE
+            bit = j[here] - middle[i, here] + MIDDLE
             up_to_here = (np.uint64(2) << bit.astype(np.uint64)) - ONE
             leaving = (across | down) & up_to_here
             last = np.frexp(leaving.astype(float))[1] - 1  # fewer than 53 bits are exact
@@ -178,7 +169,7 @@ class BeamTable(NamedTuple):
 
         Diagonals r - h = -50 to -1 are the bits of one integer per word of a hypothesis, 0 to 50 those of another.
         """
-        places, _, _, h, n, _ = self.pairs
+        places, _, h, n, _ = self.pairs
         flags = np.diff(alignment.wrong_r, axis=0).T > 0
         longest = 8 * places.width - 2 * PAD
         wrong_r = flag_windows(flags, longest)
@@ -198,44 +189,38 @@ class BeamTable(NamedTuple):
 
     def distances(self, swaps: Swaps) -> IntArray:
         """The edit distance after every swap, [swaps]."""
-        back = self.pairs.rows_from_end()
         distances = np.empty(len(swaps.pair), np.int64)
         order = np.argsort(swaps.a - swaps.c, kind="stable")
         for start in range(0, len(order), SWAPS):
             tile = order[start : start + SWAPS]
-            distances[tile] = self._distances(swaps.where(tile), back)
+            distances[tile] = self._distances(swaps.where(tile))
         return distances
 
-    def _distances(self, swaps: Swaps, back: Row) -> IntArray:
-        """The edit distance after every swap, [swaps]; those that change most words come first.
-
-        Args:
-            swaps: the swaps.
-            back: `BeamPairs.rows_from_end`.
-        """
-        places, beam, _, h, n, m = self.pairs
+    def _distances(self, swaps: Swaps) -> IntArray:
+        """The edit distance after every swap, [swaps]; those that change most words come first."""
+        places, beam, h, n, m = self.pairs
         pair, a, b, c = swaps
-        num_pairs = len(n)
-        flat = Beam(*(column.ravel() for column in beam))
-        flat_h = h.ravel()
-        changed = c - a  # words
-        state = Row(*(column[a, pair] for column in self.rows))
-        for i in range(1, int(changed.max(initial=0)) + 1):
+        both = 2 * pair
+        moved_to_front = c - b  # words
+        changed = c - a
+        changing = np.searchsorted(-changed, -np.arange(1, int(changed.max(initial=0)) + 1), "right")
+        state = Row(*(column[a, both] for column in self.rows))
+        for i, num_swaps in enumerate(changing.tolist(), 1):
             # Row a + i of the swaps that change so many words: of b..c first, then of a..b.
-            here = slice(int(np.searchsorted(-changed, -i, "right")))
+            here = slice(num_swaps)
+            first = moved_to_front[here]
             row_of = a[here] + i
-            first = c[here] - b[here]
             word = row_of - 1 + np.where(i <= first, b[here] - a[here], -first)
-            cell = row_of * num_pairs + pair[here]
-            moves = Beam(*(column.take(cell) for column in flat))
-            word_row = flat_h.take(word * num_pairs + pair[here])
+            cell = row_of * (2 * len(n)) + both[here]
+            moves = Beam(*(column.take(cell) for column in beam))
+            word_row = h.take(word * len(n) + pair[here])
             windows = places.windows.take(word_row + moves.window)
             row, _ = next_row(Row(*(column[here] for column in state)), moves, windows)
             for column, values in zip(state, row, strict=True):
                 column[here] = values
         # From row c on nothing has changed.
-        rest = Row(*(column[n[pair] - c, pair] for column in back))
-        return joined(state, rest, beam.middle[c, pair], m[pair])
+        rest = Row(*(column[n[pair] - c, both + 1] for column in self.rows))
+        return joined(state, rest, beam.middle[c, both], m[pair])
 
 
 def _blocks(same: Bits, wrong_h: Array, wrong_r: Bits, first: int) -> Iterator[Blocks]:

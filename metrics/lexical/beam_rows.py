@@ -11,13 +11,14 @@ neither texts nor scores: words arrive as rows of `WordPlaces`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..representations import Array, IntArray
-from .bit_windows import PAD, Bits
+from .bit_windows import PAD, Bits, WordPlaces
 from .edit_distance import BEAM
 
 MAX_RATIO = 16  # a reference so many times longer than its hypothesis moves the window too fast
@@ -40,20 +41,20 @@ class Beam(NamedTuple):
     between: Bits  # columns after that row's middle, up to this row's
 
     @classmethod
-    def of(cls, n: IntArray, m: IntArray) -> Beam:
-        """The beam of pairs of `n` hypothesis words and `m` reference words, [pairs] each."""
-        i = np.arange(int(n.max()) + 1)[:, None]
-        middle = np.minimum(np.floor(i * (m / n)).astype(np.int64), m)
-        beam = cls._around(middle)
-        # All of row 0 counts; of any other row the columns within the beam, and so those beside them in the next.
-        beam.may_match[1] = ~beam.first[1]
-        return beam
+    def both_ways(cls, n: IntArray, m: IntArray) -> Beam:
+        """The beam of pairs of `n` hypothesis words and `m` reference words, [pairs] each, then read from the end.
 
-    def backwards(self, n: IntArray, m: IntArray) -> Beam:
-        """The beam of the same texts read from their ends: column j is |m| - j; as in `of`."""
-        i = np.arange(len(self.middle))[:, None]
-        pair = np.arange(len(n))
-        return self._around(m + 1 - self.middle[np.maximum(n - i, 0), pair])
+        [N + 1, 2 pairs] each: pair p is column 2 p, and column 2 p + 1 as it is read from the end; there column j of
+        row i is the one that is |m| - j of row |n| - i.
+        """
+        i = np.arange(int(n.max()) + 1)[:, None]
+        middle = np.empty((len(i), 2 * len(n)), np.int64)
+        middle[:, ::2] = np.minimum(np.floor(i * (m / n)), m)
+        middle[:, 1::2] = m + 1 - middle[np.maximum(n - i, 0), 2 * np.arange(len(n))]
+        beam = cls._around(middle)
+        # Of row 0 all columns count, of any other those within the beam: they and the next ones are reached across.
+        beam.may_match[1, ::2] = ~beam.first[1, ::2]
+        return beam
 
     @classmethod
     def _around(cls, middle: IntArray) -> Beam:
@@ -124,6 +125,34 @@ def next_row(row: Row, moves: Beam, windows: Bits) -> tuple[Row, Steps]:
     lost = np.bitwise_count((less & moves.between) | (above_less & BESIDE))
     value = row.value + gained - lost
     return Row(next_not_more, next_less, value), steps
+
+
+def rows_of(
+    places: WordPlaces, beam: Beam, h: IntArray, reaching: Sequence[int]
+) -> Iterator[tuple[Row, Steps]]:
+    """Rows 1, 2, ..., N of the pairs that have them, and how they are reached.
+
+    Args:
+        places: of the references' words.
+        beam: of all pairs, [N + 1, pairs] each.
+        h: hypothesis words as rows of `places`, [N, pairs].
+        reaching: number of pairs that have the row; they come first, [N].
+    """
+    row = row_zero(beam)
+    for i, num_pairs in enumerate(reaching[: len(h)], 1):
+        here = slice(num_pairs)
+        moves = Beam(*(column[i, here] for column in beam))
+        windows = places.windows.take(h[i - 1, here] + moves.window)
+        row, steps = next_row(Row(*(column[here] for column in row)), moves, windows)
+        yield row, steps
+
+
+def last_cell(row: Row, beyond: IntArray) -> IntArray:
+    """Distances in the last column of some last rows, which is `beyond` (0 or 1) columns after the middle, [pairs]."""
+    after = np.uint64(MIDDLE + 1)
+    more = ~(row.not_more >> after) & ONE
+    less = (row.less >> after) & ONE
+    return row.value + beyond * (more.astype(np.int64) - less.astype(np.int64))
 
 
 def joined(row: Row, back: Row, middle: IntArray, m: IntArray) -> IntArray:

@@ -21,10 +21,9 @@ PAD = 64  # bits before the first place and after the last
 class WordPlaces(NamedTuple):
     """Windows of the places of every distinct word of some texts."""
 
-    windows: Bits  # [words * windows per word]; the first word is one that no text has
-    back: Bits  # the same of the texts read from their ends
+    windows: Bits  # [2 * words * windows per word]: of the texts, and then of the texts read from their ends
     width: int  # windows of a word
-    keys: IntArray  # text * num_words + number of every word but the first, ascending
+    keys: IntArray  # text * num_words + number of every word but the first, which no text has; ascending
     num_words: int  # numbers of words are below
 
     @classmethod
@@ -46,7 +45,12 @@ class WordPlaces(NamedTuple):
             mask = (1 << (bit & 7)).astype(np.uint8)
             np.bitwise_or.at(rows, (row + 1, bit >> 3), mask)
             windows.append(_windows(rows).ravel())
-        return cls(*windows, width, keys, num_words)
+        return cls(np.concatenate(windows), width, keys, num_words)
+
+    @property
+    def from_end(self) -> int:
+        """How far after the windows of a word are those of the texts read from their ends."""
+        return len(self.windows) // 2
 
     def rows_of(self, text: IntArray, values: IntArray) -> IntArray:
         """Where in `windows` those of a word of a text begin, [queries]; `text` counts the rows given to `of`."""
