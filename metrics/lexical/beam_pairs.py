@@ -212,10 +212,9 @@ class BeamTable(NamedTuple):
             row_of = a[here] + i
             word = row_of - 1 + np.where(i <= first, b[here] - a[here], -first)
             cell = row_of * (2 * len(n)) + both[here]
-            moves = Beam(*(column.take(cell) for column in beam))
-            word_row = h.take(word * len(n) + pair[here])
-            windows = places.windows.take(word_row + moves.window)
-            row, _ = next_row(Row(*(column[here] for column in state)), moves, windows)
+            moves = beam.at(cell)
+            same = moves.windows(places, h.take(word * len(n) + pair[here]))
+            row, _ = next_row(Row(*(column[here] for column in state)), moves, same)
             for column, values in zip(state, row, strict=True):
                 column[here] = values
         # From row c on nothing has changed.

@@ -25,20 +25,19 @@ MAX_RATIO = 16  # a reference so many times longer than its hypothesis moves the
 LOWER = np.uint64((1 << 2 * BEAM) - 1)  # the bits within the beam
 MIDDLE = BEAM  # the bit of column mid(i)
 BESIDE = np.uint64(1 << MIDDLE + 1)  # the bit after it
+NO_BIT = 64
 ONE = np.uint64(1)
+ALL = ~np.uint64(0)
 REVERSED_BYTES = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)), bitorder="little")
 
 
 class Beam(NamedTuple):
-    """How the window of every pair moves, [N + 1, pairs] each."""
+    """How the window of every pair moves, [N + 1, pairs] each; few bytes, as all rows of all pairs have them."""
 
-    middle: IntArray  # mid(i)
-    window: IntArray  # which of a word's windows has the columns of the row
-    offset: Bits  # the bit where it has them
-    step: Bits  # columns that the window moves from the row before
-    first: Bits  # the row's first column, if the row before begins there too: it is reached from above alone
-    may_match: Bits  # columns reached across from the row before
-    between: Bits  # columns after that row's middle, up to this row's
+    middle: NDArray[np.int32]  # mid(i)
+    step: NDArray[np.uint8]  # columns that the window moves from the row before
+    first: NDArray[np.uint8]  # bit of the first column if it is reached from above alone, else `NO_BIT`
+    closed: NDArray[np.uint8]  # so many of the highest bits are not reached across from the row before
 
     @classmethod
     def both_ways(cls, n: IntArray, m: IntArray) -> Beam:
@@ -48,26 +47,34 @@ class Beam(NamedTuple):
         row i is the one that is |m| - j of row |n| - i.
         """
         i = np.arange(int(n.max()) + 1)[:, None]
-        middle = np.empty((len(i), 2 * len(n)), np.int64)
+        middle = np.empty((len(i), 2 * len(n)), np.int32)
         middle[:, ::2] = np.minimum(np.floor(i * (m / n)), m)
         middle[:, 1::2] = m + 1 - middle[np.maximum(n - i, 0), 2 * np.arange(len(n))]
-        beam = cls._around(middle)
-        # Of row 0 all columns count, of any other those within the beam: they and the next ones are reached across.
-        beam.may_match[1, ::2] = ~beam.first[1, ::2]
-        return beam
-
-    @classmethod
-    def _around(cls, middle: IntArray) -> Beam:
-        step = np.diff(middle, axis=0, prepend=middle[:1])
+        step = np.diff(middle, axis=0, prepend=middle[:1]).astype(np.uint8)
+        # The row before begins at the same column,
         low = np.maximum(middle - BEAM, 0)
         stays = np.diff(low, axis=0, prepend=low[:1]) == 0
-        first = stays.astype(np.int64) << np.maximum(BEAM - middle, 0)
-        may_match = ((1 << (2 * BEAM + 1 - step)) - 1) & ~first
-        between = ((1 << step) - 1) << (MIDDLE + 1 - step)
+        first = np.where(stays, np.maximum(BEAM - middle, 0), NO_BIT).astype(np.uint8)
+        # and ends with its beam; of row 0 all columns count.
+        closed = step + np.uint8(63 - 2 * BEAM)
+        closed[1, ::2] = 0
+        return cls(middle, step, first, closed)
+
+    def row(self, i: int, num_pairs: int) -> Beam:
+        """Row i of the first pairs, [pairs] each."""
+        return Beam(*(column[i, :num_pairs] for column in self))
+
+    def at(self, cells: IntArray) -> Beam:
+        """Some cells of the table, counted row by row, [cells] each."""
+        return Beam(*(column.take(cells) for column in self))
+
+    def windows(self, places: WordPlaces, words: IntArray) -> Bits:
+        """Which columns of one row have the row's word, [pairs]; `words` is it as a row of `places`, [pairs]."""
         # Column j is the word j - 1.
-        start = middle - BEAM - 1 + PAD
-        bits = (start & 7, step, first, may_match, between)
-        return cls(middle, start >> 3, *(column.astype(np.uint64) for column in bits))
+        start = self.middle + (PAD - BEAM - 1)
+        windows = places.windows.take(words + (start >> 3))
+        windows >>= (start & 7).astype(np.uint64)
+        return windows
 
 
 class Row(NamedTuple):
@@ -93,26 +100,29 @@ def row_zero(beam: Beam) -> Row:
     return Row(nothing, nothing, middle.astype(np.int32))
 
 
-def next_row(row: Row, moves: Beam, windows: Bits) -> tuple[Row, Steps]:
-    """The row after `row`, and how it was reached.
+def next_row(row: Row, moves: Beam, same: Bits) -> tuple[Row, Steps]:
+    """The row after `row`, and how it is reached.
 
     Args:
         row: the row before.
         moves: the new row of the beam, [pairs] each.
-        windows: the places of the new row's words, as `moves.window` has them, [pairs].
+        same: as `Beam.windows` returns it, [pairs].
     """
-    match = (windows >> moves.offset) & moves.may_match
+    step = moves.step.astype(np.uint64)
+    first = ONE << moves.first.astype(np.uint64)
+    reached = (ALL >> moves.closed.astype(np.uint64)) & ~first
+    match = same & reached
     # Move the window along the row before.
-    not_more = (row.not_more >> moves.step) | moves.first
-    less = (row.less >> moves.step) | moves.first
+    not_more = (row.not_more >> step) | first
+    less = (row.less >> step) | first
     more = ~not_more
     # Cells equal to the one across, and those that are more or less than the one above.
     as_across = (((match & more) + more) ^ more) | match | less
     more_than_above = less | ~(as_across | more)
     less_than_above = as_across & more
     steps = Steps(
-        match | (~as_across & moves.may_match),
-        more_than_above & (moves.may_match >> ONE),
+        match | (~as_across & reached),
+        more_than_above & (reached >> ONE),
         match,
     )
     # Neighbours in the new row.
@@ -120,9 +130,10 @@ def next_row(row: Row, moves: Beam, windows: Bits) -> tuple[Row, Steps]:
     above_less = less_than_above << ONE
     next_not_more = (as_across | above_more) & ~above_less & LOWER
     next_less = above_more & as_across & LOWER
-    # The middle changes along the row before, and then from above.
-    gained = np.bitwise_count((more & moves.between) | (above_more & BESIDE))
-    lost = np.bitwise_count((less & moves.between) | (above_less & BESIDE))
+    # The middle changes along the row before, by the columns after its middle and up to this one, and then from above.
+    between = BESIDE - (BESIDE >> step)
+    gained = np.bitwise_count((more & between) | (above_more & BESIDE))
+    lost = np.bitwise_count((less & between) | (above_less & BESIDE))
     value = row.value + gained - lost
     return Row(next_not_more, next_less, value), steps
 
@@ -141,9 +152,9 @@ def rows_of(
     row = row_zero(beam)
     for i, num_pairs in enumerate(reaching[: len(h)], 1):
         here = slice(num_pairs)
-        moves = Beam(*(column[i, here] for column in beam))
-        windows = places.windows.take(h[i - 1, here] + moves.window)
-        row, steps = next_row(Row(*(column[here] for column in row)), moves, windows)
+        moves = beam.row(i, num_pairs)
+        same = moves.windows(places, h[i - 1, here])
+        row, steps = next_row(Row(*(column[here] for column in row)), moves, same)
         yield row, steps
 
 
