@@ -100,6 +100,13 @@ class TERScorer(Scorer):
             values.append(_rate(fewest, _mean(lengths)))
         return values
 
+    def values_and_statistics(
+        self, reps: Reps, blocks: Sequence[Block]
+    ) -> tuple[FloatArray, FloatArray]:
+        """TER [n] of one-hypothesis blocks; fewest edits and average reference length, [n, 2]."""
+        statistics = self.statistics(reps, blocks)
+        return _rate(statistics[:, 0], statistics[:, 1]), statistics
+
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Fewest edits and average reference length, [n, 2]."""
         rows = []
