@@ -203,7 +203,9 @@ class BeamTable(NamedTuple):
         both = 2 * pair
         moved_to_front = c - b  # words
         changed = c - a
-        changing = np.searchsorted(-changed, -np.arange(1, int(changed.max(initial=0)) + 1), "right")
+        changing = np.searchsorted(
+            -changed, -np.arange(1, int(changed.max(initial=0)) + 1), "right"
+        )
         state = Row(*(column[a, both] for column in self.rows))
         for i, num_swaps in enumerate(changing.tolist(), 1):
             # Row a + i of the swaps that change so many words: of b..c first, then of a..b.

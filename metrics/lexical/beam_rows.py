@@ -36,8 +36,12 @@ class Beam(NamedTuple):
 
     middle: NDArray[np.int32]  # mid(i)
     step: NDArray[np.uint8]  # columns that the window moves from the row before
-    first: NDArray[np.uint8]  # bit of the first column if it is reached from above alone, else `NO_BIT`
-    closed: NDArray[np.uint8]  # so many of the highest bits are not reached across from the row before
+    first: NDArray[
+        np.uint8
+    ]  # bit of the first column if it is reached from above alone, else `NO_BIT`
+    closed: NDArray[
+        np.uint8
+    ]  # so many of the highest bits are not reached across from the row before
 
     @classmethod
     def both_ways(cls, n: IntArray, m: IntArray) -> Beam:
@@ -181,7 +185,7 @@ def joined(row: Row, back: Row, middle: IntArray, m: IntArray) -> IntArray:
     more = ~row.not_more
     less = row.less
     # Columns before and after the text are made the more, the farther.
-    before = ((np.uint64(2) << np.maximum(BEAM - middle, 0).astype(np.uint64)) - ONE)
+    before = (np.uint64(2) << np.maximum(BEAM - middle, 0).astype(np.uint64)) - ONE
     after = ~((np.uint64(2) << np.minimum(m - middle + BEAM, 2 * BEAM).astype(np.uint64)) - ONE)
     more = (more & ~before) | after
     less = (less | before) & ~after
@@ -196,7 +200,9 @@ def joined(row: Row, back: Row, middle: IntArray, m: IntArray) -> IntArray:
     fall = ((~back.not_more >> np.uint64(MIDDLE)) & ONE).astype(np.int64)
     rise = ((back.less >> np.uint64(MIDDLE)) & ONE).astype(np.int64)
     at_middle = row.value + back.value - fall + rise
-    lowest: IntArray = at_middle + (sums[:, : 2 * BEAM].min(axis=1).astype(np.int64) - sums[:, MIDDLE])
+    lowest: IntArray = at_middle + (
+        sums[:, : 2 * BEAM].min(axis=1).astype(np.int64) - sums[:, MIDDLE]
+    )
     return lowest
 
 
@@ -210,5 +216,3 @@ def _reversed(bits: Bits) -> Bits:
     """Bit k becomes bit 50 - k, [pairs]."""
     as_bytes = REVERSED_BYTES.take(np.ascontiguousarray(bits).view(np.uint8))
     return as_bytes.view(np.uint64).byteswap() >> np.uint64(63 - 2 * BEAM)
-
-

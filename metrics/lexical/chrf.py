@@ -16,7 +16,17 @@ from pydantic import Field
 
 from ..base import Metric
 from ..papers import POPOVIC_2015, POPOVIC_2017, POST_2018, Paper
-from ..representations import Block, FloatArray, IntArray, Ragged, Reps, best_cells, by_block, cell_rows
+from ..representations import (
+    Block,
+    FloatArray,
+    IntArray,
+    Ragged,
+    Reps,
+    best_cells,
+    by_block,
+    cell_rows,
+    turned,
+)
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
@@ -88,17 +98,28 @@ class ChrFScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """chrF [H, R] of every block."""
-        return by_block(self._values(list(self._levels(reps, blocks))), blocks)
+        # A block that is the one before it turned has its sums with precision and recall exchanged.
+        is_turned = turned(blocks)
+        one_way = [block for block, again in zip(blocks, is_turned, strict=True) if not again]
+        precision, recall, orders = self._sums(self._levels(reps, one_way))
+        values = iter(by_block(self._f(precision, recall, orders), one_way))
+        if not any(is_turned):
+            return list(values)
+        turned_values = by_block(self._f(recall, precision, orders), one_way)
+        matrices: list[FloatArray] = []
+        num_blocks = 0
+        for again in is_turned:
+            matrices.append(turned_values[num_blocks - 1].T if again else next(values))
+            num_blocks += not again
+        return matrices
 
-    def _values(self, levels: Sequence[_Level]) -> FloatArray:
-        """chrF [cells]."""
-        cells = len(levels[0].of_h)
-        precision = np.zeros(cells)
-        recall = np.zeros(cells)
-        orders = np.zeros(cells)
-        for level in levels:
+    def _sums(self, levels: Iterable[_Level]) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Sums of P_n and of R_n, and the number of orders that both texts have, [cells] each."""
+        first, *others = levels
+        precision, recall, orders = np.zeros((3, len(first.of_h)))
+        for level in (first, *others):
             level.add(precision, recall, orders)
-        return self._f(precision, recall, orders)
+        return precision, recall, orders
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """n-grams of h and of r and matches, for every order, of the best reference, [n, 3 (C + W)]."""
@@ -111,7 +132,7 @@ class ChrFScorer(Scorer):
         levels = list(self._levels(reps, blocks))
         for level in levels:
             level.keep_matches()
-        values = self._values(levels)
+        values = self._f(*self._sums(levels))
         best = best_cells(values, blocks)
         statistics = np.concatenate([level.statistics(best) for level in levels], axis=1)
         return values[best], statistics
@@ -146,12 +167,19 @@ class ChrFScorer(Scorer):
             recall: sum of R_n, [cells].
             orders: orders that both texts have, [cells].
         """
-        orders = np.maximum(orders, 1)
-        p = precision / orders
-        r = recall / orders
-        denominator = self.factor * p + r
-        divisor = np.where(denominator > 0, denominator, 1)
-        return 100 * (1 + self.factor) * p * r / divisor
+        values = np.empty(len(precision))
+        for s in _pieces(len(values)):
+            p = precision[s] / np.maximum(orders[s], 1)
+            r = recall[s] / np.maximum(orders[s], 1)
+            denominator = self.factor * p + r
+            divisor = np.where(denominator > 0, denominator, 1)
+            values[s] = 100 * (1 + self.factor) * p * r / divisor
+        return values
+
+
+def _pieces(cells: int) -> list[slice]:
+    """All cells, STEP at a time."""
+    return [slice(start, start + STEP) for start in range(0, cells, STEP)]
 
 
 class _Level:
@@ -171,7 +199,7 @@ class _Level:
 
     def add(self, precision: FloatArray, recall: FloatArray, orders: FloatArray) -> None:
         """Adds P_n and R_n of every order, and how many orders both texts have, to [cells]."""
-        pieces = [slice(start, start + STEP) for start in range(0, len(orders), STEP)]
+        pieces = _pieces(len(orders))
         for n, matched in enumerate(self.matches):
             # A text of n symbols has no n-gram of n + 1, and so no match: any divisor will do.
             for s in pieces:
