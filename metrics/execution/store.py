@@ -17,6 +17,7 @@ from ..scorer import Scorer
 from ..text.texts import Comparison, Document, Item, Truncation
 from . import cache
 from .batches import in_batches
+from .freed_memory import keep_freed_memory
 from .meter import Meter
 
 GROUP_LENGTH = 1 << 16  # summed lengths of the lists compared in one call
@@ -95,6 +96,7 @@ class Store:
         cache: cache.Cache | None = None,
         meter: Meter | None = None,
     ) -> None:
+        keep_freed_memory()
         self.scorer = scorer
         self.cache = cache
         self.meter = meter or Meter()
