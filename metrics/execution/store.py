@@ -17,6 +17,7 @@ from ..scorer import Scorer
 from ..text.texts import Comparison, Document, Item, Truncation
 from . import cache
 from .batches import in_batches
+from .freed_memory import keep_freed_memory
 from .growing_reps import GrowingReps
 from .meter import Meter
 
@@ -96,6 +97,7 @@ class Store:
         cache: cache.Cache | None = None,
         meter: Meter | None = None,
     ) -> None:
+        keep_freed_memory()
         self.scorer = scorer
         self.cache = cache
         self.meter = meter or Meter()
