@@ -70,7 +70,7 @@ def estimated_sums(
         np.ones(1),
         num_texts,
         None,
-        cheap,
+        cheap.T[:, :, None],
         pairs=budget.pairs(num_texts),
         confidence=budget.confidence,
         nbest=nbest if nbest is not None and nbest < num_texts else 1,

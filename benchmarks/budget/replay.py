@@ -12,6 +12,7 @@ alpha in place of a budget) and ``mbrs-pmbr``.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from time import process_time
 from typing import NamedTuple
@@ -31,7 +32,7 @@ SAME = 1e-9  # relative: as good as the best
 class Case(NamedTuple):
     """A list to replay on."""
 
-    cheap: FloatArray  # [H, R]
+    cheap: FloatArray  # [K, H, R]
     matrix: FloatArray  # [H, R]
     weights: FloatArray  # [R]
     exact: FloatArray  # expected utilities, [H]
@@ -48,13 +49,16 @@ class Replay(NamedTuple):
     pairs: float
 
 
-def cases(folder: Path, name: str, most: int) -> list[Case]:
+def cases(folder: Path, name: str, most: int, cheap: Sequence[str]) -> list[Case]:
     """The lists of a SET/UTILITY, evenly spread; without those whose candidates are all worth the same."""
     of, _, utility = name.partition("/")
-    cheap, costly = (matrices.read(folder / f"{of}.{u}.npz") for u in ("chrf", utility))
+    costly, *guides = (matrices.read(folder / f"{of}.{u}.npz") for u in (utility, *cheap))
     step = max(1, len(costly) // most)
-    pairs = list(zip(cheap, costly, strict=True))[::step][:most]
-    found = [Case(c.matrix, k.matrix, k.weights, _exact(k)) for c, k in pairs]
+    found = []
+    for i in range(0, len(costly), step)[:most]:
+        kept = costly[i]
+        prior = np.stack([guide[i].matrix for guide in guides])
+        found.append(Case(prior, kept.matrix, kept.weights, _exact(kept)))
     return [case for case in found if case.exact.std() > SAME * np.abs(case.exact).max()]
 
 
@@ -103,11 +107,12 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=[*METHODS, "mbrs-pmbr", "mbrs-pruning"])
     parser.add_argument("--budgets", nargs="+", type=float, default=BUDGETS)
     parser.add_argument("--most", type=int, default=500)
+    parser.add_argument("--cheap", nargs="+", default=[*matrices.CHEAP], metavar="NAME")
     parser.add_argument("--confidence", type=float)
     options = parser.parse_args()
     options.results.mkdir(parents=True, exist_ok=True)
     for name in options.sets:
-        found = cases(options.folder, name, options.most)
+        found = cases(options.folder, name, options.most, options.cheap)
         for method in options.methods:
             for budget in ALPHAS if method == "mbrs-pruning" else options.budgets:
                 start = process_time()

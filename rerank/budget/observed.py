@@ -18,7 +18,7 @@ class Problem:
     Args:
         shares: of each pseudo-reference in each hypothesis' expectation, [H, R]; rows sum to 1, or to 0 where nothing
             counts.
-        prior: cheap utilities, [H, R], or [H, K] of the hypotheses where R is 1; None if there are none.
+        prior: cheap utilities, [K, H, R]; None if there are none.
         selves: which column is the hypothesis itself, [H], -1 for none.
         pairs: how many may be computed.
         confidence: the plan may stop when its confidence is this high; None to use the whole budget.

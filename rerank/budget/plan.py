@@ -59,8 +59,8 @@ def plan(
         num_hypotheses: H.
         own: the weight of one copy of each hypothesis as its own pseudo-reference, which is left out, [H]; column i is
             then hypothesis i.
-        prior: cheap utilities of the same pairs, higher is better, [H, R]; where R is 1, such as for a metric without
-            references, any cheap utilities of the hypotheses, [H, K]. None if there are none.
+        prior: cheap utilities of the same pairs, K kinds, higher is better, [K, H, R]; None if there are none. A metric
+            without references has one column.
         pairs: the budget, at least 1; no plan asks for more.
         confidence: stop as soon as the estimate's confidence is this high; None to use the whole budget.
         nbest: how many places of the ranking matter.
@@ -157,9 +157,7 @@ def _ordered_prior(prior: FloatArray | None, order: Order) -> FloatArray | None:
     """Cheap utilities in canonical order."""
     if prior is None:
         return None
-    if len(order.columns) == 1:
-        return prior[order.rows]
-    return prior[np.ix_(order.rows, order.columns)]
+    return prior[:, order.rows[:, None], order.columns]
 
 
 def _selves(order: Order, square: bool) -> IntArray:

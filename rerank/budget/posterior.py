@@ -4,7 +4,7 @@
     mu(h)   = sum over computed pairs of w u  +  sum over the others of w (x beta + a + b + e)
 in units of the standard deviation of the computed pairs of two texts. Only what was not computed is uncertain: the
 error of a whole row is 0. References are shared: their effects a(r) are common to all hypotheses, and cancel where
-these are compared. The variances A, T, E, and those of the coefficients of f and f g, are estimated by EM under a weak
+these are compared. The variances A, T, E, and those of most coefficients, are estimated by EM under a weak
 prior.
 """
 
@@ -33,16 +33,29 @@ COEFFICIENTS = {
 
 
 class Variances(NamedTuple):
-    """A, T and E, and the variances of coefficients of f and of f g, as shares of the computed pairs' variance."""
+    """A, T and E, and the variances of coefficients by kind, as shares of the computed pairs' variance.
+
+    Args:
+        column: A.
+        row: T.
+        noise: E.
+        left: of f.
+        product: of f g.
+        trait: of m_k but the first.
+        detail: of z_k but the first.
+    """
 
     column: float
     row: float
     noise: float
     left: float
     product: float
+    trait: float
+    detail: float
 
 
-USUAL = Variances(0.2, 0.12, 0.15, 0.08, 0.03)
+USUAL = Variances(0.2, 0.12, 0.15, 0.08, 0.03, 0.1, 0.03)
+OF_COEFFICIENTS = ("left", "product", "trait", "detail")
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +177,6 @@ def _improved(sums: _Sums, solved: _Solved, kinds: list[str]) -> Variances:
     of_effects = solved.own + (spread * solved.slopes).sum(axis=1)
     squares_of_rows = (solved.effects**2 + of_effects)[has_pairs]
     squares = solved.theta**2 + np.diag(solved.covariance)
-    is_left, is_product = (np.flatnonzero(np.array(kinds) == kind) for kind in ("left", "product"))
     num_columns = len(squares) - len(kinds)
     # residuals: those of the means, and what theta and b add
     theta, effects = solved.theta, solved.effects
@@ -179,9 +191,14 @@ def _improved(sums: _Sums, solved: _Solved, kinds: list[str]) -> Variances:
         _variance(squares[len(kinds) :].sum(), num_columns, USUAL.column),
         _variance(squares_of_rows.sum(), int(has_pairs.sum()), USUAL.row),
         _variance(float(residual), int(sums.counts.sum()), USUAL.noise),
-        _variance(squares[is_left].sum(), len(is_left), USUAL.left),
-        _variance(squares[is_product].sum(), len(is_product), USUAL.product),
+        *(_of_kind(kind, squares[: len(kinds)], kinds) for kind in OF_COEFFICIENTS),
     )
+
+
+def _of_kind(kind: str, squares: FloatArray, kinds: list[str]) -> float:
+    """The variance of the coefficients of a kind, from the expected squares of all, [p]."""
+    of_kind = squares[[each == kind for each in kinds]]
+    return _variance(of_kind.sum(), len(of_kind), getattr(USUAL, kind))
 
 
 def _variance(squares: float, count: int, usual: float) -> float:

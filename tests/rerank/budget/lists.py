@@ -34,8 +34,9 @@ def estimate_of(
 ) -> Estimate:
     """A method on a list of equally weighted texts."""
     num_rows, num_columns = matrix.shape
+    prior = None if cheap is None else cheap.reshape(-1, *matrix.shape)
     weights = np.ones(num_columns)
-    steps = plan(method, weights, num_rows, prior=cheap, pairs=pairs, **settings)  # type: ignore[arg-type]
+    steps = plan(method, weights, num_rows, prior=prior, pairs=pairs, **settings)  # type: ignore[arg-type]
     return drive(steps, blocks_of(matrix))
 
 
