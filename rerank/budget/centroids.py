@@ -12,6 +12,7 @@ import numpy as np
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
 from .observed import Observed
+from .regressors import regressors_of
 from .requests import Search
 from .survivors import affordable_rows, only
 

@@ -19,7 +19,8 @@ from .lists import estimate_of, matrices
 
 def problem_of(cheap: FloatArray | None, shares: FloatArray, is_square: bool = True) -> Problem:
     selves = np.arange(len(shares)) if is_square else np.full(len(shares), -1)
-    return Problem(shares, cheap, selves, shares.size, None, 1, 0)
+    prior = None if cheap is None else cheap[None]
+    return Problem(shares, prior, selves, shares.size, None, 1, 0)
 
 
 def observed_of(problem: Problem, matrix: FloatArray, share: float, seed: int) -> Observed:
