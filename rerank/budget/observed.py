@@ -56,6 +56,13 @@ class Problem:
         rows[self.selves[has_own]] = has_own
         return rows
 
+    @property
+    def weighs_selves(self) -> bool:
+        """Whether hypotheses have unequal shares in their own expectations."""
+        rows = np.flatnonzero(self.selves >= 0)
+        shares = self.shares[rows, self.selves[rows]]
+        return bool(len(shares) and np.ptp(shares) > 0)
+
     def random(self) -> np.random.Generator:
         """Draws that are the same in every run."""
         return np.random.default_rng(self.seed)
@@ -90,6 +97,18 @@ class Observed:
         """The rows with a pair that counts and is no number: they have no expectation, and are never chosen."""
         missing = self.seen & ~np.isfinite(self.utilities) & (self.problem.shares > 0)
         return np.asarray(missing.any(axis=1))
+
+    def new_pairs(self, rows: IntArray, columns: IntArray) -> BoolArray:
+        """Which pairs of a block would be computed if its columns were asked for one after the other."""
+        is_new = ~self.seen[np.ix_(rows, columns)]
+        if not self.problem.symmetric:
+            return is_new
+        place = np.full(self.seen.shape[1], len(columns))
+        place[columns] = np.arange(len(columns))
+        # the other way round it is a pair of an earlier column
+        is_earlier = place[self.problem.selves[rows]][:, None] < np.arange(len(columns))
+        is_inner = np.isin(self.problem.rows_of[columns], rows)
+        return is_new & ~(is_earlier & is_inner)
 
     def ask(self, rows: IntArray, columns: IntArray) -> Asking:
         """Has those pairs of a block computed that are not seen, in blocks without a pair twice."""

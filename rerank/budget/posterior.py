@@ -23,6 +23,7 @@ from .requests import BoolArray
 STEPS = 6  # of EM, from the variances of the last time
 STRENGTH = 3.0  # observations that the prior of a variance counts for
 # mean and variance of the coefficients of regressors that have none of their own in `Variances`
+FREE = 100.0  # variance of the coefficient of texts against themselves, by their mean square
 COEFFICIENTS = {
     "one": (0.0, 1.0),
     "mean": (-0.1, 0.1),
@@ -91,6 +92,7 @@ class _Sums(NamedTuple):
     response: FloatArray  # theta's regressors times the response, [p + t]
     response_by_row: FloatArray  # [H]
     squares: float  # of the response
+    selves: float  # mean square of the response of texts against themselves, 0 if there is none
 
 
 class _Solved(NamedTuple):
@@ -107,10 +109,11 @@ def posterior(
     """The posterior after some pairs; one of them must be a number."""
     rows, columns = np.nonzero(observed.known)
     utilities = observed.utilities[rows, columns]
-    centre, unit = _scale(utilities, columns == features.selves[rows])
+    is_self = columns == features.selves[rows]
+    centre, unit = _scale(utilities, is_self)
     used, place = np.unique(columns, return_inverse=True)
     regressors = features.of(rows, columns)
-    sums = _sums(regressors, rows, place, (utilities - centre) / unit, observed, used)
+    sums = _sums(regressors, rows, place, (utilities - centre) / unit, observed, used, is_self)
     kinds = features.kinds
     variances = start
     for _ in range(steps):
@@ -133,6 +136,7 @@ def _sums(
     response: FloatArray,
     observed: Observed,
     used: IntArray,
+    is_self: BoolArray,
 ) -> _Sums:
     num_rows, num_used, width = len(observed.seen), len(used), regressors.shape[1]
     seen = observed.known[:, used].astype(np.float64)
@@ -149,13 +153,21 @@ def _sums(
         np.concatenate([response @ regressors, np.bincount(place, response, num_used)]),
         np.asarray(np.bincount(rows, response, num_rows), np.float64),
         float(response @ response),
+        float((response[is_self] ** 2).mean()) if is_self.any() else 0.0,
     )
+
+
+def coefficients(variances: Variances, selves: float) -> dict[str, tuple[float, float]]:
+    """Mean and variance of the coefficients of every kind; what texts are worth against themselves is of any size."""
+    of_kinds = {kind: (0.0, size) for kind, size in variances._asdict().items()}
+    mean, variance = COEFFICIENTS["self"]
+    return COEFFICIENTS | of_kinds | {"self": (mean, variance + FREE * selves)}
 
 
 def _solved(sums: _Sums, kinds: list[str], variances: Variances) -> _Solved:
     """The normal equations, with the rows' effects eliminated."""
     row, noise = variances.row, variances.noise
-    known = COEFFICIENTS | {kind: (0.0, size) for kind, size in variances._asdict().items()}
+    known = coefficients(variances, sums.selves)
     centre, loose = np.transpose([known[kind] for kind in kinds])
     own = 1 / (sums.counts / noise + 1 / row)
     slopes = -sums.by_row * (own / noise)[:, None]

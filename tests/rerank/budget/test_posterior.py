@@ -10,7 +10,7 @@ import pytest
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget import statement
 from discorank.rerank.budget.observed import Observed, Problem
-from discorank.rerank.budget.posterior import COEFFICIENTS, USUAL, posterior
+from discorank.rerank.budget.posterior import USUAL, coefficients, posterior
 from discorank.rerank.budget.regressors import Regressors, regressors_of
 from discorank.rerank.budget.statement import Calibration, Statement, leaders, state_of
 
@@ -39,7 +39,8 @@ def conditioned(observed: Observed, features: Regressors) -> tuple[FloatArray, F
     values = observed.utilities.ravel()[seen]
     is_other = features.selves[rows[seen]] != columns[seen]
     centre, unit = values[is_other].mean(), values[is_other].std()
-    known = COEFFICIENTS | {kind: (0.0, size) for kind, size in USUAL._asdict().items()}
+    of_selves = ((values[~is_other] - centre) / unit) ** 2
+    known = coefficients(USUAL, of_selves.mean() if len(of_selves) else 0.0)
     means, sizes = np.transpose([known[kind] for kind in features.kinds])
     regressors = features.of(rows, columns)
     mean = regressors @ means
