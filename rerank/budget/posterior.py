@@ -21,13 +21,13 @@ from .regressors import Regressors
 from .requests import BoolArray
 
 STEPS = 6  # of EM, from the variances of the last time
+USUAL_SELF = 3.0  # units that a text is better against itself than against others
 STRENGTH = 3.0  # observations that the prior of a variance counts for
 # mean and variance of the coefficients of regressors that have none of their own in `Variances`
-FREE = 100.0  # variance of the coefficient of texts against themselves, by their mean square
 COEFFICIENTS = {
     "one": (0.0, 1.0),
     "mean": (-0.1, 0.1),
-    "self": (3.0, 49.0),
+    "self": (0.0, 49.0),
     "cheap": (0.5, 0.2),
     "utility": (0.3, 0.25),
 }
@@ -92,7 +92,6 @@ class _Sums(NamedTuple):
     response: FloatArray  # theta's regressors times the response, [p + t]
     response_by_row: FloatArray  # [H]
     squares: float  # of the response
-    selves: float  # mean square of the response of texts against themselves, 0 if there is none
 
 
 class _Solved(NamedTuple):
@@ -110,23 +109,35 @@ def posterior(
     rows, columns = np.nonzero(observed.known)
     utilities = observed.utilities[rows, columns]
     is_self = columns == features.selves[rows]
-    centre, unit = _scale(utilities, is_self)
+    scale = scale_of(utilities, is_self)
+    response = (utilities - np.where(is_self, scale.of_selves, scale.centre)) / scale.unit
     used, place = np.unique(columns, return_inverse=True)
     regressors = features.of(rows, columns)
-    sums = _sums(regressors, rows, place, (utilities - centre) / unit, observed, used, is_self)
+    sums = _sums(regressors, rows, place, response, observed, used)
     kinds = features.kinds
     variances = start
     for _ in range(steps):
         variances = _improved(sums, _solved(sums, kinds, variances), kinds)
     solved = _solved(sums, kinds, variances)
-    return _of_rows(observed, features, regressors, rows, used, solved, variances, centre, unit)
+    return _of_rows(observed, features, regressors, rows, used, solved, variances, scale)
 
 
-def _scale(utilities: FloatArray, is_self: BoolArray) -> tuple[float, float]:
-    """Mean and standard deviation of the pairs of two texts, if there are any, never 0."""
+class Scale(NamedTuple):
+    """Mean and standard deviation of the pairs of two texts, and the mean of those of a text with itself."""
+
+    centre: float
+    unit: float
+    of_selves: float
+
+
+def scale_of(utilities: FloatArray, is_self: BoolArray) -> Scale:
+    """The scale of computed pairs [n]; one of zero width or of no pairs of a kind is replaced by what is usual."""
     others = utilities if is_self.all() else utilities[~is_self]
-    centre, unit = float(others.mean()), float(others.std())
-    return centre, max(unit, 1e-9 * abs(centre), 1e-300)
+    centre = float(others.mean())
+    unit = max(float(others.std()), 1e-9 * abs(centre), 1e-300)
+    # of any size: a kernel's is 1 where all others may be 1e-8
+    of_selves = utilities[is_self].mean() if is_self.any() else centre + USUAL_SELF * unit
+    return Scale(centre, unit, float(of_selves))
 
 
 def _sums(
@@ -136,7 +147,6 @@ def _sums(
     response: FloatArray,
     observed: Observed,
     used: IntArray,
-    is_self: BoolArray,
 ) -> _Sums:
     num_rows, num_used, width = len(observed.seen), len(used), regressors.shape[1]
     seen = observed.known[:, used].astype(np.float64)
@@ -153,21 +163,18 @@ def _sums(
         np.concatenate([response @ regressors, np.bincount(place, response, num_used)]),
         np.asarray(np.bincount(rows, response, num_rows), np.float64),
         float(response @ response),
-        float((response[is_self] ** 2).mean()) if is_self.any() else 0.0,
     )
 
 
-def coefficients(variances: Variances, selves: float) -> dict[str, tuple[float, float]]:
-    """Mean and variance of the coefficients of every kind; what texts are worth against themselves is of any size."""
-    of_kinds = {kind: (0.0, size) for kind, size in variances._asdict().items()}
-    mean, variance = COEFFICIENTS["self"]
-    return COEFFICIENTS | of_kinds | {"self": (mean, variance + FREE * selves)}
+def coefficients(variances: Variances) -> dict[str, tuple[float, float]]:
+    """Mean and variance of the coefficients of every kind."""
+    return COEFFICIENTS | {kind: (0.0, size) for kind, size in variances._asdict().items()}
 
 
 def _solved(sums: _Sums, kinds: list[str], variances: Variances) -> _Solved:
     """The normal equations, with the rows' effects eliminated."""
     row, noise = variances.row, variances.noise
-    known = coefficients(variances, sums.selves)
+    known = coefficients(variances)
     centre, loose = np.transpose([known[kind] for kind in kinds])
     own = 1 / (sums.counts / noise + 1 / row)
     slopes = -sums.by_row * (own / noise)[:, None]
@@ -226,8 +233,7 @@ def _of_rows(
     used: IntArray,
     solved: _Solved,
     variances: Variances,
-    centre: float,
-    unit: float,
+    scale: Scale,
 ) -> Posterior:
     """The expectations of rows, of which the computed part is known."""
     shares = observed.problem.shares
@@ -238,9 +244,11 @@ def _of_rows(
     computed = [np.bincount(rows, column, len(shares)) for column in of_pairs.T]
     weights = np.hstack([features.expected() - np.transpose(computed), unseen[:, used]])
     sums = (np.where(known > 0, observed.utilities, 0.0) * known).sum(axis=1)
-    mean = sums + missing * centre
-    mean += unit * (weights @ solved.theta + missing * solved.effects)
+    own = np.flatnonzero(features.selves >= 0)
+    mean = sums + missing * scale.centre
+    mean[own] += unseen[own, features.selves[own]] * (scale.of_selves - scale.centre)
+    mean += scale.unit * (weights @ solved.theta + missing * solved.effects)
     common = weights + missing[:, None] * solved.slopes
     factor = common @ np.linalg.cholesky(solved.covariance)
-    own = missing**2 * solved.own + variances.noise * (unseen**2).sum(axis=1)
-    return Posterior(mean, unit * factor, unit * np.sqrt(own), variances)
+    variance = missing**2 * solved.own + variances.noise * (unseen**2).sum(axis=1)
+    return Posterior(mean, scale.unit * factor, scale.unit * np.sqrt(variance), variances)
