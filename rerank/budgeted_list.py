@@ -20,7 +20,7 @@ from ..metrics.mixture import Mix, Utility
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.text.texts import Comparison
 from .budget.plan import Estimate, Request, num_pairs, plan
-from .budget.settings import Budget
+from .budget.settings import Budget, asked_parts, two_texts_are_one_pair
 from .choice import Spent
 from .decider import combined_matrix, combined_values
 from .engines.finite_pairs import FLAG
@@ -59,7 +59,8 @@ def estimated(
     """
     num_rows, num_columns = len(whole.comparisons[0].hypotheses), len(whole.weights)
     problem = _Problem.of(whole, budget.force)
-    is_symmetric = problem.is_symmetric(square)
+    one_pair = two_texts_are_one_pair(whole.metric, budget.force)
+    is_symmetric = square and one_pair and problem.is_square
     size = num_pairs(num_rows, num_columns, is_symmetric)
     pairs = budget.pairs(size)
     if pairs >= size:
@@ -125,14 +126,9 @@ class _Problem:
 
     @classmethod
     def of(cls, whole: Task, force: bool) -> _Problem:
-        """The problem of a task; where the budget is forced and no pairs are costly, all parts with pairs are asked."""
-        parts = whole.metric.parts
-        counting = [i for i, (weight, _) in enumerate(parts) if weight]
-        asked = [
-            i for i in counting if parts[i][1].costly_pairs and parts[i][1].info.needs_references
-        ]
-        if not asked and force:
-            asked = [i for i in counting if parts[i][1].info.needs_references]
+        """The problem of a task."""
+        asked = asked_parts(whole.metric, force)
+        counting = [i for i, (weight, _) in enumerate(whole.metric.parts) if weight]
         other = tuple(i for i in counting if i not in asked)
         return cls(whole, tuple(asked), other)
 
@@ -173,13 +169,12 @@ class _Problem:
             raise MetricError("the engine kept no matrix", where=self.whole.id)
         return np.broadcast_to(matrix, (len(matrix), len(self.whole.weights)))
 
-    def is_symmetric(self, square: bool) -> bool:
-        """Whether the pairs of two texts that are asked for are one pair, where hypotheses are the references."""
-        return square and all(
-            self.whole.metric.parts[i][1].symmetric
-            and is_square(self.whole.metric.parts[i][1], self._comparison(i))
-            for i in self.asked
-        )
+    @property
+    def is_square(self) -> bool:
+        """Whether hypotheses are the references, each read in one way."""
+        comparisons = [self._comparison(i) for i in self.asked]
+        parts = [self.whole.metric.parts[i][1] for i in self.asked]
+        return all(map(is_square, parts, comparisons))
 
     def task(self, request: Request) -> Task:
         """The pairs of a request."""

@@ -23,7 +23,8 @@ from ..metrics.registry import load_without_code
 from ..metrics.spec.allowed_code import CodeRefusedError
 from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Document, Text
-from ..rerank.budget.settings import Budget
+from ..rerank.budget.plan import num_pairs
+from ..rerank.budget.settings import Budget, two_texts_are_one_pair
 from ..rerank.distinct import Distinct
 from ..rerank.lists import CandidateList
 from ..rerank.pass_counts import PassCounts
@@ -207,7 +208,8 @@ class UtilityCosts:
         self, budget: Budget, texts: Sequence[Text], references: Sequence[Text], source: Text | None
     ) -> None:
         """Counts what the budget of one list allows, as if all texts were compared with some references."""
-        size = len(texts) * len(references)
+        one_pair = references is texts and two_texts_are_one_pair(self.utility, budget.force)
+        size = num_pairs(len(texts), len(references), one_pair)
         allowed = min(size, budget.pairs(size))
         self.budget_pairs += allowed
         num_references = -(-allowed // len(texts))
