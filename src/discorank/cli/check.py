@@ -162,6 +162,7 @@ class UtilityCosts:
         self.budget: Budget | None = None
         self.budget_counts: list[PassCounts] = []
         self.budget_pairs = 0
+        self.one_pair = False  # two texts of a list's own candidates
         self.problems: list[str] = []
         try:
             self.utility = adapted(load_without_code(self.named), values)
@@ -189,6 +190,7 @@ class UtilityCosts:
             self.problems.append(f"no budget: {error.problem}")
             return
         self.budget = budget
+        self.one_pair = two_texts_are_one_pair(utility, budget.force)
         self.budget_counts = [PassCounts(counts.metric, counts.scorer) for counts in self.counts]
 
     def add(self, record: CandidateList) -> None:
@@ -208,8 +210,7 @@ class UtilityCosts:
         self, budget: Budget, texts: Sequence[Text], references: Sequence[Text], source: Text | None
     ) -> None:
         """Counts what the budget of one list allows, as if all texts were compared with some references."""
-        one_pair = references is texts and two_texts_are_one_pair(self.utility, budget.force)
-        size = num_pairs(len(texts), len(references), one_pair)
+        size = num_pairs(len(texts), len(references), self.one_pair and references is texts)
         allowed = min(size, budget.pairs(size))
         self.budget_pairs += allowed
         num_references = -(-allowed // len(texts))
