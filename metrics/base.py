@@ -63,9 +63,9 @@ class Metric(ABC):
 
     @property
     def symmetric(self) -> bool:
-        """Whether u(h, r) = u(r, h) of texts in one context, or each in its own (`Info.symmetric`, of default settings).
+        """Whether u(h, r) = u(r, h) of texts in one context, or each in its own.
 
-        A metric whose settings decide it overrides this.
+        A metric whose settings decide it overrides this; `Info.symmetric` is of default settings.
         """
         return self.info.symmetric
 

@@ -98,7 +98,7 @@ def _exact(whole: Task, size: int) -> Generator[Task, Result, Estimated]:
     values = combined_values(whole.metric, result)
     matrix = combined_matrix(whole.metric, result)
     shape = len(values), len(whole.weights)
-    spent = Spent(size, size, 1.0, 0.0, np.ones(shape, bool))
+    spent = Spent(size, size, 1.0, 1.0, 0.0, np.ones(shape, bool))
     return Estimated(values, result.flags, spent, np.empty(0, np.int64), matrix)
 
 
@@ -198,6 +198,18 @@ class _Problem:
         return utilities
 
 
+def spent_on(estimate: Estimate) -> Spent:
+    """What is told of a plan."""
+    return Spent(
+        estimate.pairs,
+        estimate.of,
+        estimate.confidence,
+        estimate.at_least,
+        estimate.regret,
+        estimate.computed,
+    )
+
+
 def _estimated(estimate: Estimate, flags: tuple[str, ...], keep_matrix: bool) -> Estimated:
     """What came of the plan; a hypothesis of whom a pair is not finite has no value, and is not given up.
 
@@ -214,7 +226,5 @@ def _estimated(estimate: Estimate, flags: tuple[str, ...], keep_matrix: bool) ->
     given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
     if not np.isfinite(values).any():  # nothing is known of any: all have their place
         given_up = given_up[:0]
-    spent = Spent(
-        estimate.pairs, estimate.of, estimate.confidence, estimate.regret, estimate.computed
-    )
+    spent = spent_on(estimate)
     return Estimated(values, flags, spent, given_up, estimate.utilities if keep_matrix else None)

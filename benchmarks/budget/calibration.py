@@ -2,11 +2,10 @@
 
     python -m benchmarks.budget.calibration RESULTS [--method adaptive]
 
-RESULTS is a folder that `replay` wrote. The constants of `rerank/budget/statement.py` are fitted anew on replays that used
-their whole budget, and every figure is of replays that were not fitted on: under "lists" of every other list of the same
-sets, under "new set" of a set and utility whose constants come from all the others. "stopped" are replays with a
-confidence at which they stop, under the constants in the program; "lower" is what is said less `MARGIN` in logits, which
-is at most the truth on every new set. Bins have equally many replays.
+RESULTS is a folder that `replay` wrote. The constants of `rerank/budget/statement.py` are fitted anew on replays that
+used their whole budget, and every figure is of replays that were not fitted on: under "lists" of every other list of
+the same sets, under "new set" of a set and utility whose constants come from all the others. "stopped" are replays with
+a confidence at which they stop, under the constants in the program. Bins have equally many replays.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.statement import CALIBRATION, DRAWS, Calibration
+from discorank.rerank.budget.statement import CALIBRATION, DRAWS, MARGIN, Calibration
 
 BINS = 10
-MARGIN = 0.5
 STEPS, STEP = 50, 0.2  # of Newton's method: how many, and how large at most
 
 
@@ -98,7 +96,7 @@ def show(name: str, table: FloatArray, confidence: FloatArray, regret: FloatArra
     lower = 1 / (1 + np.exp(MARGIN - logit(inside)))
     print(
         f"{name:42} {len(table):6}  same {same:.3f} +- {error:.3f}, said {confidence.mean():.3f}, "
-        f"lower {lower.mean():.3f};  regret {table[:, 0].mean():.4f}, said {regret.mean():.4f}"
+        f"at least {lower.mean():.3f};  regret {table[:, 0].mean():.4f}, said {regret.mean():.4f}"
     )
 
 
@@ -112,7 +110,9 @@ def main() -> None:
     tables = replays(options.results, options.method)
     seen = np.concatenate([table[::2] for some in tables.values() for table in some])
     unseen = np.concatenate([table[1::2] for some in tables.values() for table in some])
-    print(f"{len(seen) + len(unseen)} replays; constants of all: {fitted(np.concatenate([seen, unseen]))}")
+    print(
+        f"{len(seen) + len(unseen)} replays; constants of all: {fitted(np.concatenate([seen, unseen]))}"
+    )
     calibration = fitted(seen)
     confidence, regret = stated(unseen, calibration)
     show("lists", unseen, confidence, regret)

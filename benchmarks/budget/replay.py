@@ -1,7 +1,7 @@
 """Replays every method on kept matrices: what was lost, how often the choice is the same, and what was said of both.
 
     python -m benchmarks.budget.replay FOLDER RESULTS captions64/ter captions64/dr-lex [--methods adaptive halving ...]
-        [--budgets 0.03 0.0625 0.125 0.25 0.5] [--most 500] [--confidence 0.95] [--nbest 1]
+        [--budgets 0.03 0.0625 0.125 0.25 0.5] [--most 500] [--confidence 0.95] [--nbest 1] [--cheap chrf ...]
 
 FOLDER is one that `matrices` wrote; every SET/UTILITY is a file of it, SET.NAME with a name of `matrices.CHEAP` its cheap utilities. Regret is in
 standard deviations of the list's expected utilities. One line per set, method and budget is printed, and all replays of

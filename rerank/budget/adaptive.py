@@ -47,7 +47,7 @@ def adaptive(observed: Observed) -> Search:
         chosen = leaders(np.where(observed.broken, -np.inf, known.mean), problem.nbest)
         statement = CALIBRATION.applied(state_of(draws, chosen), observed.pairs, DRAWS)
         wanted = problem.confidence
-        if wanted is not None and statement.confidence >= wanted:
+        if wanted is not None and statement.at_least >= wanted:
             break
         is_open = ~observed.seen[:, order].all(axis=1)
         rows = _contenders(draws, known.mean, problem.nbest, is_open)
@@ -129,9 +129,7 @@ def _next_columns(observed: Observed, order: IntArray, rows: IntArray) -> IntArr
     return np.concatenate([order[is_own], order[~is_own]])
 
 
-def _ask_in_order(
-    observed: Observed, rows: IntArray, columns: IntArray, affordable: int
-) -> Asking:
+def _ask_in_order(observed: Observed, rows: IntArray, columns: IntArray, affordable: int) -> Asking:
     """Has rows compared with as many of the first columns as so many new pairs are; if with none, some of the rows."""
     is_new = observed.new_pairs(rows, columns)
     spent = np.cumsum(is_new.sum(axis=0))

@@ -126,7 +126,7 @@ def _everything(
     if addend is not None:
         matrix = matrix + addend
     values = expected_utility(matrix, weights, own)
-    return Estimate(values, of, of, 1.0, 0.0, matrix, np.ones(shape, bool))
+    return Estimate(values, of, of, 1.0, 1.0, 0.0, matrix, np.ones(shape, bool))
 
 
 def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
@@ -140,8 +140,16 @@ def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
     block = np.ix_(order.rows, order.columns)
     utilities, seen = np.empty_like(observed.utilities), np.empty_like(observed.seen)
     utilities[block], seen[block] = observed.utilities, observed.seen
-    confidence, regret = statement
-    return Estimate(in_list, observed.pairs, of, confidence, regret, utilities, seen)
+    return Estimate(
+        in_list,
+        observed.pairs,
+        of,
+        statement.confidence,
+        statement.at_least,
+        statement.regret,
+        utilities,
+        seen,
+    )
 
 
 def _translated(search: Search, order: Order) -> Search:

@@ -33,6 +33,7 @@ class Estimate(NamedTuple):
         of: how many the whole matrix has.
         confidence: the probability that the whole matrix would choose the same hypothesis, or with `nbest` the same
             set of them.
+        at_least: what the confidence is also of lists and utilities on which it is too high.
         regret: the expected loss by that in expected utility, on average over the places.
         utilities: what was computed, NaN elsewhere, [H, R].
         computed: which pairs were, [H, R]; of a symmetric utility both ways round.
@@ -42,6 +43,7 @@ class Estimate(NamedTuple):
     pairs: int
     of: int
     confidence: float
+    at_least: float
     regret: float
     utilities: FloatArray
     computed: BoolArray

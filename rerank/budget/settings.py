@@ -103,9 +103,7 @@ def asked_parts(utility: Utility, force: bool) -> list[int]:
     Where the budget is forced and no pairs are costly, those are all parts with pairs.
     """
     with_pairs = [
-        i
-        for i, (weight, part) in enumerate(utility.parts)
-        if weight and part.info.needs_references
+        i for i, (weight, part) in enumerate(utility.parts) if weight and part.info.needs_references
     ]
     costly = [i for i in with_pairs if utility.parts[i][1].costly_pairs]
     return with_pairs if force and not costly else costly

@@ -48,7 +48,9 @@ class Work:
         self.keys: dict[int, int] = {}  # the caller's, by ours: the caller may use one again
         self.results: list[Keyed] = []
         self.handed_out: set[int] = set()  # the caller's keys that were taken last
-        self.homes: dict[int, str] = {}  # the actor that has the texts of lists, by the caller's keys
+        self.homes: dict[
+            int, str
+        ] = {}  # the actor that has the texts of lists, by the caller's keys
 
     def add(self, key: int, task: Task) -> None:
         """Takes a list; one that goes on comes before those that have not begun, to the actor that has its texts."""

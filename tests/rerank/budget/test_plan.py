@@ -31,7 +31,7 @@ def test_a_budget_of_all_pairs_is_exact_to_the_bit(method: str, without_self: bo
     estimate = drive(steps, blocks_of(matrix))
     assert estimate.values.tobytes() == expected_utility(matrix, weights, own).tobytes()
     assert (estimate.pairs, estimate.of) == (matrix.size, matrix.size)
-    assert (estimate.confidence, estimate.regret) == (1.0, 0.0)
+    assert (estimate.confidence, estimate.at_least, estimate.regret) == (1.0, 1.0, 0.0)
     assert estimate.computed.all()
 
 
@@ -76,7 +76,7 @@ def test_no_plan_exceeds_its_budget_or_asks_twice(
     assert asked.sum() == estimate.pairs <= pairs
     assert estimate.computed.tolist() == (asked > 0).tolist()
     assert estimate.of == matrix.size
-    assert 0 <= estimate.confidence <= 1
+    assert 0 <= estimate.at_least <= estimate.confidence <= 1
     assert not estimate.regret < 0
     if pairs < matrix.size:
         assert not asked[:, weights == 0].any()
@@ -141,7 +141,7 @@ def test_the_same_every_time(method: str) -> None:
     first, second = (estimate_of(method, matrix, cheap, 60, seed=5) for _ in range(2))
     assert first.values.tobytes() == second.values.tobytes()
     assert first.computed.tobytes() == second.computed.tobytes()
-    assert first[1:5] == second[1:5]
+    assert first[1:6] == second[1:6]
 
 
 @each_method
@@ -164,12 +164,14 @@ def test_permuted_candidates_choose_the_same_text(
         if is_symmetric:
             matrix = matrix + matrix.T
         plain = plan(method, weights, size, own, cheap[None], **settings)  # type: ignore[arg-type]
-        permuted = plan(method, weights[order], size, own, cheap[None][:, order[:, None], order], **settings)  # type: ignore[arg-type]
+        permuted = plan(
+            method, weights[order], size, own, cheap[None][:, order[:, None], order], **settings
+        )  # type: ignore[arg-type]
         ours = drive(plain, blocks_of(matrix))
         theirs = drive(permuted, blocks_of(matrix[block]))
         assert ours.values[order].tobytes() == theirs.values.tobytes()
         assert ours.computed[block].tolist() == theirs.computed.tolist()
-        assert ours[1:5] == theirs[1:5]
+        assert ours[1:6] == theirs[1:6]
 
 
 @each_method
