@@ -15,6 +15,7 @@ from ..metrics.mixture import Utility
 from ..metrics.representations import FloatArray, IntArray
 from .budget.plan import Estimate, plan
 from .budget.settings import Budget
+from .budgeted_list import spent_on
 from .choice import Spent
 from .decider import combined_values
 from .engines.interface import Result, Task
@@ -70,7 +71,7 @@ def estimated_sums(
         np.ones(1),
         num_texts,
         None,
-        cheap,
+        cheap.T[:, :, None],
         pairs=budget.pairs(num_texts),
         confidence=budget.confidence,
         nbest=nbest if nbest is not None and nbest < num_texts else 1,
@@ -106,7 +107,5 @@ def _estimated(estimate: Estimate, computed: FloatArray, flags: tuple[str, ...])
     # what was read is known, whatever the plan makes of it
     values = np.where(is_read, computed, estimate.values)
     given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
-    spent = Spent(
-        estimate.pairs, estimate.of, estimate.confidence, estimate.regret, estimate.computed
-    )
+    spent = spent_on(estimate)
     return EstimatedSums(np.where(is_odd, np.nan, values), flags, spent, given_up)

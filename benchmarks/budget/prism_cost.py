@@ -55,7 +55,7 @@ def budgeted(metric: Any, texts: list[str], share: float) -> Estimate:
     cheap = load_metric("chrf").pairwise(texts, texts)
     pairs = int(share * len(texts) ** 2)
     weights = np.ones(len(texts))
-    steps = plan("adaptive", weights, len(texts), prior=cheap, pairs=pairs, square=True)
+    steps = plan("adaptive", weights, len(texts), prior=cheap[None], pairs=pairs, square=True)
     return drive(
         steps,
         lambda request: metric.pairwise(

@@ -55,7 +55,7 @@ class LocalEngine:
 
     def submit(self, key: int, task: Task) -> None:
         """Takes a list; one that goes on comes before those that have not begun, while its texts are at hand."""
-        queue = self.going_on if key in self.handed_out else self.waiting
+        queue = self.going_on if key in self.handed_out or task.whole else self.waiting
         queue.append((key, task))
 
     def collect(self) -> list[tuple[int, Result | DiscorankError]]:

@@ -44,7 +44,7 @@ def test_rows_and_going_on(source: Path, tmp_path: Path, method: str) -> None:
     assert decode(source, whole, *words) == 3
     for row in rows(whole):
         budget = row["budget"]
-        assert set(budget) == {"pairs", "of", "confidence", "regret"}
+        assert set(budget) == {"pairs", "of", "confidence", "at_least", "regret"}
         assert 1 <= budget["pairs"] <= max(1, -(-3 * budget["of"] // 10))
     stopped = [*words, "--max-errors", "0"]
     assert main(["decode", str(source), "-o", str(out), "--quiet", *stopped]) == 3

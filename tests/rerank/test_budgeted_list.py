@@ -87,6 +87,7 @@ def test_a_budget_of_all_pairs_changes_no_bit(
     [
         *WHOLE[:4],
         ("prism", {}),
+        ("prism and chrf", {}),
         (SUM, {"budget_of": {"cheap_utility": "bleu"}}),
         ("ter", {"budget_of": {"confidence": 0.6, "seed": 3}}),
     ],
@@ -108,8 +109,12 @@ def test_what_is_computed_is_part_of_the_matrix(
         assert ranking.matrix is not None
         assert ranking.budget is not None
         computed = ranking.budget.computed
-        assert ranking.budget.pairs == computed.sum() <= max(1, np.ceil(0.3 * computed.size))
-        assert ranking.budget.of == computed.size
+        counted = computed
+        if "prism" in utility:  # two texts are one pair
+            assert (computed == computed.T).all()
+            counted = computed[np.tril_indices(len(computed))]
+        assert ranking.budget.pairs == counted.sum() <= max(1, np.ceil(0.3 * counted.size))
+        assert ranking.budget.of == counted.size
         assert 0 <= ranking.budget.confidence <= 1
         assert ranking.budget.regret >= 0
         assert np.isnan(ranking.matrix[~computed]).all()
@@ -119,9 +124,8 @@ def test_what_is_computed_is_part_of_the_matrix(
             assert (ranking.matrix[computed] == exact.matrix[computed]).all()
 
 
-TINY: dict[str, Any] = {
-    "prism": f'prism(model="{MODELS}/tiny-mbart50",lang="en")',
-}
+PRISM = f'prism(model="{MODELS}/tiny-mbart50",lang="en")'
+TINY: dict[str, Any] = {"prism": PRISM, "prism and chrf": f"{PRISM} + 0.1*chrf"}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -403,7 +407,7 @@ def test_a_forced_budget_of_algebra(method: Any) -> None:
 
 def test_the_decoder_of_a_reranker_has_no_budget() -> None:
     decoder = MBRDecoder("ter", budget=0.5)
-    with pytest.raises(InputError, match=r"a budget.* rerank has every candidate"):
+    with pytest.raises(InputError, match=r"a budget.* a reranker needs the value of every"):
         discorank.Reranker({"expected": 1.0}, decoder=decoder)
 
 

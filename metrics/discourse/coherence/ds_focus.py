@@ -86,6 +86,11 @@ class DSFocus(FocusModelMetric):
             raise InputError("union is symmetric and has no P and R", where="aggregate", fix=fix)
 
     @property
+    def symmetric(self) -> bool:
+        """Of the foci of both sides."""
+        return self.policy == "union" or self.aggregate == "F"
+
+    @property
     def policy(self) -> str:
         """The treatment of missing foci in force."""
         return self.missing or ("ignore" if self.compat else "union")

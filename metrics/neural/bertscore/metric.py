@@ -89,6 +89,11 @@ class BERTScore(ContextModelMetric):
     )
 
     @property
+    def symmetric(self) -> bool:
+        """Of precision and recall together."""
+        return self.aggregate == "F"
+
+    @property
     def file_settings(self) -> tuple[str, ...]:
         """Settings that name files."""
         settings = ["model"]

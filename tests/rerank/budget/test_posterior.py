@@ -10,7 +10,7 @@ import pytest
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget import statement
 from discorank.rerank.budget.observed import Observed, Problem
-from discorank.rerank.budget.posterior import COEFFICIENTS, USUAL, posterior
+from discorank.rerank.budget.posterior import USUAL, coefficients, posterior, scale_of
 from discorank.rerank.budget.regressors import Regressors, regressors_of
 from discorank.rerank.budget.statement import Calibration, Statement, leaders, state_of
 
@@ -19,7 +19,8 @@ from .lists import estimate_of, matrices
 
 def problem_of(cheap: FloatArray | None, shares: FloatArray, is_square: bool = True) -> Problem:
     selves = np.arange(len(shares)) if is_square else np.full(len(shares), -1)
-    return Problem(shares, cheap, selves, shares.size, None, 1, 0)
+    prior = None if cheap is None else cheap[None]
+    return Problem(shares, prior, selves, shares.size, None, 1, 0)
 
 
 def observed_of(problem: Problem, matrix: FloatArray, share: float, seed: int) -> Observed:
@@ -36,9 +37,10 @@ def conditioned(observed: Observed, features: Regressors) -> tuple[FloatArray, F
     rows, columns = (grid.ravel() for grid in np.indices(observed.seen.shape))
     seen = observed.seen.ravel()
     values = observed.utilities.ravel()[seen]
-    is_other = features.selves[rows[seen]] != columns[seen]
-    centre, unit = values[is_other].mean(), values[is_other].std()
-    known = COEFFICIENTS | {kind: (0.0, size) for kind, size in USUAL._asdict().items()}
+    is_self = features.selves[rows] == columns
+    scale = scale_of(values, is_self[seen])
+    centres = np.where(is_self, scale.of_selves, scale.centre)
+    known = coefficients(USUAL)
     means, sizes = np.transpose([known[kind] for kind in features.kinds])
     regressors = features.of(rows, columns)
     mean = regressors @ means
@@ -47,11 +49,11 @@ def conditioned(observed: Observed, features: Regressors) -> tuple[FloatArray, F
     covariance += USUAL.column * (columns[:, None] == columns)
     covariance += USUAL.noise * np.eye(len(rows))
     gain = covariance[:, seen] @ np.linalg.inv(covariance[np.ix_(seen, seen)])
-    after = mean + gain @ ((values - centre) / unit - mean[seen])
+    after = mean + gain @ ((values - centres[seen]) / scale.unit - mean[seen])
     spread = covariance - gain @ covariance[seen]
     weights = np.zeros((num_rows, num_rows * num_columns))
     weights[rows, np.arange(len(rows))] = observed.problem.shares.ravel()
-    return weights @ (centre + unit * after), unit**2 * weights @ spread @ weights.T
+    return weights @ (centres + scale.unit * after), scale.unit**2 * weights @ spread @ weights.T
 
 
 @pytest.mark.parametrize("share", [0.3, 0.8])
