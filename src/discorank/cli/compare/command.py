@@ -43,6 +43,7 @@ class CompareOptions:
 
     Args:
         input: systems files, each with a document per line; of several, each is compared, and means are added.
+        columns: of Parquet and Arrow files, which column is which key, such as systems=outputs.
         metric: metrics by name or signature.
         human: keys that hold human scores, such as mqm:lower.
         references: the references that metrics read, by name; all if not given.
@@ -60,6 +61,7 @@ class CompareOptions:
     """
 
     input: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     metric: tuple[str, ...] = ()
     human: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
