@@ -7,12 +7,15 @@ a small file costs nothing. Extension types are read as what they are stored as:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...metrics.errors import InputError
+from ...rerank.runs.table_shapes import MARK
+from ..files.strict_json import parse_json
 
 Sizes = npt.NDArray[np.int64]  # [n], bytes
 SCALAR_BYTES = 8
@@ -30,23 +33,26 @@ def check_type(type_: Any, where: str, depth: int = 0) -> None:
     if depth > DEPTH:
         raise UnreadableTypeError(f"nested deeper than {DEPTH} levels", where=where)
     stored = storage_type(type_)
-    if kinds.is_dictionary(stored):
-        check_type(stored.value_type, where, depth + 1)
-    elif _is_list(stored):
+    if kinds.is_dictionary(stored) or _is_list(stored):
         check_type(stored.value_type, where, depth + 1)
     elif kinds.is_map(stored):
         if not _is_text(storage_type(stored.key_type)):
             raise UnreadableTypeError(f"found keys of the type {stored.key_type}", where=where)
         check_type(stored.item_type, where, depth + 1)
     elif kinds.is_struct(stored):
-        names = [stored.field(i).name for i in range(stored.num_fields)]
-        if len(set(names)) < len(names):
-            raise UnreadableTypeError("two fields of one name", where=where)
-        for i in range(stored.num_fields):
-            check_type(stored.field(i).type, f"{where}.{names[i]}"[:200], depth + 1)
+        _check_fields(stored, where, depth)
     elif not (_is_text(stored) or _is_number(stored) or kinds.is_null(stored)):
         problem = f"found the type {stored!s:.60}, expected text, numbers, lists or structs"
         raise UnreadableTypeError(problem, where=where)
+
+
+def _check_fields(struct: Any, where: str, depth: int) -> None:
+    """Raises UnreadableTypeError for fields of a struct that are not read."""
+    fields = [struct.field(i) for i in range(struct.num_fields)]
+    if len({field.name for field in fields}) < len(fields):
+        raise UnreadableTypeError("two fields of one name", where=where)
+    for field in fields:
+        check_type(field.type, f"{where}.{field.name}"[:200], depth + 1)
 
 
 def storage_type(type_: Any) -> Any:
@@ -77,20 +83,35 @@ def sizes(array: Any, max_values: int) -> Sizes:
         return _lengths(array)
     if kinds.is_struct(kind):
         children = [sizes(array.field(i), max_values) for i in range(kind.num_fields)]
-        return np.sum([np.full(count, 2), *children], axis=0)
+        return np.asarray(np.sum([np.full(count, 2), *children], axis=0), dtype=np.int64)
     if kinds.is_map(kind) or _is_list(kind):
         offsets, children = _children(array)
         child_sizes = sum((sizes(child, max_values) for child in children), np.int64(SCALAR_BYTES))
         ends = np.concatenate([[0], np.cumsum(child_sizes)])
         return np.asarray(ends[offsets[1:]] - ends[offsets[:-1]] + 2)
-    return np.full(count, SCALAR_BYTES)
+    return np.full(count, SCALAR_BYTES, dtype=np.int64)
 
 
-def values(array: Any) -> list[Any]:
-    """The values as JSON has them; null is None, and left out of structs."""
+def values(array: Any, metadata: Any = None) -> list[Any]:
+    """The values as JSON has them; null is None, and left out of structs.
+
+    Args:
+        array: the array.
+        metadata: of its field, which may say that texts are JSON.
+
+    Raises:
+        InputError: what should be JSON is none, or a key of a map stands twice.
+    """
+    if metadata and MARK.items() <= metadata.items():
+        # behind a struct that is null stands anything, as a rule nothing
+        return [parse_json(text.encode()) if text else None for text in values(array)]
+    return _plain_values(_stored(array))
+
+
+def _plain_values(array: Any) -> list[Any]:
+    """The values of an array of no extension type."""
     import pyarrow.types as kinds
 
-    array = _stored(array)
     kind = array.type
     if kinds.is_dictionary(kind):
         return _dictionary_values(array)
@@ -110,8 +131,9 @@ def values(array: Any) -> list[Any]:
 
 def _structs(array: Any) -> list[Any]:
     """Objects, without the fields that are null."""
-    names = [array.type.field(i).name for i in range(array.type.num_fields)]
-    columns = [values(array.field(i)) for i in range(len(names))]
+    fields = [array.type.field(i) for i in range(array.type.num_fields)]
+    names = [field.name for field in fields]
+    columns = [values(array.field(i), field.metadata) for i, field in enumerate(fields)]
     if not columns:
         return [{} for _ in range(len(array))]
     rows = zip(*columns, strict=True)
@@ -141,9 +163,9 @@ def _maps(array: Any) -> list[Any]:
 
 def _lists(array: Any) -> list[Any]:
     offsets, (child,) = _children(array)
-    items = values(child)
+    items = values(child, array.type.value_field.metadata)
     bounds: Sequence[int] = offsets.tolist()
-    return [items[start:end] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [items[start:end] for start, end in pairwise(bounds)]
 
 
 def _children(array: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
@@ -212,7 +234,9 @@ def _stored(array: Any) -> Any:
 def _is_text(type_: Any) -> bool:
     import pyarrow.types as kinds
 
-    return bool(kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_))
+    return bool(
+        kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_)
+    )
 
 
 def _is_number(type_: Any) -> bool:

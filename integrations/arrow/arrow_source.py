@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ...metrics.errors import InputError
 from ...metrics.spec.limits import limits, more
 from ...metrics.text.line_source import Line
@@ -132,7 +134,8 @@ class ArrowSource:
         self._check(batch.rows, first)
         names = batch.rows.schema.names
         try:
-            columns = [values(batch.rows.column(i)) for i in range(len(names))]
+            fields = enumerate(batch.rows.schema)
+            columns = [values(batch.rows.column(i), field.metadata) for i, field in fields]
         except InputError as error:
             raise self.refusal(first, error.problem, error.fix) from None
         for i, row in enumerate(zip(*columns, strict=True)):
@@ -145,9 +148,10 @@ class ArrowSource:
             self._check_whole(rows, first)
         bound = limits().line_bytes
         try:
-            total = sum(sizes(column, bound * 8) for column in rows.columns)
+            by_column = [sizes(column, bound * 8) for column in rows.columns]
         except OverflowError:
             raise self._too_long(first) from None
+        total = np.sum(by_column, axis=0)
         longest = int(total.argmax())
         if int(total[longest]) > bound:
             raise self._too_long(first + longest)

@@ -123,7 +123,9 @@ class ParquetFile:
             if _is_of(column.path_in_schema, columns)
         ]
         parquet_checks.check_pages(self._file.raw, where, chosen)
-        row_bytes = sum(column.total_uncompressed_size for column in chosen) / max(1, metadata.num_rows)
+        row_bytes = sum(column.total_uncompressed_size for column in chosen) / max(
+            1, metadata.num_rows
+        )
         at_once = max(1, min(ROWS_AT_ONCE, int(BYTES_AT_ONCE / max(1.0, row_bytes))))
         with told(where):
             rows = reader.iter_batches(

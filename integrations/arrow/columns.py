@@ -1,12 +1,12 @@
 """Which column of a table is which key of a row, as ``--columns KEY=COLUMN ...`` says.
 
-    id=prompt_id                   the column prompt_id is the key id; columns that nothing names keep their names
-    id=#                           the number of the row, from 0
-    candidates=samples             a list of texts, or of structs of which one is named text
-    candidates.text=response       in every struct of candidates, the field response is the text;
-    candidates.logprob=logprobs    or, where logprobs is a column: a list as long as the candidates
-    text=response                  a row is a candidate; rows of one id that follow each other are a list
-    =image  =*                     the column image is left out; so are all that are not named
+id=prompt_id                   the column prompt_id is the key id; columns that nothing names keep their names
+id=#                           the number of the row, from 0
+candidates=samples             a list of texts, or of structs of which one is named text
+candidates.text=response       in every struct of candidates, the field response is the text;
+candidates.logprob=logprobs    or, where logprobs is a column: a list as long as the candidates
+text=response                  a row is a candidate; rows of one id that follow each other are a list
+=image  =*                     the column image is left out; so are all that are not named
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ from ...metrics.errors import InputError, unknown
 ROW_NUMBER = "#"
 ALL_OTHERS = "*"
 # what is said of a list as a whole: the same in every row of its candidates
-OF_LIST = ("id", "source", "document", "position", "references", "pseudo_references", "context_only")
+OF_LIST = (
+    "id",
+    "source",
+    "document",
+    "position",
+    "references",
+    "pseudo_references",
+    "context_only",
+)
 OF_CANDIDATES = ("candidates", "pseudo_references")
 _WHERE = "--columns"
 
@@ -63,7 +71,9 @@ class ColumnNames:
             target = inner.setdefault(outer, {}) if dot else keys
             key = name if dot else key
             if key in target or (dot and outer not in OF_CANDIDATES):
-                problem = f"the key {assignment!r:.80} is named twice, or stands in no list of candidates"
+                problem = (
+                    f"the key {assignment!r:.80} is named twice, or stands in no list of candidates"
+                )
                 raise InputError(problem, where=_WHERE, fix="Name every key once")
             target[key] = column
         _check_once([*keys.values(), *left_out])
@@ -85,7 +95,9 @@ class ColumnNames:
         for column in (*named, *self.left_out):
             if column not in columns:
                 raise unknown("column", column, columns, where=where)
-        key_of = {column: key for key, column in self.keys.items() if column != ROW_NUMBER}
+        key_of: dict[str, str] = {
+            column: key for key, column in self.keys.items() if column != ROW_NUMBER
+        }
         aside = {
             column
             for names in self.inner.values()
@@ -144,13 +156,15 @@ class FittedColumns:
         beside = {name: row[column] for name, column in names.items() if column in self.aside}
         renamed = {column: name for name, column in names.items() if column not in self.aside}
         if isinstance(value, Mapping):
-            value = _side_by_side({renamed.get(name, name): items for name, items in value.items()})
+            value = _side_by_side(_renamed(value, renamed))
         if isinstance(value, list) and renamed:
             value = [_renamed(item, renamed) for item in value]
         beside = {name: items for name, items in beside.items() if items is not None}
         if not beside or not isinstance(value, list):
             return value
-        if any(not isinstance(items, list) or len(items) != len(value) for items in beside.values()):
+        if any(
+            not isinstance(items, list) or len(items) != len(value) for items in beside.values()
+        ):
             # an object in place of the list: its reader says what it found
             return {"text": value, **beside}
         texts = [item if isinstance(item, Mapping) else {"text": item} for item in value]

@@ -39,7 +39,7 @@ def as_lists(rows: Iterable[NumberedRow], name: str) -> Iterator[NumberedRow]:
 def _list(group: list[NumberedRow]) -> NumberedRow:
     """A list of its rows."""
     first, head = group[0]
-    made = {}
+    made: dict[str, Any] = {}
     for key in OF_LIST:
         values = {number: row.get(key) for number, row in group}
         if any(value != head.get(key) for value in values.values()):

@@ -121,9 +121,7 @@ def _framed(file: BinaryIO, offset: int) -> tuple[int, int]:
     return start, length
 
 
-def _checked(
-    file: BinaryIO, metadata: bytes, body: int, size: int, where: str
-) -> tuple[int, int]:
+def _checked(file: BinaryIO, metadata: bytes, body: int, size: int, where: str) -> tuple[int, int]:
     """The kind of a message and the bytes of its body, if it may be unpacked; errors as `check_messages`."""
     (root,) = struct.unpack_from("<I", metadata)
     message = _Flatbuffer(metadata, root)

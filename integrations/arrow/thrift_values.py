@@ -112,9 +112,7 @@ class ThriftReader:
         length = self._varint()
         kinds = self._byte() if length else 0
         return [
-            self._value(kind, depth + 1)
-            for _ in range(length)
-            for kind in (kinds >> 4, kinds & 15)
+            self._value(kind, depth + 1) for _ in range(length) for kind in (kinds >> 4, kinds & 15)
         ]
 
 

@@ -38,7 +38,9 @@ class SystemsOptions:
     include: tuple[str, ...] = ()
 
 
-def read_systems(source: NumberedLines, options: SystemsOptions | None = None) -> Iterator[ListEntry]:
+def read_systems(
+    source: NumberedLines, options: SystemsOptions | None = None
+) -> Iterator[ListEntry]:
     """One entry per segment, or one error entry for a document that cannot be read; errors as `read_jsonl`."""
     chosen = options or SystemsOptions()
 

@@ -1,9 +1,9 @@
-"""The package that Parquet and Arrow files need, and the endings by which these are known; it is imported on first use."""
+"""The package that Parquet and Arrow files need, imported on first use, and the endings of these files."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 
 from ..errors import ModelLoadError
 
@@ -19,11 +19,8 @@ def is_table(path: str | Path) -> bool:
     return Path(path).suffix.lower() in TABLE_ENDINGS
 
 
-def require_arrow(where: str) -> ModuleType:
-    """The package pyarrow; raises ModelLoadError where it is not installed."""
-    try:
-        import pyarrow
-    except ImportError as error:
+def require_arrow(where: str) -> None:
+    """Raises ModelLoadError unless pyarrow is installed."""
+    if find_spec("pyarrow") is None:
         problem = "Parquet and Arrow files need pyarrow"
-        raise ModelLoadError(problem, where=where, fix='pip install "discorank[arrow]"') from error
-    return pyarrow
+        raise ModelLoadError(problem, where=where, fix='pip install "discorank[arrow]"')

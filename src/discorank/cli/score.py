@@ -27,7 +27,8 @@ from ..tables import aligned
 from .console import say
 from .inputs import CodeOptions, JudgeOptions, cache_in, check_model, metric_in
 from .options import Options, needed
-from .running import OutputOptions, check_not_input, complete_or_absent
+from .row_files import complete_rows
+from .running import OutputOptions, check_not_input
 from .score_answers import run_answers
 from .score_contrastive import run_contrastive
 from .segments import Segment, batches, placed, read_segments, systems_of
@@ -256,7 +257,7 @@ def _segment_file(path: str | None) -> Iterator[BinaryIO | None]:
     if path is None:
         yield None
         return
-    with complete_or_absent(path) as file:
+    with complete_rows(path) as file:
         yield file
 
 

@@ -21,7 +21,8 @@ from ..tables import aligned
 from .console import Progress, say
 from .inputs import metric_in
 from .options import needed
-from .running import check_not_input, complete_or_absent
+from .row_files import complete_rows
+from .running import check_not_input
 
 Z = 1.96  # of a normal interval of 95 %
 
@@ -44,7 +45,7 @@ def run_answers(values: Mapping[str, Any]) -> int:
     chances: list[list[list[_Chances]]] = []  # [list][metric][k]
     num_without = 0
     with (
-        complete_or_absent(out) if out else nullcontext() as file,
+        complete_rows(out) if out else nullcontext() as file,
         open_lists(path) as lists,
         Progress("lists", lists.fraction, values["quiet"]) as progress,
     ):

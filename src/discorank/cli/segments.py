@@ -34,7 +34,9 @@ class Segment(NamedTuple):
 
 def read_segments(values: Mapping[str, Any]) -> Iterator[Segment]:
     """The segments that the options name."""
-    return _from_rows(values["input"], values["columns"]) if values["input"] else _from_files(values)
+    return (
+        _from_rows(values["input"], values["columns"]) if values["input"] else _from_files(values)
+    )
 
 
 def batches(segments: Iterator[Segment]) -> Iterator[list[Segment]]:

@@ -54,7 +54,8 @@ class CompareOptions:
         level: of significance; intervals cover the rest.
         unit: what draws take: document, segment, or how many successive segments of a document.
         correction: of p for the number of pairs: none, holm or fdr.
-        segment_scores: a file for a row per segment and system, CSV if its name ends so, else JSONL.
+        segment_scores: a file for a row per segment and system, CSV, Parquet or Arrow if its name ends so, else
+            JSONL.
         document_scores: the same for documents.
         save: a folder for texts, scores and tests, from which discorank report makes a page.
         format: what is printed.
