@@ -9,17 +9,16 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import TypeVar
 
 from ...metrics.errors import InputError
-from ...metrics.spec.limits import limits, more
+from ...metrics.spec.limits import limits
 from ...metrics.text.line_source import Line
 from ...rerank.runs.entry import Entry
 from ..files.entries import placed
-from .array_values import UnreadableTypeError, check_type, sizes, values
-from .batches import Batch, open_table, told
+from .array_values import UnreadableTypeError, check_type
+from .batch_rows import rows_of, too_long
+from .batches import open_table, told
 from .columns import ColumnNames, FittedColumns
 from .flat_rows import NumberedRow, as_lists
 
@@ -43,7 +42,8 @@ class ArrowSource:
         self.name = str(path)
         self._table = open_table(path)
         try:
-            self._columns = self._fitted(names, of_lists)
+            with told(self.name):
+                self._columns = self._fitted(names, of_lists)
         except BaseException:
             self._table.close()
             raise
@@ -59,7 +59,7 @@ class ArrowSource:
             for number, row in rows:
                 line = json.dumps(row, ensure_ascii=False).encode()
                 if len(line) > limits().line_bytes:
-                    raise self._too_long(number)
+                    raise too_long(self.place(number))
                 yield number, line
         finally:
             self.close()
@@ -126,46 +126,6 @@ class ArrowSource:
             if self._groups[-1:] != [batch.group]:
                 self._group_starts.append(number)
                 self._groups.append(batch.group)
-            yield from self._of_batch(batch, number)
+            for at, row in rows_of(batch.rows, number, self.place):
+                yield at, self._columns.keyed(row, at)
             number += len(batch.rows)
-
-    def _of_batch(self, batch: Batch, first: int) -> Iterator[NumberedRow]:
-        """The rows of a batch; `first` is the number of its first row."""
-        self._check(batch.rows, first)
-        names = batch.rows.schema.names
-        try:
-            fields = enumerate(batch.rows.schema)
-            columns = [values(batch.rows.column(i), field.metadata) for i, field in fields]
-        except InputError as error:
-            raise self.refusal(first, error.problem, error.fix) from None
-        for i, row in enumerate(zip(*columns, strict=True)):
-            by_column = dict(zip(names, row, strict=True))
-            yield first + i, self._columns.keyed(by_column, first + i)
-
-    def _check(self, rows: Any, first: int) -> None:
-        """Raises InputError for offsets or texts that are none, and for a row that is too long."""
-        with told(self.place(first)):
-            self._check_whole(rows, first)
-        bound = limits().line_bytes
-        try:
-            by_column = [sizes(column, bound * 8) for column in rows.columns]
-        except OverflowError:
-            raise self._too_long(first) from None
-        total = np.sum(by_column, axis=0)
-        longest = int(total.argmax())
-        if int(total[longest]) > bound:
-            raise self._too_long(first + longest)
-
-    def _check_whole(self, rows: Any, first: int) -> None:
-        """Raises InputError for the first row that is not as Arrow has it."""
-        try:
-            rows.validate(full=True)
-        except ValueError as error:
-            problem = str(error).splitlines()[0][:200]
-            if "utf8" in problem.lower():
-                problem = f"text that is not UTF-8 ({problem})"
-            raise self.refusal(first, f"cannot be read: {problem}", "Save it as UTF-8") from error
-
-    def _too_long(self, number: int) -> InputError:
-        problem = f"a row of more than {limits().line_bytes} bytes"
-        return self.refusal(number, problem, more("line_bytes"))

@@ -117,11 +117,12 @@ class ParquetFile:
         """The rows of a row group, after its pages were checked."""
         metadata = self._parquet.metadata.row_group(group)
         where = f"{self.name}, row group {group}"
-        chosen = [
-            column
-            for column in map(metadata.column, range(metadata.num_columns))
-            if _is_of(column.path_in_schema, columns)
-        ]
+        with told(where):
+            chosen = [
+                column
+                for column in map(metadata.column, range(metadata.num_columns))
+                if _is_of(column.path_in_schema, columns)
+            ]
         parquet_checks.check_pages(self._file.raw, where, chosen)
         row_bytes = sum(column.total_uncompressed_size for column in chosen) / max(
             1, metadata.num_rows

@@ -72,8 +72,12 @@ def check_pages(file: BinaryIO, name: str, columns: Iterable[Any]) -> None:
             cost = page.unpacked_bytes + VALUE_BYTES * page.num_values
             packed, unpacked = packed + page.packed_bytes, unpacked + cost
             bound = limits().batch_bytes
-            if cost > bound or unpacked > max(bound, RATIO * packed):
-                problem = f"{unpacked} bytes unpacked of {packed} packed ones, at most {bound} or {RATIO} times as many"
+            problem = ""
+            if cost > bound:
+                problem = f"a page of {cost} bytes unpacked, at most {bound}"
+            elif unpacked > max(bound, RATIO * packed):
+                problem = f"{unpacked} bytes unpacked of {packed} packed ones"
+            if problem:
                 fix = f"Write smaller pages and row groups. {more('batch_bytes')}"
                 raise InputError(problem, where=where, fix=fix)
 

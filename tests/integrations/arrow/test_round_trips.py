@@ -23,9 +23,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 NUMBERS = st.one_of(st.integers(-(2**63), 2**64), st.floats(allow_nan=False, allow_infinity=False))
 VALUES = st.recursive(
     st.one_of(TEXTS, NUMBERS, st.booleans()),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
     max_leaves=6,
 )
 LOGPROBS = st.one_of(st.floats(max_value=0, allow_nan=False), st.just(float("-inf")))
