@@ -223,8 +223,7 @@ class _WatchedFile:
 
     def __init__(self, path: str | Path) -> None:
         self.raw: BinaryIO = open(path, "rb")  # noqa: SIM115  closed by close()
-        self._where = str(path)
-        self._bytes_at_start = 0
+        self.note_start(str(path))
 
     def note_start(self, where: str) -> None:
         """A batch begins."""

@@ -78,7 +78,7 @@ def test_lists_come_back_as_they_were(
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_convert_writes_what_it_reads_back(tmp_path: Path, ending: str) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": "a", "document": "d", "position": 0, "source": "s", "candidates": ["x", "y"]},
         {"id": "b", "document": "d", "position": 1, "candidates": ["x"], "references": ["r"]},
         {"id": "c", "candidates": [{"text": "é🚀\u2028", "logprob": -1.5, "system": "S"}, "z"]},
