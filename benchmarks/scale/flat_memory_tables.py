@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
+
 from benchmarks.scale.flat_memory import COMMAND, peak, write
 
 ROWS_OF_ARROW = 1000  # of a record batch, which is unpacked at once
