@@ -51,7 +51,7 @@ class Decider(Protocol):
 def decide_all(
     decider: Decider, lists: Iterable[Any], engine: Engine | None = None
 ) -> Iterator[Ranking]:
-    """Rankings of an iterable of lists or of a Hugging Face dataset, streamed; raises the first error, naming the list."""
+    """Rankings of an iterable of lists or a Hugging Face dataset, streamed; raises the first error, naming the list."""
     engine = engine or LocalEngine()
     engine.load(decider.metrics)
     records = map(_named, count(1), list_rows(lists))

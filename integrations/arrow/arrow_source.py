@@ -18,9 +18,9 @@ from ...rerank.runs.entry import Entry
 from ..files.entries import placed
 from .array_values import UnreadableTypeError, check_type
 from .batch_rows import rows_of, too_long
-from .batches import open_table, told
 from .columns import ColumnNames, FittedColumns
 from .flat_rows import NumberedRow, as_lists
+from .record_batches import open_table, our_errors
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class ArrowSource:
         self.name = str(path)
         self._table = open_table(path)
         try:
-            with told(self.name):
+            with our_errors(self.name):
                 self._columns = self._fitted(names, of_lists)
         except BaseException:
             self._table.close()

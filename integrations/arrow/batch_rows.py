@@ -10,7 +10,7 @@ import numpy as np
 from ...metrics.errors import InputError
 from ...metrics.spec.limits import limits, more
 from .array_values import sizes, values
-from .batches import told
+from .record_batches import our_errors
 
 Place = Callable[[int], str]  # where a row stands, by its number
 VALUE_BYTES = 32  # what a value takes while sizes are added up
@@ -27,7 +27,7 @@ def rows_of(batch: Any, first: int, place: Place) -> Iterator[tuple[int, dict[st
     Raises:
         InputError: offsets or texts are none, or a row is too long; with its place.
     """
-    with told(place(first)):
+    with our_errors(place(first)):
         _check_whole(batch, first, place)
     for start, piece in _pieces(batch, first, place):
         columns = _columns(piece, place(start))
@@ -64,7 +64,7 @@ def _pieces(batch: Any, first: int, place: Place) -> Iterator[tuple[int, Any]]:
 def _columns(batch: Any, place: str) -> list[list[Any]]:
     """The values of every column."""
     try:
-        with told(place):
+        with our_errors(place):
             fields = enumerate(batch.schema)
             return [values(batch.column(i), field.metadata) for i, field in fields]
     except InputError as error:

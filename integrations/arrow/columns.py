@@ -112,8 +112,8 @@ class ColumnNames:
                     fix = f"Leave it out: {_WHERE} ={column}"
                     raise InputError(problem, where=where, fix=fix)
                 key_of[column] = column
-        found = key_of.values()
-        is_flat = of_lists and "text" in found and "candidates" not in found
+        keys = key_of.values()
+        is_flat = of_lists and "text" in keys and "candidates" not in keys
         inner = {} if is_flat else self.inner
         numbered = tuple(key for key, column in self.keys.items() if column == ROW_NUMBER)
         return FittedColumns(key_of, inner, frozenset(aside), numbered, is_flat)

@@ -27,6 +27,9 @@ _HEADER_BYTES = 1 << 16  # of one page
 _SCHEMA, _NUM_CHILDREN = 2, 5  # fields of the footer, and of an element of the schema
 _UNPACKED, _PACKED = 2, 3  # fields of the header of a page
 _PAGES = (5, 7, 8)  # fields of that header: a page of data, of a dictionary, of data in version 2
+_DICTIONARY = 7
+_ENCODINGS = {5: 2, 8: 4}  # where a page of data says how its values are written
+_IN_DICTIONARY = (2, 8)  # the encodings that name places in a dictionary
 WRITE_AGAIN = "Is it whole? Copy it or write it again"
 
 
@@ -52,8 +55,11 @@ def check_footer(file: BinaryIO, name: str) -> None:
         raise InputError(f"a damaged footer ({error})", where=name, fix=WRITE_AGAIN) from error
 
 
-def check_pages(file: BinaryIO, name: str, columns: Iterable[Any]) -> None:
-    """Checks the pages of a row group.
+def check_pages(file: BinaryIO, name: str, columns: Iterable[Any]) -> list[str]:
+    """Checks the pages of a row group; the paths of columns whose texts are to stay in their dictionary.
+
+    These are the ones whose dictionary may be small and its texts many. Of others, texts are unpacked as they come: a
+    dictionary that pyarrow makes of them would grow with the row group.
 
     Args:
         file: the Parquet file.
@@ -63,8 +69,10 @@ def check_pages(file: BinaryIO, name: str, columns: Iterable[Any]) -> None:
     Raises:
         InputError: they cost more than is unpacked, or are not where they should be.
     """
+    stay = []
     for column in columns:
         packed = unpacked = 0
+        pages = []
         where = f"{name}, column {column.path_in_schema!r:.80}"
         if column.file_path:
             raise InputError("stands in another file", where=where, fix="Write all into one file")
@@ -80,14 +88,55 @@ def check_pages(file: BinaryIO, name: str, columns: Iterable[Any]) -> None:
             if problem:
                 fix = f"Write smaller pages and row groups. {more('batch_bytes')}"
                 raise InputError(problem, where=where, fix=fix)
+            pages.append(page)
+        if column.physical_type == "BYTE_ARRAY" and _stays_in_dictionary(file, column, pages):
+            stay.append(column.path_in_schema)
+    return stay
+
+
+def _stays_in_dictionary(file: BinaryIO, column: Any, pages: list[_Page]) -> bool:
+    """Whether the texts of a column, unpacked, might be more than is unpacked at once; or all are in a dictionary."""
+    entries = [page for page in pages if page.is_dictionary]
+    coded = [page for page in pages if page.encoding in _IN_DICTIONARY]
+    if not entries or not coded:
+        return False
+    if len(coded) + len(entries) == len(pages):
+        return True
+    longest = max(_longest_text(file, column.compression, page) for page in entries)
+    return longest * sum(page.num_values for page in coded) > limits().batch_bytes
+
+
+def _longest_text(file: BinaryIO, compression: str, page: _Page) -> int:
+    """The bytes of the longest text of a dictionary; of the whole one where it cannot be our_errors."""
+    import pyarrow as pa
+
+    packed = os.pread(file.fileno(), page.packed_bytes, page.body)
+    try:
+        data = packed
+        if compression != "UNCOMPRESSED":
+            codec = compression.lower()
+            data = pa.decompress(packed, page.unpacked_bytes, codec=codec, asbytes=True)
+        longest = start = 0
+        while start < len(data):
+            length = int.from_bytes(data[start : start + 4], "little")
+            longest, start = max(longest, length), start + 4 + length
+    except (pa.ArrowException, OSError, ValueError):
+        return page.unpacked_bytes
+    return longest
 
 
 class _Page:
-    """What the header of a page says."""
+    """What the header of a page says; `body` is where the page begins behind it."""
 
-    def __init__(self, fields: Struct) -> None:
+    def __init__(self, fields: Struct, body: int) -> None:
+        self.body = body
         self.unpacked_bytes = _number(fields, _UNPACKED)
         self.packed_bytes = _number(fields, _PACKED)
+        self.is_dictionary = _DICTIONARY in fields
+        encodings = [
+            fields[page].get(field) for page, field in _ENCODINGS.items() if page in fields
+        ]
+        self.encoding = encodings[0] if encodings else None
         inner = [fields[number] for number in _PAGES if number in fields]
         self.num_values = max((_number(header, 1) for header in inner), default=0)
 
@@ -113,7 +162,8 @@ def _pages(file: BinaryIO, where: str, column: Any) -> Iterator[_Page]:
         data = os.pread(file.fileno(), min(_HEADER_BYTES, end - offset), offset)
         reader = ThriftReader(data, DEPTH_OF_HEADER, len(data))
         try:
-            page = _Page(reader.struct())
+            fields = reader.struct()
+            page = _Page(fields, offset + reader.offset)
         except (ValueError, LookupError, OverflowError, AttributeError, TypeError) as error:
             problem = f"the header of a page at byte {offset} cannot be read ({error})"
             raise InputError(problem, where=where, fix=WRITE_AGAIN) from error

@@ -127,15 +127,15 @@ def _table(rows: Sequence[dict[str, Any]]) -> Any:
     has_documents = any(isinstance(row.get("text"), list) for row in rows)
     has_texts = any(isinstance(row.get("text"), str) for row in rows)
     if has_documents and has_texts:
-        found = next(row["text"] for row in rows if isinstance(row.get("text"), list))
-        problem = f"chosen texts of one batch are strings and documents ({excerpt(found)})"
+        text = next(row["text"] for row in rows if isinstance(row.get("text"), list))
+        problem = f"chosen texts of one batch are strings and documents ({excerpt(text)})"
         raise InputError(problem, where=NAME, fix="Give every dataset texts of one kind")
-    text = pa.list_(pa.string()) if has_documents else pa.string()
+    kind = pa.list_(pa.string()) if has_documents else pa.string()
     place = pa.struct([("index", pa.int64()), ("count", pa.int64()), ("utility", pa.float64())])
     fields = [
         ("id", pa.string()),
         ("index", pa.int64()),
-        ("text", text),
+        ("text", kind),
         ("utility", pa.float64()),
         ("gap", pa.float64()),
         ("ranking", pa.list_(place)),

@@ -21,7 +21,7 @@ from .block_digests import BlockDigests
 from .output_checks import digests_of
 from .table_shapes import Shape
 
-GROUP_BYTES = 8 << 20  # of the lines that make a row group
+GROUP_BYTES = 4 << 20  # of the lines that make a row group
 Row = dict[str, Any]
 
 

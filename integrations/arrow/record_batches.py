@@ -73,7 +73,7 @@ class ParquetFile:
         self._file = _WatchedFile(path)
         try:
             parquet_checks.check_footer(self._file.raw, self.name)
-            with told(self.name):
+            with our_errors(self.name):
                 self._parquet = parquet.ParquetFile(
                     self._file,
                     buffer_size=_BUFFER_BYTES,
@@ -94,51 +94,18 @@ class ParquetFile:
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """The rows in order, of these columns."""
-        import pyarrow.parquet as parquet
-
-        # texts stay in their dictionaries until it is known how long a row is
-        texts = [
-            column.path
-            for column in map(self._parquet.schema.column, range(len(self._parquet.schema)))
-            if column.physical_type == "BYTE_ARRAY"
-        ]
-        with told(self.name):
-            reader = parquet.ParquetFile(
-                self._file,
-                read_dictionary=texts,
-                metadata=self._parquet.metadata,
-                buffer_size=_BUFFER_BYTES,
-                pre_buffer=False,
-            )
         for group in range(self._parquet.metadata.num_row_groups):
-            yield from self._of_group(reader, group, columns)
+            yield from self._of_group(group, columns)
 
-    def _of_group(self, reader: Any, group: int, columns: Sequence[str]) -> Iterator[Batch]:
+    def _of_group(self, group: int, columns: Sequence[str]) -> Iterator[Batch]:
         """The rows of a row group, after its pages were checked."""
         metadata = self._parquet.metadata.row_group(group)
         where = f"{self.name}, row group {group}"
-        with told(where):
-            chosen = [
-                column
-                for column in map(metadata.column, range(metadata.num_columns))
-                if _is_of(column.path_in_schema, columns)
-            ]
-        parquet_checks.check_pages(self._file.raw, where, chosen)
-        row_bytes = sum(column.total_uncompressed_size for column in chosen) / max(
-            1, metadata.num_rows
-        )
-        at_once = max(1, min(ROWS_AT_ONCE, int(BYTES_AT_ONCE / max(1.0, row_bytes))))
-        with told(where):
-            rows = reader.iter_batches(
-                batch_size=at_once,
-                row_groups=[group],
-                columns=list(columns),
-                use_threads=False,
-            )
+        rows = self._reader(group, columns, where)
         num_rows = 0
         while True:
             self._file.note_start(where)
-            with told(where):
+            with our_errors(where):
                 batch = next(rows, None)
             if batch is None:
                 break
@@ -149,6 +116,37 @@ class ParquetFile:
         if num_rows != metadata.num_rows:
             problem = f"{num_rows} rows, the footer says {metadata.num_rows}"
             raise InputError(problem, where=where, fix=_FIX)
+
+    def _reader(self, group: int, columns: Sequence[str], where: str) -> Iterator[Any]:
+        """What reads a row group in batches."""
+        import pyarrow.parquet as parquet
+
+        metadata = self._parquet.metadata.row_group(group)
+        with our_errors(where):
+            chosen = [
+                column
+                for column in map(metadata.column, range(metadata.num_columns))
+                if _is_of(column.path_in_schema, columns)
+            ]
+        # texts of a dictionary stay there until it is known how long a row is
+        in_dictionary = parquet_checks.check_pages(self._file.raw, where, chosen)
+        total_bytes = sum(column.total_uncompressed_size for column in chosen)
+        row_bytes = max(1.0, total_bytes / max(1, metadata.num_rows))
+        with our_errors(where):
+            reader = parquet.ParquetFile(
+                self._file,
+                read_dictionary=in_dictionary,
+                metadata=self._parquet.metadata,
+                buffer_size=_BUFFER_BYTES,
+                pre_buffer=False,
+            )
+            batches: Iterator[Any] = reader.iter_batches(
+                batch_size=max(1, min(ROWS_AT_ONCE, int(BYTES_AT_ONCE / row_bytes))),
+                row_groups=[group],
+                columns=list(columns),
+                use_threads=False,
+            )
+        return batches
 
     def close(self) -> None:
         """Closes the file."""
@@ -174,7 +172,7 @@ class IpcFile:
             # a schema that is no schema is refused by the first message
             self._checked = ipc_checks.check_messages(self._file, self.name)
             self._first = next(self._checked, None)
-            with told(self.name):
+            with our_errors(self.name):
                 self._mapped = pa.memory_map(self.name)
                 if self._starts_as_file:
                     self._mapped.seek(ipc_checks.STREAM_START)
@@ -202,7 +200,7 @@ class IpcFile:
         end, group = self._first, 0
         while end is not None:
             where = f"{self.name}, record batch {group}"
-            with told(where):
+            with our_errors(where):
                 batch = self._stream.read_next_batch().select(list(columns))
             for start in range(0, len(batch), ROWS_AT_ONCE):
                 yield Batch(batch.slice(start, ROWS_AT_ONCE), group)
@@ -274,7 +272,7 @@ class _WatchedFile:
 
 
 @contextmanager
-def told(where: str) -> Iterator[None]:
+def our_errors(where: str) -> Iterator[None]:
     """What pyarrow raises as an error of ours, with the place."""
     import pyarrow as pa
 
@@ -295,8 +293,8 @@ def _is_of(path: str, columns: Sequence[str]) -> bool:
     return any(path == column or path.startswith(f"{column}.") for column in columns)
 
 
-def _check_names(found: Sequence[str], columns: Sequence[str], where: str) -> None:
+def _check_names(names: Sequence[str], columns: Sequence[str], where: str) -> None:
     """Raises InputError where names with a dot made pyarrow read other columns."""
-    if sorted(found) != sorted(columns):
-        problem = f"columns whose names are alike ({', '.join(found)!s:.200})"
+    if sorted(names) != sorted(columns):
+        problem = f"columns whose names are alike ({', '.join(names)!s:.200})"
         raise InputError(problem, where=where, fix="Give columns names without a dot")
