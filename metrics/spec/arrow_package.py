@@ -19,6 +19,15 @@ def is_table(path: str | Path) -> bool:
     return Path(path).suffix.lower() in TABLE_ENDINGS
 
 
+def lines_of_run(out: str | Path) -> Path:
+    """Where the rows of a run stand as lines: beside a Parquet or Arrow file, which is made of them.
+
+    >>> str(lines_of_run("chosen.parquet")), str(lines_of_run("chosen.jsonl"))
+    ('chosen.parquet.rows.jsonl', 'chosen.jsonl')
+    """
+    return Path(f"{out}.rows.jsonl") if is_table(out) else Path(out)
+
+
 def require_arrow(where: str) -> None:
     """Raises ModelLoadError unless pyarrow is installed."""
     if find_spec("pyarrow") is None:

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
-from ...metrics.spec.arrow_package import is_table, require_arrow
+from ...metrics.spec.arrow_package import is_table, lines_of_run, require_arrow
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import portable
 from ...metrics.text.texts import Document, Text
@@ -159,8 +159,7 @@ def outputs(
     of_table = is_table(out)
     if of_table:
         require_arrow(str(out))
-    rows = Path(f"{out}.rows.jsonl") if of_table else out
-    sinks = {"rows": rows, "errors": Path(f"{out}.errors.jsonl"), **more}
+    sinks = {"rows": lines_of_run(out), "errors": Path(f"{out}.errors.jsonl"), **more}
     write = write_table if of_table else None
     return Checkpoint(out, sinks, identity, {**about, "versions": _versions()}, write)
 

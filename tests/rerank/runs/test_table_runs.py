@@ -147,3 +147,11 @@ def test_a_missing_package_is_told_in_a_line(
     (tmp_path / "in.parquet").write_bytes(b"PAR1")
     assert decode(tmp_path / "in.parquet", tmp_path / "out.jsonl") == 2
     assert "in.parquet: Parquet and Arrow files need pyarrow" in capsys.readouterr().err
+
+
+def test_a_report_reads_the_rows_of_a_table(tmp_path: Path, lists: Path) -> None:
+    assert decode(lists, tmp_path / "out.parquet") == 0
+    page = tmp_path / "page.html"
+    words = ["report", str(tmp_path / "out.parquet"), "-o", str(page), "--input", str(lists)]
+    assert main([*words, "--quiet"]) == 0
+    assert page.stat().st_size > 1000
