@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from ...metrics.errors import InputError
 from ...metrics.spec.limits import limits, more
@@ -24,6 +24,26 @@ VALUE_BYTES = 8
 _CONTINUED = 0xFFFFFFFF
 _DICTIONARY, _BATCH = 2, 3  # kinds of messages
 _METADATA_BYTES = 16 << 20
+
+
+class CheckedBatch(NamedTuple):
+    """A record batch that may be unpacked.
+
+    Args:
+        end: the offset behind it.
+        is_packed: whether its buffers are packed.
+    """
+
+    end: int
+    is_packed: bool
+
+
+class _Message(NamedTuple):
+    """What the metadata of a message say."""
+
+    kind: int
+    body_bytes: int
+    is_packed: bool
 
 
 class _Flatbuffer:
@@ -74,8 +94,8 @@ class _Flatbuffer:
         return list(struct.iter_unpack("<qq", self.data[start + 4 : start + 4 + 16 * count]))
 
 
-def check_messages(file: BinaryIO, name: str) -> Iterator[int]:
-    """The offset behind every record batch, each after what it needs was checked.
+def check_messages(file: BinaryIO, name: str) -> Iterator[CheckedBatch]:
+    """Every record batch, after what it needs was checked.
 
     Raises:
         InputError: the file is truncated, damaged, or a message costs more than is unpacked.
@@ -93,13 +113,13 @@ def check_messages(file: BinaryIO, name: str) -> Iterator[int]:
             if not length:
                 return
             metadata = os.pread(file.fileno(), length, start)
-            kind, body_bytes = _checked(file, metadata, start + length, size, where)
+            message = _checked(file, metadata, start + length, size, where)
         except (struct.error, OverflowError) as error:
             problem = f"a message at byte {offset} that cannot be read ({error})"
             raise InputError(problem, where=where, fix=WRITE_AGAIN) from error
-        offset = start + length + body_bytes
-        if kind == _BATCH:
-            yield offset
+        offset = start + length + message.body_bytes
+        if message.kind == _BATCH:
+            yield CheckedBatch(offset, message.is_packed)
             number += 1
 
 
@@ -121,8 +141,8 @@ def _framed(file: BinaryIO, offset: int) -> tuple[int, int]:
     return start, length
 
 
-def _checked(file: BinaryIO, metadata: bytes, body: int, size: int, where: str) -> tuple[int, int]:
-    """The kind of a message and the bytes of its body, if it may be unpacked; errors as `check_messages`."""
+def _checked(file: BinaryIO, metadata: bytes, body: int, size: int, where: str) -> _Message:
+    """A message, if it may be unpacked; errors as `check_messages`."""
     (root,) = struct.unpack_from("<I", metadata)
     message = _Flatbuffer(metadata, root)
     kind, body_bytes = message.number(1, "<B"), message.number(3, "<q")
@@ -137,7 +157,7 @@ def _checked(file: BinaryIO, metadata: bytes, body: int, size: int, where: str) 
             problem = f"{cost} bytes unpacked, at most {bound}"
             fix = f"Write smaller record batches. {more('batch_bytes')}"
             raise InputError(problem, where=where, fix=fix)
-    return kind, body_bytes
+    return _Message(kind, body_bytes, batch is not None and batch.table(3) is not None)
 
 
 def _cost(file: BinaryIO, batch: _Flatbuffer, body: int, body_bytes: int) -> int:

@@ -173,10 +173,12 @@ class IpcFile:
             self._checked = ipc_checks.check_messages(self._file, self.name)
             self._first = next(self._checked, None)
             with our_errors(self.name):
-                self._mapped = pa.memory_map(self.name)
+                # what is mapped counts as memory until the system takes it back
+                is_packed = self._first is not None and self._first.is_packed
+                opened = pa.OSFile(self.name) if is_packed else pa.memory_map(self.name)
                 if self._starts_as_file:
-                    self._mapped.seek(ipc_checks.STREAM_START)
-                self._stream = pa.ipc.open_stream(self._mapped)
+                    opened.seek(ipc_checks.STREAM_START)
+                self._stream = pa.ipc.open_stream(opened)
                 self.schema = self._stream.schema
         except BaseException:
             self._file.close()
@@ -197,15 +199,15 @@ class IpcFile:
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """The rows in order, of these columns."""
-        end, group = self._first, 0
-        while end is not None:
+        checked, group = self._first, 0
+        while checked is not None:
             where = f"{self.name}, record batch {group}"
             with our_errors(where):
                 batch = self._stream.read_next_batch().select(list(columns))
             for start in range(0, len(batch), ROWS_AT_ONCE):
                 yield Batch(batch.slice(start, ROWS_AT_ONCE), group)
-            self._done_bytes, group = end, group + 1
-            end = next(self._checked, None)
+            self._done_bytes, group = checked.end, group + 1
+            checked = next(self._checked, None)
 
     def close(self) -> None:
         """Closes the file; what was mapped stays until nothing reads it."""
