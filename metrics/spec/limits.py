@@ -30,6 +30,7 @@ class Limits:
         sentences: sentences of one text.
         metrics: metrics of a sum, features of a combination or of a reranker.
         line_bytes: bytes of one line of text, and of one list that takes several lines.
+        batch_bytes: bytes of the rows of a Parquet or Arrow file that are in memory at once, unpacked.
         json_values: values in one line of JSON, and in one JSON file.
         json_bytes: bytes of a JSON file: a combination, a prior, a run file, a model's settings, an index of weights;
             of a text that `vote` reads as JSON.
@@ -59,6 +60,7 @@ class Limits:
     sentences: Bound = 100_000
     metrics: Bound = 1_024
     line_bytes: Bound = 32 * MiB
+    batch_bytes: Bound = 256 * MiB
     json_values: Bound = 1_000_000
     json_bytes: Bound = 16 * MiB
     yaml_bytes: Bound = 64 << 10

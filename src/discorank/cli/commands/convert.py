@@ -18,7 +18,8 @@ from ...rerank.runs.rows import as_line, error_row
 from ...rerank.runs.run import stopped
 from ..options import Options
 from ..options.inputs import InputOptions, open_input
-from ..running import OutputOptions, check_not_input, complete_or_absent
+from ..row_files import complete_rows
+from ..running import OutputOptions, check_not_input
 from ..terminal.console import Progress, say
 
 
@@ -40,7 +41,8 @@ class ConvertOptions:
 
 OPTIONS = Options(
     "convert",
-    "Write candidate lists of any format as JSONL. The output appears when it is complete.",
+    "Write candidate lists of any format as JSONL, or as a Parquet or Arrow file by its ending. The output appears "
+    "when it is complete.",
     [InputOptions, OutputOptions, ConvertOptions],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
@@ -94,5 +96,5 @@ def _output(values: Mapping[str, Any]) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
-    with complete_or_absent(values["output"]) as file:
+    with complete_rows(values["output"]) as file:
         yield file

@@ -26,7 +26,7 @@ class InputOptions:
     """Where candidate lists come from.
 
     Args:
-        input: the file (.gz too), or - for stdin.
+        input: the file (.gz too; .parquet, .arrow, .arrows, .feather), or - for stdin.
         input_format: its format: jsonl, flat, fairseq, marian, moses, sockeye or systems.
         num_candidates: flat: lines per source, read from the counts if not given.
         sources: all but jsonl and systems: the file of sources, one per line.
@@ -34,6 +34,8 @@ class InputOptions:
         human: systems: keys that hold human scores, such as mqm:lower.
         as_systems: systems: references to treat as systems.
         include: systems: further keys that hold systems.
+        columns: jsonl and systems in a Parquet or Arrow file: which column is which key, such as id=prompt_id
+            candidates=samples; =COLUMN leaves one out, id=# numbers the rows.
     """
 
     input: str | None = None
@@ -44,6 +46,7 @@ class InputOptions:
     human: tuple[str, ...] = ()
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
 
 @settings
@@ -82,6 +85,7 @@ def open_input(values: Mapping[str, Any]) -> Lists:
         human=values["human"],
         as_systems=values["as_systems"],
         include=values["include"],
+        columns=values["columns"],
     )
 
 
@@ -147,7 +151,7 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
         )
     if values.get("budget_seconds"):
         reading["budget_seconds"] = values["budget_seconds"]
-    for name in ("input_format", "num_candidates", "human", "as_systems", "include"):
+    for name in ("input_format", "num_candidates", "human", "as_systems", "include", "columns"):
         value = values[name]
         if value not in (None, ()):
             reading[name] = list(value) if isinstance(value, tuple) else value

@@ -43,6 +43,7 @@ class CompareOptions:
 
     Args:
         input: systems files, each with a document per line; of several, each is compared, and means are added.
+        columns: of Parquet and Arrow files, which column is which key, such as systems=outputs.
         metric: metrics by name or signature.
         human: keys that hold human scores, such as mqm:lower.
         references: the references that metrics read, by name; all if not given.
@@ -53,13 +54,15 @@ class CompareOptions:
         level: of significance; intervals cover the rest.
         unit: what draws take: document, segment, or how many successive segments of a document.
         correction: of p for the number of pairs: none, holm or fdr.
-        segment_scores: a file for a row per segment and system, CSV if its name ends so, else JSONL.
+        segment_scores: a file for a row per segment and system, CSV, Parquet or Arrow if its name ends so, else
+            JSONL.
         document_scores: the same for documents.
         save: a folder for texts, scores and tests, from which discorank report makes a page.
         format: what is printed.
     """
 
     input: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     metric: tuple[str, ...] = ()
     human: tuple[str, ...] = ()
     references: tuple[str, ...] = ()

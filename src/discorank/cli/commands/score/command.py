@@ -26,7 +26,8 @@ from ....rerank.runs.rows import as_line
 from ....tables import aligned
 from ...options import Options, needed
 from ...options.inputs import CodeOptions, JudgeOptions, cache_in, check_model, metric_in
-from ...running import OutputOptions, check_not_input, complete_or_absent
+from ...row_files import complete_rows
+from ...running import OutputOptions, check_not_input
 from ...terminal.console import say
 from ...terminal.watching import judged_line
 from .score_answers import run_answers
@@ -40,7 +41,8 @@ class ScoreOptions:
 
     Args:
         input: one JSONL instead of the files below, a segment per line: hypothesis (a text, or an object of systems),
-            and what the metrics need of references, source and document.
+            and what the metrics need of references, source and document; or a Parquet or Arrow file of such rows.
+        columns: of a Parquet or Arrow file, which column is which key, such as hypothesis=answer.
         metric: metrics by name or signature.
         hypotheses: one file per system, a segment per line.
         references: files of references, aligned by line; several are several references.
@@ -53,6 +55,7 @@ class ScoreOptions:
     """
 
     input: str | None = None
+    columns: tuple[str, ...] = ()
     metric: tuple[str, ...] = ()
     hypotheses: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
@@ -254,7 +257,7 @@ def _segment_file(path: str | None) -> Iterator[BinaryIO | None]:
     if path is None:
         yield None
         return
-    with complete_or_absent(path) as file:
+    with complete_rows(path) as file:
         yield file
 
 
