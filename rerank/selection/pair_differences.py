@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
@@ -72,10 +73,13 @@ class PairDifferences(NamedTuple):
         """Accuracy where metric scores at most `epsilon` apart are tied; None without pairs."""
         if not len(self.metric):
             return None
+        return float(self.right(epsilon) @ self.weights())
+
+    def right(self, epsilon: float = 0.0) -> NDArray[np.bool_]:
+        """Whether the metric orders or ties each pair as people do, where it ties what differs by at most `epsilon`."""
         is_tied = np.abs(self.metric) <= epsilon
         signs = np.where(is_tied, 0, np.sign(self.metric))
-        is_right = signs == np.sign(self.human)
-        return float(is_right @ self.weights())
+        return np.asarray(signs == np.sign(self.human))
 
     def calibrated(self) -> tuple[float, float] | None:
         """The highest accuracy over all epsilon, and the smallest epsilon that reaches it; None without pairs.

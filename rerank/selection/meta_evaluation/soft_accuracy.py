@@ -88,7 +88,8 @@ def one_sided_p(
             fix="Draw instead",
         )
     is_single = precision == "single" and not enumerate_all
-    values = scores.astype(np.float32 if is_single else np.float64)
+    # rows in one piece, so that sums are taken in the same order whatever the table was cut from
+    values = np.ascontiguousarray(scores, np.float32 if is_single else np.float64)
     a, b = np.triu_indices(num_systems, 1)
     totals = values.sum(axis=1)
     least = totals[a] - totals[b]  # [pairs]
