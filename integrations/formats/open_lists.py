@@ -10,9 +10,11 @@ from typing import Any
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.text.line_source import LineSource
+from ...metrics.text.numbered_lines import NumberedLines
 from ...rerank.runs.output_checks import check_beside
 from ..files.entries import ListEntry, with_order_errors
 from .aligned_files import with_aligned_lines
+from .document_forms import DOCUMENT_FORMS, open_documents
 from .fairseq_log import read_fairseq
 from .flat import count_candidates, count_lines, read_flat
 from .human_scores import HumanKey
@@ -34,7 +36,7 @@ class Lists:
 
     def __init__(
         self,
-        sources: Sequence[LineSource],
+        sources: Sequence[NumberedLines],
         entries: Iterator[ListEntry],
         lower: frozenset[str],
     ) -> None:
@@ -71,7 +73,7 @@ class Lists:
         self.close()
 
 
-OpenedFiles = tuple[list[LineSource], Iterator[ListEntry]]
+OpenedFiles = tuple[list[NumberedLines], Iterator[ListEntry]]
 OpenFormat = Callable[[str | Path, Mapping[str, Any]], OpenedFiles]  # of a path and the options
 
 
@@ -116,6 +118,17 @@ def _open_systems(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
     return [source], read_systems(source, systems_options)
 
 
+def _of_form(form: str) -> OpenFormat:
+    """How to open documents with systems in another form than the systems file."""
+
+    def open_file(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+        keys = tuple(map(HumanKey.read, options["human"]))
+        source = open_documents(path, form, options["language_pair"])
+        return [source], read_systems(source, SystemsOptions(keys, options["as_systems"]))
+
+    return open_file
+
+
 _NUMBERED = frozenset({"sources", "documents"})
 _FORMATS = {
     "jsonl": _Format("JSON lines, one candidate list per line", _one_file(read_jsonl)),
@@ -141,6 +154,10 @@ _FORMATS = {
         _open_systems,
         frozenset({"human", "as_systems", "include"}),
     ),
+    **{
+        form: _Format(about, _of_form(form), frozenset({"human", "as_systems", "language_pair"}))
+        for form, about in DOCUMENT_FORMS.items()
+    },
 }
 _ABOUT = {name: format.about for name, format in _FORMATS.items()}
 FORMATS: Mapping[str, str] = MappingProxyType(_ABOUT)
@@ -156,6 +173,7 @@ def open_lists(
     human: Sequence[str] = (),
     as_systems: Sequence[str] = (),
     include: Sequence[str] = (),
+    language_pair: str | None = None,
 ) -> Lists:
     """The candidate lists in a file.
 
@@ -167,6 +185,7 @@ def open_lists(
             every list, one per line.
         human, as_systems, include: of ``systems``: keys of human scores (``mqm:lower``), references to be read as
             systems, keys with further systems.
+        language_pair: of ``mtme``: the language pair of the folder.
 
     Raises:
         InputError: the format or an option is not known, the file cannot be opened, or it is the output of a run and
@@ -182,6 +201,7 @@ def open_lists(
         "human": _names(human),
         "as_systems": _names(as_systems),
         "include": _names(include),
+        "language_pair": language_pair,
     }
     _check_options(options, format)
     if [str(name) for name in (path, sources, documents)].count("-") > 1:

@@ -19,14 +19,12 @@ from ....metrics.representations import FloatArray
 from ....metrics.spec.limits import limits
 from ....rerank.selection.meta_evaluation.eval_set import (
     LEVELS,
-    DocumentPlace,
     EvalSet,
     Level,
     MetricName,
     Scores,
     Standards,
     Texts,
-    units_of,
 )
 from .rating_lines import Ratings, read_ratings_file
 from .score_columns import read_score_file, split_name
@@ -95,8 +93,7 @@ def read_eval_set(
     _check_references(references, f"{root}: {language_pair}")
     bare = EvalSet(root.name, language_pair, documents, sources, references, outputs)
     bare = replace(bare, human_scores=_human_scores(root, bare))
-    standards = _standards(bare, chosen)
-    _check_standards(bare, standards)
+    standards = standards_of(bare, chosen)
     metric_scores = _metric_scores(root, bare, chosen.missing)
     return replace(bare, standards=standards, metric_scores=metric_scores)
 
@@ -264,19 +261,25 @@ def _completed(
     return {**scores, **{system: np.zeros(bare.length(level)) for system in lacking}}
 
 
-def _standards(bare: EvalSet, options: EvalSetOptions) -> Standards:
-    """What is taken for granted: as given, as the task had it, or what is there alone."""
+def standards_of(bare: EvalSet, options: EvalSetOptions) -> Standards:
+    """What is taken for granted: as given, as the task had it, or what is there alone.
+
+    Raises:
+        InputError: a name that the set does not have.
+    """
     pair = bare.language_pair
     known = known_names(bare.name, pair)
     names = _of_pair(options.human_scores, pair)
     outliers = frozenset(_of_pair(options.outliers, pair)) or known.outliers
-    return Standards(
+    standards = Standards(
         reference=_standard_reference(bare, options, known.reference),
         human_scores=_standard_scores(bare, names[0] if names else known.human_scores),
         outliers=outliers,
         close_references=frozenset(_of_pair(options.close_references, pair)),
         primary=frozenset(_of_pair(options.primary, pair)),
     )
+    _check_standards(bare, standards)
+    return standards
 
 
 def _of_pair(names: Sequence[str], language_pair: str) -> list[str]:
@@ -331,8 +334,3 @@ def read_ratings(folder: str | Path, eval_set: EvalSet) -> dict[str, Ratings]:
     for path, name, _ in files:
         ratings[name] = read_ratings_file(path, systems, length, name)
     return ratings
-
-
-def units_by_level(documents: Sequence[DocumentPlace]) -> dict[Level, int]:
-    """How many scores a system has at every level."""
-    return {level: units_of(documents, level) for level in LEVELS}

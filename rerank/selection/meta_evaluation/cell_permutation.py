@@ -23,7 +23,7 @@ from ..statistics import assignments
 from .averaged_correlations import CALIBRATED, Coefficient, averaged
 from .row_coefficients import row_values
 from .score_rows import check_tables, row_cells
-from .soft_accuracy import SEED, one_sided_p
+from .soft_accuracy import SEED, SoftAccuracy
 
 ENUMERATED = 1 << 12  # assignments that are enumerated rather than drawn
 SURE = 0.02  # a test stops early below this p
@@ -98,19 +98,10 @@ def soft_accuracy_test(
     people = human[:, is_rated]
     if len(people) < 2 or not people.size:
         return None
-    a, b = np.triu_indices(len(people), 1)
-    p_human = one_sided_p(people, seed=seed_of_signs)[a, b]
-
-    def measure(cells: FloatArray) -> FloatArray:
-        values = []
-        for row in cells:
-            p_metric = one_sided_p(row.reshape(people.shape), seed=seed_of_signs)[a, b]
-            values.append(1 - np.abs(p_human - p_metric).mean())
-        return np.array(values)
-
+    agreement = SoftAccuracy(people, seed_of_signs)
     x = _standardised(first[:, is_rated].ravel())
     y = _standardised(second[:, is_rated].ravel())
-    return _tested(x, y, measure, drawn or DrawSettings())
+    return _tested(x, y, agreement.values, drawn or DrawSettings())
 
 
 def joint_accuracy_test(

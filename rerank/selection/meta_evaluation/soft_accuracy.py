@@ -108,6 +108,39 @@ def one_sided_p(
     return p
 
 
+class SoftAccuracy:
+    """Soft pairwise accuracy against the same people's scores, of many metrics' scores at once, as draws of a test need.
+
+    Args:
+        human: scores [S, N] without holes, of two systems at least.
+        seed: of the signs.
+    """
+
+    def __init__(self, human: FloatArray, seed: int = SEED) -> None:
+        self._shape = human.shape
+        self._pairs = np.triu_indices(len(human), 1)
+        self._signs = np.concatenate(list(_drawn(human.shape[1], DRAWS, seed)))
+        self._p_human = self._p(human[None])  # [1, pairs]
+
+    def values(self, metrics: FloatArray) -> FloatArray:
+        """The values [b] of scores [b, S * N]."""
+        p_metric = self._p(metrics.reshape(-1, *self._shape))
+        gaps = np.abs(p_metric - self._p_human)
+        return np.asarray(1 - gaps.mean(axis=1))
+
+    def _p(self, scores: FloatArray) -> FloatArray:
+        """`one_sided_p` of scores [b, S, N] in single precision, [b, pairs]."""
+        a, b = self._pairs
+        tables = np.ascontiguousarray(scores, np.float32)
+        totals = tables.sum(axis=2)
+        least = totals[:, a] - totals[:, b]
+        p = np.empty(least.shape)
+        for i, table in enumerate(tables):
+            sums = self._signs @ table.T  # [draws, S]
+            p[i] = np.mean(sums[:, a] - sums[:, b] >= least[i], axis=0)
+        return p
+
+
 def _drawn(n: int, draws: int, seed: int) -> Iterator[NDArray[np.float32]]:
     """Signs [b, n] of 1 and -1, some draws at a time."""
     random = np.random.default_rng(seed)
