@@ -224,6 +224,13 @@ def _metric_scores(
     return scores
 
 
+def num_metric_files(folder: str | Path, language_pair: str) -> int:
+    """How many files of metric scores a language pair has."""
+    of_pair = Path(folder) / "metric-scores" / language_pair
+    names = _names(of_pair) if of_pair.is_dir() else []
+    return sum(name.endswith(".score") for name in names)
+
+
 def _metric_name(stem: str, bare: EvalSet, path: Path) -> MetricName:
     try:
         return MetricName.parse(stem, bare.references)

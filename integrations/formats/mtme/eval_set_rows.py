@@ -1,8 +1,9 @@
 """A test set of mt-metrics-eval as rows of a systems file, and rows as a test set.
 
-A text that was not supplied is an empty text in a row. People's scores of segments (of documents, where there are no
-others) stand under ``human``, metrics' scores of segments under ``metrics``. A row holds no scores of systems or
-domains, so those of a test set made of rows are means of the rated segments or documents.
+A text that was not supplied is an empty text in a row, which says so: ``not_supplied`` has the segments by name.
+People's scores of segments (of documents, where there are no others) stand under ``human``, metrics' scores of segments
+under ``metrics``. A row holds no scores of systems or domains, so those of a test set made of rows are means of the
+rated segments or documents.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def eval_set_rows(eval_set: EvalSet) -> Iterator[Row]:
             name: _supplied(texts[inside]) for name, texts in eval_set.references.items()
         }
         row["systems"] = {name: _supplied(eval_set.outputs[name][inside]) for name in systems}
+        row["not_supplied"] = _not_supplied(eval_set, inside)
         row["human"] = {
             name: _of_document(scores, level, number, inside)
             for name, (level, scores) in human.items()
@@ -65,6 +67,16 @@ def missing_texts(eval_set: EvalSet) -> int:
     """How many texts of systems and references were not supplied."""
     tables = [*eval_set.outputs.values(), *eval_set.references.values()]
     return sum(text is None for texts in tables for text in texts)
+
+
+def _not_supplied(eval_set: EvalSet, inside: slice) -> dict[str, list[int]]:
+    """The segments of a document that systems and references lack."""
+    lacking: dict[str, list[int]] = {}
+    for name, texts in {**eval_set.references, **eval_set.outputs}.items():
+        numbers = [i for i, text in enumerate(texts[inside]) if text is None]
+        if numbers:
+            lacking[name] = numbers
+    return lacking
 
 
 def _supplied(texts: Texts) -> list[str]:
@@ -106,6 +118,7 @@ def eval_set_of_rows(
     if not made.documents:
         raise InputError("no documents", where=name, fix="Give at least one")
     judged = {ref for scores in made.human.values() for ref in scores if ref in made.references}
+    made.remove_not_supplied()
     outputs = {**made.systems, **{ref: made.references[ref] for ref in sorted(judged)}}
     human: dict[tuple[str, Level], Scores] = {}
     for dimension, by_system in made.human.items():
@@ -129,8 +142,9 @@ class _Columns:
     def __init__(self) -> None:
         self.documents: list[DocumentPlace] = []
         self.sources: list[str] = []
-        self.references: dict[str, list[str]] = {}
-        self.systems: dict[str, list[str]] = {}
+        self.references: dict[str, list[str | None]] = {}
+        self.systems: dict[str, list[str | None]] = {}
+        self._not_supplied: list[tuple[str, int]] = []  # name and segment
         # dimension -> system -> scores of segments, or of documents
         self.human: dict[str, dict[str, list[float]]] = {}
         self.whole: dict[str, bool] = {}  # whether a dimension has scores of documents
@@ -148,13 +162,22 @@ class _Columns:
             for dimension, by_system in (row.get("human") or {}).items():
                 for system, scores in by_system.items():
                     self._add_scores(dimension, system, scores, start, stop)
+            for name, numbers in (row.get("not_supplied") or {}).items():
+                self._not_supplied += [(name, start + number) for number in numbers]
             self.documents.append(DocumentPlace(str(row["id"]), domain, start, stop))
         except InputError as error:
             raise error.inside(where) from None
 
+    def remove_not_supplied(self) -> None:
+        """Empty texts that were not supplied become none."""
+        for name, segment in self._not_supplied:
+            for columns in (self.systems, self.references):
+                if name in columns and segment < len(columns[name]) and not columns[name][segment]:
+                    columns[name][segment] = None
+
     def _add_texts(
         self,
-        columns: dict[str, list[str]],
+        columns: dict[str, list[str | None]],
         texts: Mapping[str, list[str]],
         stop: int,
         what: str,
@@ -170,9 +193,7 @@ class _Columns:
             if len(column) != stop:
                 raise InputError(f"{len(added)} segments", where=f"{what}.{name}")
 
-    def _add_scores(
-        self, dimension: str, system: str, scores: Any, start: int, stop: int
-    ) -> None:
+    def _add_scores(self, dimension: str, system: str, scores: Any, start: int, stop: int) -> None:
         """Takes one system's scores of a document: a list of segments, a number, or None."""
         if scores is None:
             return

@@ -1,4 +1,7 @@
-"""Rating files of mt-metrics-eval: the errors that raters marked in each output, ``SYSTEM <tab> JSON or None <tab> RATER``."""
+"""Rating files of mt-metrics-eval: the errors that raters marked in each output.
+
+A line is ``SYSTEM <tab> JSON or None <tab> RATER``; None: not rated.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,8 @@ def _error(value: Any) -> MarkedError:
     """One error of a rating."""
     if not isinstance(value, dict):
         raise InputError(f"found {excerpt(value)}, expected an error with start and end")
-    start, end = value.get("start"), value.get("end")
+    start: Any = value.get("start")
+    end: Any = value.get("end")
     if not (_is_place(start) and _is_place(end)):
         raise InputError(f"found {excerpt(value)}, expected start and end as whole numbers")
     for key in ("category", "severity"):

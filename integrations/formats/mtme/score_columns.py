@@ -1,4 +1,4 @@
-"""Score files of mt-metrics-eval: ``SYSTEM SCORE`` per line (``DOMAIN SYSTEM SCORE`` at level domain), None for no score.
+"""Score files of mt-metrics-eval: ``SYSTEM SCORE`` per line (``DOMAIN SYSTEM SCORE`` at level domain), or None.
 
 The scores of one system stand in the order of segments or documents; systems may come in any order and interleave.
 """
@@ -42,7 +42,7 @@ def read_score_file(
     scores: dict[str, list[float]] = {}
     by_domain: dict[str, dict[str, float]] = {}
     for number, line in source:
-        *domain, system, score = _columns(line, level, source, number)
+        (*domain, system), score = _columns(line, level, source, number)
         if system not in known:
             raise unknown("system", system, known, where=f"{path}:{number}")
         if domain:
@@ -62,15 +62,15 @@ def read_score_file(
     return {system: np.array(values) for system, values in scores.items()}
 
 
-def _columns(line: bytes, level: Level, source: LineSource, number: int) -> list[str | float]:
-    """The columns of a line, the last as a number."""
+def _columns(line: bytes, level: Level, source: LineSource, number: int) -> tuple[list[str], float]:
+    """The names of a line and its score."""
     columns = line.decode().split()
     expected = 3 if level == "domain" else 2
     if len(columns) != expected:
         form = "DOMAIN SYSTEM SCORE" if level == "domain" else "SYSTEM SCORE"
         raise source.refusal(number, f"found {excerpt(line)}, expected {form}")
     *names, text = columns
-    return [*names, _score(text, source, number)]
+    return names, _score(text, source, number)
 
 
 def _score(text: str, source: LineSource, number: int) -> float:

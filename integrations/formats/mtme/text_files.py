@@ -76,8 +76,7 @@ def read_documents_file(path: Path) -> tuple[DocumentPlace, ...]:
     documents: list[DocumentPlace] = []
     names: set[str] = set()
     source = LineSource(path)
-    segment = 0
-    for number, line in source:
+    for segment, (number, line) in enumerate(source):
         columns = line.decode().split()
         if len(columns) < 2:
             raise source.refusal(number, f"found {excerpt(line)}, expected DOMAIN DOCUMENT")
@@ -96,7 +95,6 @@ def read_documents_file(path: Path) -> tuple[DocumentPlace, ...]:
         else:
             names.add(name)
             documents.append(DocumentPlace(name, domain, segment, segment + 1))
-        segment += 1
     if not documents:
         raise InputError("no segments", where=str(path), fix="Give a line per segment")
     return tuple(documents)

@@ -55,8 +55,7 @@ def texts_of(row: Row, key: str) -> dict[str, list[str]]:
         InputError: a text is missing.
     """
     by_name = row.get(key) or {}
-    texts = {name: segments_of(value, f"{key}.{name}") for name, value in by_name.items()}
-    return texts
+    return {name: segments_of(value, f"{key}.{name}") for name, value in by_name.items()}
 
 
 def segments_of(value: Any, where: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Test sets as sacrebleu keeps them: files ``SET.PAIR.FIELD`` of one line per segment, given as the path of ``.src``.
 
-Fields are ``src``, ``ref`` or ``ref-A``, ``docid``, ``domain``, ``origlang``; every other one is the output of a system.
-Without ``docid`` every segment is a document of its own. Only local files are read.
+Fields are ``src``, ``ref`` or ``ref-A``, ``docid``, ``domain``, ``origlang``; every other one is the output of a
+system. Without ``docid`` every segment is a document of its own. Only local files are read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def read_sacrebleu(path: str) -> Iterator[Row]:
         InputError: the path is no ``.src`` file, a file is shorter or longer, or a document comes back after another.
     """
     fields = _fields(path)
-    columns = {field: (line.decode() for _, line in LineSource(file)) for field, file in fields}
+    columns: dict[str, Iterator[str]] = {
+        field: (line.decode() for _, line in LineSource(file)) for field, file in fields
+    }
     row: Row | None = None
     for number, lines in enumerate(_together(columns, dict(fields)), 1):
         document = lines.get("docid", f"{number}")

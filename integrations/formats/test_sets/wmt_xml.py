@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
@@ -54,8 +55,12 @@ class _Reader:
         self._parser.StartDoctypeDeclHandler = self._doctype
         self._parser.buffer_text = True
         self._depth = 0
-        self._set: str | None = None
-        self._collection: str | None = None
+        self._starts = {
+            "doc": self._start_document,
+            "p": self._start_paragraph,
+            "seg": self._start_segment,
+        }
+        self._names: dict[str, str | None] = {}  # of the dataset and the collection
         self._document: dict[str, str] | None = None
         self._parts: list[_Part] = []
         self._segment: str | None = None
@@ -96,18 +101,12 @@ class _Reader:
             raise self._refusal("nested too deeply")
         if self._depth == 1 and tag != "dataset":
             raise self._refusal(f"found <{tag[:40]}>, expected a <dataset> of WMT")
-        if tag == "dataset":
-            self._set = attributes.get("id")
-        elif tag == "collection":
-            self._collection = attributes.get("id")
-        elif tag == "doc":
-            self._start_document(attributes)
+        if tag in ("dataset", "collection"):
+            self._names[tag] = attributes.get("id")
         elif tag in _PART_NAME:
             self._start_part(tag, attributes)
-        elif tag == "p" and self._parts:
-            self._parts[-1].paragraphs.append(0)
-        elif tag == "seg":
-            self._start_segment(attributes)
+        elif tag in self._starts:
+            self._starts[tag](attributes)
 
     def _start_document(self, attributes: dict[str, str]) -> None:
         if self._document is not None:
@@ -129,6 +128,10 @@ class _Reader:
         self._parts.append(_Part(tag, name, language))
         limits().check("systems", len(self._parts), self._source.name)
 
+    def _start_paragraph(self, attributes: dict[str, str]) -> None:
+        if self._parts:
+            self._parts[-1].paragraphs.append(0)
+
     def _start_segment(self, attributes: dict[str, str]) -> None:
         if not self._parts or self._segment is not None:
             raise self._refusal("a segment outside a source, reference or hypothesis")
@@ -149,7 +152,7 @@ class _Reader:
     def _end(self, tag: str) -> None:
         self._depth -= 1
         if tag == "collection":
-            self._collection = None
+            self._names[tag] = None
         elif tag == "seg" and self._segment is not None:
             part = self._parts[-1]
             part.segments[self._segment] = "".join(self._text).strip()
@@ -169,7 +172,7 @@ class _Reader:
         for key in ("domain", "origlang", "testsuite"):
             if key in attributes:
                 row[key] = attributes[key]
-        own = {"collection": self._collection, "test_set": self._set}
+        own = {"collection": self._names.get("collection"), "test_set": self._names.get("dataset")}
         own["source_language"] = source.language
         targets = [part.language for part in self._parts if part.kind != "src"]
         own["target_language"] = next((target for target in targets if target), None)
@@ -245,7 +248,9 @@ def _chain(first: Row, rows: Iterator[Row]) -> Iterator[Row]:
 
 def _written_document(row: Row) -> Iterator[bytes]:
     """The lines of one document."""
-    attributes = {key: row[key] for key in ("domain", "origlang", "testsuite") if key in row}
+    attributes: dict[str, Any] = {
+        key: row[key] for key in ("domain", "origlang", "testsuite") if key in row
+    }
     yield _tag("doc", {"origlang": row.get("source_language"), **attributes, "id": row["id"]}, 2)
     source = segments_of(row.get("source"), "source")
     paragraphs = row.get("paragraphs") or [len(source)]

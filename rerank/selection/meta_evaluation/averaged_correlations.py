@@ -72,7 +72,7 @@ class Averaged(NamedTuple):
     """A coefficient averaged over rows."""
 
     value: float | None  # None where no row has one
-    count: int  # rows, or the sum of their weights
+    counted: int  # rows, or the sum of their weights
     epsilon: float | None = None  # of calibrated ties
 
 

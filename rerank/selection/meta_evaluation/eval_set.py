@@ -212,16 +212,16 @@ class EvalSet:
             return scores
         inside = self.of_domain(domain)
         if level == "domain":
-            return scores[[self.domains.index(domain)]]
+            return np.asarray(scores[[self.domains.index(domain)]])
         if level == "doc":
             starts = [document.start for document in self.documents]
-            return scores[inside[starts]]
-        return scores[inside]
+            return np.asarray(scores[inside[starts]])
+        return np.asarray(scores[inside])
 
     def metrics_scored(
         self, level: Level, *, references: Sequence[str] = (), primary: bool = False
     ) -> tuple[MetricName, ...]:
-        """The metrics with scores at a level that read no reference but the main ones, sorted; the primary ones only."""
+        """The metrics with scores at a level that read no reference but the main ones, sorted; or the primary ones."""
         main = self.main_references(references)
         wanted = self.standards.primary if primary else frozenset[str]()
         return tuple(
@@ -264,9 +264,7 @@ class EvalSet:
         standards = self.standards
         if primary and standards.primary:
             standards = replace(standards, primary=standards.primary | {metric.base})
-        return replace(
-            self, metric_scores={**self.metric_scores, **added}, standards=standards
-        )
+        return replace(self, metric_scores={**self.metric_scores, **added}, standards=standards)
 
 
 def units_of(documents: Sequence[DocumentPlace], level: Level) -> int:

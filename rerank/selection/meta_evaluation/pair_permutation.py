@@ -71,4 +71,3 @@ def _right_by_one(
         weights = pairs.weights()
         right.append(pairs.right(epsilon))
     return right[0].astype(float) - right[1], weights
-

@@ -109,7 +109,7 @@ def one_sided_p(
 
 
 class SoftAccuracy:
-    """Soft pairwise accuracy against the same people's scores, of many metrics' scores at once, as draws of a test need.
+    """Soft pairwise accuracy against the same people's scores, of many metrics' scores, as draws of a test need it.
 
     Args:
         human: scores [S, N] without holes, of two systems at least.

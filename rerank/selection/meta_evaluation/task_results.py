@@ -1,7 +1,7 @@
 """Runs the tasks of the WMT metrics task: every metric's value and rank in each, and the weighted average with ranks.
 
-A metric's score is sum_t weight_t (value_t - low_t) / (high_t - low_t), of the metrics that are in all tasks. Ranks come
-from one-sided tests of all pairs, the better metric first (`cell_permutation`, for calibrated accuracy
+A metric's score is sum_t weight_t (value_t - low_t) / (high_t - low_t), of the metrics that are in all tasks. Ranks
+come from one-sided tests of all pairs, the better metric first (`cell_permutation`, for calibrated accuracy
 `pair_permutation`); the test of averages adds up the weighted differences of the tasks' draws, lists that ended early
 repeated to the length of the longest. Without draws every metric has its own rank. A value that is not defined is 0.
 """
@@ -181,8 +181,7 @@ def average_results(results: Sequence[TaskResult], level: float = LEVEL) -> Task
     """
     names = _in_all(results)
     average = {
-        name: sum(_scaled(result.task, result.values[name]) for result in results)
-        for name in names
+        name: sum(_scaled(result.task, result.values[name]) for result in results) for name in names
     }
     if any(result.p_values is None for result in results):
         return TaskSetResult(tuple(results), average, metric_ranks(average))
@@ -215,9 +214,7 @@ def _scaled(task: Task, value: float) -> float:
     return task.weight * (value - low) / (high - low)
 
 
-def _average_p(
-    results: Sequence[TaskResult], better: str, worse: str, observed: float
-) -> float:
+def _average_p(results: Sequence[TaskResult], better: str, worse: str, observed: float) -> float:
     """p that one metric's average is better, from the draws of the tasks."""
     drawn = []
     for result in results:

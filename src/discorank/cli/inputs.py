@@ -151,7 +151,14 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
         )
     if values.get("budget_seconds"):
         reading["budget_seconds"] = values["budget_seconds"]
-    for name in ("input_format", "num_candidates", "human", "as_systems", "include", "language_pair"):
+    for name in (
+        "input_format",
+        "num_candidates",
+        "human",
+        "as_systems",
+        "include",
+        "language_pair",
+    ):
         value = values[name]
         if value not in (None, ()):
             reading[name] = list(value) if isinstance(value, tuple) else value

@@ -25,11 +25,13 @@ from ..rerank.lists import plain
 from ..rerank.runs.rows import as_line
 from ..tables import aligned
 from .console import say
+from .eval_set_options import EvalSetReading
 from .inputs import CodeOptions, JudgeOptions, cache_in, check_model, metric_in
 from .options import Options, needed
 from .running import OutputOptions, check_not_input, complete_or_absent
 from .score_answers import run_answers
 from .score_contrastive import run_contrastive
+from .score_eval_set import is_test_set, run_eval_set
 from .segments import Segment, batches, placed, read_segments, systems_of
 from .watching import judged_line
 
@@ -50,6 +52,9 @@ class ScoreOptions:
         lists: instead of all these, candidate lists with references; pass@k and maj@k of their answers under vote.
         at: k of pass@k and maj@k.
         format: what is printed for each system, text or json.
+        input_format: segments, or a test set with outputs: systems, mtme (a folder needs no --from), wmt-xml,
+            wmt-jsonl, sacrebleu, summeval.
+        metric_scores: of a test set: a folder for the scores in the form of mt-metrics-eval.
     """
 
     input: str | None = None
@@ -62,6 +67,8 @@ class ScoreOptions:
     lists: str | None = None
     at: tuple[int, ...] = (1,)
     format: Literal["text", "json"] = "text"
+    input_format: str = "segments"
+    metric_scores: str | None = None
 
 
 # what is said of some segments, by the name of a metric
@@ -71,7 +78,7 @@ FLAGGED = "{}: {{}} segments have {}"
 OPTIONS = Options(
     "score",
     "Score texts. The table goes to stdout, a row per segment to -o.",
-    [ScoreOptions, OutputOptions, CodeOptions, JudgeOptions],
+    [ScoreOptions, EvalSetReading, OutputOptions, CodeOptions, JudgeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
 )
@@ -84,6 +91,8 @@ def run(arguments: Sequence[str]) -> int:
         return run_contrastive(values)
     if values["lists"]:
         return run_answers(values)
+    if is_test_set(values):
+        return run_eval_set(values)
     return _run_segments(values)
 
 

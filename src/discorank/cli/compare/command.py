@@ -22,6 +22,7 @@ from ...rerank.selection.resampling_units import segments_of_unit
 from ...rerank.selection.significance import Correction
 from ...rerank.selection.statistics import DRAWS
 from ..console import say
+from ..eval_set_options import EvalSetReading
 from ..inputs import CodeOptions, JudgeOptions, check_model, metric_in
 from ..options import Options, needed
 from ..running import check_not_input
@@ -31,7 +32,7 @@ from .printed_sets import printed
 from .score_files import document_rows, segment_rows, write_scores
 from .set_places import SetPlace, set_places
 from .set_runs import ComparedSet, compare_set
-from .task_options import EvalSetReading, TaskOptions, has_metric_scores, only_folder
+from .task_options import TaskOptions, has_metric_scores, only_folder
 from .wmt_runs import run_statistics, run_task_set
 
 
@@ -45,8 +46,8 @@ class CompareOptions:
     """What is compared.
 
     Args:
-        input: systems files, each with a document per line, or folders of mt-metrics-eval; of several, each is compared,
-            and means are added.
+        input: systems files, each with a document per line, or folders of mt-metrics-eval; of several, each is
+            compared, and means are added.
         metric: metrics by name or signature.
         human: keys that hold human scores, such as mqm:lower.
         references: the references that metrics read, by name; all if not given.

@@ -1,4 +1,4 @@
-"""The options of ``compare`` that follow the WMT metrics task: how its folders are read, and what is asked of metrics."""
+"""The options of ``compare`` that follow the WMT metrics task: what is asked of metrics."""
 
 from __future__ import annotations
 
@@ -7,32 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ...integrations.formats.mtme.eval_set_folder import EvalSetOptions
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 
-
-@settings
-class EvalSetReading:
-    """How test sets are read.
-
-    Args:
-        language_pair: folders of mt-metrics-eval: the language pairs that are compared; all if not given.
-        main_reference: the reference that metrics of the task read, such as refA or he-en:refB.
-        human_scores: the human scores that metrics are held against, such as mqm.
-        outliers: systems that do not count, such as en-de:theta.
-        close_references: references that are no systems though people judged them.
-        primary: the metrics that take part in task sets; all if not given.
-        missing: what is done where a metric lacks a system: error, zeros (as mt-metrics-eval does), or leave-out.
-    """
-
-    language_pair: tuple[str, ...] = ()
-    main_reference: tuple[str, ...] = ()
-    human_scores: tuple[str, ...] = ()
-    outliers: tuple[str, ...] = ()
-    close_references: tuple[str, ...] = ()
-    primary: tuple[str, ...] = ()
-    missing: Literal["error", "zeros", "leave-out"] = "error"
+BLOCK = 100  # draws between looks at p
 
 
 @settings
@@ -59,18 +37,6 @@ class TaskOptions:
     with_outliers: bool = False
     domain: str | None = None
     nan_as_zero: bool = False
-
-
-def reading_options(values: Mapping[str, Any]) -> EvalSetOptions:
-    """How folders are read, as the options say."""
-    return EvalSetOptions(
-        tuple(values["main_reference"]),
-        tuple(values["human_scores"]),
-        tuple(values["outliers"]),
-        tuple(values["close_references"]),
-        tuple(values["primary"]),
-        values["missing"],
-    )
 
 
 def has_metric_scores(values: Mapping[str, Any]) -> bool:

@@ -4,44 +4,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from ...integrations.files.strict_json import parse_json
-from ...integrations.formats.document_forms import open_documents
-from ...integrations.formats.human_scores import HumanKey
-from ...integrations.formats.mtme.eval_set_folder import (
-    is_eval_set_folder,
-    language_pairs,
-    read_eval_set,
-    standards_of,
-)
-from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows, missing_texts
-from ...integrations.formats.systems_document import read_document
+from ...integrations.formats.mtme.eval_set_folder import is_eval_set_folder, language_pairs
 from ...metrics.errors import InputError
-from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
 from ...rerank.selection.meta_evaluation.cell_permutation import DrawSettings
-from ...rerank.selection.meta_evaluation.eval_set import EvalSet
+from ...rerank.selection.meta_evaluation.eval_set import LEVELS, EvalSet
 from ...rerank.selection.meta_evaluation.level_agreement import (
     TESTED,
     AgreementOptions,
     LevelAgreement,
     level_agreement,
 )
-from ...rerank.selection.meta_evaluation.own_scores import score_eval_set
 from ...rerank.selection.meta_evaluation.task_results import TaskSetResult, run_tasks
 from ...rerank.selection.meta_evaluation.task_sets import folder_of, task_set
-from ..console import Counted, say
-from ..inputs import cache_in
-from ..watching import judged_line
+from ..console import Counted
+from ..eval_set_options import eval_set_at, with_own_metrics
 from .set_places import SetPlace
-from .task_options import reading_options
+from .task_options import BLOCK
 from .wmt_tables import printed_agreement, printed_tasks
-
-BLOCK = 100  # draws between looks at p
 
 
 def run_statistics(
@@ -50,7 +34,7 @@ def run_statistics(
     """Prints every metric's agreement with people at the levels of the scores there are; returns the exit code."""
     found: dict[str, list[LevelAgreement]] = {}
     for place in places:
-        eval_set = with_own_metrics(eval_set_at(place, values), metrics, values)
+        eval_set = with_own_metrics(_eval_set(place, values), metrics, values)
         found[place.name] = _agreements(eval_set, place, values)
     sys.stdout.write(printed_agreement(found, values["format"], values["level"]))
     return 0
@@ -67,7 +51,7 @@ def run_task_set(path: str, metrics: Sequence[Utility], values: Mapping[str, Any
     eval_sets = {}
     for pair in tasks.language_pairs:
         place = SetPlace(str(folder), f"{folder.name} {pair}", pair)
-        eval_sets[pair] = with_own_metrics(eval_set_at(place, values), metrics, values)
+        eval_sets[pair] = with_own_metrics(_eval_set(place, values), metrics, values)
     with Counted("tasks", len(tasks.tasks), values["quiet"]) as progress:
         result: TaskSetResult = run_tasks(
             tasks, eval_sets, _drawn(values), values["level"], progress.more
@@ -81,63 +65,14 @@ def _pairs_there(name: str, folder: Path) -> tuple[str, ...]:
     return language_pairs(folder) if name == "wmt25" else ()
 
 
+def _eval_set(place: SetPlace, values: Mapping[str, Any]) -> EvalSet:
+    return eval_set_at(place.path, place.name, place.language_pair, values)
+
+
 def _drawn(values: Mapping[str, Any]) -> DrawSettings | None:
     """How tests draw, None for no tests."""
     draws = values["task_draws"]
     return DrawSettings(draws, values["seed"], BLOCK) if draws else None
-
-
-def eval_set_at(place: SetPlace, values: Mapping[str, Any]) -> EvalSet:
-    """The test set at a place: a folder of mt-metrics-eval, or what documents with human scores make."""
-    if place.language_pair is not None:
-        found = read_eval_set(place.path, place.language_pair, reading_options(values))
-    else:
-        found = _of_documents(place, values)
-    if lacking := missing_texts(found):
-        say(f"{place.name}: {lacking} texts were not supplied, and count as empty", values["quiet"])
-    return found
-
-
-def _of_documents(place: SetPlace, values: Mapping[str, Any]) -> EvalSet:
-    """The test set of a systems file or another form of documents."""
-    keys = [HumanKey.read(key) for key in values["human"]]
-    lower = [key.name for key in keys if key.lower]
-    rows = []
-    source = open_documents(place.path, values["input_format"])
-    for number, line in source:
-        row = parse_json(line)
-        if not isinstance(row, dict):
-            raise source.refusal(number, "no object", "Write one document per line")
-        rows.append(_with_human(row, keys))
-    eval_set = eval_set_of_rows(rows, place.name, "-", lower)
-    return _with_standards(eval_set, values)
-
-
-def _with_human(row: dict[str, Any], keys: Sequence[HumanKey]) -> dict[str, Any]:
-    """A row whose human scores stand under ``human`` by dimension."""
-    document = read_document(row, keys, (), ())
-    return {**row, "human": document.human, "references": document.references}
-
-
-def _with_standards(eval_set: EvalSet, values: Mapping[str, Any]) -> EvalSet:
-    """The set with the names that options give."""
-    return replace(eval_set, standards=standards_of(eval_set, reading_options(values)))
-
-
-def with_own_metrics(
-    eval_set: EvalSet, metrics: Sequence[Utility], values: Mapping[str, Any]
-) -> EvalSet:
-    """The set with the scores of metrics of ours."""
-    quiet, meter = values["quiet"], Meter()
-    num_readings = len(eval_set.documents) * sum(len(metric.parts) for metric in metrics)
-    with Counted("documents", num_readings, quiet) as reading:
-        for metric in metrics:
-            eval_set = score_eval_set(
-                metric, eval_set, cache=cache_in(values), progress=reading.more, meter=meter
-            )
-    if judged := judged_line(meter.now):
-        say(judged, quiet)
-    return eval_set
 
 
 def _agreements(
@@ -157,7 +92,7 @@ def _agreements(
     )
     found = []
     for name in (each.rpartition(":")[2] for each in names):
-        for level in ("sys", "doc", "seg"):
+        for level in LEVELS:
             metrics = eval_set.metrics_scored(level)
             if (name, level) not in eval_set.human_scores or not metrics:
                 continue

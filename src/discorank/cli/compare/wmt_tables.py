@@ -58,19 +58,23 @@ def _facts(found: Found) -> Iterator[tuple[Any, ...]]:
     """Every number on a line of its own."""
     for name, agreements in found.items():
         for each in agreements:
-            place = (name, each.human_scores, each.level)
-            for metric, values in each.values.items():
-                for key, value in values.items():
-                    yield *place, key, metric, "", value.value, "value"
-                    yield *place, key, metric, "", value.count, "count"
-                    if value.epsilon is not None:
-                        yield *place, key, metric, "", value.epsilon, "epsilon"
-            for key, ranks in each.ranks.items():
-                for metric, rank in ranks.items():
-                    yield *place, key, metric, "", rank, "rank"
-            for key, p_values in each.p_values.items():
-                for (better, worse), p in p_values.items():
-                    yield *place, key, better, worse, p, "p"
+            for fact in _level_facts(each):
+                yield name, each.human_scores, each.level, *fact
+
+
+def _level_facts(agreement: LevelAgreement) -> Iterator[tuple[Any, ...]]:
+    for metric, values in agreement.values.items():
+        for key, value in values.items():
+            yield key, metric, "", value.value, "value"
+            yield key, metric, "", value.counted, "count"
+            if value.epsilon is not None:
+                yield key, metric, "", value.epsilon, "epsilon"
+    for key, ranks in agreement.ranks.items():
+        for metric, rank in ranks.items():
+            yield key, metric, "", rank, "rank"
+    for key, p_values in agreement.p_values.items():
+        for (better, worse), p in p_values.items():
+            yield key, better, worse, p, "p"
 
 
 def _tables(name: str, agreement: LevelAgreement, level: float) -> list[Table]:
@@ -107,9 +111,7 @@ def _p_table(
     order = list(ranks)
     rows = []
     for a, better in enumerate(order):
-        cells = [
-            number(p_values[better, worse]) if b > a else "" for b, worse in enumerate(order)
-        ]
+        cells = [number(p_values[better, worse]) if b > a else "" for b, worse in enumerate(order)]
         rows.append([better, str(ranks[better]), *cells])
     title = f"{about}: one-sided p that the row is better; ranks at p <= {level:g}"
     return Table(title, ["metric", "rank", *order], rows)
