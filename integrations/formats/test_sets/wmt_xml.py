@@ -161,7 +161,7 @@ class _Reader:
             self._segment = None
         elif tag == "doc" and self._document is not None:
             self._rows.append(self._row(self._document))
-            self._document = None
+            self._document, self._parts = None, []
 
     def _row(self, attributes: dict[str, str]) -> Row:
         """The row of the document that has just ended."""
@@ -251,6 +251,7 @@ def _written_document(row: Row) -> Iterator[bytes]:
     attributes: dict[str, Any] = {
         key: row[key] for key in ("domain", "origlang", "testsuite") if key in row
     }
+    # other readers want an original language
     yield _tag("doc", {"origlang": row.get("source_language"), **attributes, "id": row["id"]}, 2)
     source = segments_of(row.get("source"), "source")
     paragraphs = row.get("paragraphs") or [len(source)]

@@ -89,7 +89,7 @@ class Standards:
     primary: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EvalSet:
     """A test set in a language pair.
 
