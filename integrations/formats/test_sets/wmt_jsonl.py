@@ -105,10 +105,13 @@ def _by_name(segment: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if isinstance(value, str):
-        return {str(segment.get("system", "hypothesis")): value}
+        system = segment.get("system")
+        return {system if isinstance(system, str) and system else "hypothesis": value}
     if not isinstance(value, dict):
         raise InputError(f"found {excerpt(value)}, expected texts by name", where=key)
     limits().check("systems", len(value), key)
+    if "" in value:
+        raise InputError("a text without a name", where=key, fix="Name every system and reference")
     return value
 
 
