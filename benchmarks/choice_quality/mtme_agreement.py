@@ -42,7 +42,7 @@ from discorank.rerank.selection.meta_evaluation.task_results import (
     average_results,
     run_tasks,
 )
-from discorank.rerank.selection.meta_evaluation.task_sets import Task, task_set
+from discorank.rerank.selection.meta_evaluation.task_sets import MetricsTask, task_set
 from discorank.rerank.selection.metric_tests import williams
 from discorank.rerank.selection.pair_differences import PairDifferences
 from discorank.tables import Table, markdown
@@ -340,7 +340,7 @@ def _average(values: Mapping[str, Any]) -> Iterator[Comparison]:
         pair = (order[0], order[1])
         drawn = np.array(task["draws_first_second"])
         differences = {pair: drawn[:, 0] - drawn[:, 1]}
-        asked = Task(("x",), "sys", Coefficient(task["corr_fcn"]), False, weight)
+        asked = MetricsTask(("x",), "sys", Coefficient(task["corr_fcn"]), False, weight)
         results.append(TaskResult(asked, task["values"], {}, {pair: 0.5}, differences))
     found = average_results(results)
     for name, (number, rank) in values["average_and_rank"].items():

@@ -182,9 +182,9 @@ def _score_files(
     if not folder.is_dir():
         return
     for file_name in _names(folder):
-        found = split_name(file_name.removesuffix(suffix)) if file_name.endswith(suffix) else None
-        if found is not None and found[0] == language_pair:
-            yield folder / file_name, found[1], found[2]
+        parts = split_name(file_name.removesuffix(suffix)) if file_name.endswith(suffix) else None
+        if parts is not None and parts[0] == language_pair:
+            yield folder / file_name, parts[1], parts[2]
 
 
 def _human_scores(root: Path, bare: EvalSet) -> dict[tuple[str, Level], Scores]:

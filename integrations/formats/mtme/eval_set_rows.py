@@ -55,12 +55,12 @@ def eval_set_rows(eval_set: EvalSet) -> Iterator[Row]:
 
 def row_scores(eval_set: EvalSet) -> dict[str, tuple[Level, Scores]]:
     """The people's scores that rows hold, by name: those of segments, else those of documents."""
-    found: dict[str, tuple[Level, Scores]] = {}
+    held: dict[str, tuple[Level, Scores]] = {}
     for level in _ROW_LEVELS:
         for (name, of_level), scores in eval_set.human_scores.items():
-            if of_level == level and name not in found:
-                found[name] = (level, scores)
-    return found
+            if of_level == level and name not in held:
+                held[name] = (level, scores)
+    return held
 
 
 def missing_texts(eval_set: EvalSet) -> int:

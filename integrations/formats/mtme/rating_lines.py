@@ -16,7 +16,7 @@ from ....rerank.runs.rows import as_line
 from ...files.strict_json import parse_json
 
 
-class MarkedError(NamedTuple):
+class ErrorMark(NamedTuple):
     """A span of an output (of the source if `is_source_error`): characters start <= i < stop."""
 
     start: int
@@ -31,7 +31,7 @@ class Rating(NamedTuple):
     """What one rater marked in one output; no errors: perfect."""
 
     rater: str
-    errors: tuple[MarkedError, ...]
+    errors: tuple[ErrorMark, ...]
 
     @property
     def score(self) -> float:
@@ -76,7 +76,7 @@ def read_ratings_file(path: Path, systems: Sequence[str], length: int, rater: st
     return {system: tuple(values) for system, values in ratings.items()}
 
 
-def _errors(text: str, source: LineSource, number: int) -> tuple[MarkedError, ...]:
+def _errors(text: str, source: LineSource, number: int) -> tuple[ErrorMark, ...]:
     """The errors of a rating's JSON."""
     try:
         value = parse_json(text.encode())
@@ -90,7 +90,7 @@ def _errors(text: str, source: LineSource, number: int) -> tuple[MarkedError, ..
         raise source.refusal(number, error.problem, error.fix) from None
 
 
-def _error(value: Any) -> MarkedError:
+def _error(value: Any) -> ErrorMark:
     """One error of a rating."""
     if not isinstance(value, dict):
         raise InputError(f"found {excerpt(value)}, expected an error with start and end")
@@ -109,7 +109,7 @@ def _error(value: Any) -> MarkedError:
     if not isinstance(is_source, bool):
         raise InputError(f"is_source_error is {excerpt(is_source)}, expected true or false")
     number = None if score is None else float(score)
-    return MarkedError(
+    return ErrorMark(
         start, end + 1, value.get("category"), value.get("severity"), number, is_source
     )
 
@@ -130,6 +130,6 @@ def written_ratings(ratings: Ratings) -> Iterator[bytes]:
             yield f"{system}\t{text}\t{rating.rater}\n".encode()
 
 
-def _error_object(error: MarkedError) -> dict[str, Any]:
+def _error_object(error: ErrorMark) -> dict[str, Any]:
     values = error._asdict()
     return {"start": values.pop("start"), "end": values.pop("stop") - 1, **values}

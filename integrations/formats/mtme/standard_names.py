@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Known(NamedTuple):
+class KnownStandards(NamedTuple):
     """Of one test set and language pair."""
 
     reference: str | None = None
@@ -15,18 +15,18 @@ class Known(NamedTuple):
 
 _SYNTHETIC = frozenset({"synthetic_ref"})
 _KNOWN = {
-    ("wmt22", "en-de"): Known(outliers=frozenset({"M2M100_1.2B-B4"})),
-    ("wmt23", "en-de"): Known("refA", "mqm", _SYNTHETIC),
-    ("wmt23", "he-en"): Known("refB", "mqm"),
-    ("wmt23", "zh-en"): Known("refA", "mqm", _SYNTHETIC),
-    ("wmt24", "en-de"): Known("refB"),
+    ("wmt22", "en-de"): KnownStandards(outliers=frozenset({"M2M100_1.2B-B4"})),
+    ("wmt23", "en-de"): KnownStandards("refA", "mqm", _SYNTHETIC),
+    ("wmt23", "he-en"): KnownStandards("refB", "mqm"),
+    ("wmt23", "zh-en"): KnownStandards("refA", "mqm", _SYNTHETIC),
+    ("wmt24", "en-de"): KnownStandards("refB"),
 }
 
 
-def known_names(test_set: str, language_pair: str) -> Known:
+def known_names(test_set: str, language_pair: str) -> KnownStandards:
     """What is known of a test set, nothing of most.
 
     >>> known_names("wmt23", "he-en").reference
     'refB'
     """
-    return _KNOWN.get((test_set, language_pair), Known())
+    return _KNOWN.get((test_set, language_pair), KnownStandards())

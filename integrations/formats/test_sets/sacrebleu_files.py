@@ -57,11 +57,11 @@ def _fields(path: str) -> list[tuple[str, str]]:
         names = sorted(os.listdir(source.parent))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(source.parent)) from error
-    found = [(one.removeprefix(f"{name}."), one) for one in names if one.startswith(f"{name}.")]
-    limits().check("systems", len(found), path)
+    beside = [(one.removeprefix(f"{name}."), one) for one in names if one.startswith(f"{name}.")]
+    limits().check("systems", len(beside), path)
     fields = [
         (field, str(source.parent / one))
-        for field, one in found
+        for field, one in beside
         if field and (source.parent / one).is_file()
     ]
     if "src" not in dict(fields):

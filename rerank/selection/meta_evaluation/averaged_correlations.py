@@ -136,10 +136,10 @@ def _calibrated(coefficient: Coefficient, rows: Sequence[Row]) -> Averaged:
     pairs = PairDifferences.within_rows(rows)
     if coefficient.sample_rate < 1:
         pairs = pairs.sampled(coefficient.sample_rate, np.random.default_rng(coefficient.seed))
-    found = pairs.calibrated()
-    if found is None:
+    calibration = pairs.calibrated()
+    if calibration is None:
         return Averaged(None, 0)
-    accuracy, epsilon = found
+    accuracy, epsilon = calibration
     value = accuracy if coefficient.statistic == "acc_opt" else 2 * accuracy - 1
     return Averaged(value, len(np.unique(pairs.group)), epsilon)
 

@@ -84,13 +84,13 @@ def coefficients_of(level: Level, nan_as_zero: bool = False) -> dict[str, Coeffi
     """
     if level == "sys":
         return {name: _coefficient(name, "none", nan_as_zero) for name in SYSTEM_STATISTICS}
-    found = {}
+    by_name = {}
     for name in ("pearson", "spearman", "kendall_b"):
         for averaging in AVERAGINGS:
-            found[f"{name}/{averaging}"] = _coefficient(name, averaging, nan_as_zero)
+            by_name[f"{name}/{averaging}"] = _coefficient(name, averaging, nan_as_zero)
     for name in ITEM_STATISTICS:
-        found[f"{name}/item"] = _coefficient(name, "item", nan_as_zero)
-    return found
+        by_name[f"{name}/item"] = _coefficient(name, "item", nan_as_zero)
+    return by_name
 
 
 def _coefficient(statistic: str, averaging: str, nan_as_zero: bool) -> Coefficient:
@@ -144,10 +144,10 @@ def level_agreement(
             value = soft_pairwise_accuracy(soft_human, soft[name])
             values[name][SOFT] = Averaged(value, len(systems))
         progress(1)
-    found = LevelAgreement(human_scores, level, systems, values)
+    agreement = LevelAgreement(human_scores, level, systems, values)
     if chosen.drawn is None:
-        return found
-    return _tested(found, human, tables, soft_human, soft, chosen, progress)
+        return agreement
+    return _tested(agreement, human, tables, soft_human, soft, chosen, progress)
 
 
 def _segment_table(
@@ -160,7 +160,7 @@ def _segment_table(
 
 
 def _tested(
-    found: LevelAgreement,
+    agreement: LevelAgreement,
     human: FloatArray,
     tables: Mapping[str, FloatArray],
     soft_human: FloatArray | None,
@@ -169,12 +169,12 @@ def _tested(
     progress: Callable[[int], None],
 ) -> LevelAgreement:
     """The same with tests of all pairs and ranks."""
-    coefficients = coefficients_of(found.level, chosen.nan_as_zero)
+    coefficients = coefficients_of(agreement.level, chosen.nan_as_zero)
     drawn = chosen.drawn or DrawSettings()
     ranks: dict[str, dict[str, int]] = {}
     p_values: dict[str, dict[tuple[str, str], float]] = {}
     for key in TESTED:
-        scores = values_of(found, key)
+        scores = values_of(agreement, key)
         if not scores:
             continue
         order = sorted(scores, key=lambda name: (-scores[name], name))
@@ -189,13 +189,18 @@ def _tested(
         p_values[key] = of_key
         ranks[key] = metric_ranks(scores, of_key, chosen.level)
     return LevelAgreement(
-        found.human_scores, found.level, found.systems, found.values, ranks, p_values
+        agreement.human_scores,
+        agreement.level,
+        agreement.systems,
+        agreement.values,
+        ranks,
+        p_values,
     )
 
 
-def values_of(found: LevelAgreement, key: str) -> dict[str, float]:
+def values_of(agreement: LevelAgreement, key: str) -> dict[str, float]:
     """The values of one coefficient by metric, where it is defined."""
-    values = {name: by_key.get(key) for name, by_key in found.values.items()}
+    values = {name: by_key.get(key) for name, by_key in agreement.values.items()}
     return {
         name: value.value
         for name, value in values.items()

@@ -19,7 +19,7 @@ from ....metrics.representations import FloatArray
 _BLOCK_CELLS = 1 << 20  # pairs of a row at once
 
 
-class PairCounts(NamedTuple):
+class OrderCounts(NamedTuple):
     """Pairs of one row."""
 
     concordant: int
@@ -47,11 +47,11 @@ class PairCounts(NamedTuple):
         return (2 * self.agreed - self.pairs) / self.pairs if self.pairs else float("nan")
 
 
-def pair_counts(human: FloatArray, metric: FloatArray, epsilon: float = 0.0) -> PairCounts:
+def pair_counts(human: FloatArray, metric: FloatArray, epsilon: float = 0.0) -> OrderCounts:
     """The counts of a row, both [n].
 
     >>> pair_counts(np.array([1.0, 2, 2]), np.array([5.0, 5, 7]))
-    PairCounts(concordant=1, discordant=0, human_ties=1, metric_ties=1, both_ties=0)
+    OrderCounts(concordant=1, discordant=0, human_ties=1, metric_ties=1, both_ties=0)
     """
     counts = np.zeros(5, np.int64)
     for by_human, by_metric in _differences(human, metric):
@@ -67,7 +67,7 @@ def pair_counts(human: FloatArray, metric: FloatArray, epsilon: float = 0.0) -> 
             np.count_nonzero(~human_tied & metric_tied),
             np.count_nonzero(human_tied & metric_tied),
         )
-    return PairCounts(*counts.tolist())
+    return OrderCounts(*counts.tolist())
 
 
 def kendall_like(

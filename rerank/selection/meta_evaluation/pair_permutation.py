@@ -28,10 +28,10 @@ def pair_permutation_test(
     """The test for scores [S, N] by tau_opt or acc_opt; None without pairs; errors as `averaged`."""
     settings = drawn or DrawSettings()
     scale = 1.0 if coefficient.statistic == "acc_opt" else 2.0
-    found = _right_by_one(human, first, second, coefficient)
-    if found is None:
+    right_and_weights = _right_by_one(human, first, second, coefficient)
+    if right_and_weights is None:
         return None
-    one_right, weights = found  # +1, -1 or 0 by pair, [pairs]
+    one_right, weights = right_and_weights  # +1, -1 or 0 by pair, [pairs]
     observed = scale * float(one_right @ weights)
     is_split = one_right != 0
     unique_weights, counts = np.unique(weights[is_split], return_counts=True)
@@ -64,10 +64,10 @@ def _right_by_one(
     weights = np.zeros(0)
     for metric in (first, second):
         pairs = PairDifferences.within_rows(score_rows(human, metric, coefficient.averaging))
-        found = pairs.calibrated()
-        if found is None:
+        calibration = pairs.calibrated()
+        if calibration is None:
             return None
-        _, epsilon = found
+        _, epsilon = calibration
         weights = pairs.weights()
         right.append(pairs.right(epsilon))
     return right[0].astype(float) - right[1], weights

@@ -30,7 +30,7 @@ from .metric_ranks import LEVEL, metric_ranks
 from .pair_counts import pair_counts
 from .pair_permutation import pair_permutation_test
 from .soft_accuracy import soft_pairwise_accuracy
-from .task_sets import Task, TaskSet
+from .task_sets import MetricsTask, TaskSet
 
 Tables = list[FloatArray]  # scores [S, units], one per language pair
 
@@ -47,7 +47,7 @@ class TaskResult:
         differences: of the same pairs, of every draw.
     """
 
-    task: Task
+    task: MetricsTask
     values: Mapping[str, float]
     ranks: Mapping[str, int]
     p_values: Mapping[tuple[str, str], float] | None = None
@@ -94,7 +94,7 @@ def run_tasks(
 
 
 def run_task(
-    task: Task,
+    task: MetricsTask,
     eval_sets: Mapping[str, EvalSet],
     drawn: DrawSettings | None = None,
     level: float = LEVEL,
@@ -108,15 +108,15 @@ def run_task(
     differences: dict[tuple[str, str], FloatArray] = {}
     order = sorted(values, key=lambda name: (-values[name], name))
     for better, worse in combinations(order, 2):
-        found = _test(task, human, metrics[better], metrics[worse], drawn)
+        test = _test(task, human, metrics[better], metrics[worse], drawn)
         # what does not vary cannot be tested
-        p_values[better, worse] = 1.0 if found is None else found.p
-        differences[better, worse] = np.zeros(1) if found is None else found.differences
+        p_values[better, worse] = 1.0 if test is None else test.p
+        differences[better, worse] = np.zeros(1) if test is None else test.differences
     ranks = metric_ranks(values, p_values, level)
     return TaskResult(task, values, ranks, p_values, differences)
 
 
-def _tables(task: Task, eval_sets: Sequence[EvalSet]) -> tuple[Tables, dict[str, Tables]]:
+def _tables(task: MetricsTask, eval_sets: Sequence[EvalSet]) -> tuple[Tables, dict[str, Tables]]:
     """People's scores, and every metric's by its name in tables."""
     level: Level = "seg" if task.coefficient is None else task.level
     human: Tables = []
@@ -146,7 +146,7 @@ def _check_once(tables: Tables, number: int, name: MetricName, eval_set: EvalSet
         )
 
 
-def task_value(task: Task, human: Tables, metric: Tables) -> float:
+def task_value(task: MetricsTask, human: Tables, metric: Tables) -> float:
     """A metric's value in a task, 0 where it is not defined; tables of every language pair."""
     if task.coefficient is None:
         return soft_pairwise_accuracy(human[0], metric[0]) or 0.0
@@ -162,7 +162,7 @@ def task_value(task: Task, human: Tables, metric: Tables) -> float:
 
 
 def _test(
-    task: Task, human: Tables, better: Tables, worse: Tables, drawn: DrawSettings
+    task: MetricsTask, human: Tables, better: Tables, worse: Tables, drawn: DrawSettings
 ) -> Permutation | None:
     """The test of two metrics in a task."""
     if task.coefficient is None:
@@ -208,7 +208,7 @@ def _in_all(results: Sequence[TaskResult]) -> list[str]:
     return sorted(names)
 
 
-def _scaled(task: Task, value: float) -> float:
+def _scaled(task: MetricsTask, value: float) -> float:
     """A value's share of the average."""
     low, high = task.bounds
     return task.weight * (value - low) / (high - low)

@@ -20,7 +20,7 @@ Year = Literal["wmt23", "wmt24", "wmt24-on-wmt23", "wmt25"]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class MetricsTask:
     """One comparison of metrics with people.
 
     Args:
@@ -68,7 +68,7 @@ class TaskSet:
 
     name: str
     test_set: str
-    tasks: tuple[Task, ...]
+    tasks: tuple[MetricsTask, ...]
 
     @property
     def language_pairs(self) -> tuple[str, ...]:
@@ -83,13 +83,13 @@ class _Plan:
     test_set: str
     language_pairs: tuple[str, ...]
     human: frozenset[str]
-    tasks: Callable[[Sequence[str], frozenset[str]], list[Task]]
+    tasks: Callable[[Sequence[str], frozenset[str]], list[MetricsTask]]
 
 
-def _wmt23(pairs: Sequence[str], human: frozenset[str]) -> list[Task]:
+def _wmt23(pairs: Sequence[str], human: frozenset[str]) -> list[MetricsTask]:
     joint = Coefficient("accuracy")
     weight = 1 / (4 * len(pairs))
-    tasks = [Task(tuple(pairs), "sys", joint, bool(human & set(pairs)), 1 / 4)]
+    tasks = [MetricsTask(tuple(pairs), "sys", joint, bool(human & set(pairs)), 1 / 4)]
     kinds: list[tuple[Level, Coefficient]] = [
         ("sys", Coefficient("pearson")),
         ("seg", Coefficient("pearson")),
@@ -97,18 +97,18 @@ def _wmt23(pairs: Sequence[str], human: frozenset[str]) -> list[Task]:
     ]
     for pair in pairs:
         for level, coefficient in kinds:
-            tasks.append(Task((pair,), level, coefficient, pair in human, weight))
+            tasks.append(MetricsTask((pair,), level, coefficient, pair in human, weight))
     return tasks
 
 
-def _wmt24(pairs: Sequence[str], human: frozenset[str]) -> list[Task]:
+def _wmt24(pairs: Sequence[str], human: frozenset[str]) -> list[MetricsTask]:
     weight = 1 / (2 * len(pairs))
     kinds: list[tuple[Level, Coefficient | None]] = [
         ("sys", None),
         ("seg", Coefficient("acc_opt", "item")),
     ]
     return [
-        Task((pair,), level, coefficient, pair in human, weight)
+        MetricsTask((pair,), level, coefficient, pair in human, weight)
         for pair in pairs
         for level, coefficient in kinds
     ]

@@ -73,16 +73,16 @@ def eval_set_at(
         InputError: as the readers of folders and documents.
     """
     if language_pair is not None:
-        found = read_eval_set(path, language_pair, reading_options(values))
+        eval_set = read_eval_set(path, language_pair, reading_options(values))
     else:
         keys = [HumanKey.read(key) for key in values.get("human") or ()]
         rows = checked_rows(path, values["input_format"], None, keys)
         lower = [key.name for key in keys if key.lower]
-        found = eval_set_of_rows(rows, name, NO_PAIR, lower)
-        found = replace(found, standards=standards_of(found, reading_options(values)))
-    if lacking := missing_texts(found):
+        eval_set = eval_set_of_rows(rows, name, NO_PAIR, lower)
+        eval_set = replace(eval_set, standards=standards_of(eval_set, reading_options(values)))
+    if lacking := missing_texts(eval_set):
         say(f"{name}: {lacking} texts were not supplied, and count as empty", values["quiet"])
-    return found
+    return eval_set
 
 
 def checked_rows(

@@ -32,11 +32,11 @@ def run_statistics(
     places: Sequence[SetPlace], metrics: Sequence[Utility], values: Mapping[str, Any]
 ) -> int:
     """Prints every metric's agreement with people at the levels of the scores there are; returns the exit code."""
-    found: dict[str, list[LevelAgreement]] = {}
+    by_set: dict[str, list[LevelAgreement]] = {}
     for place in places:
         eval_set = with_own_metrics(_eval_set(place, values), metrics, values)
-        found[place.name] = _agreements(eval_set, place, values)
-    sys.stdout.write(printed_agreement(found, values["format"], values["level"]))
+        by_set[place.name] = _agreements(eval_set, place, values)
+    sys.stdout.write(printed_agreement(by_set, values["format"], values["level"]))
     return 0
 
 
@@ -90,7 +90,7 @@ def _agreements(
     names = tuple(values["human_scores"]) or tuple(
         dict.fromkeys(eval_set.standards.human_scores.values())
     )
-    found = []
+    agreements = []
     for name in (each.rpartition(":")[2] for each in names):
         for level in LEVELS:
             metrics = eval_set.metrics_scored(level)
@@ -99,9 +99,9 @@ def _agreements(
             num_tests = len(list(combinations(metrics, 2))) * len(TESTED) // 2
             total = len(metrics) + (num_tests if options.drawn else 0)
             with Counted("metrics and tests", total, values["quiet"]) as progress:
-                found.append(level_agreement(eval_set, name, level, options, progress.more))
-    if not found:
+                agreements.append(level_agreement(eval_set, name, level, options, progress.more))
+    if not agreements:
         raise InputError(
             "no metric has scores where people have", where=place.name, fix="Give -m METRIC"
         )
-    return found
+    return agreements

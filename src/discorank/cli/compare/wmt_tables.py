@@ -12,18 +12,18 @@ from ...tables import Table, comma_separated, latex, markdown, number, text
 
 AGREEMENT_HEAD = ("set", "human scores", "level", "statistic", "metric", "other", "value", "kind")
 TASK_HEAD = ("tasks", "task", "metric", "other", "value", "kind")
-Found = Mapping[str, Sequence[LevelAgreement]]
+BySet = Mapping[str, Sequence[LevelAgreement]]
 
 
-def printed_agreement(found: Found, format: str, level: float) -> str:
+def printed_agreement(by_set: BySet, format: str, level: float) -> str:
     """Agreement by set as table, markdown, latex, csv or json."""
     if format == "json":
-        sets = {name: [_json(each) for each in agreements] for name, agreements in found.items()}
+        sets = {name: [_json(each) for each in agreements] for name, agreements in by_set.items()}
         return as_line({"sets": sets, "level": level}).decode()
     if format == "csv":
-        return comma_separated(AGREEMENT_HEAD, _facts(found))
+        return comma_separated(AGREEMENT_HEAD, _facts(by_set))
     tables: list[Table] = []
-    for name, agreements in found.items():
+    for name, agreements in by_set.items():
         for agreement in agreements:
             tables += _tables(name, agreement, level)
     return _as_text(tables, format)
@@ -54,9 +54,9 @@ def _pairs(p_values: Mapping[tuple[str, str], float]) -> list[dict[str, Any]]:
     return [{"better": a, "worse": b, "p": p} for (a, b), p in p_values.items()]
 
 
-def _facts(found: Found) -> Iterator[tuple[Any, ...]]:
+def _facts(by_set: BySet) -> Iterator[tuple[Any, ...]]:
     """Every number on a line of its own."""
-    for name, agreements in found.items():
+    for name, agreements in by_set.items():
         for each in agreements:
             for fact in _level_facts(each):
                 yield name, each.human_scores, each.level, *fact

@@ -28,7 +28,7 @@ from discorank.rerank.selection.meta_evaluation.cell_permutation import (
 )
 from discorank.rerank.selection.meta_evaluation.metric_ranks import metric_ranks
 from discorank.rerank.selection.meta_evaluation.pair_counts import (
-    PairCounts,
+    OrderCounts,
     kendall_like,
     pair_counts,
 )
@@ -89,11 +89,11 @@ def test_a_constant_metric_has_no_correlation() -> None:
 def test_counts_of_pairs() -> None:
     human, metric = np.array([1.0, 2, 2, 3]), np.array([1.0, 1, 1, 0])
     # 1-2 and 1-2: metric ties; 2-2: both tie; each with 3: the other way round
-    assert pair_counts(human, metric) == PairCounts(0, 3, 0, 2, 1)
+    assert pair_counts(human, metric) == OrderCounts(0, 3, 0, 2, 1)
     assert pair_counts(human, metric).acc23() == pytest.approx(1 / 6)
     assert pair_counts(human, metric).tau23() == pytest.approx((1 - 5) / 6)
     # ties reach epsilon, inclusive
-    assert pair_counts(human, metric, epsilon=1) == PairCounts(0, 0, 0, 5, 1)
+    assert pair_counts(human, metric, epsilon=1) == OrderCounts(0, 0, 0, 5, 1)
 
 
 def test_kendall_like_counts_ties_as_discordant() -> None:
@@ -284,7 +284,7 @@ def test_counts_are_those_of_all_pairs(rows: tuple[list[float], list[list[float]
         h, m = np.sign(human[a] - human[b]), np.sign(metric[a] - metric[b])
         kind = 4 if h == m == 0 else 2 if h == 0 else 3 if m == 0 else 0 if h == m else 1
         plain[kind] += 1
-    assert pair_counts(np.array(human), np.array(metric)) == PairCounts(*plain)
+    assert pair_counts(np.array(human), np.array(metric)) == OrderCounts(*plain)
 
 
 def test_counts_of_long_rows_are_taken_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
