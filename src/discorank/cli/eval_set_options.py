@@ -22,9 +22,9 @@ from ..metrics.mixture import Utility
 from ..metrics.spec.checked_settings import settings
 from ..rerank.selection.meta_evaluation.eval_set import EvalSet
 from ..rerank.selection.meta_evaluation.own_scores import score_eval_set
-from .console import Counted, say
-from .inputs import cache_in
-from .watching import judged_line
+from .options.inputs import cache_in
+from .terminal.console import Counted, say
+from .terminal.watching import judged_line
 
 NO_PAIR = "-"  # of a test set that names no languages
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.choice_quality.mtme_agreement import (
+from benchmarks.metric_quality.mtme_agreement import (
     GOLDEN,
     PAIRS,
     Comparison,
