@@ -115,11 +115,12 @@ def coefficient_of(name: str) -> Coefficient:
     options: dict[str, Any] = {}
     for part in parts[1:]:
         key, _, number = part.partition("=")
-        options |= {
+        of_key: dict[str, dict[str, Any]] = {
             "eps": {"epsilon": float(number or 0)},
             "nan": {"nan_as_zero": True},
             "micro": {"micro": True},
-        }[key]
+        }
+        options |= of_key[key]
     if statistic == "kendall_like_25":
         options["threshold"] = 25
     averaging: Any = parts[0] if parts else "none"
@@ -263,12 +264,15 @@ def _drawn_tests(eval_set: EvalSet, values: Mapping[str, Any]) -> Iterator[Compa
     human = eval_set.human_table("mqm", "seg", systems)
     for key, of_key in values.items():
         statistic, (better, worse) = _named(key)
-        tables = [table(eval_set, name, "seg", systems) for name in (better, worse)]
+        first = table(eval_set, better, "seg", systems)
+        second = table(eval_set, worse, "seg", systems)
         drawn = DrawSettings(DRAWS[statistic])
         if statistic.startswith("pairs"):
-            found = pair_permutation_test(human, *tables, Coefficient("acc_opt", "item"), drawn)
+            found = pair_permutation_test(
+                human, first, second, Coefficient("acc_opt", "item"), drawn
+            )
         else:
-            found = permutation_test(human, *tables, coefficient_of(statistic), drawn)
+            found = permutation_test(human, first, second, coefficient_of(statistic), drawn)
         if found is None:
             continue
         yield Comparison("differences of metrics", key, found.difference, of_key["delta"], EXACT)

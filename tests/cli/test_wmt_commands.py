@@ -210,7 +210,7 @@ def test_convert_says_what_a_form_has_no_place_for(
 
 
 def test_convert_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    arguments = ["convert", TOY, "--from", "mtme", "--language-pair", "he-en"]
+    arguments: list[str | Path] = ["convert", TOY, "--from", "mtme", "--language-pair", "he-en"]
     assert "unknown form 'xml'" in run(capsys, *arguments, "--to", "xml", code=2)
     error = run(capsys, *arguments, "--to", "summeval", "-o", tmp_path / "x", code=2)
     assert "document 'doc1': a document of segments" in error
@@ -222,7 +222,16 @@ def test_convert_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
 def test_decode_reads_folders_and_goes_on(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    arguments = ["decode", TOY, "--from", "mtme", "--language-pair", "he-en", "-u", "chrf"]
+    arguments: list[str | Path] = [
+        "decode",
+        TOY,
+        "--from",
+        "mtme",
+        "--language-pair",
+        "he-en",
+        "-u",
+        "chrf",
+    ]
     out = tmp_path / "out.jsonl"
     run(capsys, *arguments, "-o", out)
     whole = out.read_bytes()
