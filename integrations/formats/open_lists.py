@@ -10,10 +10,12 @@ from typing import Any
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.text.line_source import LineSource
+from ...metrics.text.numbered_lines import NumberedLines
 from ...rerank.runs.output_checks import check_beside
-from ..arrow.open_rows import RowSource, open_rows, placed_entries
+from ..arrow.open_rows import open_rows, placed_entries
 from ..files.entries import ListEntry, with_order_errors
 from .aligned_files import with_aligned_lines
+from .document_forms import DOCUMENT_FORMS, open_documents
 from .fairseq_log import read_fairseq
 from .flat import count_candidates, count_lines, read_flat
 from .human_scores import HumanKey
@@ -35,7 +37,7 @@ class Lists:
 
     def __init__(
         self,
-        sources: Sequence[RowSource],
+        sources: Sequence[NumberedLines],
         entries: Iterator[ListEntry],
         lower: frozenset[str],
     ) -> None:
@@ -73,7 +75,7 @@ class Lists:
         self.close()
 
 
-OpenedFiles = tuple[list[RowSource], Iterator[ListEntry]]
+OpenedFiles = tuple[list[NumberedLines], Iterator[ListEntry]]
 OpenFormat = Callable[[str | Path, Mapping[str, Any]], OpenedFiles]  # of a path and the options
 
 
@@ -119,8 +121,19 @@ def _open_fairseq(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
 def _open_systems(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
     keys = tuple(map(HumanKey.read, options["human"]))
     systems_options = SystemsOptions(keys, options["as_systems"], options["include"])
-    source = open_rows(path, options["columns"])
+    source = open_documents(path, columns=options["columns"])
     return [source], read_systems(source, systems_options)
+
+
+def _of_form(form: str) -> OpenFormat:
+    """How to open documents with systems in another form than the systems file."""
+
+    def open_file(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+        keys = tuple(map(HumanKey.read, options["human"]))
+        source = open_documents(path, form, options["language_pair"])
+        return [source], read_systems(source, SystemsOptions(keys, options["as_systems"]))
+
+    return open_file
 
 
 _NUMBERED = frozenset({"sources", "documents"})
@@ -152,6 +165,10 @@ _FORMATS = {
         _open_systems,
         frozenset({"human", "as_systems", "include", "columns"}),
     ),
+    **{
+        form: _Format(about, _of_form(form), frozenset({"human", "as_systems", "language_pair"}))
+        for form, about in DOCUMENT_FORMS.items()
+    },
 }
 _ABOUT = {name: format.about for name, format in _FORMATS.items()}
 FORMATS: Mapping[str, str] = MappingProxyType(_ABOUT)
@@ -168,6 +185,7 @@ def open_lists(
     as_systems: Sequence[str] = (),
     include: Sequence[str] = (),
     columns: Sequence[str] = (),
+    language_pair: str | None = None,
 ) -> Lists:
     """The candidate lists in a file.
 
@@ -180,6 +198,7 @@ def open_lists(
         human, as_systems, include: of ``systems``: keys of human scores (``mqm:lower``), references to be read as
             systems, keys with further systems.
         columns: of ``jsonl`` and ``systems`` in a Parquet or Arrow file: ``KEY=COLUMN``.
+        language_pair: of ``mtme``: the language pair of the folder.
 
     Raises:
         InputError: the format or an option is not known, the file cannot be opened, or it is the output of a run and
@@ -196,6 +215,7 @@ def open_lists(
         "as_systems": _names(as_systems),
         "include": _names(include),
         "columns": _names(columns),
+        "language_pair": language_pair,
     }
     _check_options(options, format)
     if [str(name) for name in (path, sources, documents)].count("-") > 1:

@@ -28,6 +28,7 @@ class Limits:
         candidates: candidates, pseudo-references or references of one list.
         systems: systems of a document, a prior or a comparison.
         sentences: sentences of one text.
+        segments: segments of a test set that is read whole.
         metrics: metrics of a sum, features of a combination or of a reranker.
         line_bytes: bytes of one line of text, and of one list that takes several lines.
         batch_bytes: bytes of the rows of a Parquet or Arrow file that are in memory at once, unpacked.
@@ -58,6 +59,7 @@ class Limits:
     candidates: Bound = 32_768
     systems: Bound = 1_024
     sentences: Bound = 100_000
+    segments: Bound = 1_000_000
     metrics: Bound = 1_024
     line_bytes: Bound = 32 * MiB
     batch_bytes: Bound = 256 * MiB

@@ -24,6 +24,7 @@ from ....metrics.spec.checked_settings import settings
 from ....rerank.lists import plain
 from ....rerank.runs.rows import as_line
 from ....tables import aligned
+from ...eval_set_options import EvalSetReading
 from ...options import Options, needed
 from ...options.inputs import CodeOptions, JudgeOptions, cache_in, check_model, metric_in
 from ...row_files import complete_rows
@@ -32,6 +33,7 @@ from ...terminal.console import say
 from ...terminal.watching import judged_line
 from .score_answers import run_answers
 from .score_contrastive import run_contrastive
+from .score_eval_set import is_test_set, run_eval_set
 from .segments import Segment, batches, placed, read_segments, systems_of
 
 
@@ -52,6 +54,9 @@ class ScoreOptions:
         lists: instead of all these, candidate lists with references; pass@k and maj@k of their answers under vote.
         at: k of pass@k and maj@k.
         format: what is printed for each system, text or json.
+        input_format: segments, or a test set with outputs: systems, mtme (a folder needs no --from), wmt-xml,
+            wmt-jsonl, sacrebleu, summeval.
+        metric_scores: of a test set: a folder for the scores in the form of mt-metrics-eval.
     """
 
     input: str | None = None
@@ -65,6 +70,8 @@ class ScoreOptions:
     lists: str | None = None
     at: tuple[int, ...] = (1,)
     format: Literal["text", "json"] = "text"
+    input_format: str = "segments"
+    metric_scores: str | None = None
 
 
 # what is said of some segments, by the name of a metric
@@ -74,7 +81,7 @@ FLAGGED = "{}: {{}} segments have {}"
 OPTIONS = Options(
     "score",
     "Score texts. The table goes to stdout, a row per segment to -o.",
-    [ScoreOptions, OutputOptions, CodeOptions, JudgeOptions],
+    [ScoreOptions, EvalSetReading, OutputOptions, CodeOptions, JudgeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
 )
@@ -87,6 +94,8 @@ def run(arguments: Sequence[str]) -> int:
         return run_contrastive(values)
     if values["lists"]:
         return run_answers(values)
+    if is_test_set(values):
+        return run_eval_set(values)
     return _run_segments(values)
 
 
