@@ -45,8 +45,8 @@ class ConvertOptions:
 
 OPTIONS = Options(
     "convert",
-    "Write candidate lists of any format as JSONL, or as a Parquet or Arrow file by its ending; or documents in another "
-    "form. Outputs appear when complete.",
+    "Write candidate lists of any format as JSONL, or as a Parquet or Arrow file by its ending; or documents in "
+    "another form. Outputs appear when complete.",
     [InputOptions, OutputOptions, ConvertOptions],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
