@@ -9,6 +9,7 @@ from typing import TypeVar
 from ...metrics.errors import InputError
 from ...metrics.spec.arrow_package import is_table
 from ...metrics.text.line_source import LineSource
+from ...metrics.text.numbered_lines import NumberedLines
 from ...rerank.runs.entry import Entry
 from .arrow_source import ArrowSource
 from .columns import ColumnNames
@@ -40,6 +41,6 @@ def open_rows(
     return LineSource(path)
 
 
-def placed_entries(source: RowSource, entries: Iterable[Entry[T]]) -> Iterator[Entry[T]]:
+def placed_entries(source: NumberedLines, entries: Iterable[Entry[T]]) -> Iterator[Entry[T]]:
     """The entries of a file, errors with row group and row where it has them."""
     return source.placed(entries) if isinstance(source, ArrowSource) else iter(entries)
