@@ -25,7 +25,7 @@ class Scratch:
         self._kept: dict[tuple[Any, ...], Any] = {}
 
     def like(self, name: str, values: Any, width: int) -> Any:
-        """Memory for [rows of values, width] of their type; overwrites what was given before for this name and width."""
+        """Memory for [rows of values, width] of their type, which overwrites what this name and width had before."""
         import torch
 
         rows = len(values)
