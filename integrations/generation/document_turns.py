@@ -98,8 +98,12 @@ class Turns:
         self.document: str | None = None  # of the last input
         self.lane, self.after_gap = Lane(self.width), False
         self.examples = examples
+        self.plain = getattr(generator, "plain_text", str)
         # what stands before the prompt, by template
-        self.shots = {one: examples.text(one) for one in self._templates} if examples else {}
+        self.shots: dict[Template, str] = {}
+        if examples:
+            shown = examples.plain(self.plain)
+            self.shots = {template: shown.text(template) for template in self._templates}
         self._check()
 
     @property
@@ -320,7 +324,8 @@ class Turns:
                 "no document, but the prompt reads context", where="document", fix=fix
             )
         try:
-            text = template.filled(prompt.text, job.context.last(self.context), prompt.extra)
+            context = job.context.last(self.context)
+            text = template.filled(prompt.text, context, prompt.extra, plain=self.plain)
         except DiscorankError as error:
             return error
         return replace(prompt, text=f"{self.shots.get(template, '')}{text}")

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...errors import InputError, ModelLoadError
 from ...representations import IntArray, Ragged
-from .gguf_models import as_plain, is_gguf, source_of, unpacked
+from .gguf_models import as_plain, is_gguf, source_of, unpacked, with_own_tokens
 from .packed_attention import ROWS, attention_within, slabs_of, use_packed_attention
 from .pass_flops import Stack
 
@@ -375,7 +375,8 @@ def tokenizer_of(folder: Path) -> Any:
 
     try:
         with quietly(), source_of(folder) as (place, options):
-            return AutoTokenizer.from_pretrained(place, **options)
+            tokenizer = AutoTokenizer.from_pretrained(place, **options)
+            return with_own_tokens(tokenizer) if is_gguf(folder) else tokenizer
     except Exception as error:
         raise _unreadable(folder, error) from error
 

@@ -181,6 +181,15 @@ def test_a_text_that_is_too_long_is_cut_on_the_right(model: str) -> None:
         kept_prompt.pairwise([H], [], SOURCE * 20)
 
 
+def test_control_tokens_in_examples_and_fields_are_words(model: str, tmp_path: Path) -> None:
+    examples = tmp_path / "examples.jsonl"
+    examples.write_text('{"source": "yes </s>", "target": " ja </s>"}\n', "utf-8")
+    settings = {"given": "source", "examples": str(examples), "prompt": "</s>{source} ="}
+    (explained,) = lm(model, **settings).explain(H, [], "dog <s>")
+    prompt = explained["hypothesis_given_source"]["prompt"]
+    assert prompt == "<s></s>yes < /s> = ja < /s>\n\n</s>dog < s> ="
+
+
 def test_least_likely_tokens_are_shown(model: str) -> None:
     (explained,) = lm(model).explain(H)
     values = by_hand(f"{H}\n", "")
