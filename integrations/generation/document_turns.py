@@ -59,7 +59,7 @@ class Turns:
         context: how many preceding sentences the contexts of a template hold.
         decider: what chooses; needed for ``{target_context}``, and then only.
         engine: what values the lists.
-        examples: worked examples that stand before the prompt of every input.
+        examples: few-shot examples that stand before the prompt of every input.
 
     Raises:
         InputError: an example lacks a field of a template; templates, context and decider do not fit together.
@@ -76,7 +76,8 @@ class Turns:
         examples: FewShotExamples | None = None,
     ) -> None:
         self.generator, self.decider, self.engine = generator, decider, engine
-        self.prompts = TurnPrompts(template, first or template, context, examples)
+        plain = getattr(generator, "plain_text", str)
+        self.prompts = TurnPrompts(template, first or template, context, examples, plain)
         self.examples = examples
         self.lanes = InputLanes(self.width, decider is not None)
         self._check()

@@ -1,7 +1,8 @@
-"""What the model reads of each input: a template filled with it and the sentences before it, behind worked examples."""
+"""What the model reads of each input: a template filled with it and the sentences before it, behind few-shot examples."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ...metrics.errors import DiscorankError, InputError
@@ -18,18 +19,28 @@ class TurnPrompts:
         template: what the model reads of each input.
         first: the template for an input without preceding sentences.
         context: how many preceding sentences the contexts of a template hold.
-        examples: worked examples that stand before the prompt of every input.
+        examples: few-shot examples that stand before the prompt of every input.
+        plain: what makes a text free of control tokens (see `Template.filled`).
 
     Raises:
         InputError: an example lacks a field of a template; templates and context do not fit together.
     """
 
     def __init__(
-        self, template: Template, first: Template, context: int, examples: FewShotExamples | None
+        self,
+        template: Template,
+        first: Template,
+        context: int,
+        examples: FewShotExamples | None,
+        plain: Callable[[str], str] = str,
     ) -> None:
         self.template, self.first, self.context = template, first, context
+        self._plain = plain
         # what stands before the prompt, by template
-        self._shots = {one: examples.text(one) for one in (template, first)} if examples else {}
+        self._examples: dict[Template, str] = {}
+        if examples:
+            shown = examples.plain(plain)
+            self._examples = {one: shown.text(one) for one in (template, first)}
         self._check()
 
     def _check(self) -> None:
@@ -59,7 +70,8 @@ class TurnPrompts:
         """The input with all that the model reads of it, or what is lacking."""
         template = self.template if context.source else self.first
         try:
-            text = template.filled(prompt.text, context.last(self.context), prompt.extra)
+            before = context.last(self.context)
+            text = template.filled(prompt.text, before, prompt.extra, plain=self._plain)
         except DiscorankError as error:
             return error
-        return replace(prompt, text=f"{self._shots.get(template, '')}{text}")
+        return replace(prompt, text=f"{self._examples.get(template, '')}{text}")

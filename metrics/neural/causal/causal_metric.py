@@ -123,5 +123,6 @@ class CausalMetric(ModelMetric):
             )
         examples = read_examples(self.examples) if self.examples else FewShotExamples(())
         texts = PlainTexts(tokenizer, control_tokens(tokenizer))
+        examples = examples.plain(texts.without_special)
         prompts = Prompts(self.template, examples, self.separates, self.prompts_given, texts)
         return Loaded(model, reader, prompts)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...errors import InputError, ModelLoadError
 from .encoder import DType
-from .files.gguf_models import as_plain, is_gguf, source_of, unpacked
+from .files.gguf_models import as_plain, is_gguf, source_of, unpacked, with_own_tokens
 
 # What a configuration may ask for: all else is code on the hub, which the package kernels would fetch and run.
 KERNELS: dict[str, tuple[str | None, ...]] = {
@@ -200,7 +200,8 @@ def tokenizer_of(folder: Path) -> Any:
 
     try:
         with quietly(), source_of(folder) as (place, options):
-            return AutoTokenizer.from_pretrained(place, **options)
+            tokenizer = AutoTokenizer.from_pretrained(place, **options)
+            return with_own_tokens(tokenizer) if is_gguf(folder) else tokenizer
     except Exception as error:
         raise _unreadable(folder, error) from error
 
