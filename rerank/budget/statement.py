@@ -38,7 +38,7 @@ class Calibration(NamedTuple):
     """Makes the posterior's figures true on average; x = log(computed pairs / 100).
 
         logit confidence = shift + slope logit p + by_pairs x,   regret = r exp(level + growth x)
-    The posterior takes a short list for one of the usual variances, and so is too doubtful after few pairs.
+    The posterior is too sure after few pairs, of which it takes too much for known, and too doubtful after many.
     """
 
     shift: float
