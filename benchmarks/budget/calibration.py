@@ -5,7 +5,7 @@
 RESULTS is a folder that `replay` wrote. The constants of `rerank/budget/statement.py` are fitted anew on replays that
 used their whole budget, and every figure is of replays that were not fitted on: under "lists" of every other list of
 the same sets, under "new set" of a set and utility whose constants come from all the others. "stopped" are replays with
-a confidence at which they stop, under the constants in the program. Bins have equally many replays.
+a confidence at which they stop, under the constants in the program, which must be those of the replays. Bins have equally many replays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def replays(folder: Path, method: str) -> dict[str, list[FloatArray]]:
     Columns are those of `replay.Replay`; confidence and regret are the posterior's.
     """
     found: dict[str, list[FloatArray]] = {}
-    for path in sorted(folder.glob(f"*.{method}.*.0.[0-9]*.npy")):
+    for path in sorted(folder.glob(f"*.{method}.*.npy")):
+        if _stops(path):
+            continue
         name = path.name.partition(f".{method}.")[0]
         found.setdefault(name, []).append(of_posterior(_with_regret(np.load(path))))
     return found
@@ -36,8 +38,13 @@ def replays(folder: Path, method: str) -> dict[str, list[FloatArray]]:
 
 def stopped(folder: Path, method: str) -> dict[str, FloatArray]:
     """Replays that could stop early, by set, utility and settings, with what the program said."""
-    paths = [p for p in sorted(folder.glob(f"*.{method}.*.npy")) if p.name.split(".")[-3] != "0"]
+    paths = sorted(filter(_stops, folder.glob(f"*.{method}.*.npy")))
     return {path.name.removesuffix(".npy"): _with_regret(np.load(path)) for path in paths}
+
+
+def _stops(path: Path) -> bool:
+    """Whether a file is of replays with a confidence, which stands before the number of places in its name."""
+    return path.name.split(".")[-3] != "0"
 
 
 def _with_regret(table: FloatArray) -> FloatArray:

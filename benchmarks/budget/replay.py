@@ -3,10 +3,11 @@
     python -m benchmarks.budget.replay FOLDER RESULTS captions64/ter captions64/dr-lex [--methods adaptive halving ...]
         [--budgets 0.03 0.0625 0.125 0.25 0.5] [--most 500] [--confidence 0.95] [--nbest 1] [--cheap chrf ...]
 
-FOLDER is one that `matrices` wrote; every SET/UTILITY is a file of it, SET.NAME with a name of `matrices.CHEAP` its cheap utilities. Regret is in
-standard deviations of the list's expected utilities. One line per set, method and budget is printed, and all replays of
-it are kept in the folder RESULTS, from which `calibration` reads. mbrs' methods are called ``mbrs-pruning`` (at an
-alpha in place of a budget) and ``mbrs-pmbr``.
+FOLDER is one that `matrices` wrote; every SET/UTILITY is a file of it, and SET.NAME, with the names of
+`matrices.CHEAP`, its cheap utilities. Regret is in standard deviations of the list's expected utilities. One line per
+set, method and budget is printed, and all replays of it are kept in the folder RESULTS, from which `calibration`
+reads. mbrs' methods are called ``mbrs-pruning`` (at an alpha in place of a budget) and ``mbrs-pmbr``. Where a matrix is
+symmetric, two texts are one pair, and a budget is a share of N (N + 1) / 2.
 """
 
 from __future__ import annotations

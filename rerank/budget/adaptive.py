@@ -49,7 +49,7 @@ def adaptive(observed: Observed) -> Search:
         wanted = problem.confidence
         if wanted is not None and statement.at_least >= wanted:
             break
-        is_open = ~observed.seen[:, order].all(axis=1)
+        is_open = np.asarray(~observed.seen[:, order].all(axis=1))
         rows = _contenders(draws, known.mean, problem.nbest, is_open)
         if not len(rows):
             break

@@ -33,8 +33,8 @@ class Budget:
     Args:
         share: of all pairs of a list that may be computed, above 0 and at most 1; at least one pair is.
         method: which pairs, and what is made of them.
-        confidence: stop with a list as soon as its choice is that of the whole matrix with this probability; None to
-            use the whole budget.
+        confidence: stop with a list as soon as its choice is that of the whole matrix with at least this probability;
+            None to use the whole budget.
         cheap_utility: a utility whose values of all pairs are computed first and guide the method; each part of a sum
             says by itself what it can, whatever its weight; None for none.
         seed: of the methods' random draws.

@@ -38,7 +38,7 @@ class Calibration(NamedTuple):
     """Makes the posterior's figures true on average; x = log(computed pairs / 100).
 
         logit confidence = shift + slope logit p + by_pairs x,   regret = r exp(level + growth x)
-    The posterior takes a short list for one of the usual variances, and so is too doubtful after few pairs.
+    The posterior is too sure after few pairs, of which it takes too much for known, and too doubtful after many.
     """
 
     shift: float
@@ -58,7 +58,7 @@ class Calibration(NamedTuple):
 
 
 # fitted by benchmarks/budget/calibration.py on the replays in docs/budget.md
-CALIBRATION = Calibration(0.820, 0.714, 0.048, -0.723, 0.018)
+CALIBRATION = Calibration(0.569, 0.703, -0.052, -0.390, 0.152)
 
 
 def state(observed: Observed, values: FloatArray) -> Statement:

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import discorank
-from discorank import Budget, Document, InputError, MBRDecoder, MetricError, Ranking
+from discorank import Budget, Document, InputError, MBRDecoder, MetricError, Ranking, load_metric
 from discorank.metrics.base import Metric
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
 from discorank.rerank.budget.plan import METHODS
+from discorank.rerank.budget.settings import two_texts_are_one_pair
 from discorank.rerank.diverse import diverse
 from discorank.rerank.engines import local
 from discorank.rerank.engines.local import LocalEngine
@@ -125,6 +126,41 @@ def test_what_is_computed_is_part_of_the_matrix(
 
 
 PRISM = f'prism(model="{MODELS}/tiny-mbart50",lang="en")'
+
+
+@pytest.mark.parametrize(
+    ("utility", "expected"),
+    [
+        ("prism", True),
+        ("prism + 0.1*ter", False),
+        ("prism + 0.1*chrf + 0*ter", True),  # chrf is computed of all, ter of none
+        ("bartscore", True),
+        ('bartscore(direction="recall")', False),
+        ('prism(context=1,context_from="reference")', False),
+        ("dr-lex", True),
+        ("ter", False),
+    ],
+)
+def test_whether_two_texts_are_one_pair(utility: str, expected: bool) -> None:
+    assert two_texts_are_one_pair(load_metric(utility), False) == expected
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("bertscore", True),
+        ('bertscore(aggregate="P")', False),
+        ("ds-focus", True),
+        ('ds-focus(missing="penalise")', False),
+        ('ds-focus(missing="penalise",aggregate="F")', True),
+    ],
+)
+def test_settings_decide_whether_a_metric_is_symmetric(metric: str, expected: bool) -> None:
+    loaded = load_metric(metric)
+    assert isinstance(loaded, Metric)
+    assert loaded.symmetric == expected
+
+
 TINY: dict[str, Any] = {"prism": PRISM, "prism and chrf": f"{PRISM} + 0.1*chrf"}
 
 
