@@ -40,6 +40,12 @@ from discorank.rerank.selection.meta_evaluation.soft_accuracy import (
     one_sided_p,
     soft_pairwise_accuracy,
 )
+from discorank.rerank.selection.meta_evaluation.task_results import (
+    TaskResult,
+    average_results,
+    run_tasks,
+)
+from discorank.rerank.selection.meta_evaluation.task_sets import MetricsTask, task_set
 from discorank.rerank.selection.pair_differences import PairDifferences
 
 HUMAN = np.array([[1.0, 2, nan], [2, 2, 5], [3, nan, 4]])  # [systems, segments]
@@ -222,6 +228,38 @@ def test_ranks_of_metrics() -> None:
     assert metric_ranks(values, p_values, level=0.04) == {"A": 1, "B": 1, "C": 1}
 
 
+def test_draws_of_tasks_are_added_up_in_the_order_of_the_average() -> None:
+    # A is better in one task, B in the other; on average A, by 0.05
+    results = []
+    for better, worse, values, drawn in [
+        ("A", "B", (0.9, 0.7), [0.2, -0.2, -0.4, 0.2, -0.2, -0.4]),
+        ("B", "A", (0.6, 0.5), [0.0, -0.4, -0.3]),  # repeated: it ended early
+    ]:
+        task = MetricsTask(("x",), "sys", Coefficient("accuracy"), False, 0.5)
+        of_pair = {(better, worse): np.array(drawn)}
+        by_metric = dict(zip((better, worse), values, strict=True))
+        results.append(TaskResult(task, by_metric, {}, {(better, worse): 0.5}, of_pair))
+    found = average_results(results)
+    assert found.average == pytest.approx({"A": 0.7, "B": 0.65})
+    # A less B: 0.2 / 2, (-0.2 + 0.4) / 2, (-0.4 + 0.3) / 2, and again
+    assert found.p_values == {("A", "B"): pytest.approx(4 / 6)}
+    assert found.ranks == {"A": 1, "B": 1}
+
+
+def test_what_does_not_fit_a_task_set() -> None:
+    with pytest.raises(InputError, match="unknown task set 'wmt22'"):
+        task_set("wmt22")
+    with pytest.raises(InputError, match="no language pairs"):
+        task_set("wmt25")
+    with pytest.raises(InputError, match="no test set"):
+        run_tasks(task_set("wmt24"), {})
+    assert sum(task.weight for task in task_set("wmt23").tasks) == pytest.approx(1)
+    # with three language pairs, a quarter and nine twelfths
+    assert [task.weight for task in task_set("wmt23").tasks] == pytest.approx(
+        [1 / 4] + 9 * [1 / 12]
+    )
+
+
 # -- refusals --
 
 
@@ -334,7 +372,7 @@ def test_calibration_is_the_best_of_all_epsilons(
 
 
 def test_exchanged_pairs_are_those_of_every_assignment() -> None:
-    draw = np.random.default_rng(11)
+    draw = np.random.default_rng(24)
     human = draw.integers(3, size=(3, 3)).astype(float)
     first, second = draw.random((3, 3)), draw.random((3, 3))
     coefficient = Coefficient("acc_opt", "item")
@@ -351,6 +389,7 @@ def test_exchanged_pairs_are_those_of_every_assignment() -> None:
     gains = (sides[0] - sides[1]) * weights
     differences = [float(np.dot(signs, gains)) for signs in product((1, -1), repeat=len(gains))]
     exact = float(np.mean([d >= found.difference - 1e-9 for d in differences]))
+    assert 0.1 < exact < 0.9
     assert found.difference == pytest.approx(gains.sum())
     assert found.p == pytest.approx(exact, abs=4 * sqrt(exact * (1 - exact) / 200_000) + 1e-9)
 
