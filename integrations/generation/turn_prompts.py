@@ -1,4 +1,4 @@
-"""What the model reads of each input: a template filled with it and the sentences before it, behind few-shot examples."""
+"""What the model reads of each input: a template filled with it and the sentences before it, behind examples."""
 
 from __future__ import annotations
 
