@@ -106,7 +106,8 @@ class BeamPairs(NamedTuple):
     def reaching(self) -> list[int]:
         """Number of pairs that have a row i = 1, 2, ..., N + 1; they come first."""
         rows = np.arange(1, len(self.h) + 2)
-        return np.searchsorted(-self.n, -rows, "right").tolist()
+        counts: list[int] = np.searchsorted(-self.n, -rows, "right").tolist()
+        return counts
 
 
 class BeamTable(NamedTuple):
@@ -174,7 +175,7 @@ class BeamTable(NamedTuple):
         longest = 8 * places.width - 2 * PAD
         wrong_r = flag_windows(flags, longest)
         wrong_h = np.diff(alignment.wrong_h, axis=0) > 0
-        parts = []
+        parts: list[Blocks] = []
         for first, size in ((-SHIFT_DISTANCE, SHIFT_DISTANCE), (0, SHIFT_DISTANCE + 1)):
             start = np.arange(len(h))[:, None] + first + PAD
             offset = (start & 7).astype(np.uint64)

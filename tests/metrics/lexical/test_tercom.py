@@ -1,4 +1,4 @@
-"""Tercom's search by rows of bits against the plain table of all cells: distances, alignments, blocks, shifts, edits."""
+"""Tercom's search by rows of bits against the table of all cells: distances, alignments, blocks, shifts, edits."""
 
 from __future__ import annotations
 
