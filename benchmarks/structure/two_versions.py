@@ -94,7 +94,9 @@ def main() -> None:
         sides = [median(side) for side in zip(*pairs, strict=True)]
         spread = f"{median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]"
         words = length[0] if length else 25
-        print(f"{utility:8} {words:5} {width:5} {lists:6}  {sides[0]:8.3f}  {sides[1]:8.3f}  {spread}")
+        print(
+            f"{utility:8} {words:5} {width:5} {lists:6}  {sides[0]:8.3f}  {sides[1]:8.3f}  {spread}"
+        )
 
 
 if __name__ == "__main__":

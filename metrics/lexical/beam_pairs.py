@@ -25,7 +25,7 @@ from .beam_rows import (
     rows_of,
 )
 from .bit_windows import PAD, Bits, WordPlaces, flag_windows, set_bits
-from .block_shifts import SHIFT_DISTANCE, SHIFT_WORDS, Blocks, EditAlignment, Swaps
+from .block_shifts import SHIFT_DISTANCE, SHIFT_WORDS, Blocks, BlockSwaps, EditAlignment
 from .ranges import ranges
 
 SWAPS = 1 << 12  # swaps measured together, so that their rows stay in the cache
@@ -188,7 +188,7 @@ class BeamTable(NamedTuple):
         blocks = Blocks(pair, i, r, length)
         return blocks.where(blocks.aligned_elsewhere(alignment))
 
-    def distances(self, swaps: Swaps) -> IntArray:
+    def distances(self, swaps: BlockSwaps) -> IntArray:
         """The edit distance after every swap, [swaps]."""
         distances = np.empty(len(swaps.pair), np.int64)
         order = np.argsort(swaps.a - swaps.c, kind="stable")
@@ -197,7 +197,7 @@ class BeamTable(NamedTuple):
             distances[tile] = self._distances(swaps.where(tile))
         return distances
 
-    def _distances(self, swaps: Swaps) -> IntArray:
+    def _distances(self, swaps: BlockSwaps) -> IntArray:
         """The edit distance after every swap, [swaps]; those that change most words come first."""
         places, beam, h, n, m = self.pairs
         pair, a, b, c = swaps
