@@ -25,7 +25,7 @@ from .beam_rows import (
     rows_of,
 )
 from .bit_windows import PAD, Bits, WordPlaces, flag_windows, set_bits
-from .block_shifts import SHIFT_DISTANCE, SHIFT_WORDS, Blocks, EditAlignment, Swaps
+from .block_shifts import SHIFT_DISTANCE, SHIFT_WORDS, Blocks, BlockSwaps, EditAlignment
 from .ranges import ranges
 
 SWAPS = 1 << 12  # swaps measured together, so that their rows stay in the cache
@@ -106,7 +106,8 @@ class BeamPairs(NamedTuple):
     def reaching(self) -> list[int]:
         """Number of pairs that have a row i = 1, 2, ..., N + 1; they come first."""
         rows = np.arange(1, len(self.h) + 2)
-        return np.searchsorted(-self.n, -rows, "right").tolist()
+        counts: list[int] = np.searchsorted(-self.n, -rows, "right").tolist()
+        return counts
 
 
 class BeamTable(NamedTuple):
@@ -174,7 +175,7 @@ class BeamTable(NamedTuple):
         longest = 8 * places.width - 2 * PAD
         wrong_r = flag_windows(flags, longest)
         wrong_h = np.diff(alignment.wrong_h, axis=0) > 0
-        parts = []
+        parts: list[Blocks] = []
         for first, size in ((-SHIFT_DISTANCE, SHIFT_DISTANCE), (0, SHIFT_DISTANCE + 1)):
             start = np.arange(len(h))[:, None] + first + PAD
             offset = (start & 7).astype(np.uint64)
@@ -187,7 +188,7 @@ class BeamTable(NamedTuple):
         blocks = Blocks(pair, i, r, length)
         return blocks.where(blocks.aligned_elsewhere(alignment))
 
-    def distances(self, swaps: Swaps) -> IntArray:
+    def distances(self, swaps: BlockSwaps) -> IntArray:
         """The edit distance after every swap, [swaps]."""
         distances = np.empty(len(swaps.pair), np.int64)
         order = np.argsort(swaps.a - swaps.c, kind="stable")
@@ -196,7 +197,7 @@ class BeamTable(NamedTuple):
             distances[tile] = self._distances(swaps.where(tile))
         return distances
 
-    def _distances(self, swaps: Swaps) -> IntArray:
+    def _distances(self, swaps: BlockSwaps) -> IntArray:
         """The edit distance after every swap, [swaps]; those that change most words come first."""
         places, beam, h, n, m = self.pairs
         pair, a, b, c = swaps
@@ -238,8 +239,8 @@ def _blocks(same: Bits, wrong_h: Array, wrong_r: Bits, first: int) -> Iterator[B
     edited_h = wrong_h
     edited_r = wrong_r
     for length in range(1, SHIFT_WORDS + 1):
-        found = np.where(edited_h, runs & edited_r, 0)
-        place, bit = set_bits(found)
+        ends = np.where(edited_h, runs & edited_r, 0)
+        place, bit = set_bits(ends)
         i, pair = np.divmod(place, num_pairs)
         yield Blocks(pair, i, i + first + bit, np.full(len(pair), length))
         # A word more stands on the same diagonal in the next row.

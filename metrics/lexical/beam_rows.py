@@ -1,9 +1,9 @@
 """Edit distances of many pairs of texts within Tercom's beam, a row of the table in one integer per pair.
 
 Row i of a pair's table holds the distances of the first i words of the hypothesis to the first j of the reference. The
-beam has the columns from mid(i) - 25 to mid(i) + 24, mid(i) = floor(i |m| / |n|), and in it neighbours differ by -1, 0 or 1:
+beam has the columns from mid(i) - 25 to mid(i) + 24, mid(i) = floor(i |r| / |h|); neighbours there differ by -1, 0, 1:
     bit k of a row         column mid(i) - 25 + k
-    below bit `FIRST`      columns before the text, without meaning
+    below column 0         without meaning
     bits 50 and up         beyond the beam: each one more than the column before it, so that no cheapest edit comes back
 This is Myers' algorithm (1999) in the form of Hyyrö (2003), in a window that moves by mid(i) - mid(i - 1). It knows
 neither texts nor scores: words arrive as rows of `WordPlaces`.
@@ -34,8 +34,8 @@ REVERSED_BYTES = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)), bito
 class Beam(NamedTuple):
     """How the window of every pair moves, [N + 1, pairs] each; few bytes, as all rows of all pairs have them."""
 
-    middle: NDArray[np.int32]  # mid(i)
-    step: NDArray[np.uint8]  # columns that the window moves from the row before
+    middle: Array  # mid(i), int32
+    step: Array  # uint8: columns that the window moves from the row before
     first: NDArray[
         np.uint8
     ]  # bit of the first column if it is reached from above alone, else `NO_BIT`
@@ -167,10 +167,11 @@ def last_cell(row: Row, beyond: IntArray) -> IntArray:
     after = np.uint64(MIDDLE + 1)
     more = ~(row.not_more >> after) & ONE
     less = (row.less >> after) & ONE
-    return row.value + beyond * (more.astype(np.int64) - less.astype(np.int64))
+    distances: IntArray = row.value + beyond * (more.astype(np.int64) - less.astype(np.int64))
+    return distances
 
 
-def joined(row: Row, back: Row, middle: IntArray, m: IntArray) -> IntArray:
+def joined(row: Row, back: Row, middle: Array, m: IntArray) -> IntArray:
     """The cheapest way through some row: to a column of it, and from there to the end, [pairs].
 
     Args:

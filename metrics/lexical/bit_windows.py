@@ -1,6 +1,6 @@
 """Where words stand in a text, as bits: any 57 neighbouring places of a word are read as one integer.
 
-A text's places are bits `PAD` and up of a row of bytes. Window q of a row is its bytes q to q + 7 as one integer, so the
+A text's places are bits `PAD` and up of a row of bytes. Window q of a row is its bytes q to q + 7 as one integer: the
 57 bits from bit x on are window x // 8, shifted by x % 8. It knows neither metrics nor pairs: words arrive as integers.
 """
 

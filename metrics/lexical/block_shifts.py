@@ -68,7 +68,7 @@ class Shifts(NamedTuple):
         """The shifts at a mask or at positions."""
         return Shifts(*(column[kept] for column in self))
 
-    def swaps(self, n: IntArray) -> Swaps:
+    def swaps(self, n: IntArray) -> BlockSwaps:
         """Every shift as an exchange of neighbouring blocks; `n` is the hypothesis lengths of the pairs, [pairs]."""
         _, start, length, target = self
         end = start + length
@@ -80,10 +80,10 @@ class Shifts(NamedTuple):
         a = np.where(left, target, start)
         b = np.where(left, start, end)
         c = np.where(left, end, right)
-        return Swaps(self.pair, a, b, c)
+        return BlockSwaps(self.pair, a, b, c)
 
 
-class Swaps(NamedTuple):
+class BlockSwaps(NamedTuple):
     """In a pair's hypothesis the words a..b and b..c change places, [swaps] each."""
 
     pair: IntArray
@@ -91,9 +91,9 @@ class Swaps(NamedTuple):
     b: IntArray
     c: IntArray
 
-    def where(self, kept: Array) -> Swaps:
+    def where(self, kept: Array) -> BlockSwaps:
         """The swaps at a mask or at positions."""
-        return Swaps(*(column[kept] for column in self))
+        return BlockSwaps(*(column[kept] for column in self))
 
     def moved(self, h: Array) -> Array:
         """The words of the hypothesis after every swap, [N, swaps]; `h` is [N, pairs]."""

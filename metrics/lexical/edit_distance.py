@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from ..representations import Array, IntArray, Ragged
-from .block_shifts import SHIFT_DISTANCE, SHIFT_WORDS, Blocks, EditAlignment, Swaps
+from .block_shifts import SHIFT_DISTANCE, SHIFT_WORDS, Blocks, BlockSwaps, EditAlignment
 from .word_columns import word_columns
 
 BEAM = 25  # Tercom's, in words
@@ -80,7 +80,7 @@ class PlainTable(NamedTuple):
         blocks = longest.beginnings()
         return blocks.where(blocks.edited(alignment) & blocks.aligned_elsewhere(alignment))
 
-    def distances(self, swaps: Swaps) -> IntArray:
+    def distances(self, swaps: BlockSwaps) -> IntArray:
         """The edit distance after every swap, [swaps]."""
         distances = np.empty(len(swaps.pair), np.int64)
         step = max(1, ROW_CELLS // len(self.pairs.h))

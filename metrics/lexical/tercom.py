@@ -11,7 +11,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from ..representations import Array, IntArray
-from .block_shifts import Blocks, EditAlignment, Shifts, Swaps
+from .block_shifts import Blocks, BlockSwaps, EditAlignment, Shifts
 from .ranges import owners, ranges
 
 TRIED_SHIFTS = 1000  # Tercom's limit
@@ -26,7 +26,7 @@ class EditTable(Protocol):
     def movable_blocks(self, alignment: EditAlignment) -> Blocks:
         """All common blocks with an edit on either side that are not aligned with themselves."""
 
-    def distances(self, swaps: Swaps) -> IntArray:
+    def distances(self, swaps: BlockSwaps) -> IntArray:
         """The edit distance after every swap, [swaps]."""
 
 

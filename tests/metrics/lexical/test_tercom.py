@@ -1,4 +1,4 @@
-"""Tercom's search by rows of bits against the plain table of all cells: distances, alignments, blocks, shifts, edits."""
+"""Tercom's search by rows of bits against the table of all cells: distances, alignments, blocks, shifts, edits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from discorank.metrics.lexical.beam_pairs import BeamPairs
 from discorank.metrics.lexical.beam_rows import MAX_RATIO
 from discorank.metrics.lexical.bit_windows import flag_windows, set_bits
-from discorank.metrics.lexical.block_shifts import EditAlignment, Swaps
+from discorank.metrics.lexical.block_shifts import BlockSwaps, EditAlignment
 from discorank.metrics.lexical.edit_distance import TextPairs
 from discorank.metrics.lexical.tercom import fewest_edits
 from discorank.metrics.representations import Ragged
@@ -92,7 +92,7 @@ def test_shifts_by_rows_as_by_cells(
     if not len(pair):
         return
     bounds = np.array([np.sort(chance.choice(n + 1, 3, replace=n < 2)) for n in fast.n[pair]])
-    swaps = Swaps(pair, *bounds.T)
+    swaps = BlockSwaps(pair, *bounds.T)
     found = fast.table().distances(swaps)
     assert found.tolist() == plain.table().distances(swaps).tolist()
 
