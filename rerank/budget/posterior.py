@@ -122,7 +122,7 @@ def posterior(
     return _of_rows(observed, features, regressors, rows, used, solved, variances, scale)
 
 
-class Scale(NamedTuple):
+class UtilityScale(NamedTuple):
     """Mean and standard deviation of the pairs of two texts, and the mean of those of a text with itself."""
 
     centre: float
@@ -130,14 +130,14 @@ class Scale(NamedTuple):
     of_selves: float
 
 
-def scale_of(utilities: FloatArray, is_self: BoolArray) -> Scale:
+def scale_of(utilities: FloatArray, is_self: BoolArray) -> UtilityScale:
     """The scale of computed pairs [n]; one of zero width or of no pairs of a kind is replaced by what is usual."""
     others = utilities if is_self.all() else utilities[~is_self]
     centre = float(others.mean())
     unit = max(float(others.std()), 1e-9 * abs(centre), 1e-300)
     # of any size: a kernel's is 1 where all others may be 1e-8
     of_selves = utilities[is_self].mean() if is_self.any() else centre + USUAL_SELF * unit
-    return Scale(centre, unit, float(of_selves))
+    return UtilityScale(centre, unit, float(of_selves))
 
 
 def _sums(
@@ -233,7 +233,7 @@ def _of_rows(
     used: IntArray,
     solved: _Solved,
     variances: Variances,
-    scale: Scale,
+    scale: UtilityScale,
 ) -> Posterior:
     """The expectations of rows, of which the computed part is known."""
     shares = observed.problem.shares
