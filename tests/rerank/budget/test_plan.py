@@ -169,10 +169,10 @@ def test_permuted_candidates_choose_the_same_text(
         }
         if is_symmetric:
             matrix = matrix + matrix.T
-        plain = plan(method, weights, size, own, cheap[None], **settings)  # type: ignore[arg-type]
+        plain = plan(method, weights, size, own, cheap[None], **settings)
         permuted = plan(
             method, weights[order], size, own, cheap[None][:, order[:, None], order], **settings
-        )  # type: ignore[arg-type]
+        )
         ours = drive(plain, blocks_of(matrix))
         theirs = drive(permuted, blocks_of(matrix[block]))
         assert ours.values[order].tobytes() == theirs.values.tobytes()
