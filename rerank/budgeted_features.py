@@ -15,7 +15,6 @@ from ..metrics.mixture import Utility
 from ..metrics.representations import FloatArray, IntArray
 from .budget.plan import Estimate, plan
 from .budget.settings import Budget
-from .budgeted_list import spent_on
 from .choice import Spent
 from .decider import combined_values
 from .engines.interface import Result, Task
@@ -107,5 +106,12 @@ def _estimated(estimate: Estimate, computed: FloatArray, flags: tuple[str, ...])
     # what was read is known, whatever the plan makes of it
     values = np.where(is_read, computed, estimate.values)
     given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
-    spent = spent_on(estimate)
+    spent = Spent(
+        estimate.pairs,
+        estimate.of,
+        estimate.confidence,
+        estimate.at_least,
+        estimate.regret,
+        estimate.computed,
+    )
     return EstimatedSums(np.where(is_odd, np.nan, values), flags, spent, given_up)

@@ -198,18 +198,6 @@ class _Problem:
         return utilities
 
 
-def spent_on(estimate: Estimate) -> Spent:
-    """What is told of a plan."""
-    return Spent(
-        estimate.pairs,
-        estimate.of,
-        estimate.confidence,
-        estimate.at_least,
-        estimate.regret,
-        estimate.computed,
-    )
-
-
 def _estimated(estimate: Estimate, flags: tuple[str, ...], keep_matrix: bool) -> Estimated:
     """What came of the plan; a hypothesis of whom a pair is not finite has no value, and is not given up.
 
@@ -226,5 +214,12 @@ def _estimated(estimate: Estimate, flags: tuple[str, ...], keep_matrix: bool) ->
     given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
     if not np.isfinite(values).any():  # nothing is known of any: all have their place
         given_up = given_up[:0]
-    spent = spent_on(estimate)
+    spent = Spent(
+        estimate.pairs,
+        estimate.of,
+        estimate.confidence,
+        estimate.at_least,
+        estimate.regret,
+        estimate.computed,
+    )
     return Estimated(values, flags, spent, given_up, estimate.utilities if keep_matrix else None)

@@ -5,7 +5,8 @@
 RESULTS is a folder that `replay` wrote. The constants of `rerank/budget/statement.py` are fitted anew on replays that
 used their whole budget, and every figure is of replays that were not fitted on: under "lists" of every other list of
 the same sets, under "new set" of a set and utility whose constants come from all the others. "stopped" are replays with
-a confidence at which they stop, under the constants in the program, which must be those of the replays. Bins have equally many replays.
+a confidence at which they stop, under the constants in the program, which must be those of the replays. Bins have
+equally many replays.
 """
 
 from __future__ import annotations

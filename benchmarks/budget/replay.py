@@ -76,7 +76,7 @@ def replay(
     matrix, weights = case.matrix, case.weights
     # every list of a set is of one utility; where it is symmetric, two texts are one pair
     symmetric = np.array_equal(matrix, matrix.T)
-    of = num_pairs(*matrix.shape, symmetric)
+    of = num_pairs(len(matrix), len(weights), symmetric)
     pairs = max(1, int(budget * of))
     stated = float("nan"), float("nan")
     if method == "mbrs-pruning":

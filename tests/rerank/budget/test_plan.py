@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,7 +109,7 @@ def test_two_texts_of_a_symmetric_utility_are_one_pair(
             asked[block] += np.tri(len(request.rows), dtype=np.int64)
         else:
             asked[block] += 1
-        return matrix[block]
+        return np.asarray(matrix[block])
 
     steps = plan(
         method,  # type: ignore[arg-type]
@@ -149,7 +150,7 @@ def test_the_same_every_time(method: str) -> None:
     ("without_self", "is_symmetric"), [(False, False), (True, False), (False, True)]
 )
 def test_permuted_candidates_choose_the_same_text(
-    method: str, without_self: bool, is_symmetric: bool
+    method: Any, without_self: bool, is_symmetric: bool
 ) -> None:
     """Values, statements and computed pairs go with the texts, to the last bit."""
     for seed in range(6):
@@ -160,13 +161,18 @@ def test_permuted_candidates_choose_the_same_text(
         order = random.permutation(size)
         block = np.ix_(order, order)
         own = np.ones(size) if without_self else None
-        settings = {"pairs": 50, "nbest": 2, "square": True, "symmetric": is_symmetric}
+        settings: dict[str, Any] = {
+            "pairs": 50,
+            "nbest": 2,
+            "square": True,
+            "symmetric": is_symmetric,
+        }
         if is_symmetric:
             matrix = matrix + matrix.T
-        plain = plan(method, weights, size, own, cheap[None], **settings)  # type: ignore[arg-type]
+        plain = plan(method, weights, size, own, cheap[None], **settings)
         permuted = plan(
             method, weights[order], size, own, cheap[None][:, order[:, None], order], **settings
-        )  # type: ignore[arg-type]
+        )
         ours = drive(plain, blocks_of(matrix))
         theirs = drive(permuted, blocks_of(matrix[block]))
         assert ours.values[order].tobytes() == theirs.values.tobytes()

@@ -116,6 +116,34 @@ def test_a_calibration_by_hand() -> None:
     assert 0.999 < calibration.applied(Statement(1.0, 0.0), 100, 1000).confidence < 1
 
 
+def test_at_least_by_hand() -> None:
+    """Odds of 9 to 1 become 9 to e^1.3; what is certain stays so."""
+    assert Statement(0.9, 0.0).at_least == pytest.approx(9 / (9 + exp(1.3)))
+    assert [Statement(sure, 0.0).at_least for sure in (0.0, 1.0)] == [0.0, 1.0]
+
+
+def test_a_list_stops_when_it_is_at_least_as_sure() -> None:
+    """And not when the confidence alone is high enough; a list that could not stop uses its whole budget."""
+    num_stopped = 0
+    for seed in range(20):
+        matrix, cheap = matrices(seed)
+        estimate = estimate_of("adaptive", matrix, cheap, 200, square=True, confidence=0.8)
+        num_stopped += estimate.pairs < 200
+        assert estimate.at_least > 0.75 or estimate.pairs == 200
+    assert num_stopped > 5
+
+
+def test_a_kernel_is_worth_more_against_itself_than_anything() -> None:
+    """1 against values near 1e-8, as of tree kernels on long texts: what is said is of the size of these."""
+    matrix, cheap = matrices(5)
+    small = 1e-8 * (matrix - matrix.min())
+    np.fill_diagonal(small, 1.0)
+    estimate = estimate_of("adaptive", small, cheap, 60, square=True)
+    assert 0 <= estimate.regret < 1e-7
+    exact = small.mean(axis=1)
+    assert abs(np.nanmax(estimate.values) - exact.max()) < 1e-7
+
+
 def test_what_the_posterior_says_is_true_of_synthetic_lists(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
