@@ -128,6 +128,36 @@ def test_statistics_of_a_systems_file(capsys: pytest.CaptureFixture[str], tmp_pa
     assert by_file["values"]["chrf-refA"] == by_folder["values"]["chrf-refA"]
 
 
+def test_statistics_of_documents_without_a_source(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "summaries.jsonl"
+    rows = []
+    for document in "abc":
+        for system, (text, score) in {"M1": ("a cat sat", 5), "M2": ("a dog", 2)}.items():
+            row = {"id": document, "model_id": system, "decoded": text}
+            row |= {"references": ["a cat sat"], "expert_annotations": [{"fluency": score}]}
+            rows.append(json.dumps(row))
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    arguments = [path, "--from", "summeval", "--statistics", "wmt", "-m", "chrf"]
+    found = json_of(capsys, "compare", *arguments)
+    by_level = {each["level"]: each["values"] for each in found["sets"]["summaries"]}
+    (values,) = by_level["sys"].values()
+    assert values["accuracy"]["value"] == 1
+    # a folder needs sources
+    error = run(
+        capsys,
+        *("convert", path, "--from", "summeval", "--to", "mtme", "--language-pair", "en-en"),
+        *("-o", tmp_path / "folder"),
+        code=2,
+    )
+    assert "segment 1: no source" in error
+    bare = tmp_path / "bare.jsonl"
+    bare.write_text('{"id": "a", "systems": {"A": "x"}, "references": {"r": "x"}}\n')
+    arguments = [bare, "--statistics", "wmt", "-m", "chrf"]
+    assert "bare: no human scores" in run(capsys, "compare", *arguments, code=2)
+
+
 def test_compare_reads_folders(capsys: pytest.CaptureFixture[str]) -> None:
     found = json_of(capsys, "compare", TOY, "-m", "chrf", "--draws", "100")
     assert list(found["sets"]) == ["toy en-de", "toy he-en"]

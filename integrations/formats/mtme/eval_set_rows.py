@@ -3,7 +3,7 @@
 A text that was not supplied is an empty text in a row, which says so: ``not_supplied`` has the segments by name.
 People's scores of segments (of documents, where there are no others) stand under ``human``, metrics' scores of segments
 under ``metrics``. A row holds no scores of systems or domains, so those of a test set made of rows are means of the
-rated segments or documents.
+rated segments or documents. Rows without a source make a set without one, which no folder can hold.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class _Columns:
 
     def __init__(self) -> None:
         self.documents: list[DocumentPlace] = []
-        self.sources: list[str] = []
+        self.sources: list[str | None] = []
         self.references: dict[str, list[str | None]] = {}
         self.systems: dict[str, list[str | None]] = {}
         self._not_supplied: list[tuple[str, int]] = []  # name and segment
@@ -153,7 +153,7 @@ class _Columns:
         """Takes one more document."""
         where = f"document {row.get('id')!r:.80}"
         try:
-            sources = segments_of(row.get("source"), "source")
+            sources = _sources(row)
             start, stop = len(self.sources), len(self.sources) + len(sources)
             domain = str(row.get("domain", DOMAIN))
             self.sources += sources
@@ -212,6 +212,14 @@ class _Columns:
         column += [np.nan if value is None else float(value) for value in values]
         if len(column) != end:
             raise InputError(f"{len(values)} scores", where=f"human.{dimension}.{system}")
+
+
+def _sources(row: Row) -> list[str | None]:
+    """The source's segments; as many of none as the outputs have where there is no source."""
+    if row.get("source") is not None:
+        return [*segments_of(row["source"], "source")]
+    texts = list(texts_of(row, "systems").values())
+    return [None] * len(texts[0]) if texts else []
 
 
 def _by_level(

@@ -31,6 +31,9 @@ def write_eval_set(
     root, pair = Path(folder), eval_set.language_pair
     _check_pair(pair)
     documents = written_documents(eval_set.documents, "documents")
+    if None in eval_set.sources:
+        number = eval_set.sources.index(None) + 1
+        raise InputError("no source", where=f"segment {number}", fix="Give every source")
     _write(root / "documents" / f"{pair}.docs", documents)
     _write(root / "sources" / f"{pair}.txt", written_texts(eval_set.sources, "source"))
     for name, texts in eval_set.references.items():

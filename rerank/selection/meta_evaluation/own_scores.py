@@ -85,7 +85,7 @@ def eval_documents(eval_set: EvalSet, references: Sequence[str]) -> list[Documen
             if name not in references
         }
         read = {name: of(eval_set.references[name]) for name in references}
-        documents.append(
-            DocumentOutputs(document.name, False, of(eval_set.sources), outputs, read, {})
-        )
+        sources = eval_set.sources[inside]
+        source = None if None in sources else of(eval_set.sources)
+        documents.append(DocumentOutputs(document.name, False, source, outputs, read, {}))
     return documents

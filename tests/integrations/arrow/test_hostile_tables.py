@@ -319,5 +319,6 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
 
 
 def test_nothing_is_imported_before_a_table_is_read() -> None:
-    script = "import sys, discorank.cli.commands.decode, discorank.cli.commands.convert; sys.exit('pyarrow' in sys.modules)"
+    modules = "discorank.cli.commands.decode, discorank.cli.commands.convert"
+    script = f"import sys, {modules}; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -100,6 +100,8 @@ def _agreements(
             total = len(metrics) + (num_tests if options.drawn else 0)
             with Counted("metrics and tests", total, values["quiet"]) as progress:
                 agreements.append(level_agreement(eval_set, name, level, options, progress.more))
+    if not eval_set.human_scores:
+        raise InputError("no human scores", where=place.name, fix="Give some, or name their key")
     if not agreements:
         raise InputError(
             "no metric has scores where people have", where=place.name, fix="Give -m METRIC"
