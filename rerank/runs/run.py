@@ -21,14 +21,15 @@ from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import portable
-from ...metrics.text.texts import Document, Text
+from ...metrics.text.texts import Text
 from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList
-from ..scheduler import Decided, Outcome, accept_all
+from ..scheduler import Decided, Outcome
 from .entry import Entry
 from .resumable import Checkpoint
-from .rows import error_row, json_row, text_row
+from .row_forms import RowForm, row_form
+from .rows import error_row
 from .run_file import Measured
 from .saved_matrices import header, matrix_row
 from .stream import Stream
@@ -72,6 +73,7 @@ def run_lists(
     on_progress: Callable[[int, int], None] = lambda done, errors: None,
     reading: Mapping[str, Any] = NOTHING,
     meter: Meter | None = None,
+    form: RowForm | None = None,
 ) -> Mapping[str, int]:
     """Decides all lists into `out`, going on where an earlier run of the same settings stopped; returns the counts.
 
@@ -86,6 +88,7 @@ def run_lists(
         on_progress: called with the number of entries done and of error records.
         reading: how the input is read, where that makes other lists of the same bytes.
         meter: counts the seconds of reading ("read") and writing ("write").
+        form: how rows are written, where `run.format` does not say it.
 
     Raises:
         ResumeError: the run standing at `out` has other settings or another input.
@@ -93,17 +96,17 @@ def run_lists(
         InputError: the input is refused whole.
     """
     engine.load(decider.metrics)
-    checkpoint = _outputs(decider, name, out, run, reading)
+    form = form or row_form(run.format)
+    checkpoint = _outputs(decider, name, out, run, form, reading)
     meter = meter or Meter()
     source = _metered(entries, meter)
     try:
-        replayed = _skipped(decider, source, name, checkpoint, run.format)
-        accept = accept_all if run.format == "jsonl" else text_row
-        outcomes = decider.outcomes(_records(replayed, source), engine, accept)
+        replayed = _skipped(decider, source, name, checkpoint, form)
+        outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
         with completing(checkpoint, lambda: _measured(engine, meter)):
             write_outcomes(
                 outcomes,
-                lambda outcome: _writes(outcome, run, checkpoint, decider),
+                lambda outcome: _writes(outcome, run, checkpoint, decider, form),
                 name,
                 checkpoint,
                 run.max_errors,
@@ -116,7 +119,12 @@ def run_lists(
 
 
 def _outputs(
-    decider: Decider, name: str, out: Path | None, run: RunSettings, reading: Mapping[str, Any]
+    decider: Decider,
+    name: str,
+    out: Path | None,
+    run: RunSettings,
+    form: RowForm,
+    reading: Mapping[str, Any],
 ) -> Checkpoint | Stream:
     if out is None and run.save_utilities:
         raise InputError(
@@ -132,7 +140,7 @@ def _outputs(
         )
     more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
     about: dict[str, Any] = {"name": name, "signature": _signature(decider), "seeds": {}}
-    return outputs(out, {**_identity(decider, run), **reading}, about, more)
+    return outputs(out, {**_identity(decider, run, form), **reading}, about, more)
 
 
 def outputs(
@@ -243,14 +251,18 @@ def _placed(error: DiscorankError, entry: Entry[Any], name: str) -> DiscorankErr
 
 
 def _writes(
-    outcome: Outcome, run: RunSettings, checkpoint: Checkpoint | Stream, decider: Decider
+    outcome: Outcome,
+    run: RunSettings,
+    checkpoint: Checkpoint | Stream,
+    decider: Decider,
+    form: RowForm,
 ) -> Written:
     """What an entry adds to every output and to the counts; raises the error that it ended in."""
     if isinstance(outcome, DiscorankError):
         raise outcome
     if outcome is None:
         return {}, {"context_only": 1}
-    writes = {"rows": json_row(outcome) if run.format == "jsonl" else text_row(outcome)}
+    writes = {"rows": form.row(outcome)}
     if run.save_utilities:
         signature = decider.identity["utility"]
         has_header = checkpoint.state.sizes.get("utilities", 0) > 0
@@ -262,6 +274,8 @@ def _writes(
         "candidates": len(outcome.candidates),
         "duplicates": len(outcome.candidates) - distinct,
     }
+    if not form.one_line:
+        counts["row_lines"] = writes["rows"].count(b"\n")
     return writes, counts | dict.fromkeys(outcome.flags, 1)
 
 
@@ -279,7 +293,7 @@ def _skipped(
     entries: Iterator[Entry[CandidateList]],
     name: str,
     checkpoint: Checkpoint | Stream,
-    form: str,
+    form: RowForm,
 ) -> list[Decided]:
     """Reads over what an earlier run has done; returns its last document's choices where they are context."""
     chain = decider.width > 0 and checkpoint.resumed
@@ -305,12 +319,10 @@ def _skipped(
     return document
 
 
-def _chosen(checkpoint: Checkpoint | Stream, form: str) -> Iterator[Text]:
+def _chosen(checkpoint: Checkpoint | Stream, form: RowForm) -> Iterator[Text]:
     """The texts that the earlier run chose, in order."""
     with open(checkpoint.out, encoding="utf-8", newline="\n") as lines:
-        for line in lines:
-            text = json.loads(line)["text"] if form == "jsonl" else line.rstrip("\n")
-            yield Document(tuple(text)) if isinstance(text, list) else text
+        yield from form.chosen(lines)
 
 
 def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]]:
@@ -322,14 +334,14 @@ def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]
         return {(row["line"], row["id"]) for row in map(json.loads, lines)}
 
 
-def _identity(decider: Decider, run: RunSettings) -> dict[str, Any]:
+def _identity(decider: Decider, run: RunSettings, form: RowForm) -> dict[str, Any]:
     versions = {
         part.signature(): part.info.version
         for metric in decider.metrics
         for _, part in metric.parts
     }
     saved = {"save_utilities": True} if run.save_utilities else {}
-    settings = {**decider.identity, "score_versions": versions, "format": run.format, **saved}
+    settings = {**decider.identity, "score_versions": versions, **form.identity, **saved}
     return cast("dict[str, Any]", _portable(settings))
 
 

@@ -98,7 +98,7 @@ def closing_line(
     if num_candidates:
         percent = 100 * counts.get("duplicates", 0) / num_candidates
         duplicates = f"{percent:.1f}% duplicates"
-    shown_before = ("rows", "candidates", "duplicates", "errors")
+    shown_before = ("rows", "row_lines", "candidates", "duplicates", "errors")
     rest = {key: n for key, n in counts.items() if key not in shown_before and n}
     notes = "".join(f", {n} {key}" for key, n in sorted(rest.items()))
     errors = ""
