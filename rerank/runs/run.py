@@ -21,7 +21,6 @@ from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import portable
-from ...metrics.text.texts import Text
 from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList
@@ -101,6 +100,8 @@ def run_lists(
     meter = meter or Meter()
     source = _metered(entries, meter)
     try:
+        if checkpoint.state.counts.get("rows"):
+            form.resume(_lines(checkpoint), checkpoint.state.counts)
         replayed = _skipped(decider, source, name, checkpoint, form)
         outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
         with completing(checkpoint, lambda: _measured(engine, meter)):
@@ -297,7 +298,7 @@ def _skipped(
 ) -> list[Decided]:
     """Reads over what an earlier run has done; returns its last document's choices where they are context."""
     chain = decider.width > 0 and checkpoint.resumed
-    texts = _chosen(checkpoint, form) if chain else iter(())
+    lines = _lines(checkpoint) if chain else iter(())
     failed = _failed_lines(checkpoint) if chain else set()
     document: list[Decided] = []
     name_of: str | None = None
@@ -313,16 +314,17 @@ def _skipped(
                 record.document,
             )
         lost = (entry.line, entry.id) in failed
-        text = record.candidates[0].text if lost or record.context_only else next(texts)
+        is_first = lost or record.context_only
+        text = record.candidates[0].text if is_first else form.chosen(lines, record)
         document.append(Decided(record, text, lost))
     checkpoint.check_input(name)
     return document
 
 
-def _chosen(checkpoint: Checkpoint | Stream, form: RowForm) -> Iterator[Text]:
-    """The texts that the earlier run chose, in order."""
+def _lines(checkpoint: Checkpoint | Stream) -> Iterator[str]:
+    """The lines that the earlier run wrote."""
     with open(checkpoint.out, encoding="utf-8", newline="\n") as lines:
-        yield from form.chosen(lines)
+        yield from lines
 
 
 def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]]:

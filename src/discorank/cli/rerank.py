@@ -14,6 +14,7 @@ from ..rerank.runs.run import RunSettings
 from .budget import BudgetOptions, budget_in
 from .engines import GROUPS, engine_in
 from .inputs import CodeOptions, InputOptions, JudgeOptions, adapted, check_model, metric_in
+from .nbest_output import DecisionOptions, FormOptions, with_every_place
 from .options import Options, build, needed
 from .running import OutputOptions, run_decider
 
@@ -43,6 +44,8 @@ OPTIONS = Options(
         Reranker,
         MBRDecoder,
         RunSettings,
+        FormOptions,
+        DecisionOptions,
         CodeOptions,
         JudgeOptions,
     ],
@@ -65,6 +68,7 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Reranks; returns the exit code."""
     values = OPTIONS.parse(arguments)
+    with_every_place(values)
     chosen = chosen_features(values)
     expected = _decoder(values, EXPECTED in chosen)
     check_model(values, [*chosen, *(expected.metrics if expected else ())])

@@ -18,6 +18,7 @@ from ..rerank.engines.local import LocalEngine
 from ..rerank.runs.run import RunSettings, run_lists
 from .console import Progress, say
 from .inputs import open_input, reading_in
+from .nbest_output import row_form_in
 from .options import build
 from .watching import Watch
 
@@ -35,11 +36,12 @@ class OutputOptions:
     output: str | None = None
 
 
-def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> int:
+def run_decider(values: dict[str, Any], decider: Decider, engine: Engine) -> int:
     """Decides every list of the input; returns the exit code."""
     quiet = values["quiet"]
     inputs = [values.get(name) for name in ("input", "sources", "documents", "utilities", "prior")]
     path = check_output(values["output"], inputs)
+    form = row_form_in(values)
     check_not_input(values.get("save_utilities"), inputs)
     watch = Watch(engine, quiet)
     try:
@@ -59,6 +61,7 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
                 progress,
                 reading_in(values),
                 watch.meter,
+                form,
             )
     except BrokenPipeError:  # whoever reads stdout has enough
         raise

@@ -104,6 +104,18 @@ def read_run(path: str | Path) -> ChosenRun:
     Raises:
         InputError: no run file beside it, rows that are no JSON rows, or files that are damaged or do not fit together.
     """
+    head = read_head(path)
+    rows = [checked(ChosenRow, line, f"{path}:{n}", _FIX) for n, line in LineSource(path)]
+    errors = _first_errors(f"{path}.errors.jsonl") if head.counts.get("errors") else []
+    return ChosenRun(str(path), head, {row.id: row for row in rows}, tuple(errors))
+
+
+def read_head(path: str | Path) -> RunHead:
+    """The run file of the run whose rows stand at `path`; rows and errors are what it says.
+
+    Raises:
+        InputError: there is none, or it is of rows that are no JSON rows, or these are damaged.
+    """
     run_file = Path(f"{path}.run.json")
     values = read_run_file(run_file, f"{_FIX}, {_WITH_RUN_FILE}")
     head = checked(RunHead, json.dumps(values).encode(), str(run_file), f"{_FIX}, {_WITH_RUN_FILE}")
@@ -114,9 +126,7 @@ def read_run(path: str | Path) -> ChosenRun:
     recorded = recorded_run(values, str(run_file), AS_INPUT)
     for end, name in (("", "rows"), (".errors.jsonl", "errors")):
         check_read(f"{path}{end}", name, recorded)
-    rows = [checked(ChosenRow, line, f"{path}:{n}", _FIX) for n, line in LineSource(path)]
-    errors = _first_errors(f"{path}.errors.jsonl") if head.counts.get("errors") else []
-    return ChosenRun(str(path), head, {row.id: row for row in rows}, tuple(errors))
+    return head
 
 
 def _first_errors(path: str) -> list[Mapping[str, Any]]:
