@@ -13,8 +13,10 @@ from ...metrics.text.line_source import LineSource
 from ...rerank.runs.output_checks import check_beside
 from ..files.entries import ListEntry, with_order_errors
 from .aligned_files import with_aligned_lines
+from .batch import read_batch
 from .fairseq_log import read_fairseq
 from .flat import count_candidates, count_lines, read_flat
+from .harness import read_harness
 from .human_scores import HumanKey
 from .jsonl import read_jsonl
 from .marian import read_marian
@@ -116,6 +118,14 @@ def _open_systems(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
     return [source], read_systems(source, systems_options)
 
 
+def _open_batch(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+    source = LineSource(path)
+    if options["requests"] is None:
+        return [source], read_batch(source)
+    requests = LineSource(options["requests"])
+    return [source, requests], read_batch(source, requests)
+
+
 _NUMBERED = frozenset({"sources", "documents"})
 _FORMATS = {
     "jsonl": _Format("JSON lines, one candidate list per line", _one_file(read_jsonl)),
@@ -136,6 +146,12 @@ _FORMATS = {
         _one_file(read_sockeye),
         _NUMBERED,
     ),
+    "batch": _Format(
+        "output of OpenAI's batch service or of vLLM's run-batch",
+        _open_batch,
+        frozenset({"requests"}),
+    ),
+    "lm-eval": _Format("samples of lm-evaluation-harness", _one_file(read_harness)),
     "systems": _Format(
         "systems file, one document per line with the texts of several systems",
         _open_systems,
@@ -153,6 +169,7 @@ def open_lists(
     num_candidates: int | None = None,
     sources: str | Path | None = None,
     documents: str | Path | None = None,
+    requests: str | Path | None = None,
     human: Sequence[str] = (),
     as_systems: Sequence[str] = (),
     include: Sequence[str] = (),
@@ -165,6 +182,7 @@ def open_lists(
         num_candidates: of ``flat``: lines per list; may be left out where there are sources.
         sources, documents: of formats whose ids are numbers of lines: files with the source and the document id of
             every list, one per line.
+        requests: of ``batch``: the file of requests.
         human, as_systems, include: of ``systems``: keys of human scores (``mqm:lower``), references to be read as
             systems, keys with further systems.
 
@@ -179,12 +197,13 @@ def open_lists(
         "num_candidates": num_candidates,
         "sources": sources,
         "documents": documents,
+        "requests": requests,
         "human": _names(human),
         "as_systems": _names(as_systems),
         "include": _names(include),
     }
     _check_options(options, format)
-    if [str(name) for name in (path, sources, documents)].count("-") > 1:
+    if [str(name) for name in (path, sources, documents, requests)].count("-") > 1:
         raise InputError(
             "standard input twice",
             where="sources",

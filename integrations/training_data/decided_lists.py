@@ -23,7 +23,7 @@ class Standing(NamedTuple):
     """A distinct text of a list: how often it is there, and the value that it was ranked by, None if it has none."""
 
     text: str
-    count: int
+    copies: int
     utility: float | None
 
 

@@ -53,10 +53,10 @@ def valued(standings: Sequence[Standing]) -> list[Valued]:
     >>> [text.standardised for text in valued([Standing("a", 1, 3.0), Standing("b", 1, 1.0)])]
     [1.0, -1.0]
     """
-    known = [(one.text, one.utility, one.count) for one in standings if one.utility is not None]
-    total = sum(count for _, _, count in known)
-    mean = sum(utility * count for _, utility, count in known) / max(1, total)
-    square = sum((utility - mean) ** 2 * count for _, utility, count in known) / max(1, total)
+    known = [(one.text, one.utility, one.copies) for one in standings if one.utility is not None]
+    total = sum(copies for _, _, copies in known)
+    mean = sum(utility * copies for _, utility, copies in known) / max(1, total)
+    square = sum((utility - mean) ** 2 * copies for _, utility, copies in known) / max(1, total)
     deviation = sqrt(square) or 1.0
     texts = [Valued(text, utility, (utility - mean) / deviation) for text, utility, _ in known]
     return sorted(texts, key=lambda text: -text.utility)

@@ -51,7 +51,7 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Converts; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    inputs = [values[name] for name in ("input", "sources", "documents", "prior")]
+    inputs = [values[name] for name in ("input", "sources", "documents", "requests", "prior")]
     check_not_input(values["output"], inputs)
     prior = load_prior(values["prior"])
     check_strength(prior, values["prior_strength"])

@@ -82,7 +82,7 @@ def run(arguments: Sequence[str]) -> int:
         inputs = [
             path,
             f"{path}.run.json",
-            *(reading[n] for n in ("input", "sources", "documents")),
+            *(reading[n] for n in ("input", "sources", "documents", "requests")),
         ]
         check_not_input(out, inputs)
         check_writable(out)

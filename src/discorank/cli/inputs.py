@@ -27,10 +27,11 @@ class InputOptions:
 
     Args:
         input: the file (.gz too), or - for stdin.
-        input_format: its format: jsonl, flat, fairseq, marian, moses, sockeye or systems.
+        input_format: its format: jsonl, flat, fairseq, marian, moses, sockeye, batch, lm-eval or systems.
         num_candidates: flat: lines per source, read from the counts if not given.
-        sources: all but jsonl and systems: the file of sources, one per line.
-        documents: all but jsonl and systems: the file of document ids, one per line.
+        sources: flat, fairseq, marian, moses, sockeye: the file of sources, one per line.
+        documents: flat, fairseq, marian, moses, sockeye: the file of document ids, one per line.
+        requests: batch: the file of requests that the output answers.
         human: systems: keys that hold human scores, such as mqm:lower.
         as_systems: systems: references to treat as systems.
         include: systems: further keys that hold systems.
@@ -41,6 +42,7 @@ class InputOptions:
     num_candidates: int | None = None
     sources: str | None = None
     documents: str | None = None
+    requests: str | None = None
     human: tuple[str, ...] = ()
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
@@ -79,6 +81,7 @@ def open_input(values: Mapping[str, Any]) -> Lists:
         num_candidates=values["num_candidates"],
         sources=values["sources"],
         documents=values["documents"],
+        requests=values["requests"],
         human=values["human"],
         as_systems=values["as_systems"],
         include=values["include"],

@@ -39,7 +39,8 @@ class OutputOptions:
 def run_decider(values: dict[str, Any], decider: Decider, engine: Engine) -> int:
     """Decides every list of the input; returns the exit code."""
     quiet = values["quiet"]
-    inputs = [values.get(name) for name in ("input", "sources", "documents", "utilities", "prior")]
+    names = ("input", "sources", "documents", "requests", "utilities", "prior")
+    inputs = [values.get(name) for name in names]
     path = check_output(values["output"], inputs)
     form = row_form_in(values)
     check_not_input(values.get("save_utilities"), inputs)
