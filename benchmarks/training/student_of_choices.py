@@ -1,6 +1,6 @@
 """A student fine-tuned on what MBR chose: how much of MBR's gain does its beam search have, at a beam's cost?
 
-    python -m benchmarks.training.student_of_choices DATA TEACHER WORK [--train 3000] [--test 1000] [--epochs 6]
+    python -m benchmarks.training.student_of_choices DATA TEACHER WORK [--train 3200] [--test 1000] [--epochs 6]
 
 DATA are the captions and TEACHER the model that `caption_model` trained on them. The teacher draws candidates for
 captions of its training part (their references are never read), `discorank decode` chooses, `discorank export sft`
@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("data", metavar="DATA")
     parser.add_argument("teacher", metavar="TEACHER", type=Path)
     parser.add_argument("work", metavar="WORK", type=Path)
-    parser.add_argument("--train", type=int, default=3000)
+    parser.add_argument("--train", type=int, default=3200)
     parser.add_argument("--test", type=int, default=1000)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--utility", default="chrf")

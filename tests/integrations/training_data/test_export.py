@@ -179,7 +179,7 @@ def test_trl_takes_the_rows(run_path: Path, form: str) -> None:
         if kind == "pairs":
             unpaired = trl.data_utils.unpair_preference_dataset(loaded)
             assert sum(unpaired["label"]) == len(rows)
-            assert trl.data_utils.extract_prompt(loaded[0])["prompt"] == rows[0]["prompt"]
+            assert trl.data_utils.maybe_extract_prompt(loaded[0])["prompt"] == rows[0]["prompt"]
 
 
 def test_rankings_in_python_are_decided_lists() -> None:
