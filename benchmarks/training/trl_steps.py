@@ -10,6 +10,7 @@ is exported in both forms, loaded with ``datasets``, and trained on for one step
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,8 +37,9 @@ def write_model(folder: Path) -> Any:
 
 def step(kind: str, data: Any, model: Path, tokenizer: Any, out: Path) -> float:
     """The loss of one step of the trainer of a kind."""
-    import trl
     from transformers import AutoModelForCausalLM
+
+    trl: Any = import_module("trl")
 
     name = {"sft": "SFT", "pairs": "DPO", "kto": "KTO"}[kind]
     settings = getattr(trl, f"{name}Config")(
@@ -64,10 +66,10 @@ def main() -> None:
     )
     parser.add_argument("run", metavar="RUN")
     options = parser.parse_args()
-    import datasets
     import torch
-    import trl
 
+    datasets: Any = import_module("datasets")
+    trl: Any = import_module("trl")
     torch.set_num_threads(1)
     with TemporaryDirectory() as name:
         folder = Path(name)
