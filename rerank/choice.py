@@ -80,6 +80,7 @@ class Ranking:
         matrix: utilities [distinct candidates, distinct pseudo-references], if asked for; under a budget, NaN for pairs
             that were not computed.
         budget: what was computed, if there was a budget.
+        source, references: of the list.
     """
 
     id: str
@@ -90,6 +91,8 @@ class Ranking:
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     matrix: FloatArray | None = None
     budget: Spent | None = None
+    source: Text | None = None
+    references: tuple[Text, ...] = ()
 
     @property
     def index(self) -> int:
@@ -154,6 +157,8 @@ def choose(
         tuple(flags),
         record.extra,
         matrix,
+        source=record.source,
+        references=record.references,
     )
 
 

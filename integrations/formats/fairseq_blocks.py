@@ -2,6 +2,7 @@
 
     S-<id> source    T-<id> target    H-<id> score text    D-<id> score text    P-<id> scores of tokens
     A-<id> alignment    E-<id>_<step> text    I-<id> steps    W-<id> seconds    C-<id> constraint
+    F-<id> name= value ...    features, of discorank's own
 A block is a run of lines of one id. Blocks go to a temporary file; in memory stay 24 bytes for each.
 """
 
@@ -20,8 +21,8 @@ from ..files.list_lines import ListLines
 
 SPOOL_BYTES = 64 << 20
 # editors strip the tab before an empty text
-RECORD = re.compile(rb"(?![HDPIW]-[\d_]+\Z)([STHDPAEIWC])-(\d{1,18})(?:_\d+)?(?:\t|\Z)")
-_DAMAGED = re.compile(rb"[STHDPAEIWC]-\d")
+RECORD = re.compile(rb"(?![HDPIWF]-[\d_]+\Z)([STHDPAEIWCF])-(\d{1,18})(?:_\d+)?(?:\t|\Z)")
+_DAMAGED = re.compile(rb"[STHDPAEIWCF]-\d")
 _TEXTS = frozenset("STHDC")  # kinds with a text that a line break could cut
 _LOG = re.compile(
     rb"\d{4}-\d\d-\d\d .*\| (INFO|WARNING|ERROR|DEBUG) \||(Generate|Translated) |Namespace\(|\| "

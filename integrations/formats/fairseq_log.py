@@ -2,7 +2,7 @@
 
 fairseq writes base-2 logarithms; here all are natural ones:
     logprob = ln 2 * sum of the P- line (total)        score = ln 2 * the H- score (divided by length ** lenpen)
-A score of -inf, which JSON cannot write, is left out.
+A score of -inf, which JSON cannot write, is left out. F- lines, which discorank writes, become fields.
 The text is that of the D- line (detokenised), or of the H- line where there is none; T- lines become references.
 fairseq-generate can leave out sentences without a word: every gap in the ids is an error entry.
 """
@@ -21,7 +21,7 @@ from ...rerank.lists import Candidate, CandidateList
 from ...rerank.runs.entry import Entry
 from ..files.entries import ListEntry, error_entry, list_entry
 from .fairseq_blocks import RECORD, LogBlock, LogBlocks
-from .nbest_columns import finite_number
+from .nbest_columns import LOGPROB, features, finite_number
 
 LN2 = log(2)
 SHOWN_GAPS = 20
@@ -32,6 +32,7 @@ _FIX_GAP = (
 )
 _NAMES = {"D": "detokenised text", "P": "scores of tokens"}
 _FIELDS = {"A": "alignment", "I": "steps", "E": "history"}
+_TAKEN = frozenset({"score", "tokenized", LOGPROB, *_FIELDS.values()})
 _ONCE = {"S": "source", "T": "target", "W": "seconds"}
 
 
@@ -190,6 +191,8 @@ class _SentenceRecords:
             last["P"] = LN2 * sum(_logarithm(value, "P-") for value in rest.split())
         elif kind == "I":
             last["I"] = _steps(rest)
+        elif kind == "F":
+            last["F"] = _features(rest)
         elif kind == "D":
             _, last["D"] = _scored_text(rest, "D-")
         else:
@@ -242,6 +245,7 @@ def _candidate(hypothesis: dict[str, Any]) -> Candidate:
     for kind, name in _FIELDS.items():
         if hypothesis.get(kind, []) != []:
             fields[name] = hypothesis[kind]
+    fields |= hypothesis.get("F", {})
     return Candidate(text, hypothesis.get("P"), fields)
 
 
@@ -254,6 +258,15 @@ def _scored_text(rest: str, where: str) -> tuple[float, str]:
 def _logarithm(text: str, where: str) -> float:
     """A logarithm: finite or -inf."""
     return -inf if text == "-inf" else finite_number(text, where)
+
+
+def _features(rest: str) -> dict[str, Any]:
+    """The features of an F- line."""
+    values = features(rest)
+    if taken := _TAKEN & values.keys():
+        problem = "a feature of this name, for which there is another line"
+        raise InputError(problem, where=f"F-.{min(taken)}")
+    return values
 
 
 def _steps(text: str) -> int:

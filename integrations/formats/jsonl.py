@@ -17,7 +17,13 @@ from ..files.entries import ListEntry, error_entry, list_entry
 from ..files.strict_json import parse_json
 
 _FAIRSEQ = re.compile(rb"([STHDPEA]-\d+\t)|(\d{4}-\d\d-\d\d .*\| (INFO|WARNING) \|)|(Namespace\()")
-_FORMAT_OF_KEY = {"systems": "systems", "translations": "sockeye", "sentence_id": "sockeye"}
+_FORMAT_OF_KEY = {
+    "systems": "systems",
+    "translations": "sockeye",
+    "sentence_id": "sockeye",
+    "custom_id": "batch",
+    "resps": "lm-eval",
+}
 
 
 def read_jsonl(source: NumberedLines) -> Iterator[ListEntry]:
@@ -40,7 +46,7 @@ def read_objects(
             yield error_entry(error, source.name, number, line + b"\n")
             continue
         if not recognised:
-            _recognise(source, number, line)
+            recognise(source, number, line)
             recognised = True
         yield from read(source.name, number, line)
 
@@ -80,7 +86,7 @@ def _advised(error: InputError, data: Any) -> InputError:
     return error
 
 
-def _recognise(source: NumberedLines, number: int, line: bytes) -> None:
+def recognise(source: NumberedLines, number: int, line: bytes) -> None:
     """Raises InputError if the first line is that of another format."""
     start = line.lstrip()
     if start.startswith(b"{"):

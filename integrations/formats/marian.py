@@ -16,7 +16,7 @@ from ...metrics.errors import InputError
 from ...metrics.text.line_source import LineSource
 from ...rerank.lists import Candidate
 from ..files.entries import ListEntry
-from .nbest_columns import features, finite_number, read_columns
+from .nbest_columns import LOGPROB, features, finite_number, read_columns
 
 _HARD = re.compile(r"(\d+-\d+( |$))*", re.ASCII)
 _SOFT = re.compile(r"([\d.eE+-]+(,[\d.eE+-]+)*( |$))+", re.ASCII)
@@ -47,7 +47,7 @@ def _candidate(columns: Sequence[str]) -> Candidate:
             where="F0",
             fix="Is it from Marian?",
         )
-    if taken := {"score", *fields} & values.keys():
+    if taken := {"score", LOGPROB, *fields} & values.keys():
         raise InputError("a feature of this name beside the column", where=min(taken))
     logprob = None
     if list(logprobs) == ["F0"]:

@@ -1,8 +1,9 @@
 """Moses n-best lists: ``id ||| text ||| features ||| score``, the lines of one id adjacent.
 
 Features are ``LM0= -3.2 TM0= -1 -2`` (also ``LM0=-3.2`` and ``LM0: -3.2``) and become fields of the candidate by their
-names, several values a list, values before any name ``features``; the score becomes ``score``, which is a weighted sum
-and no log-probability; further columns (alignments) become ``columns``. A bad line spoils the list of its id.
+names, several values a list, values before any name ``features``; one called ``logprob`` is the log-probability. The
+score becomes ``score``, which is a weighted sum and no log-probability; further columns (alignments) become
+``columns``. A bad line spoils the list of its id.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ...metrics.errors import InputError
 from ...metrics.text.line_source import LineSource
 from ...rerank.lists import NOTHING, Candidate
 from ..files.entries import ListEntry
-from .nbest_columns import features, finite_number, read_columns
+from .nbest_columns import features, finite_number, read_columns, without_logprob
 
 
 def read_moses(source: LineSource) -> Iterator[ListEntry]:
@@ -25,7 +26,7 @@ def read_moses(source: LineSource) -> Iterator[ListEntry]:
 def _candidate(columns: Sequence[str]) -> Candidate:
     """The candidate of text, features, score and further columns; only the first two must be there."""
     text, features_column, *further = columns
-    fields = features(features_column)
+    logprob, fields = without_logprob(features(features_column))
     if further:
         if "score" in fields:
             raise InputError(
@@ -36,4 +37,4 @@ def _candidate(columns: Sequence[str]) -> Candidate:
         fields["score"] = finite_number(further[0], "score")
     if len(further) > 1:
         fields["columns"] = further[1:]
-    return Candidate(text, None, fields or NOTHING)
+    return Candidate(text, logprob, fields or NOTHING)

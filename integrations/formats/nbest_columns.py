@@ -20,7 +20,8 @@ from ..files.list_lines import ListLines
 ReadCandidate = Callable[[Sequence[str]], Candidate]  # the candidate of the columns after the id
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAMED = re.compile(r"([^=\s]+)=(\S*)|(\S+):")
-_TAKEN = frozenset({"text", "logprob", "roles", "foci", "rst", "columns"})
+_TAKEN = frozenset({"text", "roles", "foci", "rst", "columns"})
+LOGPROB = "logprob"  # a feature of this name is the log-probability, and no field
 
 
 def read_columns(
@@ -98,6 +99,19 @@ def _candidate(columns: Sequence[str], row_format: _RowFormat) -> Candidate:
     if not list_id:
         raise InputError("found nothing, expected an id", where="id")
     return row_format.read(rest)
+
+
+def without_logprob(values: dict[str, Any]) -> tuple[float | None, dict[str, Any]]:
+    """The feature ``logprob``, if there is one, and the others.
+
+    Raises:
+        InputError: it has several values.
+    """
+    rest = dict(values)
+    logprob = rest.pop(LOGPROB, None)
+    if isinstance(logprob, list):
+        raise InputError(f"found {len(logprob)} values, expected one", where=LOGPROB)
+    return logprob, rest
 
 
 def features(column: str) -> dict[str, Any]:

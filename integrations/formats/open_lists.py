@@ -15,9 +15,11 @@ from ...rerank.runs.output_checks import check_beside
 from ..arrow.open_rows import open_rows, placed_entries
 from ..files.entries import ListEntry, with_order_errors
 from .aligned_files import with_aligned_lines
+from .batch import read_batch
 from .document_forms import DOCUMENT_FORMS, open_documents
 from .fairseq_log import read_fairseq
 from .flat import count_candidates, count_lines, read_flat
+from .harness import read_harness
 from .human_scores import HumanKey
 from .jsonl import read_jsonl
 from .marian import read_marian
@@ -136,6 +138,14 @@ def _of_form(form: str) -> OpenFormat:
     return open_file
 
 
+def _open_batch(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+    source = LineSource(path)
+    if options["requests"] is None:
+        return [source], read_batch(source)
+    requests = LineSource(options["requests"])
+    return [source, requests], read_batch(source, requests)
+
+
 _NUMBERED = frozenset({"sources", "documents"})
 _FORMATS = {
     "jsonl": _Format(
@@ -160,6 +170,12 @@ _FORMATS = {
         _one_file(read_sockeye),
         _NUMBERED,
     ),
+    "batch": _Format(
+        "output of OpenAI's batch service or of vLLM's run-batch",
+        _open_batch,
+        frozenset({"requests"}),
+    ),
+    "lm-eval": _Format("samples of lm-evaluation-harness", _one_file(read_harness)),
     "systems": _Format(
         "systems file, one document per line with the texts of several systems",
         _open_systems,
@@ -181,6 +197,7 @@ def open_lists(
     num_candidates: int | None = None,
     sources: str | Path | None = None,
     documents: str | Path | None = None,
+    requests: str | Path | None = None,
     human: Sequence[str] = (),
     as_systems: Sequence[str] = (),
     include: Sequence[str] = (),
@@ -195,6 +212,7 @@ def open_lists(
         num_candidates: of ``flat``: lines per list; may be left out where there are sources.
         sources, documents: of formats whose ids are numbers of lines: files with the source and the document id of
             every list, one per line.
+        requests: of ``batch``: the file of requests.
         human, as_systems, include: of ``systems``: keys of human scores (``mqm:lower``), references to be read as
             systems, keys with further systems.
         columns: of ``jsonl`` and ``systems`` in a Parquet or Arrow file: ``KEY=COLUMN``.
@@ -211,6 +229,7 @@ def open_lists(
         "num_candidates": num_candidates,
         "sources": sources,
         "documents": documents,
+        "requests": requests,
         "human": _names(human),
         "as_systems": _names(as_systems),
         "include": _names(include),
@@ -218,7 +237,7 @@ def open_lists(
         "language_pair": language_pair,
     }
     _check_options(options, format)
-    if [str(name) for name in (path, sources, documents)].count("-") > 1:
+    if [str(name) for name in (path, sources, documents, requests)].count("-") > 1:
         raise InputError(
             "standard input twice",
             where="sources",

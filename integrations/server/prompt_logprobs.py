@@ -21,9 +21,9 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 from ...metrics.errors import InputError, excerpt
 from ...metrics.spec.checked_settings import settings
 from ...rerank.lists import finite
+from ..files.reply_choices import ROUNDING
 from ..scoring.text_scorer import ScoredText
 from .pair_forms import Pair
-from .replies import ROUNDING
 from .settings import further_keys
 
 FLOOR = -9999.0  # what servers write for minus infinity

@@ -53,6 +53,7 @@ class LineSource:
         path: a file; ``-`` is standard input.
         line_bytes: the longest line accepted; the limit of this name if not given.
         packing: how the file is packed; None for plain or gzip by its first bytes, whatever its name.
+        file: the opened file, where it is not to be opened; `path` is its name then.
 
     Raises:
         InputError: it cannot be opened. Iterating raises it where the file turns out to be no UTF-8 text (binary,
@@ -66,13 +67,14 @@ class LineSource:
         *,
         line_bytes: int | None = None,
         packing: Packing | None = None,
+        file: BinaryIO | None = None,
     ) -> None:
         self.name = "stdin" if str(path) == "-" else str(path)
         self._line_bytes = limits().line_bytes if line_bytes is None else line_bytes
         self._packing = packing
         self._read_bytes = 0
         self.open_line: int | None = None
-        self._file = _open(path)
+        self._file = _open(path) if file is None else file
         self._size_bytes = _size(self._file)
 
     def __iter__(self) -> Iterator[Line]:

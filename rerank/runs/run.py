@@ -22,14 +22,14 @@ from ...metrics.execution.meter import Meter
 from ...metrics.spec.arrow_package import is_table, lines_of_run, require_arrow
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import portable
-from ...metrics.text.texts import Document, Text
 from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList
-from ..scheduler import Decided, Outcome, accept_all
+from ..scheduler import Decided, Outcome
 from .entry import Entry
 from .resumable import Checkpoint
-from .rows import error_row, json_row, text_row
+from .row_forms import JsonRows, RowForm, row_form
+from .rows import error_row
 from .run_file import Measured
 from .saved_matrices import header, matrix_row
 from .stream import Stream
@@ -74,6 +74,7 @@ def run_lists(
     on_progress: Callable[[int, int], None] = lambda done, errors: None,
     reading: Mapping[str, Any] = NOTHING,
     meter: Meter | None = None,
+    form: RowForm | None = None,
 ) -> Mapping[str, int]:
     """Decides all lists into `out`, going on where an earlier run of the same settings stopped; returns the counts.
 
@@ -88,6 +89,7 @@ def run_lists(
         on_progress: called with the number of entries done and of error records.
         reading: how the input is read, where that makes other lists of the same bytes.
         meter: counts the seconds of reading ("read") and writing ("write").
+        form: how rows are written, where `run.format` does not say it.
 
     Raises:
         ResumeError: the run standing at `out` has other settings or another input.
@@ -95,17 +97,19 @@ def run_lists(
         InputError: the input is refused whole.
     """
     engine.load(decider.metrics)
-    checkpoint = _outputs(decider, name, out, run, reading)
+    form = form or row_form(run.format)
+    checkpoint = _outputs(decider, name, out, run, form, reading)
     meter = meter or Meter()
     source = _metered(entries, meter)
     try:
-        replayed = _skipped(decider, source, name, checkpoint, run.format)
-        accept = accept_all if run.format == "jsonl" else text_row
-        outcomes = decider.outcomes(_records(replayed, source), engine, accept)
+        if checkpoint.state.counts.get("rows"):
+            form.resume(_lines(checkpoint), checkpoint.state.counts)
+        replayed = _skipped(decider, source, name, checkpoint, form)
+        outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
         with completing(checkpoint, lambda: _measured(engine, meter)):
             write_outcomes(
                 outcomes,
-                lambda outcome: _writes(outcome, run, checkpoint, decider),
+                lambda outcome: _writes(outcome, run, checkpoint, decider, form),
                 name,
                 checkpoint,
                 run.max_errors,
@@ -118,7 +122,12 @@ def run_lists(
 
 
 def _outputs(
-    decider: Decider, name: str, out: Path | None, run: RunSettings, reading: Mapping[str, Any]
+    decider: Decider,
+    name: str,
+    out: Path | None,
+    run: RunSettings,
+    form: RowForm,
+    reading: Mapping[str, Any],
 ) -> Checkpoint | Stream:
     if out is None and run.save_utilities:
         raise InputError(
@@ -132,12 +141,13 @@ def _outputs(
             where="save_utilities",
             fix="Leave out one of them",
         )
-    if out is not None and is_table(out) and run.format == "text":
+    if out is not None and is_table(out) and not isinstance(form, JsonRows):
         problem = "texts alone have no columns"
-        raise InputError(problem, where="format", fix="Leave --format out, or name a text file")
+        fix = "Leave --format and --output-format out, or name a text file"
+        raise InputError(problem, where="format", fix=fix)
     more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
     about: dict[str, Any] = {"name": name, "signature": _signature(decider), "seeds": {}}
-    return outputs(out, {**_identity(decider, run), **reading}, about, more)
+    return outputs(out, {**_identity(decider, run, form), **reading}, about, more)
 
 
 def outputs(
@@ -255,14 +265,18 @@ def _placed(error: DiscorankError, entry: Entry[Any], name: str) -> DiscorankErr
 
 
 def _writes(
-    outcome: Outcome, run: RunSettings, checkpoint: Checkpoint | Stream, decider: Decider
+    outcome: Outcome,
+    run: RunSettings,
+    checkpoint: Checkpoint | Stream,
+    decider: Decider,
+    form: RowForm,
 ) -> Written:
     """What an entry adds to every output and to the counts; raises the error that it ended in."""
     if isinstance(outcome, DiscorankError):
         raise outcome
     if outcome is None:
         return {}, {"context_only": 1}
-    writes = {"rows": json_row(outcome) if run.format == "jsonl" else text_row(outcome)}
+    writes = {"rows": form.row(outcome)}
     if run.save_utilities:
         signature = decider.identity["utility"]
         has_header = checkpoint.state.sizes.get("utilities", 0) > 0
@@ -274,6 +288,8 @@ def _writes(
         "candidates": len(outcome.candidates),
         "duplicates": len(outcome.candidates) - distinct,
     }
+    if not form.one_line:
+        counts["row_lines"] = writes["rows"].count(b"\n")
     return writes, counts | dict.fromkeys(outcome.flags, 1)
 
 
@@ -291,11 +307,11 @@ def _skipped(
     entries: Iterator[Entry[CandidateList]],
     name: str,
     checkpoint: Checkpoint | Stream,
-    form: str,
+    form: RowForm,
 ) -> list[Decided]:
     """Reads over what an earlier run has done; returns its last document's choices where they are context."""
     chain = decider.width > 0 and checkpoint.resumed
-    texts = _chosen(checkpoint, form) if chain else iter(())
+    lines = _lines(checkpoint) if chain else iter(())
     failed = _failed_lines(checkpoint) if chain else set()
     document: list[Decided] = []
     name_of: str | None = None
@@ -311,18 +327,17 @@ def _skipped(
                 record.document,
             )
         lost = (entry.line, entry.id) in failed
-        text = record.candidates[0].text if lost or record.context_only else next(texts)
+        is_first = lost or record.context_only
+        text = record.candidates[0].text if is_first else form.chosen(lines, record)
         document.append(Decided(record, text, lost))
     checkpoint.check_input(name)
     return document
 
 
-def _chosen(checkpoint: Checkpoint | Stream, form: str) -> Iterator[Text]:
-    """The texts that the earlier run chose, in order."""
+def _lines(checkpoint: Checkpoint | Stream) -> Iterator[str]:
+    """The lines that the earlier run wrote."""
     with open(checkpoint.sinks["rows"], encoding="utf-8", newline="\n") as lines:
-        for line in lines:
-            text = json.loads(line)["text"] if form == "jsonl" else line.rstrip("\n")
-            yield Document(tuple(text)) if isinstance(text, list) else text
+        yield from lines
 
 
 def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]]:
@@ -334,14 +349,14 @@ def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]
         return {(row["line"], row["id"]) for row in map(json.loads, lines)}
 
 
-def _identity(decider: Decider, run: RunSettings) -> dict[str, Any]:
+def _identity(decider: Decider, run: RunSettings, form: RowForm) -> dict[str, Any]:
     versions = {
         part.signature(): part.info.version
         for metric in decider.metrics
         for _, part in metric.parts
     }
     saved = {"save_utilities": True} if run.save_utilities else {}
-    settings = {**decider.identity, "score_versions": versions, "format": run.format, **saved}
+    settings = {**decider.identity, "score_versions": versions, **form.identity, **saved}
     return cast("dict[str, Any]", _portable(settings))
 
 

@@ -164,10 +164,13 @@ def _recorded_outputs(
 
 
 def _num_lines(output: str, counts: Mapping[str, int]) -> int | None:
-    """How many lines an output has: saved utilities have a header above the line of the first row."""
+    """How many lines an output has; saved utilities have a header above the line of the first row.
+
+    Rows of a form with several lines each are counted by "row_lines".
+    """
     num_rows = counts.get("rows", 0)
     return {
-        "rows": num_rows,
+        "rows": counts.get("row_lines", num_rows),
         "errors": counts.get("errors", 0),
         "utilities": num_rows and num_rows + 1,
         "waiting": counts.get("waiting", 0),

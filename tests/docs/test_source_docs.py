@@ -83,6 +83,52 @@ def test_the_hub_interface_works_as_described(
     assert sorted(capsys.readouterr().out) == sorted("the dog finds your cat .\n")
 
 
+def write_rows(name: str, values: list[dict[str, Any]]) -> None:
+    """A file of JSON lines in the working directory."""
+    Path(name).write_text("".join(f"{json.dumps(value)}\n" for value in values), encoding="utf-8")
+
+
+def test_nbest_lists_go_back_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{i} ||| text {j} ||| F0= -{j}.5 ||| -{j}" for i in range(2) for j in range(2)]
+    for name in ("nbest.moses", "nbest.marian"):
+        Path(name).write_text("".join(f"{line}\n" for line in lines))
+    Path("generate.out").write_bytes((GOLDEN / "fairseq" / "generate.nbest.txt").read_bytes())
+    write_rows("lists.jsonl", [{"id": "0", "source": "s", "candidates": ["a", "b"]}])
+    found = commands("n-best-back.md")
+    assert [words[0] for words in found] == [
+        "decode",
+        "rerank",
+        "decode",
+        "decode",
+        "convert",
+        "convert",
+    ]
+    for words in found:
+        assert main([*words, "--quiet"]) == 0
+    assert Path("with-mbr.moses").read_text().count("discorank= ") == 4
+    assert Path("ranked.marian").read_text().count("rank= ") == 4
+    assert Path("best-first.out").read_text().count("F-0\tdiscorank= ") > 1
+    assert len(Path("best-first.txt").read_text().splitlines()) == 4
+    assert Path("nbest.out").read_text().startswith("H-0\t")
+    assert Path("nbest.moses").read_text() == "0 ||| a ||| \n0 ||| b ||| \n"
+
+
+def test_training_data_are_exported_as_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = {"source": "s", "candidates": ["the cat", "the cat sat", "dog"], "language": "German"}
+    write_rows("lists.jsonl", [{"id": str(i), **record} for i in range(2)])
+    for words in commands("training-data.md"):
+        assert main([*words, "--quiet"]) == 0
+    assert [row["chosen"] for row in rows("pairs.jsonl")] == ["the cat sat"] * 2
+    content = rows("sft.jsonl")[0]["prompt"][0]["content"]
+    assert content == "Translate into German: s"
+    (code,) = blocks("training-data.md", "python")
+    exec(code, {})
+
+
 def test_other_lists_decode_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     texts = [["ein Hund", "der Hund"], ["eine Katze", "die Katze"]]
@@ -111,8 +157,23 @@ def test_other_lists_decode_as_described(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "samples.txt").write_text("".join(f"{text}\n" for _, text in pairs))
     (tmp_path / "src.txt").write_text("a dog\na cat\n")
     (tmp_path / "docids.txt").write_text("d\nd\n")
+    choices = [[{"text": text} for text in both] for both in texts]
+    write_rows(
+        "batch_output.jsonl",
+        [
+            {"custom_id": str(i), "response": {"status_code": 200, "body": {"choices": both}}}
+            for i, both in enumerate(choices)
+        ],
+    )
+    write_rows(
+        "batch_input.jsonl", [{"custom_id": str(i), "body": {"prompt": "p"}} for i in range(2)]
+    )
+    write_rows(
+        "samples_gsm8k_2026-01-01.jsonl",
+        [{"doc_id": i, "resps": [["so 7", "thus 7"]], "target": "7"} for i in range(2)],
+    )
     found = commands("other-lists.md")
-    assert len(found) == 7
+    assert len(found) == 9
     for words in found:
         assert main([*with_tiny_model(words), "--quiet"]) == 0
         assert [row["id"] for row in rows(words[words.index("-o") + 1])] == ["0", "1"]

@@ -100,6 +100,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "wmt-xml": {},
     "wmt-jsonl": {},
     "summeval": {},
+    "batch": {},
+    "lm-eval": {},
 }
 TINY = {
     "jsonl": b'{"id":"a","candidates":["a"]}\n',
@@ -107,6 +109,8 @@ TINY = {
     "moses": b"0 ||| a |||\n",
     "systems": b'{"id":"a","systems":{"A":"a"}}\n',
     "fairseq": b"H-0\t-1\ta\n",
+    "batch": b'{"custom_id":"a"}\n',
+    "lm-eval": b'{"doc_id":"a"}\n',
 }
 
 
@@ -119,6 +123,8 @@ TINY = {
         ("moses", False),
         ("systems", True),
         ("fairseq", True),
+        ("batch", False),
+        ("lm-eval", False),
     ],
     ids=lambda value: value if isinstance(value, str) else ("one member", "many members")[value],
 )
@@ -268,6 +274,34 @@ VALID: dict[str, list[Any]] = {
             "systems": {"A": "a"},
             "human": {"A": {"x": 1}},
         },
+    ],
+    "batch": [
+        {
+            "custom_id": name,
+            "response": {
+                "status_code": 200,
+                "body": {
+                    "choices": [
+                        {"index": 1, "text": "é🚀", "logprobs": {"token_logprobs": [-1, -2.5]}},
+                        {"index": 0, "message": {"content": "b"}, "finish_reason": "length"},
+                    ]
+                },
+            },
+            "error": None,
+        }
+        for name in ("a", "b", "a")
+    ],
+    "lm-eval": [
+        {
+            "doc_id": number,
+            "doc": {"k": [1]},
+            "target": "t",
+            "arguments": {"gen_args_0": {"arg_0": "é🚀", "arg_1": {}}},
+            "resps": [["a", "b"]],
+            "filter": name,
+        }
+        for name in ("x", "y")
+        for number in (0, 1)
     ],
     "sockeye": [
         {
@@ -461,6 +495,8 @@ def lines_of(path: Path) -> Iterator[bytes]:
         ("marian", 2000),
         ("sockeye", 2000),
         ("fairseq", 3000),
+        ("batch", 1000),
+        ("lm-eval", 1000),
     ],
 )
 def test_no_malformed_file_raises_anything_but_our_errors(
@@ -498,8 +534,8 @@ def check_entries(
             assert read_list(written) == entry.record
     ids = [entry.record.id for entry in entries_read if entry.record is not None]
     assert len(ids) == len(set(ids))
-    if form == "fairseq":
-        check_log(entries_read, lines, whole)
+    if form in BY_ID:
+        BY_ID[form](entries_read, lines, whole)
         return
     assert [entry.line for entry in entries_read] == sorted(entry.line for entry in entries_read)
     raw = b"".join(entry.raw for entry in entries_read)
@@ -526,6 +562,18 @@ def check_log(entries_read: list[ListEntry], lines: list[bytes], whole: bool) ->
             assert len(entry.record.candidates) == sum(
                 line.startswith(b"H-") for line in entry.raw.split(b"\n")
             )
+
+
+def check_groups(entries_read: list[ListEntry], lines: list[bytes], whole: bool) -> None:
+    """What holds for the entries of lines that are grouped by an id: every line is in one, in order."""
+    used = [line + b"\n" for entry in entries_read for line in entry.raw.split(b"\n")[:-1]]
+    assert not Counter(used) - Counter(lines)
+    missing = Counter(lines) - Counter(used)
+    assert not whole or not b"".join(missing).strip()
+    assert [entry.line for entry in entries_read] == sorted(entry.line for entry in entries_read)
+
+
+BY_ID = {"fairseq": check_log, "batch": check_groups, "lm-eval": check_groups}
 
 
 def test_no_malformed_record_raises_anything_but_our_errors() -> None:

@@ -123,6 +123,23 @@ LIST_FILES: dict[str, tuple[str | list[Any], tuple[str, ...]]] = {
         ],
         (),
     ),
+    "batch": (
+        [
+            {
+                "custom_id": text,
+                "response": {"status_code": 200, "body": {"choices": [{"text": text}]}},
+            }
+            for text in TEXTS
+        ],
+        (),
+    ),
+    "lm-eval": (
+        [
+            {"doc_id": i, "doc": {text: text}, "target": text, "resps": [[text]]}
+            for i, text in enumerate(TEXTS)
+        ],
+        (),
+    ),
     "systems": (
         [
             {"id": text, "source": [text], "references": {"r": [text]}, "systems": {text: [text]}}

@@ -18,6 +18,7 @@ from ..rerank.engines.local import LocalEngine
 from ..rerank.runs.run import RunSettings, run_lists
 from .options import build
 from .options.inputs import open_input, reading_in
+from .options.nbest_output import row_form_in
 from .terminal.console import Progress, say
 from .terminal.watching import Watch
 
@@ -35,11 +36,13 @@ class OutputOptions:
     output: str | None = None
 
 
-def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> int:
+def run_decider(values: dict[str, Any], decider: Decider, engine: Engine) -> int:
     """Decides every list of the input; returns the exit code."""
     quiet = values["quiet"]
-    inputs = [values.get(name) for name in ("input", "sources", "documents", "utilities", "prior")]
+    names = ("input", "sources", "documents", "requests", "utilities", "prior")
+    inputs = [values.get(name) for name in names]
     path = check_output(values["output"], inputs)
+    form = row_form_in(values)
     check_not_input(values.get("save_utilities"), inputs)
     watch = Watch(engine, quiet)
     try:
@@ -59,6 +62,7 @@ def run_decider(values: Mapping[str, Any], decider: Decider, engine: Engine) -> 
                 progress,
                 reading_in(values),
                 watch.meter,
+                form,
             )
     except BrokenPipeError:  # whoever reads stdout has enough
         raise
@@ -98,7 +102,7 @@ def closing_line(
     if num_candidates:
         percent = 100 * counts.get("duplicates", 0) / num_candidates
         duplicates = f"{percent:.1f}% duplicates"
-    shown_before = ("rows", "candidates", "duplicates", "errors")
+    shown_before = ("rows", "row_lines", "candidates", "duplicates", "errors")
     rest = {key: n for key, n in counts.items() if key not in shown_before and n}
     notes = "".join(f", {n} {key}" for key, n in sorted(rest.items()))
     errors = ""

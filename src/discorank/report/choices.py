@@ -105,6 +105,19 @@ def read_run(path: str | Path) -> ChosenRun:
     Raises:
         InputError: no run file beside it, rows that are no JSON rows, or files that are damaged or do not fit together.
     """
+    head = read_head(path)
+    lines = lines_of_run(path)
+    rows = [checked(ChosenRow, line, f"{lines}:{n}", _FIX) for n, line in LineSource(lines)]
+    errors = _first_errors(f"{path}.errors.jsonl") if head.counts.get("errors") else []
+    return ChosenRun(str(path), head, {row.id: row for row in rows}, tuple(errors))
+
+
+def read_head(path: str | Path) -> RunHead:
+    """The run file of the run whose rows stand at `path`; rows and errors are what it says.
+
+    Raises:
+        InputError: there is none, or it is of rows that are no JSON rows, or these are damaged.
+    """
     run_file = Path(f"{path}.run.json")
     values = read_run_file(run_file, f"{_FIX}, {_WITH_RUN_FILE}")
     head = checked(RunHead, json.dumps(values).encode(), str(run_file), f"{_FIX}, {_WITH_RUN_FILE}")
@@ -113,12 +126,9 @@ def read_run(path: str | Path) -> ChosenRun:
         fix = "Run decode or rerank with --format jsonl"
         raise InputError("is no run with a row per list", where=str(path), fix=fix)
     recorded = recorded_run(values, str(run_file), AS_INPUT)
-    lines = lines_of_run(path)
-    check_read(lines, "rows", recorded)
+    check_read(lines_of_run(path), "rows", recorded)
     check_read(f"{path}.errors.jsonl", "errors", recorded)
-    rows = [checked(ChosenRow, line, f"{lines}:{n}", _FIX) for n, line in LineSource(lines)]
-    errors = _first_errors(f"{path}.errors.jsonl") if head.counts.get("errors") else []
-    return ChosenRun(str(path), head, {row.id: row for row in rows}, tuple(errors))
+    return head
 
 
 def _first_errors(path: str) -> list[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""``discorank convert INPUT --from FORMAT -o OUT``: other formats into candidate lists."""
+"""``discorank convert INPUT --from FORMAT [--output-format FORM] -o OUT``: candidate lists into other formats."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Annotated, Any, BinaryIO
 from pydantic import Field
 
 from ...integrations.files.entries import ListEntry
+from ...integrations.formats.written_lists import ListWriter
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
-from ...rerank.lists import write_list
 from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
-from ...rerank.runs.rows import as_line, error_row
+from ...rerank.runs.rows import error_row
 from ...rerank.runs.run import stopped
 from ..options import Options
 from ..options.inputs import InputOptions, open_input
+from ..options.nbest_output import FormOptions, list_writer_in
 from ..row_files import complete_rows
 from ..running import OutputOptions, check_not_input
 from ..terminal.console import Progress, say
@@ -45,9 +46,9 @@ class ConvertOptions:
 
 OPTIONS = Options(
     "convert",
-    "Write candidate lists of any format as JSONL, or as a Parquet or Arrow file by its ending; or documents in "
+    "Write candidate lists of any format as JSONL, as --output-format, or as a Parquet or Arrow file; or documents in "
     "another form. Outputs appear when complete.",
-    [InputOptions, OutputOptions, ConvertOptions],
+    [InputOptions, OutputOptions, ConvertOptions, FormOptions],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
 )
@@ -56,12 +57,13 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Converts; returns the exit code."""
     values = OPTIONS.parse(arguments)
-    inputs = [values[name] for name in ("input", "sources", "documents", "prior")]
+    inputs = [values[name] for name in ("input", "sources", "documents", "requests", "prior")]
     check_not_input(values["output"], inputs)
     if values["to"]:
         return run_documents(values)
     prior = load_prior(values["prior"])
     check_strength(prior, values["prior_strength"])
+    writer = list_writer_in(values)
     num_done = num_errors = 0
     with (
         open_input(values) as lists,
@@ -69,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
         _output(values) as file,
     ):
         for entry in lists:
-            row = _row(entry, prior, values["prior_strength"])
+            row = _row(entry, prior, values["prior_strength"], writer)
             if isinstance(row, InputError):
                 num_errors += 1
                 sys.stderr.write(error_row(row, lists.name, entry.line, entry.id).decode())
@@ -80,17 +82,22 @@ def run(arguments: Sequence[str]) -> int:
                 num_done += 1
                 progress(num_done)
     counts = f"{num_done} lists written, {num_errors} error records left out"
+    if writer.left_out:
+        lost = ", ".join(f"{name} of {n}" for name, n in sorted(writer.left_out.items()))
+        counts += f"; left out: {lost}"
     say(f"{lists.name}: {counts}", values["quiet"])
     return 3 if num_errors else 0
 
 
-def _row(entry: ListEntry, prior: Prior | None, strength: float) -> bytes | InputError:
+def _row(
+    entry: ListEntry, prior: Prior | None, strength: float, writer: ListWriter
+) -> bytes | InputError:
     """The line of a list, or why it has none."""
     if entry.record is None:
         return entry.error or InputError("nothing was read")
     try:
         record = entry.record if prior is None else prior.written(entry.record, strength)
-        return as_line(write_list(record))
+        return writer.written(record)
     except InputError as error:
         return error
 

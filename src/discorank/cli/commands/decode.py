@@ -15,6 +15,7 @@ from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, SecondsOptions, budget_in, share_of_seconds
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
+from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
 from ..running import OutputOptions, run_decider
 
 
@@ -40,6 +41,8 @@ OPTIONS = Options(
         SecondsOptions,
         MBRDecoder,
         RunSettings,
+        FormOptions,
+        DecisionOptions,
         SavedOptions,
         CodeOptions,
         JudgeOptions,
@@ -54,6 +57,7 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Decodes; returns the exit code."""
     values = OPTIONS.parse(arguments)
+    with_every_place(values)
     _check_budget(values)
     # until the engine is there to measure it, seconds stand for any share
     budget = budget_in(values, 1.0 if values["budget_seconds"] else None)

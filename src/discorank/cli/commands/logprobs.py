@@ -95,7 +95,10 @@ def run(arguments: Sequence[str]) -> int:
         values[name] = _unescaped(values[name], f"--{name.replace('_', '-')}")
     needed(values, "input", "INPUT")
     needed(values, "generator", "--generator")
-    inputs = [values[name] for name in ("input", "sources", "documents", "choices", "examples")]
+    inputs = [
+        values[name]
+        for name in ("input", "sources", "documents", "requests", "choices", "examples")
+    ]
     out = check_output(values["output"], inputs)
     _check_used(values)
     prompts = _prompts(values)

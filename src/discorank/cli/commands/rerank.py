@@ -22,6 +22,7 @@ from ..options.inputs import (
     check_model,
     metric_in,
 )
+from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
 from ..running import OutputOptions, run_decider
 
 
@@ -50,6 +51,8 @@ OPTIONS = Options(
         Reranker,
         MBRDecoder,
         RunSettings,
+        FormOptions,
+        DecisionOptions,
         CodeOptions,
         JudgeOptions,
     ],
@@ -72,6 +75,7 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Reranks; returns the exit code."""
     values = OPTIONS.parse(arguments)
+    with_every_place(values)
     chosen = chosen_features(values)
     expected = _decoder(values, EXPECTED in chosen)
     check_model(values, [*chosen, *(expected.metrics if expected else ())])

@@ -27,11 +27,12 @@ class InputOptions:
 
     Args:
         input: the file (.gz too; .parquet, .arrow, .arrows, .feather), or - for stdin.
-        input_format: its format: jsonl, flat, fairseq, marian, moses, sockeye, systems, or a form of test sets: mtme,
-            wmt-xml, wmt-jsonl, sacrebleu, summeval.
+        input_format: its format: jsonl, flat, fairseq, marian, moses, sockeye, batch, lm-eval, systems, or a
+            form of test sets: mtme, wmt-xml, wmt-jsonl, sacrebleu, summeval.
         num_candidates: flat: lines per source, read from the counts if not given.
-        sources: all but jsonl and systems: the file of sources, one per line.
-        documents: all but jsonl and systems: the file of document ids, one per line.
+        sources: flat, fairseq, marian, moses, sockeye: the file of sources, one per line.
+        documents: flat, fairseq, marian, moses, sockeye: the file of document ids, one per line.
+        requests: batch: the file of requests that the output answers.
         human: systems: keys that hold human scores, such as mqm:lower.
         as_systems: systems: references to treat as systems.
         include: systems: further keys that hold systems.
@@ -45,6 +46,7 @@ class InputOptions:
     num_candidates: int | None = None
     sources: str | None = None
     documents: str | None = None
+    requests: str | None = None
     human: tuple[str, ...] = ()
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
@@ -85,6 +87,7 @@ def open_input(values: Mapping[str, Any]) -> Lists:
         num_candidates=values["num_candidates"],
         sources=values["sources"],
         documents=values["documents"],
+        requests=values["requests"],
         human=values["human"],
         as_systems=values["as_systems"],
         include=values["include"],

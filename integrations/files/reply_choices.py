@@ -1,0 +1,48 @@
+"""A choice in the reply of a server that speaks OpenAI's protocol: its text and its total log-probability.
+
+    completions  {"text", "finish_reason", "logprobs": {"token_logprobs": [...]}}
+    chat         {"message": {"content"}, "finish_reason", "logprobs": {"content": [{"logprob"}]}}
+Servers mix the two forms of log-probabilities; both are read from both.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from ...rerank.lists import finite
+
+ROUNDING = 1e-3  # a total this little above 0 is a sum of rounded numbers
+
+
+def value_at(data: Any, key: str) -> Any:
+    """The value of a key; None where there is none."""
+    return data.get(key) if isinstance(data, dict) else None
+
+
+def text_of(choice: Any, chat: bool) -> Any:
+    """The text of a choice; something else where it has none."""
+    return value_at(value_at(choice, "message"), "content") if chat else value_at(choice, "text")
+
+
+def is_unfinished(choice: Any) -> bool:
+    """Whether a choice was cut off by the limit of tokens."""
+    return bool(value_at(choice, "finish_reason") == "length")
+
+
+def total_logprob(choice: Any) -> float | None:
+    """The sum of the tokens' log-probabilities; None where one is missing, or is none."""
+    logprobs = value_at(choice, "logprobs")
+    values = value_at(logprobs, "token_logprobs")
+    content = value_at(logprobs, "content")
+    if values is None and isinstance(content, list):
+        values = [value_at(token, "logprob") for token in content]
+    if not isinstance(values, list) or not values:
+        return None
+    total = 0.0
+    for value in values:
+        number = -inf if value == -inf else finite(value)
+        if number is None:
+            return None
+        total += number
+    return None if total > ROUNDING else min(total, 0.0)

@@ -1,0 +1,115 @@
+"""Which texts of a decided list are preferred to which: pairs of unequal texts, by their values.
+
+    z(h) = (mu(h) - mean) / sd        over the candidates of the list, copies counted
+    gap(h, h') = z(h) - z(h')
+The mean and the standard deviation are those of the list, so that a margin means the same in lists that are easy and
+in lists that are hard. Texts whose values are as good as each other by the rule of ties are in no pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import nlargest
+from itertools import combinations
+from math import sqrt
+from typing import Literal, NamedTuple
+
+from ...metrics.errors import InputError
+from ...rerank.ties import TIE
+from .decided_lists import Standing
+
+Selection = Literal["best-worst", "best-each", "all"]
+MOST_PAIRS = 1_000_000  # of one list that are looked at
+
+
+class Valued(NamedTuple):
+    """A text with its value and its standardised value."""
+
+    text: str
+    utility: float
+    standardised: float
+
+
+class Pair(NamedTuple):
+    """A text that is preferred to another."""
+
+    chosen: Valued
+    rejected: Valued
+
+    @property
+    def gap(self) -> float:
+        """By how much, in units of the utility."""
+        return self.chosen.utility - self.rejected.utility
+
+    @property
+    def standardised_gap(self) -> float:
+        """By how many standard deviations of the list."""
+        return self.chosen.standardised - self.rejected.standardised
+
+
+def valued(standings: Sequence[Standing]) -> list[Valued]:
+    """The texts that have a value, best first.
+
+    >>> [text.standardised for text in valued([Standing("a", 1, 3.0), Standing("b", 1, 1.0)])]
+    [1.0, -1.0]
+    """
+    known = [(one.text, one.utility, one.copies) for one in standings if one.utility is not None]
+    total = sum(copies for _, _, copies in known)
+    mean = sum(utility * copies for _, utility, copies in known) / max(1, total)
+    square = sum((utility - mean) ** 2 * copies for _, utility, copies in known) / max(1, total)
+    deviation = sqrt(square) or 1.0
+    texts = [Valued(text, utility, (utility - mean) / deviation) for text, utility, _ in known]
+    return sorted(texts, key=lambda text: -text.utility)
+
+
+def pairs_in(
+    standings: Sequence[Standing],
+    selection: Selection = "best-worst",
+    margin: float = 0.0,
+    max_pairs: int | None = None,
+) -> tuple[list[Pair], int]:
+    """The pairs of a list, the widest gap first, and how many more there are than `max_pairs`.
+
+    Args:
+        standings: the texts of the list.
+        selection: the best against the worst, against each other, or all pairs.
+        margin: the least standardised gap.
+        max_pairs: how many pairs are kept.
+
+    Raises:
+        InputError: more pairs than are looked at.
+    """
+    texts = valued(standings)
+    if selection == "all" and len(texts) * (len(texts) - 1) // 2 > MOST_PAIRS:
+        problem = f"{len(texts)} texts have more than {MOST_PAIRS} pairs"
+        raise InputError(problem, where="pairs", fix="Take best-each")
+    pairs = [pair for pair in _all_pairs(texts, selection) if _is_clear(pair, margin)]
+    kept = nlargest(len(pairs) if max_pairs is None else max_pairs, pairs, key=_width)
+    return kept, len(pairs) - len(kept)
+
+
+def are_equal(one: float, other: float) -> bool:
+    """Whether two values are as good as each other."""
+    better, worse = max(one, other), min(one, other)
+    return worse >= better - TIE * abs(better)
+
+
+def _all_pairs(texts: Sequence[Valued], selection: Selection) -> Iterator[Pair]:
+    """The pairs of texts that are sorted, best first."""
+    if selection == "all":
+        yield from (Pair(better, worse) for better, worse in combinations(texts, 2))
+    elif len(texts) > 1:
+        others = texts[1:] if selection == "best-each" else texts[-1:]
+        yield from (Pair(texts[0], worse) for worse in others)
+
+
+def _is_clear(pair: Pair, margin: float) -> bool:
+    """Whether one of two texts is preferred."""
+    chosen, rejected = pair
+    if are_equal(chosen.utility, rejected.utility) or chosen.text == rejected.text:
+        return False
+    return pair.standardised_gap >= margin
+
+
+def _width(pair: Pair) -> float:
+    return pair.standardised_gap
