@@ -77,7 +77,7 @@ class Turns:
         context: how many preceding sentences the contexts of a template hold.
         decider: what chooses; needed for ``{target_context}``, and then only.
         engine: what values the lists.
-        examples: worked examples that stand before the prompt of every input.
+        examples: few-shot examples that stand before the prompt of every input.
 
     Raises:
         InputError: an example lacks a field of a template; templates, context and decider do not fit together.
@@ -100,10 +100,10 @@ class Turns:
         self.examples = examples
         self.plain = getattr(generator, "plain_text", str)
         # what stands before the prompt, by template
-        self.shots: dict[Template, str] = {}
+        self.examples_text: dict[Template, str] = {}
         if examples:
             shown = examples.plain(self.plain)
-            self.shots = {template: shown.text(template) for template in self._templates}
+            self.examples_text = {template: shown.text(template) for template in self._templates}
         self._check()
 
     @property
@@ -328,7 +328,7 @@ class Turns:
             text = template.filled(prompt.text, context, prompt.extra, plain=self.plain)
         except DiscorankError as error:
             return error
-        return replace(prompt, text=f"{self.shots.get(template, '')}{text}")
+        return replace(prompt, text=f"{self.examples_text.get(template, '')}{text}")
 
     def _rankings(
         self, lists: Sequence[tuple[CandidateList, Context]]
