@@ -3,8 +3,8 @@
     python -m benchmarks.choice_quality.language_model_lists FOLDER --work WORK [--pairs en-de en-ru] [--sources N]
         [--model gemma3-270m] [--output TABLES.md]
 
-FOLDER holds nbest_wmt22.<pair> for sources and references. Gemma 3 270M, a base model, reads one worked example and the
-source; `discorank generate` draws 16 samples (epsilon 0.02, seed 0) and, apart, a beam of 5, up to the line's end.
+FOLDER holds nbest_wmt22.<pair> for sources and references. Gemma 3 270M, a base model, reads one few-shot example and
+the source; `discorank generate` draws 16 samples (epsilon 0.02, seed 0) and, apart, a beam of 5, up to the line's end.
 Sources are those of 20 to 160 characters in a fixed random order, the first N. Chosen by a sample (the first), the
 beam's best, MBR, the likelihood under the same model given the source, MBR and likelihood together, each standardised,
 and the best by chrF against the references (oracle). Scores are those of whole systems, with 95 % intervals by
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.metric_quality.contrastive_lm import LANGUAGES, worked_example
+from benchmarks.metric_quality.contrastive_lm import LANGUAGES, few_shot_example
 from benchmarks.support.kept_values import KeptValues, ListTexts
 from benchmarks.support.markdown import write_or_print
 from benchmarks.support.resampling import RESAMPLES, shown
@@ -76,7 +76,7 @@ def generated(
     out = inputs.with_suffix(f".{sampling}.jsonl")
     arguments = ["generate", str(inputs), "--generator", model, "-n", str(size)]
     arguments += ["--sampling", sampling, "--prompt", prompt(pair), "--stop", "\n"]
-    arguments += ["--examples", str(worked_example(pair[-2:], work)), "--seed", str(SEED)]
+    arguments += ["--examples", str(few_shot_example(pair[-2:], work)), "--seed", str(SEED)]
     arguments += ["--max-new-tokens", str(MAX_NEW_TOKENS), "--max-errors", "1000"]
     arguments += ["--dtype", "bfloat16"]
     if main_command([*arguments, "-o", str(out)]) not in (0, 3):
@@ -98,7 +98,7 @@ def likelihood(pair: str, model: str, work: Path) -> Metric:
         given="source",
         prompt=prompt(pair) + " ",
         separator="\n\n",
-        examples=str(worked_example(pair[-2:], work)),
+        examples=str(few_shot_example(pair[-2:], work)),
         dtype="bfloat16",
     )
     return metric  # type: ignore[no-any-return]

@@ -5,7 +5,8 @@
         [--only-kept] [--output TABLE.md]
 
 FOLDER holds contrastive_* sets. The score of a translation is log P(translation, line's end | prompt) under Gemma 3
-270M, the prompt one worked example, the k pairs of sentence and translation before it as further ones, and the source:
+270M, the prompt one few-shot example, the k pairs of sentence and translation before it as further ones, and the
+source:
 `lm(given="source+context", normalize="sum")`. Right is an item whose correct translation is above all contrastive ones.
 `--items N` takes N of each phenomenon of a larger set, drawn with a fixed seed; fewer are among more. Intervals (95 %)
 are by the items' group, a document or film, which is drawn whole. Values are kept in WORK: a run that was stopped goes
@@ -66,8 +67,8 @@ def read_items(path: Path, most: int | None) -> list[Grouped]:
     return [Grouped(read_item(rows[i]), str(rows[i]["group"])) for i in sorted(kept)]
 
 
-def worked_example(lang: str, work: Path) -> Path:
-    """The file of the worked example of a target language, written into WORK."""
+def few_shot_example(lang: str, work: Path) -> Path:
+    """The file of the few-shot example of a target language, written into WORK."""
     path = work / f"worked.{lang}.jsonl"
     worked = {"source": WORKED["source"], "target": WORKED[lang]}
     path.write_text(json.dumps(worked, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -83,7 +84,7 @@ def language_model(model: str, lang: str, context: int, dtype: str, work: Path) 
         context=context,
         prompt=f"English: {{source}}\n{LANGUAGES[lang]}: ",
         separator="\n\n",
-        examples=str(worked_example(lang, work)),
+        examples=str(few_shot_example(lang, work)),
         normalize="sum",
         dtype=dtype,
     )

@@ -16,8 +16,8 @@ from ...metrics.text.texts import NO_CONTEXT, Context, Text
 from ...rerank.context import Lane
 from ...rerank.lists import Candidate, CandidateList
 from ...rerank.runs.entry import Entry
+from .few_shot_templates import CANDIDATE, FewShotTemplates
 from .text_scorer import PromptedText
-from .worked_templates import CANDIDATE, WorkedTemplates
 
 ContextFrom = Literal["chosen", "reference", "first"]
 
@@ -39,7 +39,7 @@ class ListPrompts:
 
     def __init__(
         self,
-        templates: WorkedTemplates,
+        templates: FewShotTemplates,
         context: int = 0,
         context_from: ContextFrom = "chosen",
         choices: Mapping[str, Text] | None = None,

@@ -1,8 +1,8 @@
-"""Worked examples before the input of a prompt, from a file of JSON lines.
+"""Few-shot examples before the input of a prompt, from a file of JSON lines.
 
     {"source": "How are you?", "target": "Wie geht es dir?"}        and any other field of the template, texts all
 An example is the template filled with its fields, then its target, then a separator, an empty line if not given:
-    shots = concat_i(template(example_i) + target_i + separator)
+    text = concat_i(template(example_i) + target_i + separator)
 What counts of the file is the examples, in their order: its digest is the same wherever it lies.
 """
 
@@ -28,7 +28,7 @@ FIX = 'Write {"source": "...", "target": "..."} on every line'
 
 @dataclass(frozen=True, slots=True)
 class FewShotExamples:
-    """Worked examples, each with the texts of its fields.
+    """Few-shot examples, each with the texts of its fields.
 
     Args:
         rows: fields and their texts; `source` and `target` are among them.

@@ -11,11 +11,11 @@ import pytest
 
 from discorank.cli.main import main
 from discorank.integrations.formats.open_lists import open_lists
+from discorank.integrations.scoring.few_shot_templates import FewShotTemplates
 from discorank.integrations.scoring.list_prompts import ListPrompts
 from discorank.integrations.scoring.scoring_run import ListScoring, run_scoring
 from discorank.integrations.scoring.text_scorer import Answered, Asked, PromptedText, ScoredText
 from discorank.integrations.scoring.value_fields import ValueFields
-from discorank.integrations.scoring.worked_templates import WorkedTemplates
 from discorank.metrics.errors import InputError, ResumeError
 from discorank.metrics.text.few_shot import SEPARATOR, FewShotExamples
 from discorank.metrics.text.prompt_template import Template
@@ -69,7 +69,7 @@ def prompts(
     **settings: Any,
 ) -> ListPrompts:
     other = None if first is None else Template(first, "first_prompt")
-    templates = WorkedTemplates(Template(text), other, examples, separator, reverse)
+    templates = FewShotTemplates(Template(text), other, examples, separator, reverse)
     return ListPrompts(templates, **settings)
 
 
@@ -187,7 +187,7 @@ def test_the_source_is_scored_in_reverse(tmp_path: Path) -> None:
     assert [c["c"] for c in rows(tmp_path / "a.jsonl")[0]["candidates"]] == [-8.008, -8.009, -8.008]
 
 
-def test_worked_examples_stand_before_every_prompt(tmp_path: Path) -> None:
+def test_few_shot_examples_stand_before_every_prompt(tmp_path: Path) -> None:
     examples = FewShotExamples(
         ({"source": "Rot", "target": "red"}, {"source": "Tag", "target": "day"})
     )

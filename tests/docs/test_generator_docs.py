@@ -68,7 +68,7 @@ def test_commands(models: dict[str, str], tmp_path: Path, monkeypatch: pytest.Mo
     ]
     Path("inputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (example,) = blocks("json")
-    Path("shots.jsonl").write_text(example, encoding="utf-8")
+    Path("examples.jsonl").write_text(example, encoding="utf-8")
     ran = 0
     for line in "".join(blocks("sh")).splitlines():
         words = [models.get(word, word) for word in shlex.split(line)]

@@ -1,4 +1,4 @@
-"""Base models that generate: stop strings, worked examples, GGUF files, and what a run writes when it is stopped."""
+"""Base models that generate: stop strings, few-shot examples, GGUF files, and what a run writes when it is stopped."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def _text(candidate: Any) -> str:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    examples = tmp_path / "shots.jsonl"
+    examples = tmp_path / "examples.jsonl"
     examples.write_text('{"source": "a", "target": "b"}\n')
     source, out = inputs_in(tmp_path), tmp_path / "out.jsonl"
     stop = ("--stop", "e", "\\n", "--examples", str(examples), "--prompt", "{source}=")
@@ -297,7 +297,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_examples_stand_before_the_prompt(tmp_path: Path) -> None:
     """A prompt with examples is the prompt that holds them."""
-    examples = tmp_path / "shots.jsonl"
+    examples = tmp_path / "examples.jsonl"
     examples.write_text('{"source": "a", "target": "b"}\n{"source": "c", "target": "d"}\n')
     source = inputs_in(tmp_path, 3)
     assert (

@@ -14,8 +14,8 @@ from ..models.files import model_files
 from ..models.pretrained import pretrained, tokenizer_of
 from ..models.settings import ModelMetric
 from .causal_scorer import Loaded, Normalize
+from .few_shot_prompts import REFERENCE, Given, Prompts
 from .sequences import End, SequenceReader
-from .worked_prompts import REFERENCE, Given, Prompts
 
 LINE_BREAK = "\n"
 # The longest sequence if none is set, where the model has positions for more.
@@ -78,8 +78,8 @@ class CausalMetric(ModelMetric):
         """What stands behind a target."""
         if self.separator is not None:
             return self.separator
-        has_worked = self.examples or self.prompts_given == "source+context"
-        return SEPARATOR if has_worked else LINE_BREAK
+        has_examples = self.examples or self.prompts_given == "source+context"
+        return SEPARATOR if has_examples else LINE_BREAK
 
     def _check_prompt(self) -> None:
         """Raises InputError for a template with other fields than what is given."""

@@ -23,8 +23,8 @@ from ..likelihood.likelihood_scorer import Direction, Side
 from ..models.causal_lm import CausalLM
 from ..models.prompt_pass import Prompted
 from ..models.settings import ModelMetric
+from .few_shot_prompts import NO_PROMPT, FewShotPrompt, Prompts
 from .sequences import SequenceReader, Sequences
-from .worked_prompts import NO_PROMPT, Prompts, WorkedPrompt
 
 # token, character: what the sum is divided by; sum: nothing; pmi: the sum less that behind nothing.
 Normalize = Literal["token", "character", "sum", "pmi"]
@@ -111,7 +111,7 @@ class CausalScorer(Scorer):
     def _sequences(self, reps: Reps, pairs: IntArray) -> Sequences:
         """The sequences of targets behind the prompts of their conditions; pairs: [n, 2]."""
         items = {row: _item(reps["texts"], row) for row in np.unique(pairs).tolist() if row >= 0}
-        prompts: dict[tuple[int, tuple[str, ...]], WorkedPrompt] = {}
+        prompts: dict[tuple[int, tuple[str, ...]], FewShotPrompt] = {}
         of_pairs, texts = [], []
         for condition, target in pairs.tolist():
             key = condition, items[target].context

@@ -3,13 +3,13 @@
     lm(h) = log p(h | prompt) / n,   log p(h | prompt) = sum_{t=1..n} log p(h_t | prompt, h_<t)
 
 Natural logarithms over the n tokens of h and, unless ``end="none"``, of its end: the separator that stands behind the
-targets of worked examples, a line break without them, or the model's own end token. ``given`` says what the prompt
+targets of few-shot examples, a line break without them, or the model's own end token. ``given`` says what the prompt
 tells, and what it is if none is written:
 
     nothing          (nothing)                fluency
     context          {target_context} and a blank: fluency behind the k sentences before, as they were chosen
-    source           {source} =               and a blank: translation likelihood, as worked examples show it
-    source+context   as source, the k pairs of sentence and choice before it as further worked examples
+    source           {source} =               and a blank: translation likelihood, as few-shot examples show it
+    source+context   as source, the k pairs of sentence and choice before it as further few-shot examples
 
 `normalize` divides by the tokens scored ("token") or by the characters of h, one more for its end ("character"), leaves
 the sum ("sum"), or takes away log p(h) behind nothing ("pmi": log p(h | prompt) - log p(h), the pointwise mutual
@@ -36,8 +36,8 @@ from ..likelihood.likelihood_scorer import (
 )
 from .causal_metric import CausalMetric
 from .causal_scorer import CausalScorer, Normalize
+from .few_shot_prompts import Given
 from .sequences import End
-from .worked_prompts import Given
 
 
 @settings
@@ -50,9 +50,9 @@ class LM(CausalMetric):
             is context, else nothing.
         prompt: a template with the field {source} or {target_context}, as `given` needs it; see above for what it is
             if not given.
-        examples: a file of worked examples, JSON lines with source and target, where the source is given.
-        separator: what stands behind the target of a worked example, and ends a text; if not given, an empty line
-            where there are worked examples, else a line break.
+        examples: a file of few-shot examples, JSON lines with source and target, where the source is given.
+        separator: what stands behind the target of a few-shot example, and ends a text; if not given, an empty line
+            where there are few-shot examples, else a line break.
         normalize: token, character, sum or pmi.
         end: what is scored as the end of a text: the separator, the model's end token (token), or none.
         start: the token that sequences begin with, "" for none; the beginning-of-text token if not given.
@@ -133,9 +133,9 @@ class LMPair(CausalMetric):
     Args:
         model: a folder, a GGUF file, a name on the hub, smollm2 (English) or gemma3-270m (many languages).
         prompt: a template with the field {reference}; "{reference} In other words: " if not given.
-        examples: a file of worked examples, JSON lines with source (what is given) and target.
-        separator: what stands behind the target of a worked example, and ends a text; if not given, an empty line
-            where there are worked examples, else a line break.
+        examples: a file of few-shot examples, JSON lines with source (what is given) and target.
+        separator: what stands behind the target of a few-shot example, and ends a text; if not given, an empty line
+            where there are few-shot examples, else a line break.
         normalize: token, character, sum or pmi.
         end: what is scored as the end of a text: the separator, the model's end token (token), or none.
         start: the token that sequences begin with, "" for none; the beginning-of-text token if not given.

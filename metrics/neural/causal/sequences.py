@@ -23,7 +23,7 @@ from ...errors import ModelLoadError
 from ...representations import IntArray, Ragged
 from ...text.texts import Truncation
 from ..models.prompt_pass import Prompted, num_common
-from .worked_prompts import WorkedPrompt
+from .few_shot_prompts import FewShotPrompt
 
 End = Literal["separator", "token", "none"]
 
@@ -74,7 +74,7 @@ class SequenceReader:
         """Whether an end is scored."""
         return bool(self.end_text or self.end_ids)
 
-    def read(self, prompts: Sequence[WorkedPrompt], texts: Sequence[str]) -> Sequences:
+    def read(self, prompts: Sequence[FewShotPrompt], texts: Sequence[str]) -> Sequences:
         """The sequences of texts behind their prompts, [n] each."""
         strings: dict[int, str] = {}
         for prompt in prompts:
@@ -111,7 +111,7 @@ class SequenceReader:
             first.append(max(1, start))
         return ids, first
 
-    def _shortened(self, prompt: WorkedPrompt, text: str) -> tuple[IntArray, int, Truncation]:
+    def _shortened(self, prompt: FewShotPrompt, text: str) -> tuple[IntArray, int, Truncation]:
         """The sequence of one text behind the longest prompt that it fits with, or cut."""
 
         def fits(start: int) -> bool:

@@ -16,9 +16,9 @@ from discorank.cli.main import main
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.execution.store import Store
 from discorank.metrics.neural.causal.causal_scorer import CausalScorer
+from discorank.metrics.neural.causal.few_shot_prompts import FewShotPrompt
 from discorank.metrics.neural.causal.metric import LM
 from discorank.metrics.neural.causal.sequences import SequenceReader
-from discorank.metrics.neural.causal.worked_prompts import WorkedPrompt
 from tests.support.lists import write_lists
 from tests.support.tiny_causal import byte_tokenizer, causal_model, write_causal
 
@@ -90,7 +90,7 @@ def test_a_token_that_prompt_and_text_share_is_the_texts(model: str) -> None:
     """The blank that ends the prompt is part of the first word's token."""
     tokenizer = byte_tokenizer()
     reader = SequenceReader(tokenizer, 100, "none", "\n")
-    sequence = reader.read([WorkedPrompt(1, lambda _: "a = ")], ["the"])
+    sequence = reader.read([FewShotPrompt(1, lambda _: "a = ")], ["the"])
     tokens = tokenizer.convert_ids_to_tokens(sequence.prompted.ids.values.tolist())
     assert tokens == ["<s>", "a", "Ġ=", "Ġthe"]
     assert sequence.prompted.first.tolist() == [3]
@@ -104,7 +104,7 @@ def test_context_stands_before_the_text(model: str) -> None:
     assert first == value(model)
 
 
-def test_pairs_before_stand_as_worked_examples(model: str, tmp_path: Path) -> None:
+def test_pairs_before_stand_as_few_shot_examples(model: str, tmp_path: Path) -> None:
     examples = tmp_path / "examples.jsonl"
     examples.write_text('{"source": "yes", "target": "ja"}\n', "utf-8")
     prompt = "yes = ja\n\nthe dog = der Hund\n\na man = ein Mann\n\na man reads = "
@@ -173,7 +173,7 @@ def test_what_is_too_long_loses_the_oldest_first(model: str) -> None:
 def test_a_text_that_is_too_long_is_cut_on_the_right(model: str) -> None:
     reader = SequenceReader(byte_tokenizer(), 8, "separator", "\n")
     behind_prompt = byte_tokenizer()(f" {H}\n", add_special_tokens=False).input_ids
-    cut = reader.read([WorkedPrompt(1, lambda _: "the dog sees a man ")], [H])
+    cut = reader.read([FewShotPrompt(1, lambda _: "the dog sees a man ")], [H])
     # The first token, nothing of the prompt, and the first of the text.
     np.testing.assert_array_equal(cut.prompted.ids.values[1:], behind_prompt[:7])
     assert cut.truncation.tolist() == [2]

@@ -1,4 +1,4 @@
-"""Worked examples of a prompt: what stands before the input, their digest, and files that are refused."""
+"""Few-shot examples of a prompt: what stands before the input, their digest, and files that are refused."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ class GeneratorOptions:
         revision: which revision on the hub.
         prompt: what the model reads of an input; {source_context} and {target_context} are the preceding sentences of
             its document and what was chosen for them, any other {name} is a key of the input.
-        examples: a file of JSON lines with source, target and any other key that the prompt reads: worked examples that
-            stand before the prompt of every input, each with an empty line behind it.
+        examples: a file of JSON lines with source, target and any other key that the prompt reads: few-shot examples
+            that stand before the prompt of every input, each with an empty line behind it.
         first_prompt: the prompt of inputs without preceding sentences, where it is another.
         context: how many preceding sentences the contexts hold.
         max_errors: how many error records a run may write before it stops.

@@ -11,11 +11,11 @@ from pydantic import Field
 from ...integrations.generation.stop_strings import unescaped
 from ...integrations.huggingface.forced_sequences import ScoringSettings
 from ...integrations.scoring.chosen_texts import read_chosen_texts
+from ...integrations.scoring.few_shot_templates import CANDIDATE, FewShotTemplates
 from ...integrations.scoring.list_prompts import ListPrompts
 from ...integrations.scoring.scoring_run import ListScoring, run_scoring
 from ...integrations.scoring.text_scorer import TextScorer
 from ...integrations.scoring.value_fields import ValueFields
-from ...integrations.scoring.worked_templates import CANDIDATE, WorkedTemplates
 from ...integrations.server.prompt_logprobs import ServerScoringOptions
 from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
@@ -41,7 +41,7 @@ class PromptOptions:
             {target_context} are the preceding sentences of its document and what was chosen for them, any other {name}
             is a key of the list. {source} alone if not given, which decoder-only models need to be given.
         first_prompt: the prompt of lists without preceding sentences, where it is another.
-        examples: a file of worked examples that stand before every prompt: JSON lines with source, target, and other
+        examples: a file of few-shot examples that stand before every prompt: JSON lines with source, target, and other
             fields of the prompt.
         separator: what stands behind each of them, such as \\n; an empty line if not given.
         context: how many preceding sentences the contexts hold.
@@ -146,7 +146,7 @@ def _prompts(values: Mapping[str, Any]) -> ListPrompts:
         first = Template(values["first_prompt"], "first_prompt")
     examples = read_examples(values["examples"]) if values["examples"] else None
     separator = SEPARATOR if values["separator"] is None else values["separator"]
-    templates = WorkedTemplates(template, first, examples, separator, values["reverse"])
+    templates = FewShotTemplates(template, first, examples, separator, values["reverse"])
     choices = read_chosen_texts(values["choices"]) if values["choices"] else None
     return ListPrompts(
         templates, values["context"], values["context_from"], choices, values["end_text"]

@@ -1,9 +1,9 @@
-"""Prompts with worked examples: what stands before a text whose likelihood is asked for.
+"""Prompts with few-shot examples: what stands before a text whose likelihood is asked for.
 
-    worked example, worked example, ..., input
+    few-shot example, few-shot example, ..., input
 
-A worked example is the template filled with an input, then its target and the separator; the input is the template
-filled. Preceding sentences are a field of the template, or pairs of source and target that stand as further worked
+A few-shot example is the template filled with an input, then its target and the separator; the input is the template
+filled. Preceding sentences are a field of the template, or pairs of source and target that stand as further
 examples behind those of the file. A prompt that is too long loses its oldest part first.
 """
 
@@ -20,14 +20,14 @@ Given = Literal["nothing", "source", "context", "source+context"]
 REFERENCE = "reference"
 
 
-class WorkedPrompt(NamedTuple):
+class FewShotPrompt(NamedTuple):
     """What stands before a text, the whole of it and what it may be shortened to."""
 
     num_forms: int  # how many there are, the shortest the last
     shortened: Callable[[int], str]  # without so many of its oldest parts
 
 
-NO_PROMPT = WorkedPrompt(1, lambda _: "")
+NO_PROMPT = FewShotPrompt(1, lambda _: "")
 
 
 class Prompts:
@@ -35,7 +35,7 @@ class Prompts:
 
     Args:
         template: the template.
-        examples: worked examples; of their fields `source` is that of the template, whatever it calls it.
+        examples: few-shot examples; of their fields `source` is that of the template, whatever it calls it.
         separator: what stands behind the target of each.
         given: what the prompt tells.
         plain: a text as the model's tokenizer may read it.
@@ -56,11 +56,11 @@ class Prompts:
         self.separator = separator
         self.given = given
         self.plain = plain
-        self.worked = tuple(
-            self._worked({REFERENCE: row[SOURCE], **row}, examples.name) for row in examples.rows
+        self.examples = tuple(
+            self._example({REFERENCE: row[SOURCE], **row}, examples.name) for row in examples.rows
         )
 
-    def of(self, given: Item | None, target_context: Sequence[str]) -> WorkedPrompt:
+    def of(self, given: Item | None, target_context: Sequence[str]) -> FewShotPrompt:
         """The prompt of an input.
 
         Args:
@@ -73,8 +73,8 @@ class Prompts:
             def behind_context(start: int) -> str:
                 return self._filled(text, target_context[start:])
 
-            return WorkedPrompt(1 + len(target_context), behind_context)
-        worked = list(self.worked)
+            return FewShotPrompt(1 + len(target_context), behind_context)
+        examples = list(self.examples)
         if self.given == "source+context" and given is not None:
             # Of contexts of unequal lengths, the newest sentences are pairs.
             num_pairs = min(len(given.context), len(target_context))
@@ -82,16 +82,16 @@ class Prompts:
             targets = target_context[len(target_context) - num_pairs :]
             for source, target in zip(sources, targets, strict=True):
                 pair = {SOURCE: self.plain(source), TARGET: self.plain(target)}
-                worked.append(self._worked(pair, "context"))
+                examples.append(self._example(pair, "context"))
         own = self._filled(text, ())
 
         def behind_examples(start: int) -> str:
-            return "".join((*worked[start:], own))
+            return "".join((*examples[start:], own))
 
-        return WorkedPrompt(1 + len(worked), behind_examples)
+        return FewShotPrompt(1 + len(examples), behind_examples)
 
-    def _worked(self, row: Mapping[str, str], name: str) -> str:
-        """A worked example, its separator behind it."""
+    def _example(self, row: Mapping[str, str], name: str) -> str:
+        """A few-shot example, its separator behind it."""
         return FewShotExamples((row,), name).text(self.template, self.separator)
 
     def _filled(self, text: str, target_context: Sequence[str]) -> str:

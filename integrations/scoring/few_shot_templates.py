@@ -1,4 +1,4 @@
-"""The prompts of lists: a template, another one where nothing stands before, and worked examples before either."""
+"""The prompts of lists: a template, another one where nothing stands before, and few-shot examples before either."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...metrics.text.texts import Context
 CANDIDATE = "candidate"
 
 
-class WorkedTemplates:
+class FewShotTemplates:
     """What stands before a text that is scored.
 
     Args:
         template: the template.
         first: the template for a list without preceding sentences; `template` if not given.
-        examples: worked examples, which stand before it; in reverse their `target` is the candidate.
+        examples: few-shot examples, which stand before it; in reverse their `target` is the candidate.
         separator: what stands behind each example.
         reverse: whether the source is scored given the candidate.
 
@@ -46,8 +46,8 @@ class WorkedTemplates:
         """Fills fields with `plain` of their texts from now on: the words of what reads the prompts."""
         shown = FewShotExamples(()) if self.examples is None else self._turned(self.examples)
         shown = shown.plain(plain)
-        self._shots = shown.text(self.template, self.separator)
-        self._first_shots = shown.text(self.first, self.separator)
+        self._examples_text = shown.text(self.template, self.separator)
+        self._first_examples_text = shown.text(self.first, self.separator)
         self._plain = plain
 
     def _check(self) -> None:
@@ -99,8 +99,10 @@ class WorkedTemplates:
     def filled(self, source: str, context: Context, extra: Mapping[str, Any]) -> str:
         """The prompt of a text; errors as `Template.filled`."""
         template = self._of(context)
-        shots = self._shots if template is self.template else self._first_shots
-        return shots + template.filled(source, context, extra, plain=self._plain)
+        examples_text = (
+            self._examples_text if template is self.template else self._first_examples_text
+        )
+        return examples_text + template.filled(source, context, extra, plain=self._plain)
 
     def _of(self, context: Context) -> Template:
         return self.template if context.source else self.first
