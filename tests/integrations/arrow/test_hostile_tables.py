@@ -319,5 +319,5 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
 
 
 def test_nothing_is_imported_before_a_table_is_read() -> None:
-    script = "import sys, discorank.cli.decode, discorank.cli.convert; sys.exit('pyarrow' in sys.modules)"
+    script = "import sys, discorank.cli.commands.decode; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
