@@ -99,7 +99,7 @@ def test_convert_systems(tmp_path: Path) -> None:
 
 
 def test_rerank_and_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "id": f"l{i}",
             "candidates": [{"text": "a b", "logprob": -2.0}, {"text": "c", "logprob": -1.0}],
@@ -115,7 +115,7 @@ def test_rerank_and_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_other_columns_are_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [{"id": "a", "x": ["a b", "a"], "y": ["c", "d e"]}]
+    rows: list[dict[str, Any]] = [{"id": "a", "x": ["a b", "a"], "y": ["c", "d e"]}]
     _, table = both(tmp_path, rows)
     words = ["decode", str(table), "-u", "chrf", "-o", str(tmp_path / "o.parquet"), "--quiet"]
     assert main([*words, "--columns", "candidates=x", "=y"]) == 0
@@ -124,7 +124,7 @@ def test_other_columns_are_another_run(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_prompts(tmp_path: Path) -> None:
-    rows = [{"question": "q", "topic": "t"}, {"question": None, "topic": "u"}]
+    rows: list[dict[str, Any]] = [{"question": "q", "topic": "t"}, {"question": None, "topic": "u"}]
     _, table = both(tmp_path, rows)
     first, second = read_prompts(open_rows(table, ["id=#", "source=question"]))
     assert first.record is not None
