@@ -135,11 +135,11 @@ def test_statistics_of_documents_without_a_source(
     rows = []
     for document in "abc":
         for system, (text, score) in {"M1": ("a cat sat", 5), "M2": ("a dog", 2)}.items():
-            row = {"id": document, "model_id": system, "decoded": text}
+            row: dict[str, Any] = {"id": document, "model_id": system, "decoded": text}
             row |= {"references": ["a cat sat"], "expert_annotations": [{"fluency": score}]}
             rows.append(json.dumps(row))
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    arguments = [path, "--from", "summeval", "--statistics", "wmt", "-m", "chrf"]
+    arguments: list[str | Path] = [path, "--from", "summeval", "--statistics", "wmt", "-m", "chrf"]
     found = json_of(capsys, "compare", *arguments)
     by_level = {each["level"]: each["values"] for each in found["sets"]["summaries"]}
     (values,) = by_level["sys"].values()
