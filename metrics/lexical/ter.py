@@ -7,8 +7,8 @@ or 0 if both are empty. Of several references the fewest edits count, over the a
 sacrebleu's TER, with Tercom's limits: blocks of 10 words, shifts over 50, 1000 shifts tried, a beam of 25.
 
 Pairs that the words alone decide are never aligned: edits >= max(|h|, |r|) - clipped word matches, a bound no shift
-changes, and one that pairs without a common word attain. Only pairs above it go through the search, many at a time, with
-the beam's part of a table's row in one integer; where the reference is very long, and the beam wide, cell by cell.
+changes, and one that pairs without a common word attain. Only pairs above it go through the search, many at a time,
+with the beam's part of a table's row in one integer; where the reference is very long, and the beam wide, cell by cell.
 """
 
 from __future__ import annotations
