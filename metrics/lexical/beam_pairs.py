@@ -239,8 +239,8 @@ def _blocks(same: Bits, wrong_h: Array, wrong_r: Bits, first: int) -> Iterator[B
     edited_h = wrong_h
     edited_r = wrong_r
     for length in range(1, SHIFT_WORDS + 1):
-        common = np.where(edited_h, runs & edited_r, 0)
-        place, bit = set_bits(common)
+        ends = np.where(edited_h, runs & edited_r, 0)
+        place, bit = set_bits(ends)
         i, pair = np.divmod(place, num_pairs)
         yield Blocks(pair, i, i + first + bit, np.full(len(pair), length))
         # A word more stands on the same diagonal in the next row.
