@@ -93,8 +93,8 @@ def test_shifts_by_rows_as_by_cells(
         return
     bounds = np.array([np.sort(chance.choice(n + 1, 3, replace=n < 2)) for n in fast.n[pair]])
     swaps = BlockSwaps(pair, *bounds.T)
-    found = fast.table().distances(swaps)
-    assert found.tolist() == plain.table().distances(swaps).tolist()
+    result = fast.table().distances(swaps)
+    assert result.tolist() == plain.table().distances(swaps).tolist()
 
 
 @settings(BOUNDED, max_examples=25)
@@ -127,8 +127,8 @@ def test_at_the_limits(lengths: tuple[int, ...], vocabulary: int) -> None:
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=5))
 def test_set_bits(words: list[int]) -> None:
     place, bit = set_bits(np.array(words, np.uint64))
-    found = sorted(zip(place.tolist(), bit.tolist(), strict=True))
-    assert found == [(i, k) for i, word in enumerate(words) for k in range(64) if word >> k & 1]
+    result = sorted(zip(place.tolist(), bit.tolist(), strict=True))
+    assert result == [(i, k) for i, word in enumerate(words) for k in range(64) if word >> k & 1]
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=90), st.integers(0, 150))
@@ -136,7 +136,7 @@ def test_a_window_is_any_bits_in_a_row(flags: list[bool], start: int) -> None:
     (windows,) = flag_windows(np.array([flags]), len(flags))
     if start >> 3 >= len(windows):
         return
-    found = int(windows[start >> 3]) >> (start & 7)
+    result = int(windows[start >> 3]) >> (start & 7)
     bits = [False] * 64 + flags + [False] * 300
     expected = sum(1 << k for k in range(57) if bits[start + k])
-    assert found & (2**57 - 1) == expected
+    assert result & (2**57 - 1) == expected
