@@ -1,0 +1,161 @@
+"""``discorank export pairs|sft|ranking|kto RUN -o OUT``: what a run decided, as data to train on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+
+from ...integrations.formats.open_lists import Lists
+from ...integrations.training_data.card import card
+from ...integrations.training_data.decided_lists import DecidedList, InputDigest, decided_lists
+from ...integrations.training_data.exported_rows import Export, ExportSettings
+from ...integrations.training_data.trl_rows import Kind, RowPrompts
+from ...metrics.errors import InputError, unknown
+from ...metrics.spec.checked_settings import settings
+from ...metrics.text.line_source import LineSource
+from ...metrics.text.prompt_template import Template
+from ...report.choices import ChosenRun, RunHead, read_head
+from ...rerank.runs.rows import as_line
+from ..options import Options, build, needed
+from ..options.inputs import InputOptions, open_input
+from ..running import check_not_input, check_writable, complete_or_absent
+from ..terminal.console import Progress, say
+from .report.decided_again import input_values
+
+KINDS: tuple[str, ...] = get_args(Kind)
+CARD = ".card.md"
+
+
+@settings
+class ExportOptions:
+    """What is exported.
+
+    Args:
+        kind: pairs, sft, ranking or kto.
+        run: what decode or rerank wrote, with its .run.json.
+        output: the file of rows, JSON lines; OUT.card.md stands beside it.
+        conversational: rows hold messages instead of texts.
+        prompt: the prompt of a list; {source}, or another key of the lists that holds a text.
+        system: a system message before the prompt, in rows that hold messages.
+        messages: the key of the lists that holds the messages of the conversation, instead of a prompt.
+    """
+
+    kind: str | None = None
+    run: str | None = None
+    output: str | None = None
+    conversational: bool = False
+    prompt: str = "{source}"
+    system: str | None = None
+    messages: str | None = None
+
+
+OPTIONS = Options(
+    "export",
+    "Write what decode or rerank decided as data to train on: preference pairs, chosen texts, rankings, or texts with "
+    "labels, in the forms that TRL documents. The output appears when it is complete.",
+    [ExportOptions, ExportSettings, InputOptions],
+    positional={"kind": "?", "run": "?"},
+    short={"output": "o"},
+    hidden=["input_format", "num_candidates", "human", "as_systems", "include"],
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Exports; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    kind = needed(values, "kind", "KIND")
+    if kind not in KINDS:
+        raise unknown("kind", kind, KINDS, where="KIND")
+    path, output = needed(values, "run", "RUN"), needed(values, "output", "--output")
+    prompts = RowPrompts(
+        Template(values["prompt"], "--prompt"),
+        values["conversational"],
+        values["system"],
+        values["messages"],
+    )
+    _check_settings(kind, values)
+    head = _complete_head(path, kind)
+    reading = input_values(ChosenRun(path, head, {}, ()), values)
+    for out in (output, f"{output}{CARD}"):
+        inputs = [
+            path,
+            f"{path}.run.json",
+            *(reading[n] for n in ("input", "sources", "documents", "requests")),
+        ]
+        check_not_input(out, inputs)
+        check_writable(out)
+    signature = head.signature if isinstance(head.signature, str) else "; ".join(head.signature)
+    export = Export(kind, build(ExportSettings, values), prompts, signature)
+    if values["balance_lengths"]:
+        with _lists(path, head, reading) as (_, decided):
+            export.balance(decided)
+    _write(export, path, head, reading, output)
+    figures = export.figures.counts
+    written = f"{figures.get('rows', 0)} rows of {figures.get('lists', 0)} lists"
+    say(f"{output}: {written}, {output}{CARD} tells more", values["quiet"])
+    return 0
+
+
+def _write(
+    export: Export, path: str, head: RunHead, values: Mapping[str, Any], output: str
+) -> None:
+    """Writes the rows and their card."""
+    about = {
+        "run": Path(path).name,
+        "utility": export.utility,
+        "decider": head.settings.get("decoder"),
+        "input": Path(head.name).name,
+        "discorank": head.versions.get("discorank"),
+    }
+    with (
+        _lists(path, head, values) as (lists, decided),
+        Progress("rows", lists.fraction, values["quiet"]) as progress,
+        complete_or_absent(output) as file,
+    ):
+        for number, row in enumerate(export.rows(decided), start=1):
+            file.write(as_line(row))
+            progress(number)
+        with complete_or_absent(f"{output}{CARD}") as beside:
+            beside.write(card(export, about, Path(output).name).encode())
+
+
+@contextmanager
+def _lists(
+    path: str, head: RunHead, values: Mapping[str, Any]
+) -> Iterator[tuple[Lists, Iterator[DecidedList]]]:
+    """The input of a run, and its decided lists."""
+    with open_input(values) as lists:
+        rows = LineSource(path)
+        try:
+            read = InputDigest(head.input.entries, head.input.digest)
+            yield lists, decided_lists(rows, lists, lists.name, read)
+        finally:
+            rows.close()
+
+
+def _complete_head(path: str, kind: str) -> RunHead:
+    """The run file of a run that is complete and has ranked what the kind needs.
+
+    Raises:
+        InputError: it is neither.
+    """
+    head = read_head(path)
+    if not head.complete:
+        problem = "is not complete"
+        raise InputError(problem, where=path, fix="Run the same command again, and it goes on")
+    if kind != "sft" and head.settings.get("nbest") == 1:
+        problem = "has the best text of each list alone"
+        raise InputError(problem, where=path, fix="Decide anew with --nbest all")
+    return head
+
+
+def _check_settings(kind: str, values: Mapping[str, Any]) -> None:
+    """Raises InputError for an option that the kind has no use for."""
+    if kind in ("pairs", "kto"):
+        return
+    for name in ("pairs", "margin", "max_pairs", "balance_lengths", "seed"):
+        if values[name] != OPTIONS.defaults[name]:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError("is for pairs and kto", where=flag, fix="Leave it out")

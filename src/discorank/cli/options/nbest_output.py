@@ -1,0 +1,78 @@
+"""Options of ``decode``, ``rerank`` and ``convert`` that write lists in the forms of other tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...integrations.formats.decided_rows import FEATURE, DecidedRows, Order
+from ...integrations.formats.written_lists import ListForm, ListWriter, list_writer
+from ...metrics.errors import InputError
+from ...metrics.spec.checked_settings import settings
+from ...rerank.runs.row_forms import RowForm
+
+
+@settings
+class FormOptions:
+    """In which form lists are written.
+
+    Args:
+        output_format: moses, marian, fairseq or flat; JSON lines if not given.
+        lossy: leave out what the form has no place for, instead of an error.
+    """
+
+    output_format: ListForm | None = None
+    lossy: bool = False
+
+
+@settings
+class DecisionOptions:
+    """How a decision stands in an n-best list.
+
+    Args:
+        order: with --output-format: candidates where they were (kept), or best first (choice); kept if not given, and
+            choice for flat text.
+        feature: with --output-format: the name of the decision among the features.
+    """
+
+    order: Order | None = None
+    feature: str = FEATURE
+
+
+def with_every_place(values: dict[str, Any]) -> None:
+    """Has every candidate ranked where an n-best list is written.
+
+    Raises:
+        InputError: options that do not go together.
+    """
+    if values["output_format"] is None:
+        unused: dict[str, Any] = {"order": None, "feature": FEATURE, "lossy": False}
+        for name, value in unused.items():
+            if values[name] != value:
+                problem = "is for n-best lists"
+                raise InputError(problem, where=f"--{name}", fix="Add --output-format")
+        return
+    others: dict[str, Any] = {"nbest": 1, "diverse": None, "format": "jsonl"}
+    for name, default in others.items():
+        if values.get(name, default) != default:
+            problem = "stands beside --output-format, which writes every candidate"
+            raise InputError(problem, where=f"--{name}", fix="Leave out one of them")
+    if values["output_format"] == "flat" and values["max_errors"]:
+        problem = "a list that is left out would shift the lines of all that follow"
+        raise InputError(problem, where="--max-errors", fix="Leave it out, or write moses")
+    values["nbest"] = None
+
+
+def row_form_in(values: dict[str, Any]) -> RowForm | None:
+    """The form of rows that the options name; None where --format says it."""
+    form = values["output_format"]
+    if form is None:
+        return None
+    order: Order = values["order"] or ("choice" if form == "flat" else "kept")
+    return DecidedRows(form, order, values["feature"], values["lossy"])
+
+
+def list_writer_in(values: dict[str, Any]) -> ListWriter:
+    """What writes lists as the options say; what stands in files of its own is not lost."""
+    elsewhere = ["source"] if values["sources"] else []
+    elsewhere += ["document", "position"] if values["documents"] else []
+    return list_writer(values["output_format"], values["lossy"], elsewhere)
