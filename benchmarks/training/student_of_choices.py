@@ -154,7 +154,7 @@ def scores(texts: Sequence[str], references: Sequence[str]) -> Scores:
     """Corpus scores by every measure, and their bootstrap."""
     size = len(references)
     draws = np.random.default_rng(0).integers(size, size=(DRAWS, size))
-    found = {}
+    measured = {}
     for name, spec in MEASURES.items():
         ((_, metric),) = load_metric(spec).parts
         values, statistics = scores_and_statistics(
@@ -162,12 +162,12 @@ def scores(texts: Sequence[str], references: Sequence[str]) -> Scores:
         )
         if name == "BERTScore":
             values = 100 * np.asarray(values)
-            found[name] = np.array([values.mean(), *(values[draw].mean() for draw in draws)])
+            measured[name] = np.array([values.mean(), *(values[draw].mean() for draw in draws)])
             continue
         scorer = metric.scorer
         drawn = [scorer.aggregate(statistics[draw]) for draw in draws]
-        found[name] = np.array([scorer.aggregate(statistics), *drawn])
-    return found
+        measured[name] = np.array([scorer.aggregate(statistics), *drawn])
+    return measured
 
 
 def shown(values: np.ndarray[Any, Any], sign: str = "") -> str:

@@ -49,7 +49,7 @@ def read_batch(source: LineSource, requests: LineSource | None = None) -> Iterat
 
 def _joined(outputs: GroupedLines, requests: GroupedLines) -> Iterator[ListEntry]:
     """The entries of all requests, then those of outputs that nobody asked for."""
-    found: set[int] = set()
+    answered: set[int] = set()
     for group in requests.by_appearance():
         lines = requests.lines(group)
         try:
@@ -62,12 +62,12 @@ def _joined(outputs: GroupedLines, requests: GroupedLines) -> Iterator[ListEntry
             missing = InputError(f"no output for {list_id!r:.80}", where=ID, fix=_FAILED)
             yield error_entry(missing, requests.name, lines.first, lines.raw, list_id)
             continue
-        found.add(output)
-        answered = outputs.lines(output)
-        entry = _entry(answered, outputs.name, request)
+        answered.add(output)
+        lines_of_output = outputs.lines(output)
+        entry = _entry(lines_of_output, outputs.name, request)
         yield Entry(entry.record, entry.error, entry.line, lines.raw + entry.raw, entry.id)
     for group in outputs.by_appearance():
-        if group in found:
+        if group in answered:
             continue
         lines = outputs.lines(group)
         entry = _entry(lines, outputs.name, None)
@@ -214,7 +214,7 @@ def _output_candidate(output: Sequence[Any]) -> Candidate:
     messages = [item for item in output if value_at(item, "type") == "message"]
     parts = [part for item in messages for part in value_at(item, "content") or []]
     texts = [value_at(part, "text") for part in parts]
-    found = [text for text in texts if isinstance(text, str)]
-    if not found:
+    written = [text for text in texts if isinstance(text, str)]
+    if not written:
         raise InputError("no text", where="response.body.output", fix="Is it an answer in text?")
-    return Candidate("".join(found))
+    return Candidate("".join(written))

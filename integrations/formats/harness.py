@@ -114,13 +114,13 @@ def _keys(rows: list[dict[str, Any]]) -> dict[str, Any]:
     Raises:
         InputError: they do not.
     """
-    found = [_said(row) for row in rows]
-    for other in found[1:]:
+    first, *others = map(_said, rows)
+    for other in others:
         for name in ("source", "references"):
-            if other.get(name) != found[0].get(name):
+            if other.get(name) != first.get(name):
                 problem = "another one under the same doc_id"
                 raise InputError(problem, where=name, fix="Are these samples of several tasks?")
-    return found[0]
+    return first
 
 
 def _said(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from .export import Export, Figures
+from .exported_rows import Export, Figures
 
 _FORMS = {
     "pairs": "preference pairs: `prompt`, `chosen`, `rejected`",

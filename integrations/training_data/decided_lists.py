@@ -53,7 +53,7 @@ class DecidedList:
         return cls(ranking.id, ranking.source, ranking.extra, standings, ranking.gap)
 
 
-class ReadInput(NamedTuple):
+class InputDigest(NamedTuple):
     """How many entries of its input a run has read, and their digest."""
 
     entries: int
@@ -61,7 +61,7 @@ class ReadInput(NamedTuple):
 
 
 def decided_lists(
-    rows: LineSource, entries: Iterable[ListEntry], name: str, read: ReadInput
+    rows: LineSource, entries: Iterable[ListEntry], name: str, read: InputDigest
 ) -> Iterator[DecidedList]:
     """The lists of a run, streamed.
 

@@ -12,7 +12,7 @@ import random
 from collections import Counter
 from math import log2
 
-from .preference_pairs import Pair
+from .preference_pairs import PreferencePair
 
 CLASSES_PER_OCTAVE = 4
 
@@ -29,7 +29,7 @@ class LengthBalance:
         self._left: Counter[int] = Counter()  # by class: pairs still to come
         self._wanted: Counter[int] = Counter()  # and how many of them are kept
 
-    def count(self, pair: Pair) -> None:
+    def count(self, pair: PreferencePair) -> None:
         """Counts a pair."""
         self._left[length_class(pair)] += 1
 
@@ -38,7 +38,7 @@ class LengthBalance:
         for number, count in self._left.items():
             self._wanted[number] = min(count, self._left.get(-number, 0))
 
-    def keeps(self, pair: Pair) -> bool:
+    def keeps(self, pair: PreferencePair) -> bool:
         """Whether the next pair is kept."""
         number = length_class(pair)
         is_kept = self._draw.random() * self._left[number] < self._wanted[number]
@@ -47,7 +47,7 @@ class LengthBalance:
         return is_kept
 
 
-def length_class(pair: Pair) -> int:
+def length_class(pair: PreferencePair) -> int:
     """How much longer the preferred text is, in quarters of an octave; below 0 where it is shorter."""
     chosen, rejected = len(pair.chosen.text) + 1, len(pair.rejected.text) + 1
     return round(CLASSES_PER_OCTAVE * log2(chosen / rejected))

@@ -19,7 +19,7 @@ from ...rerank.ties import TIE
 from .decided_lists import Standing
 
 Selection = Literal["best-worst", "best-each", "all"]
-MOST_PAIRS = 1_000_000  # of one list that are looked at
+MAX_PAIRS = 1_000_000  # of one list that are looked at
 
 
 class Valued(NamedTuple):
@@ -30,7 +30,7 @@ class Valued(NamedTuple):
     standardised: float
 
 
-class Pair(NamedTuple):
+class PreferencePair(NamedTuple):
     """A text that is preferred to another."""
 
     chosen: Valued
@@ -67,7 +67,7 @@ def pairs_in(
     selection: Selection = "best-worst",
     margin: float = 0.0,
     max_pairs: int | None = None,
-) -> tuple[list[Pair], int]:
+) -> tuple[list[PreferencePair], int]:
     """The pairs of a list, the widest gap first, and how many more there are than `max_pairs`.
 
     Args:
@@ -80,8 +80,8 @@ def pairs_in(
         InputError: more pairs than are looked at.
     """
     texts = valued(standings)
-    if selection == "all" and len(texts) * (len(texts) - 1) // 2 > MOST_PAIRS:
-        problem = f"{len(texts)} texts have more than {MOST_PAIRS} pairs"
+    if selection == "all" and len(texts) * (len(texts) - 1) // 2 > MAX_PAIRS:
+        problem = f"{len(texts)} texts have more than {MAX_PAIRS} pairs"
         raise InputError(problem, where="pairs", fix="Take best-each")
     pairs = [pair for pair in _all_pairs(texts, selection) if _is_clear(pair, margin)]
     kept = nlargest(len(pairs) if max_pairs is None else max_pairs, pairs, key=_width)
@@ -94,16 +94,16 @@ def are_equal(one: float, other: float) -> bool:
     return worse >= better - TIE * abs(better)
 
 
-def _all_pairs(texts: Sequence[Valued], selection: Selection) -> Iterator[Pair]:
+def _all_pairs(texts: Sequence[Valued], selection: Selection) -> Iterator[PreferencePair]:
     """The pairs of texts that are sorted, best first."""
     if selection == "all":
-        yield from (Pair(better, worse) for better, worse in combinations(texts, 2))
+        yield from (PreferencePair(better, worse) for better, worse in combinations(texts, 2))
     elif len(texts) > 1:
         others = texts[1:] if selection == "best-each" else texts[-1:]
-        yield from (Pair(texts[0], worse) for worse in others)
+        yield from (PreferencePair(texts[0], worse) for worse in others)
 
 
-def _is_clear(pair: Pair, margin: float) -> bool:
+def _is_clear(pair: PreferencePair, margin: float) -> bool:
     """Whether one of two texts is preferred."""
     chosen, rejected = pair
     if are_equal(chosen.utility, rejected.utility) or chosen.text == rejected.text:
@@ -111,5 +111,5 @@ def _is_clear(pair: Pair, margin: float) -> bool:
     return pair.standardised_gap >= margin
 
 
-def _width(pair: Pair) -> float:
+def _width(pair: PreferencePair) -> float:
     return pair.standardised_gap

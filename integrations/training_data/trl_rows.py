@@ -18,7 +18,7 @@ from ...metrics.errors import InputError, excerpt
 from ...metrics.text.prompt_template import Template
 from ...metrics.text.texts import NO_CONTEXT
 from .decided_lists import DecidedList
-from .preference_pairs import Pair, are_equal, valued
+from .preference_pairs import PreferencePair, are_equal, valued
 
 Kind = Literal["pairs", "sft", "ranking", "kto"]
 Row = dict[str, Any]
@@ -26,7 +26,7 @@ _ROLES = frozenset({"system", "user", "assistant", "developer", "tool"})
 
 
 @dataclass(frozen=True)
-class Prompts:
+class RowPrompts:
     """What stands in rows as prompt, and how completions stand beside it.
 
     Args:
@@ -101,7 +101,7 @@ def _messages(extra: Mapping[str, Any], key: str) -> list[dict[str, str]]:
 
 
 def pair_rows(
-    decided: DecidedList, prompts: Prompts, pairs: Sequence[Pair], utility: str
+    decided: DecidedList, prompts: RowPrompts, pairs: Sequence[PreferencePair], utility: str
 ) -> Iterator[Row]:
     """A row for every pair."""
     prompt = prompts.prompt(decided) if pairs else None
@@ -120,7 +120,7 @@ def pair_rows(
 
 
 def label_rows(
-    decided: DecidedList, prompts: Prompts, pairs: Sequence[Pair], utility: str
+    decided: DecidedList, prompts: RowPrompts, pairs: Sequence[PreferencePair], utility: str
 ) -> Iterator[Row]:
     """A row for every text that is only preferred in the pairs, or only the other; what is both has no label."""
     preferred = {pair.chosen: True for pair in pairs}
@@ -141,7 +141,7 @@ def label_rows(
         }
 
 
-def chosen_rows(decided: DecidedList, prompts: Prompts, utility: str) -> Iterator[Row]:
+def chosen_rows(decided: DecidedList, prompts: RowPrompts, utility: str) -> Iterator[Row]:
     """The row of the chosen text; none where nothing in the list has a value."""
     best = decided.standings[0]
     if best.utility is None:
@@ -156,7 +156,7 @@ def chosen_rows(decided: DecidedList, prompts: Prompts, utility: str) -> Iterato
     }
 
 
-def ranking_rows(decided: DecidedList, prompts: Prompts, utility: str) -> Iterator[Row]:
+def ranking_rows(decided: DecidedList, prompts: RowPrompts, utility: str) -> Iterator[Row]:
     """The row of all texts, best first; none where they are all as good as each other."""
     texts = valued(decided.standings)
     if not texts or are_equal(texts[0].utility, texts[-1].utility):

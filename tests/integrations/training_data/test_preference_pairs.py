@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from discorank.integrations.training_data.decided_lists import Standing
 from discorank.integrations.training_data.length_balance import LengthBalance, length_class
 from discorank.integrations.training_data.preference_pairs import (
-    Pair,
+    PreferencePair,
     Selection,
     Valued,
     pairs_in,
@@ -30,7 +30,7 @@ LIST = (
 DEVIATION = 6.16**0.5
 
 
-def named(pairs: list[Pair]) -> list[tuple[str, str]]:
+def named(pairs: list[PreferencePair]) -> list[tuple[str, str]]:
     return [(pair.chosen.text, pair.rejected.text) for pair in pairs]
 
 
@@ -126,7 +126,7 @@ lengths = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=6
 def test_preferred_texts_are_longer_as_often_as_shorter(
     sizes: list[tuple[int, int]], seed: int
 ) -> None:
-    pairs = [Pair(Valued("x" * a, 1.0, 1.0), Valued("y" * b, 0.0, 0.0)) for a, b in sizes]
+    pairs = [PreferencePair(Valued("x" * a, 1.0, 1.0), Valued("y" * b, 0.0, 0.0)) for a, b in sizes]
     balance = LengthBalance(seed)
     for pair in pairs:
         balance.count(pair)

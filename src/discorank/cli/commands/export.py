@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 from ...integrations.formats.open_lists import Lists
 from ...integrations.training_data.card import card
-from ...integrations.training_data.decided_lists import DecidedList, ReadInput, decided_lists
-from ...integrations.training_data.export import Export, ExportSettings
-from ...integrations.training_data.trl_rows import Kind, Prompts
+from ...integrations.training_data.decided_lists import DecidedList, InputDigest, decided_lists
+from ...integrations.training_data.exported_rows import Export, ExportSettings
+from ...integrations.training_data.trl_rows import Kind, RowPrompts
 from ...metrics.errors import InputError, unknown
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.line_source import LineSource
@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
     if kind not in KINDS:
         raise unknown("kind", kind, KINDS, where="KIND")
     path, output = needed(values, "run", "RUN"), needed(values, "output", "--output")
-    prompts = Prompts(
+    prompts = RowPrompts(
         Template(values["prompt"], "--prompt"),
         values["conversational"],
         values["system"],
@@ -129,7 +129,7 @@ def _lists(
     with open_input(values) as lists:
         rows = LineSource(path)
         try:
-            read = ReadInput(head.input.entries, head.input.digest)
+            read = InputDigest(head.input.entries, head.input.digest)
             yield lists, decided_lists(rows, lists, lists.name, read)
         finally:
             rows.close()

@@ -12,8 +12,8 @@ from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from .decided_lists import DecidedList
 from .length_balance import LengthBalance
-from .preference_pairs import Pair, Selection, pairs_in
-from .trl_rows import Kind, Prompts, Row, chosen_rows, label_rows, pair_rows, ranking_rows
+from .preference_pairs import PreferencePair, Selection, pairs_in
+from .trl_rows import Kind, Row, RowPrompts, chosen_rows, label_rows, pair_rows, ranking_rows
 
 
 @settings
@@ -61,7 +61,9 @@ class Export:
         utility: the signature of what decided.
     """
 
-    def __init__(self, kind: Kind, chosen: ExportSettings, prompts: Prompts, utility: str) -> None:
+    def __init__(
+        self, kind: Kind, chosen: ExportSettings, prompts: RowPrompts, utility: str
+    ) -> None:
         self.kind, self.settings = kind, chosen
         self.prompts, self.utility = prompts, utility
         self.figures = Figures()
@@ -114,7 +116,7 @@ class Export:
             )
         return iter(rows)
 
-    def _kept(self, decided: DecidedList) -> Sequence[Pair]:
+    def _kept(self, decided: DecidedList) -> Sequence[PreferencePair]:
         """The pairs of a list, with the figures of them."""
         pairs, num_over = self._pairs(decided)
         self.figures.count("pairs left out by --max-pairs", num_over)
@@ -130,7 +132,7 @@ class Export:
             self.figures.add("characters of the other text", len(pair.rejected.text))
         return kept
 
-    def _pairs(self, decided: DecidedList) -> tuple[list[Pair], int]:
+    def _pairs(self, decided: DecidedList) -> tuple[list[PreferencePair], int]:
         how = self.settings
         return pairs_in(decided.standings, how.pairs, how.margin, how.max_pairs)
 
