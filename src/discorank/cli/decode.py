@@ -12,6 +12,7 @@ from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.runs.run import RunSettings
 from ..rerank.runs.saved_engine import SavedEngine
 from .budget import BudgetOptions, SecondsOptions, budget_in, share_of_seconds
+from .chooser import ChooserOptions, run_chooser
 from .engines import GROUPS, engine_in
 from .inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
 from .options import Options, build, needed
@@ -41,6 +42,7 @@ OPTIONS = Options(
         MBRDecoder,
         RunSettings,
         SavedOptions,
+        ChooserOptions,
         CodeOptions,
         JudgeOptions,
     ],
@@ -54,6 +56,8 @@ OPTIONS = Options(
 def run(arguments: Sequence[str]) -> int:
     """Decodes; returns the exit code."""
     values = OPTIONS.parse(arguments)
+    if values["chooser"]:
+        return run_chooser(values, OPTIONS.defaults)
     _check_budget(values)
     # until the engine is there to measure it, seconds stand for any share
     budget = budget_in(values, 1.0 if values["budget_seconds"] else None)
