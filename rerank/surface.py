@@ -18,6 +18,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from .lists import CandidateList
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _WORD = re.compile(r"\w+")
 # marks of other scripts and typographic ones, and what they count as
-_PLAIN_MARKS = str.maketrans("“”„«»「」‘’。，、？！：；（）–—", "\"\"\"\"\"\"\"''.,,?!:;()--")
+_PLAIN_MARKS = str.maketrans("“”„«»「」‘’。，、？！：；（）–—", '"""""""\'\'.,,?!:;()--')
 N = 4  # characters of an n-gram
 
 
@@ -40,7 +41,7 @@ def surface_feature(name: str, record: CandidateList) -> FloatArray:
 
 def _longer(texts: list[str], source: str | None) -> FloatArray:
     lengths = np.array([len(text) + 1 for text in texts], float)
-    return np.log(lengths / np.median(lengths))
+    return np.asarray(np.log(lengths / np.median(lengths)))
 
 
 def _unusual_length(texts: list[str], source: str | None) -> FloatArray:
@@ -76,7 +77,7 @@ def _repetition(texts: list[str], source: str | None) -> FloatArray:
     shares = []
     for text in texts:
         words = _words(text)
-        bigrams = list(zip(words, words[1:], strict=False))
+        bigrams = list(pairwise(words))
         shares.append(1 - len(set(bigrams)) / max(1, len(bigrams)) if bigrams else 0.0)
     return np.array(shares)
 

@@ -19,9 +19,9 @@ import numpy as np
 from benchmarks.support.measured_sets import MeasuredSet, measured_set
 from discorank.metrics.registry import load_metric
 from discorank.metrics.spec.checksums import with_checksum
+from discorank.rerank.chooser.chooser_fit import STRENGTHS
 from discorank.rerank.chooser.defaults import defaults_of
-from discorank.rerank.chooser.fitting import STRENGTHS
-from discorank.rerank.chooser.gains import Gain, measured_gain
+from discorank.rerank.chooser.gains import ErrorRatio, measured_gain
 from discorank.rerank.chooser.shipped import Shipped
 
 from .combination_mqm import SETS
@@ -29,13 +29,10 @@ from .combination_mqm import SETS
 UTILITY = "chrf + 100*rouge-l"
 
 
-def between_sets(gains: Sequence[Gain]) -> Gain:
-    """What is believed of another set: the mean, and the deviation of a new set from it."""
+def between_sets(gains: Sequence[ErrorRatio]) -> ErrorRatio:
+    """What is believed of another set: the mean of these, and their spread, noise and all."""
     logs = np.array([gain.log_ratio for gain in gains])
-    noise = float(np.mean([gain.deviation**2 for gain in gains]))
-    spread = max(0.0, float(logs.var(ddof=1)) - noise)
-    of_mean = float(logs.var(ddof=1)) / len(logs)
-    return Gain(float(logs.mean()), (spread + of_mean) ** 0.5)
+    return ErrorRatio(float(logs.mean()), float(logs.std(ddof=1)))
 
 
 def made(sets: Sequence[MeasuredSet]) -> Shipped:
@@ -74,8 +71,8 @@ def main() -> None:
     for row in zip(STRENGTHS, shipped.consensus, shipped.losses, shipped.spreads, strict=True):
         print("{:8g} {:11.3f} {:7.3f} {:7.3f}".format(*row))
     print(f"gain {shipped.gain.ratio:.3f} {shipped.gain.interval}; {shipped.provenance}")
-    row = with_checksum(shipped.as_json())
-    options.output.write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
+    content = with_checksum(shipped.as_json())
+    options.output.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

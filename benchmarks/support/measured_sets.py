@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.choice_quality.choice_mqm import rated
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.rerank.chooser.measured import Measured, columns_of, utilities_of
+from discorank.rerank.chooser.measured import MeasuredTexts, columns_of, utilities_of
 
 FEW, BLOCK = 25, 10  # sets of fewer documents are drawn by blocks of so many segments
 
@@ -28,7 +28,7 @@ class MeasuredSet(NamedTuple):
     """
 
     name: str
-    data: Measured
+    data: MeasuredTexts
     blocks: IntArray
     systems: list[str]
     ids: list[str]
@@ -62,7 +62,7 @@ def measured_set(path: Path, utility: str, features: tuple[str, ...], work: Path
     documents = np.array([str(record.document) for record in lists])
     number = np.unique(documents, return_inverse=True)[1]
     blocks = [f"{document} {i // BLOCK}" for i, document in enumerate(documents)]
-    data = Measured(utilities, columns, np.sqrt(scores), number, scores)
+    data = MeasuredTexts(utilities, columns, np.sqrt(scores), number, scores)
     systems = [str(c.fields["system"]) for c in lists[0].candidates]
     return MeasuredSet(
         name, data, np.unique(blocks, return_inverse=True)[1], systems, [r.id for r in lists]

@@ -28,11 +28,11 @@ class Limits:
         candidates: candidates, pseudo-references or references of one list.
         systems: systems of a document, a prior or a comparison.
         sentences: sentences of one text.
-        metrics: metrics of a sum, features of a combination or of a reranker.
+        metrics: metrics of a sum, features of a combination, of a reranker or of a chooser.
         line_bytes: bytes of one line of text, and of one list that takes several lines.
         json_values: values in one line of JSON, and in one JSON file.
-        json_bytes: bytes of a JSON file: a combination, a prior, a run file, a model's settings, an index of weights;
-            of a text that `vote` reads as JSON.
+        json_bytes: bytes of a JSON file: a combination, a prior, a chooser, a run file, a model's settings, an index of
+            weights; of a text that `vote` reads as JSON.
         yaml_bytes: bytes of a YAML file.
         text_bytes: bytes of a text that is read whole: trees, stop words, sentences to count tokens in, baselines.
         array_bytes: bytes of all arrays of one .npz file, unpacked.

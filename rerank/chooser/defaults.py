@@ -1,8 +1,8 @@
 """What a chooser believes before anything is judged, from sets that were: weights and losses by strength.
 
-Every set counts alike, however large. Its texts are valued with systems' means from its other documents, as in `fitting`;
-weights are drawn to consensus alone as if that had been seen on as many segments as one set has. No text of a set, and
-no judgement, stands in what is made of it.
+Every set counts alike, however large. Its texts are valued with systems' means from its other documents, as in
+`chooser_fit`; weights are drawn to consensus alone as if that had been seen on as many segments as one set has. No text
+of a set, and no judgement, stands in what is made of it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...metrics.representations import FloatArray
-from .fitting import Defaults, chosen_errors, clustered_mean, cross_fitted, effects, ridge_sums
-from .measured import Measured
+from .chooser_fit import Defaults, chosen_errors, clustered_mean, cross_fitted, effects, ridge_sums
+from .measured import MeasuredTexts
 
-CONSENSUS = 0.1  # the weight of consensus that nothing speaks against, in sigma for a standard deviation
+CONSENSUS = (
+    0.1  # the weight of consensus that nothing speaks against, in sigma for a standard deviation
+)
 
 
-def defaults_of(sets: Sequence[Measured]) -> Defaults:
+def defaults_of(sets: Sequence[MeasuredTexts]) -> Defaults:
     """The defaults that some sets make, all with the same utility and features."""
     num_features = sets[0].columns.shape[2]
     prepared = []
@@ -38,23 +40,27 @@ def defaults_of(sets: Sequence[Measured]) -> Defaults:
 
 
 def _between_sets(
-    prepared: Sequence[tuple[Measured, float, FloatArray]],
+    prepared: Sequence[tuple[MeasuredTexts, float, FloatArray]],
     differences: Sequence[FloatArray],
 ) -> tuple[FloatArray, FloatArray]:
     """The mean over sets of every strength's loss [K], and its standard deviation between sets, noise taken off."""
     means, variances = [], []
     for (judged, _, _), own in zip(prepared, differences, strict=True):
-        pairs = [clustered_mean(row[~np.isnan(row)], judged.document[~np.isnan(row)]) for row in own]
+        pairs = [
+            clustered_mean(row[~np.isnan(row)], judged.document[~np.isnan(row)]) for row in own
+        ]
         means.append([mean for mean, _ in pairs])
         variances.append([variance for _, variance in pairs])
-    table = np.array(means)
-    noise = np.mean(variances, axis=0)
-    between = np.maximum(table.var(axis=0, ddof=1) - noise, 0.0)
-    return table.mean(axis=0), np.sqrt(between)
+    losses, spreads = [], []
+    for own, noise in zip(np.array(means).T, np.array(variances).T, strict=True):
+        between = float(own.var(ddof=1)) - float(noise[np.isfinite(noise)].mean())
+        losses.append(float(own.mean()))
+        spreads.append(max(0.0, between) ** 0.5)
+    return np.array(losses), np.array(spreads)
 
 
 def _pooled(
-    prepared: Sequence[tuple[Measured, float, FloatArray]],
+    prepared: Sequence[tuple[MeasuredTexts, float, FloatArray]],
     k: int,
     alone: FloatArray,
 ) -> FloatArray:
@@ -66,4 +72,4 @@ def _pooled(
         size = judged.errors.size
         products = products + own_products / size
         targets = targets + own_targets / size
-    return np.linalg.solve(products, targets)
+    return np.asarray(np.linalg.solve(products, targets), np.float64)

@@ -19,10 +19,11 @@ from ..engines.local import LocalEngine
 from ..features import Feature, check_finite, normalized, plain_feature
 from ..lists import CandidateList
 from ..mbr_decoder import MBRDecoder
+from ..scheduler import StrategySetting
 from ..tuning.candidate_features import features as metric_values
 
 
-class Measured(NamedTuple):
+class MeasuredTexts(NamedTuple):
     """n segments of S systems.
 
     Args:
@@ -39,9 +40,15 @@ class Measured(NamedTuple):
     document: IntArray
     scores: FloatArray
 
-    def rows(self, index: IntArray) -> Measured:
+    def rows(self, index: IntArray) -> MeasuredTexts:
         """Some of the segments."""
-        return Measured(*(array[index] for array in self))
+        return MeasuredTexts(
+            self.utilities[index],
+            self.columns[index],
+            self.errors[index],
+            self.document[index],
+            self.scores[index],
+        )
 
     @property
     def judged(self) -> IntArray:
@@ -55,18 +62,15 @@ def utilities_of(
     cache: Cache | None = None,
 ) -> FloatArray:
     """u(h, r) between all candidates of every list, [n, S, S], distances negated; errors as `MBRDecoder.decode`."""
-    decoder = MBRDecoder(utility=utility, keep_matrix=True, strategy=_strategy(utility))
+    # one-best context, where there is any: nobody has chosen yet
+    strategy: StrategySetting = "one-best" if utility.reads.context else "auto"
+    decoder = MBRDecoder(utility=utility, keep_matrix=True, strategy=strategy)
     matrices = []
     for record, ranking in zip(lists, decoder.decode(lists, LocalEngine(cache)), strict=True):
         of = Distinct(record.candidates).of
         if ranking.matrix is not None:
             matrices.append(ranking.matrix[np.ix_(of, of)])
     return np.stack(matrices)
-
-
-def _strategy(utility: Utility) -> str:
-    """One-best context, since nobody has chosen yet."""
-    return "one-best" if utility.reads.context else "auto"
 
 
 def columns_of(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from hashlib import sha256
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from ...metrics.errors import InputError, excerpt
@@ -21,31 +20,30 @@ from ...metrics.registry import load_from_data
 from ...metrics.spec.allowed_code import AllowedCode
 from ...metrics.spec.checksums import KEY, check
 from ...metrics.spec.limits import limits
-from ...metrics.spec.small_files import parse_small_json, read_small_file, unique_members
+from ...metrics.spec.small_files import parse_small_json, unique_members
 from ..features import EXPECTED, Feature, is_plain
 from ..lists import finite
 from ..mbr_decoder import MBRDecoder
 from ..prior import Prior, read_prior
 from ..reranker import Reranker
 from ..scheduler import StrategySetting
-from .fitting import SHIP
+from .chooser_fit import SHIP
 
 KIND, FORMAT = "discorank-chooser", 1
-DEFAULT = "default"
 LARGEST = 1e6  # of a weight or a strength
-_FIX = "Make one with: discorank train chooser"
+FIX = "Make one with: discorank train chooser"
 _EDITED = f'If it was edited on purpose, remove "{KEY}" from it, else fetch or make it again'
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
+class ExpectedRatio:
     """What is expected on other documents, against shipping one system.
 
     Args:
         system: the single system.
         ratio: mean score of what is chosen over the single system's.
         low, high: its 95 % interval.
-        ships: whether the chooser does no better, and takes this system's text always.
+        ships: whether the system's texts are expected to be as good.
     """
 
     system: str
@@ -56,7 +54,7 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
-class Chooser:
+class TrainedChooser:
     """How a text is chosen.
 
     Args:
@@ -74,7 +72,7 @@ class Chooser:
     consensus: float
     strength: float
     prior: Prior | None
-    expectation: Expectation | None
+    expectation: ExpectedRatio | None
     provenance: str
 
     def reranker(
@@ -136,38 +134,20 @@ class Chooser:
         }
 
 
-def _as_dict(expectation: Expectation) -> dict[str, Any]:
+def _as_dict(expectation: ExpectedRatio) -> dict[str, Any]:
     return {field.name: getattr(expectation, field.name) for field in fields(expectation)}
-
-
-def load_chooser(spec: Chooser | str | Path) -> Chooser:
-    """The chooser of a file, or the one that is shipped, "default"; a chooser is returned as it is.
-
-    Raises:
-        InputError: the file cannot be read, is no chooser, or is another than was written.
-    """
-    if isinstance(spec, Chooser):
-        return spec
-    if not isinstance(spec, str | Path):
-        raise InputError(f"found {excerpt(spec)}, expected a file", where="chooser", fix=_FIX)
-    if spec == DEFAULT:
-        from .shipped import default_chooser
-
-        return default_chooser()
-    content = read_small_file(spec, _FIX)
-    return read_chooser(checked_json(content, str(spec)), str(spec))
 
 
 def checked_json(content: bytes, where: str) -> Any:
     """What a file holds, its checksum checked and taken off; raises InputError."""
-    data = parse_small_json(content, where, _FIX, unique_members)
+    data = parse_small_json(content, where, FIX, unique_members)
     if isinstance(data, Mapping):
         check(data, where, _EDITED)
         return {name: value for name, value in data.items() if name != KEY}
     return data
 
 
-def read_chooser(data: Any, where: str = "chooser") -> Chooser:
+def read_chooser(data: Any, where: str = "chooser") -> TrainedChooser:
     """A chooser from its JSON form.
 
     Raises:
@@ -175,17 +155,17 @@ def read_chooser(data: Any, where: str = "chooser") -> Chooser:
     """
     if not isinstance(data, Mapping) or data.get("kind") != KIND or data.get("format") != FORMAT:
         problem = f"found {excerpt(data)}, expected a chooser of format {FORMAT}"
-        raise InputError(problem, where=where, fix=_FIX)
-    names = {"kind", "format", *(field.name for field in fields(Chooser))}
+        raise InputError(problem, where=where, fix=FIX)
+    names = {"kind", "format", *(field.name for field in fields(TrainedChooser))}
     if set(data) != names:
         odd = sorted(map(str, set(data) ^ names))
-        raise InputError(f"missing or unknown: {odd}", where=where, fix=_FIX)
+        raise InputError(f"missing or unknown: {odd}", where=where, fix=FIX)
     prior = data["prior"]
     strength = _number(data["strength"], f"{where}: strength", low=0.0)
     if prior is None and strength:
         problem = f"{strength:g} without a prior"
-        raise InputError(problem, where=f"{where}: strength", fix=_FIX)
-    return Chooser(
+        raise InputError(problem, where=f"{where}: strength", fix=FIX)
+    return TrainedChooser(
         utility=_text(data["utility"], f"{where}: utility"),
         weights=_weights(data["weights"], f"{where}: weights"),
         consensus=_number(data["consensus"], f"{where}: consensus"),
@@ -198,37 +178,37 @@ def read_chooser(data: Any, where: str = "chooser") -> Chooser:
 
 def _weights(data: Any, where: str) -> tuple[tuple[str, float], ...]:
     if not isinstance(data, Mapping):
-        raise InputError(f"found {excerpt(data)}, expected an object", where=where, fix=_FIX)
+        raise InputError(f"found {excerpt(data)}, expected an object", where=where, fix=FIX)
     limits().check("metrics", len(data), where)
     return tuple((name, _number(value, f"{where}.{name:.80}")) for name, value in data.items())
 
 
-def _expectation(data: Any, where: str) -> Expectation | None:
+def _expectation(data: Any, where: str) -> ExpectedRatio | None:
     if data is None:
         return None
-    names = [field.name for field in fields(Expectation)]
+    names = [field.name for field in fields(ExpectedRatio)]
     if not isinstance(data, Mapping) or set(data) != set(names):
         problem = f"found {excerpt(data)}, expected {', '.join(names)}"
-        raise InputError(problem, where=where, fix=_FIX)
+        raise InputError(problem, where=where, fix=FIX)
     if not isinstance(data["ships"], bool):
         problem = f"found {excerpt(data['ships'])}, expected true or false"
-        raise InputError(problem, where=f"{where}.ships", fix=_FIX)
+        raise InputError(problem, where=f"{where}.ships", fix=FIX)
     numbers = [_number(data[name], f"{where}.{name}", low=0.0) for name in ("ratio", "low", "high")]
     system = _text(data["system"], f"{where}.system")
-    return Expectation(system, numbers[0], numbers[1], numbers[2], data["ships"])
+    return ExpectedRatio(system, numbers[0], numbers[1], numbers[2], data["ships"])
 
 
 def _number(value: Any, where: str, low: float = -LARGEST) -> float:
     number = finite(value)
     if number is None or not low <= number <= LARGEST:
         problem = f"found {excerpt(value)}, expected a number from {low:g} to {LARGEST:g}"
-        raise InputError(problem, where=where, fix=_FIX)
+        raise InputError(problem, where=where, fix=FIX)
     return float(number)
 
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"found {excerpt(value)}, expected text", where=where, fix=_FIX)
+        raise InputError(f"found {excerpt(value)}, expected text", where=where, fix=FIX)
     return value
 
 

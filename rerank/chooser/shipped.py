@@ -14,9 +14,9 @@ import numpy as np
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
 from ..surface import SURFACE
-from .fitting import STRENGTHS, Defaults
-from .gains import Gain
-from .model import Chooser, checked_json, shipped_file
+from .chooser_fit import STRENGTHS, Defaults
+from .gains import ErrorRatio
+from .model import TrainedChooser, checked_json, shipped_file
 
 FILE = "defaults.json"
 KIND, FORMAT = "discorank-chooser-defaults", 1
@@ -38,7 +38,7 @@ class Shipped(NamedTuple):
     consensus: FloatArray
     losses: FloatArray
     spreads: FloatArray
-    gain: Gain
+    gain: ErrorRatio
     provenance: str
 
     def defaults(self, num_features: int) -> Defaults:
@@ -70,14 +70,20 @@ def shipped() -> Shipped:
         raise InputError("holds no defaults of this format", where=FILE, fix=_FIX)
     if data["strengths"] != list(STRENGTHS):
         raise InputError("is of other strengths", where=FILE, fix=_FIX)
-    columns = [np.array(data[name], float) for name in ("consensus", "losses", "spreads")]
-    return Shipped(data["utility"], *columns, Gain(*data["gain"]), data["provenance"])
+    return Shipped(
+        utility=data["utility"],
+        consensus=np.array(data["consensus"], float),
+        losses=np.array(data["losses"], float),
+        spreads=np.array(data["spreads"], float),
+        gain=ErrorRatio(*data["gain"]),
+        provenance=data["provenance"],
+    )
 
 
-def default_chooser() -> Chooser:
+def default_chooser() -> TrainedChooser:
     """The chooser before anything is judged."""
     known = shipped()
-    return Chooser(
+    return TrainedChooser(
         utility=known.utility,
         weights=tuple((name, 0.0) for name in SURFACE),
         consensus=float(known.consensus[0]),

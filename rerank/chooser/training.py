@@ -1,4 +1,4 @@
-"""Trains a chooser on documents of which people judged some; see `fitting` for what is learned."""
+"""Trains a chooser on documents of which people judged some; see `chooser_fit` for what is learned."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..lists import Candidate, CandidateList
 from ..selection.document_outputs import DocumentOutputs, check_systems
 from ..selection.system_prior import Root, estimate_prior
 from ..selection.system_scores import human_scored
-from .fitting import Fit, fit
-from .gains import UNKNOWN, Gain, measured_gain, shipping
-from .measured import Measured, columns_of, utilities_of
-from .model import Chooser, Expectation
+from .chooser_fit import Defaults, Fit, fit
+from .gains import UNKNOWN, ErrorRatio, measured_gain
+from .measured import MeasuredTexts, columns_of, utilities_of
+from .model import ExpectedRatio, TrainedChooser
 from .shipped import shipped
 
-LEVEL = 1.0  # from this ratio on, the single system is as good
+LEVEL = 0.97  # where a ratio below this is ruled out, the single system is as good
 
 
 def train_chooser(
@@ -33,7 +33,7 @@ def train_chooser(
     features: Sequence[Feature] = (),
     root: Root = "auto",
     cache: Cache | None = None,
-) -> Chooser:
+) -> TrainedChooser:
     """The chooser that the judgements of some documents make.
 
     Args:
@@ -52,7 +52,7 @@ def train_chooser(
     prior = estimate_prior(documents, dimension, lower, root)
     lists, scores, document = judged_lists(documents, dimension, lower)
     errors = np.sqrt(scores) if prior.rooted else scores
-    data = Measured(
+    data = MeasuredTexts(
         utilities_of(utility, lists, cache),
         columns_of(features, lists, cache),
         errors,
@@ -61,34 +61,42 @@ def train_chooser(
     )
     _check_finite(data, lists)
     defaults = shipped().defaults(len(features))
-    learned = fit(data, defaults)
-    gain = UNKNOWN
-    if lower:
-        gain = measured_gain(data, defaults).mixed(shipped().gain)
+    learned, gain = learn(data, defaults, shipped().gain if lower else UNKNOWN)
     names = [name for name, _ in prior.systems]
-    expectation, learned = _expected(gain, names, learned)
     weights = zip(map(name_of, features), learned.weights[1:].tolist(), strict=True)
-    return Chooser(
+    return TrainedChooser(
         utility=utility.signature(),
         weights=tuple(weights),
         consensus=float(learned.weights[0]),
         strength=learned.strength,
         prior=prior,
-        expectation=expectation,
+        expectation=_expectation(gain, names, learned),
         provenance=f"{prior.segments} judged segments of {prior.documents} documents; defaults: {shipped().provenance}",
     )
 
 
-def _expected(
-    gain: Gain, names: Sequence[str], learned: Fit
-) -> tuple[Expectation | None, Fit]:
-    """What is expected, and the chooser that ships the single system where that is as good."""
+def learn(
+    data: MeasuredTexts, defaults: Defaults, default_gain: ErrorRatio
+) -> tuple[Fit, ErrorRatio]:
+    """What judged segments teach, and what it gains on others; `UNKNOWN` where the default gain is."""
+    learned = fit(data, defaults)
+    if np.isinf(default_gain.deviation):
+        return learned, UNKNOWN
+    return learned, measured_gain(data, defaults).mixed(default_gain)
+
+
+def as_good(gain: ErrorRatio) -> bool:
+    """Whether nothing to speak of is gained over the single system: the whole interval lies above `LEVEL`."""
+    return gain.interval[0] >= LEVEL
+
+
+def _expectation(gain: ErrorRatio, names: Sequence[str], learned: Fit) -> ExpectedRatio | None:
+    """What is expected of a chooser, as its file has it."""
     if np.isinf(gain.deviation):
-        return None, learned
-    ships = gain.ratio >= LEVEL
+        return None
     low, high = gain.interval
     best = names[int(learned.means.argmin())]
-    return Expectation(best, gain.ratio, low, high, ships), shipping(learned) if ships else learned
+    return ExpectedRatio(best, gain.ratio, low, high, ships=as_good(gain))
 
 
 def judged_lists(
@@ -96,9 +104,9 @@ def judged_lists(
     dimension: str,
     lower: bool,
 ) -> tuple[list[CandidateList], FloatArray, IntArray]:
-    """The lists of which two or more texts were judged, their scores [n, S] turned so that lower is better, and documents.
+    """The lists of which two or more texts were judged, their scores [n, S] and the document of each, [n].
 
-    Where every score is of a whole document, so is every list.
+    Scores are turned so that lower is better. Where every score is of a whole document, so is every list.
     """
     names = check_systems(documents)
     people = human_scored(dimension, lower, documents)
@@ -138,11 +146,11 @@ def _list(
     return CandidateList(identity, tuple(candidates), source, document.id, segment)
 
 
-def _check_finite(data: Measured, lists: Sequence[CandidateList]) -> None:
+def _check_finite(data: MeasuredTexts, lists: Sequence[CandidateList]) -> None:
     """Raises InputError for a list with a pair or a feature that is not finite."""
-    is_finite = np.isfinite(data.utilities).all(axis=(1, 2)) & np.isfinite(data.columns).all(axis=(1, 2))
+    is_finite = np.isfinite(data.utilities).all(axis=(1, 2)) & np.isfinite(data.columns).all(
+        axis=(1, 2)
+    )
     if not is_finite.all():
         where = f"list {lists[int((~is_finite).argmax())].id!r:.80}"
         raise InputError("a utility or feature that is not finite", where=where, fix="Leave it out")
-
-

@@ -11,7 +11,7 @@ from ..metrics.mixture import Utility
 from ..metrics.registry import load_from_data
 from ..metrics.spec.allowed_code import AllowedCode
 from ..metrics.spec.checked_settings import settings
-from ..rerank.chooser.model import load_chooser
+from ..rerank.chooser.chooser_files import load_chooser
 from .engines import engine_in
 from .inputs import adapted
 from .running import check_not_input, run_decider
@@ -25,7 +25,7 @@ SETTLED = (
 
 
 @settings
-class ChooserOptions:
+class ChooserFileOptions:
     """A chooser.
 
     Args:

@@ -12,7 +12,7 @@ from ..rerank.mbr_decoder import MBRDecoder
 from ..rerank.runs.run import RunSettings
 from ..rerank.runs.saved_engine import SavedEngine
 from .budget import BudgetOptions, SecondsOptions, budget_in, share_of_seconds
-from .chooser import ChooserOptions, run_chooser
+from .chooser import ChooserFileOptions, run_chooser
 from .engines import GROUPS, engine_in
 from .inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
 from .options import Options, build, needed
@@ -42,7 +42,7 @@ OPTIONS = Options(
         MBRDecoder,
         RunSettings,
         SavedOptions,
-        ChooserOptions,
+        ChooserFileOptions,
         CodeOptions,
         JudgeOptions,
     ],

@@ -1,4 +1,4 @@
-"""``discorank train rst|roles|sescore2|combination|prior|chooser``: makes a model from data; each kind has its own module."""
+"""``discorank train rst|roles|sescore2|...``: makes a model from data; each kind has its own module."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.checksums import with_checksum
 from ...metrics.text.line_source import LineSource
-from ...rerank.chooser.fitting import SHIP
-from ...rerank.chooser.model import Chooser
+from ...rerank.chooser.chooser_fit import SHIP
+from ...rerank.chooser.model import TrainedChooser
 from ...rerank.chooser.shipped import default_chooser, shipped
 from ...rerank.chooser.training import train_chooser
 from ...rerank.features import Feature, feature_of
@@ -58,7 +58,7 @@ class TrainChooserOptions:
 OPTIONS = Options(
     "train chooser",
     "Learn from judgements how to choose among the texts of several systems: which systems are better, how much that "
-    "counts, and what the texts themselves tell. Use it as: discorank decode NEW --from systems --chooser CHOOSER.json. "
+    "counts, and what the texts tell. Use it as: discorank decode NEW --from systems --chooser CHOOSER.json. "
     "What was learned, and what to expect of it, goes to stdout.",
     [TrainChooserOptions, CodeOptions],
     positional={"input": "?"},
@@ -81,7 +81,7 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _trained(values: Mapping[str, Any]) -> Chooser:
+def _trained(values: Mapping[str, Any]) -> TrainedChooser:
     """The chooser that the judgements of a file make."""
     path = needed(values, "input", "SYSTEMS")
     keys = tuple(map(HumanKey.read, values["human"]))
@@ -119,7 +119,7 @@ def _feature(name: str, values: Mapping[str, Any]) -> Feature:
     return feature if isinstance(feature, str) else adapted(feature, values)
 
 
-def shown(chooser: Chooser) -> str:
+def shown(chooser: TrainedChooser) -> str:
     """Systems, weights and what is expected, as text."""
     lines = []
     if chooser.prior is not None:
@@ -134,7 +134,7 @@ def shown(chooser: Chooser) -> str:
     return "\n".join([*lines, expected(chooser)])
 
 
-def expected(chooser: Chooser) -> str:
+def expected(chooser: TrainedChooser) -> str:
     """One line: how many fewer errors than shipping the best single system."""
     expectation = chooser.expectation
     if expectation is None:
@@ -143,5 +143,5 @@ def expected(chooser: Chooser) -> str:
     low, high = 100 * (1 - expectation.high), 100 * (1 - expectation.low)
     interval = f"[{low:+.0f}, {high:+.0f}]"
     if expectation.ships:
-        return f"ship {expectation.system}: choosing would save {fewer:+.1f} % of its errors {interval}"
+        return f"ship {expectation.system}: choosing saves {fewer:+.1f} % of its errors {interval}"
     return f"expected: {fewer:.1f} % fewer errors than shipping {expectation.system} {interval}"

@@ -1,18 +1,18 @@
 """From judged segments to a chooser: how much systems count, and the weights of features beside consensus.
 
     value(h) = b_0 z(mu(h)) + sum_f b_f z(x_f(h)),     mu(h) = sum_r w(r) u(h, r) / W,    w(r) = exp(-k m(r) / sigma)
-is minus the error expected of a text, in units of sigma, up to a constant of its list; z standardises within the list, m
-and sigma are the prior over systems (`selection.shrinkage`), k its strength; the largest of the strengths ships the
+is minus the error expected of a text, in units of sigma, up to a constant of its list; z standardises within the list,
+m and sigma are the prior over systems (`selection.shrinkage`), k its strength; the largest of the strengths ships the
 best system. Every segment is valued with systems' means from other documents (cross-fitting): a system would look too
 good on the segments that made its mean. Then, for every strength,
 
     b(k) = argmin_b sum_is (-y_is / sigma - x_is b)^2 + P S |b - b*(k)|^2              (y, x centred within segments)
-    k = argmin_k ( l(k) / v(k) + l*(k) / t(k)^2 ) / ( 1 / v(k) + 1 / t(k)^2 )
-l(k) is how much more errors, in sigma, texts have that are chosen at strength k than those at strength k*, v its variance
-with documents as what varies. b*, l*, k*, and t, the standard deviation of l from set to set, are defaults from other
-sets; weights have P segments' worth of belief in them. So where few are judged a chooser is the default one, and without
-any it is that of strength 0. A ridge is a linear system of 1 + F unknowns: exact, without a seed, and as fast as the
-sums over segments.
+    k = argmin_k p(k) + 1.64 q(k),      p = (l / v + l* / t^2) q^2,      q^-2 = 1 / v + 1 / t^2
+l(k) is how much more errors, in sigma, texts have that are chosen at strength k than those at strength k*, v its
+variance from document to document. b*, l*, k*, and t, the standard deviation of l from set to set, are defaults from
+other sets. p and q are the posterior mean and deviation: another strength than k* is taken where it is better with
+95 %. So where few are judged a chooser has default weights and strength, and without any it is that of strength 0. A
+ridge is a linear system of 1 + F unknowns: exact, without a seed, and as fast as the sums over segments.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from ...metrics.representations import FloatArray, IntArray
 from ..selection.shrinkage import groups, shrunk
-from .measured import Measured
+from .measured import MeasuredTexts
 
 SHIP = 1e6  # a strength at which the best system's text is always chosen
 STRENGTHS = (0.0, 2.0, 4.0, 6.0, 8.0, 12.0, 20.0, SHIP)
 PSEUDO_SEGMENTS = 500.0  # P
 FOLDS, BLOCK = 5, 10
-CAUTION = 1.64
+CAUTION = 1.64  # deviations, of 95 % on one side
 
 
 class Defaults(NamedTuple):
@@ -60,7 +60,7 @@ class Fit(NamedTuple):
         weights: b, of consensus first, [1 + F].
         means: m of every system, [S].
         sigma: the unit of errors.
-        losses: of every strength, less that of k*, defaults mixed in, [K].
+        losses: p + 1.64 q of every strength, [K]; the least is that of k.
     """
 
     strength: float
@@ -69,17 +69,17 @@ class Fit(NamedTuple):
     sigma: float
     losses: FloatArray
 
-    def values(self, data: Measured) -> FloatArray:
+    def values(self, data: MeasuredTexts) -> FloatArray:
         """value(h) of every text, [n, S]."""
         consensus = expected(data.utilities, pseudo_weights(self.means, self.sigma, self.strength))
-        return self.weights[0] * consensus + data.columns @ self.weights[1:]
+        return np.asarray(self.weights[0] * consensus + data.columns @ self.weights[1:])
 
-    def choices(self, data: Measured) -> IntArray:
+    def choices(self, data: MeasuredTexts) -> IntArray:
         """The number of the system whose text is chosen, [n]."""
         return first_best(self.values(data))
 
 
-def fit(data: Measured, defaults: Defaults, pseudo: float = PSEUDO_SEGMENTS) -> Fit:
+def fit(data: MeasuredTexts, defaults: Defaults, pseudo: float = PSEUDO_SEGMENTS) -> Fit:
     """The chooser of some segments, judged or not; those that are not say nothing."""
     num_systems = data.errors.shape[1]
     judged = data.rows(data.judged)
@@ -88,7 +88,10 @@ def fit(data: Measured, defaults: Defaults, pseudo: float = PSEUDO_SEGMENTS) -> 
     means, sigma = effects(judged.errors, judged.document)
     consensus = cross_fitted(judged)
     weights = np.stack(
-        [ridge(judged, sigma, own, b, pseudo) for own, b in zip(consensus, defaults.weights, strict=True)]
+        [
+            ridge(judged, sigma, own, b, pseudo)
+            for own, b in zip(consensus, defaults.weights, strict=True)
+        ]
     )
     weights[-1] = _alone(weights[-1])
     errors = chosen_errors(judged, sigma, consensus, weights)
@@ -98,7 +101,7 @@ def fit(data: Measured, defaults: Defaults, pseudo: float = PSEUDO_SEGMENTS) -> 
 
 
 def chosen_errors(
-    data: Measured,
+    data: MeasuredTexts,
     sigma: float,
     consensus: FloatArray,
     weights: FloatArray,
@@ -116,36 +119,48 @@ def shrunk_losses(
     document: IntArray,
     defaults: Defaults,
 ) -> FloatArray:
-    """The posterior mean of the loss of every strength, [K], from differences [K, n] of errors."""
+    """p + 1.64 q of every strength, [K], from differences [K, n] of errors."""
     losses = []
     for own, default, spread in zip(differences, defaults.losses, defaults.spreads, strict=True):
         known = ~np.isnan(own)
         mean, variance = clustered_mean(own[known], document[known])
         prior_variance = spread**2
+        if np.isinf(variance):
+            losses.append(default + CAUTION * spread)
+            continue
         total = variance + prior_variance
         share = prior_variance / total if total else 0.0
-        deviation = (share * variance) ** 0.5 if share else spread
+        deviation = (share * variance) ** 0.5
         losses.append(share * mean + (1 - share) * default + CAUTION * deviation)
     return np.array(losses)
 
 
 def clustered_mean(values: FloatArray, document: IntArray) -> tuple[float, float]:
-    """The mean of values [n] and its variance, by documents (or blocks, where there is one); infinite for fewer than two.
+    """The mean of values [n] and its variance, by documents (or blocks, where there is one).
 
-    The variance is at least that of independent values: documents are few, and say little of how much they vary.
+    The variance is at least that of independent values, and wider by `few_units`.
     """
-    if len(values) < 2:
+    if not len(values):
         return 0.0, np.inf
-    mean = float(values.mean())
-    residuals = values - mean
     number = np.unique(folding_units(document), return_inverse=True)[1]
     num_units = int(number.max()) + 1
+    mean = float(values.mean())
+    if few_units(num_units) == np.inf:
+        return mean, np.inf
+    residuals = values - mean
     independent = float((residuals**2).sum()) / (len(values) - 1) / len(values)
-    if num_units < 2:
-        return mean, independent
     sums = np.bincount(number, residuals)
     clustered = num_units / (num_units - 1) * float((sums**2).sum()) / len(values) ** 2
-    return mean, max(independent, clustered)
+    return mean, max(independent, clustered) * few_units(num_units)
+
+
+def few_units(num_units: int) -> float:
+    """How much wider a variance is that was itself estimated from so many documents: that of Student's t.
+
+    >>> few_units(5), few_units(3)
+    (2.0, inf)
+    """
+    return (num_units - 1) / (num_units - 3) if num_units > 3 else np.inf
 
 
 def _alone(weights: FloatArray) -> FloatArray:
@@ -165,7 +180,7 @@ def effects(errors: FloatArray, document: IntArray) -> tuple[FloatArray, float]:
     own = own[:, judged]
     known = ~np.isnan(own)
     degrees_of_freedom = known.sum() - len(own) - len(judged) + 1
-    if degrees_of_freedom < 1 or groups(known.astype(float)).any():
+    if not len(own) or degrees_of_freedom < 1 or groups(known.astype(float)).any():
         return means, 1.0
     estimates = shrunk(own, numbers)
     means[judged] = estimates.means
@@ -174,7 +189,7 @@ def effects(errors: FloatArray, document: IntArray) -> tuple[FloatArray, float]:
 
 def pseudo_weights(means: FloatArray, sigma: float, strength: float) -> FloatArray:
     """w of every system, [S], as `Prior.weights`."""
-    return np.exp(-strength * (means - means.min()) / sigma)
+    return np.asarray(np.exp(-strength * (means - means.min()) / sigma))
 
 
 def expected(utilities: FloatArray, weights: FloatArray) -> FloatArray:
@@ -196,7 +211,7 @@ def first_best(values: FloatArray) -> IntArray:
     return np.asarray((values >= best - 1e-9 * np.abs(best)).argmax(axis=1))
 
 
-def cross_fitted(data: Measured) -> FloatArray:
+def cross_fitted(data: MeasuredTexts) -> FloatArray:
     """Standardised expected utilities of every strength, systems' means from other documents, [K, n, S]."""
     fold = folds(data.document)
     consensus = np.zeros((len(STRENGTHS), *data.errors.shape))
@@ -231,7 +246,7 @@ def folding_units(document: IntArray) -> IntArray:
 
 
 def ridge(
-    data: Measured,
+    data: MeasuredTexts,
     sigma: float,
     consensus: FloatArray,
     default: FloatArray,
@@ -244,7 +259,7 @@ def ridge(
 
 
 def ridge_sums(
-    data: Measured,
+    data: MeasuredTexts,
     sigma: float,
     consensus: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
