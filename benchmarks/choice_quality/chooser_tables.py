@@ -22,8 +22,8 @@ import numpy as np
 from benchmarks.support.measured_sets import MeasuredSet, measured_set
 from benchmarks.support.resampling import Resampling, ends, shown
 from discorank.metrics.representations import FloatArray, IntArray
-from discorank.rerank.chooser import defaults as defaults_module
 from discorank.rerank.chooser import chooser_fit, gains, training
+from discorank.rerank.chooser import defaults as defaults_module
 from discorank.rerank.chooser.chooser_fit import Defaults, Fit, fit
 from discorank.rerank.chooser.defaults import defaults_of
 from discorank.rerank.chooser.gains import SMOOTH, measured_gain, shipping
@@ -306,6 +306,23 @@ def show_ablation(
     print(f"\n{table([['features', *JUDGED[1:]], *columns.values()])}")
 
 
+def show_transfer(sets: Sequence[MeasuredSet]) -> None:
+    """Without judgements, features weighted as the other sets teach."""
+    everything = list(range(len(SURFACE)))
+    kept = {"none": [], "all": everything, **{SURFACE[i]: [i] for i in everything}}
+    rows = [["no judgements, weights of the other sets", *(data.name for data in sets), "macro"]]
+    for name, features in kept.items():
+        data = [own.data._replace(columns=own.data.columns[:, :, features]) for own in sets]
+        means = []
+        for i, own in enumerate(data):
+            defaults = defaults_of(data[:i] + data[i + 1 :])
+            learned = fit(own.rows(np.arange(0)), defaults)
+            found = own.scores[np.arange(len(own.scores)), learned.choices(own)]
+            means.append({"found": found, "random": own.scores.mean(axis=1)})
+        rows.append([name, *line(sets, means, "found", "random")])
+    print(f"\n{table(rows)}", flush=True)
+
+
 def _difference(
     sets: Sequence[MeasuredSet], means: Sequence[dict[str, FloatArray]], name: str
 ) -> str:
@@ -330,6 +347,8 @@ def main() -> None:
     for name in SETS:
         path = options.folder / f"mt_mqm_{name}.jsonl.gz"
         sets.append(measured_set(path, UTILITY, SURFACE, options.work))
+    if options.ablation:
+        show_transfer(sets)
     others = [Others(data, sets) for data in sets]
     kept = Kept(options.work)
     if options.ablation:
