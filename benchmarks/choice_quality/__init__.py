@@ -1,1 +1,1 @@
-"""Whether the chosen texts are better, and which metrics agree with people."""
+"""Whether the chosen texts are better."""

@@ -19,25 +19,14 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
 
+from benchmarks.support.mqm_lists import rated
 from discorank.cli.main import main as main_command
-from discorank.integrations.formats.open_lists import open_lists
 from discorank.rerank.choice import in_order
 from discorank.rerank.lists import CandidateList
 from discorank.rerank.mbr_decoder import MBRDecoder
 
 UTILITIES = ("chrf", "chrf(beta=1)", "chrf++", "bleu", "ter", "rouge-l", "chrf + bleu")
 RESAMPLES = 2000
-
-
-def rated(path: str) -> list[CandidateList]:
-    """The lists whose every candidate has an MQM score."""
-    with open_lists(path, "systems", human=["mqm:lower"]) as lists:
-        records = [entry.record for entry in lists if entry.record is not None]
-    return [
-        record
-        for record in records
-        if all("mqm" in candidate.fields for candidate in record.candidates)
-    ]
 
 
 def decoded(path: str) -> dict[str, int]:

@@ -23,7 +23,7 @@ from zlib import crc32
 
 import numpy as np
 
-from benchmarks.choice_quality.choice_mqm import rated
+from benchmarks.support.mqm_lists import SETS, rated
 from discorank.metrics.logistic import Scale, folds
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray
@@ -35,15 +35,6 @@ from discorank.rerank.tuning.candidate_features import Against, features
 from discorank.rerank.tuning.pair_weights import Data, Tuning, gathered, learn
 from discorank.rerank.tuning.preferences import by_scores
 
-SETS = (
-    "newstest2021.en-de",
-    "newstest2021.zh-en",
-    "ted.en-de",
-    "ted.zh-en",
-    "wmt23.en-de",
-    "wmt23.he-en",
-    "wmt23.zh-en",
-)
 LEXICAL = (
     "chrf",
     "chrf(beta=1.0)",

@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.choice_quality.combination_mqm import SETS
 from benchmarks.choice_quality.fluency_tables import Chosen, markdown
 from benchmarks.support.kept_values import KeptValues, ListTexts
+from benchmarks.support.mqm_lists import SETS
 from benchmarks.support.resampling import groups_of
 from discorank import load_metric
 from discorank.integrations.formats.open_lists import open_lists

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.choice_quality.combination_mqm import SETS
 from benchmarks.choice_quality.fluency import MODELS, WEIGHTS, JudgedSegments, language_model
 from benchmarks.support.kept_values import KeptValues
+from benchmarks.support.mqm_lists import SETS
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.selection.statistics import spearman
 

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
-from benchmarks.choice_quality.choice_mqm import rated
+from benchmarks.support.mqm_lists import rated
 from discorank.integrations.formats.human_scores import HumanKey
 from discorank.integrations.formats.systems import SystemsOptions, read_documents
 from discorank.metrics.combination import parts_of

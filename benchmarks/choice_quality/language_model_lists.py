@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.choice_quality.contrastive_lm import LANGUAGES, worked_example
+from benchmarks.metric_quality.contrastive_lm import LANGUAGES, worked_example
 from benchmarks.support.kept_values import KeptValues, ListTexts
 from benchmarks.support.resampling import RESAMPLES, shown
 from discorank import load_metric

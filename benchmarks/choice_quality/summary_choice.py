@@ -30,9 +30,10 @@ SETS = ("summeval", "realsumm", "newsroom_ner18")
 UTILITIES = (
     "ds-focus",
     'ds-focus(compat="reference")',
-    'ds-focus(missing="penalise",aggregate="F")',
+    'ds-focus(missing="penalise",aggregate="F",norm="squared")',
     'ds-focus(norm="l2")',
-    'ds-focus(focus="entity")',
+    'ds-focus(norm="squared")',
+    'ds-focus(focus="entity",norm="squared")',
     "ds-sent",
     "ds-sent(weighted=true)",
     "lexical-chain",

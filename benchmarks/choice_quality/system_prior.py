@@ -22,11 +22,10 @@ from zlib import crc32
 
 import numpy as np
 
+from benchmarks.choice_quality.fully_rated_sets import LEXICAL, Set
+from benchmarks.support.mqm_lists import SETS
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.prior import STRENGTH
-
-from .combination_mqm import SETS
-from .fully_rated_sets import LEXICAL, Set
 
 UTILITIES = {
     "chrf": "chrf",

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.choice_quality.choice_mqm import rated
-from benchmarks.choice_quality.combination_mqm import SETS
+from benchmarks.support.mqm_lists import SETS, rated
 from benchmarks.training.caption_model import captions
 from discorank.integrations.generation.generator import Prompt
 from discorank.metrics.registry import load_metric

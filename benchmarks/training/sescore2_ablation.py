@@ -4,7 +4,7 @@
         [--frozen-layers -1] [--epochs 2] [--segments 20] [--mlm FOLDER]
 
 WORK is the work folder of a finished `discorank train sescore2` (its texts, vectors and neighbours serve all variants);
-DATA as in `benchmarks.choice_quality.sescore2`. Every variant is trained with the same settings on the same number of
+DATA as in `benchmarks.metric_quality.sescore2`. Every variant is trained with the same settings on the same number of
 pairs. As in the
 paper, random words and single operations are compared without severity: a text's score is then minus the number of its
 mistakes. Columns: Kendall's tau-b on BAGEL's aspects; its mean over the MQM sets, over all rows and within segments.

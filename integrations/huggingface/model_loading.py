@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
 
 from ...metrics.errors import ModelLoadError, unknown
-from ...metrics.neural.models import model_files as files
 from ...metrics.neural.models.encoder import (
     DType,
     config_of,
@@ -15,6 +14,7 @@ from ...metrics.neural.models.encoder import (
     pretrained,
     tokenizer_of,
 )
+from ...metrics.neural.models.files import model_files as files
 from ...metrics.spec.small_files import read_small_file
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..neural.models import model_files as files
+from ..neural.models.files import model_files as files
 from .job_stages import Stage, finished, opened
 from .regression_training import Predict, Run, TrainingProgress
 from .saved_models import check_free, stage_of

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..neural.models import model_files as files
+from ..neural.models.files import model_files as files
 from ..spec.allowed_code import NO_CODE, AllowedCode
 from .edits import Edit, applied
 from .job_stages import OnProgress, Stage, finished, opened

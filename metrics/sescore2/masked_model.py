@@ -16,9 +16,9 @@ import numpy as np
 
 from ..errors import MetricError, ModelLoadError
 from ..execution.batches import in_batches
-from ..neural.models import model_files as files
 from ..neural.models.context_tokens import Frame
 from ..neural.models.encoder import Encoder, pretrained, tokenizer_of
+from ..neural.models.files import model_files as files
 from ..neural.models.packed_attention import ROWS
 from ..representations import IntArray, Ragged
 from .spaced_words import Words

@@ -17,8 +17,8 @@ from ..errors import ModelLoadError
 from ..neural.comet.head import Head
 from ..neural.comet.pooling import Mixer
 from ..neural.comet.regression import RegressionScorer
-from ..neural.models import model_files as files
 from ..neural.models.encoder import Encoder
+from ..neural.models.files import model_files as files
 from ..neural.models.settings import CheckpointMetric
 from ..papers import XU_2023
 from ..representations import Block, FloatArray, Reps

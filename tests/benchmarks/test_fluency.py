@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from benchmarks.choice_quality import contrastive_lm, fluency, fluency_dtypes
-from benchmarks.choice_quality.contrastive_lm import Grouped, cells, read_items
+from benchmarks.choice_quality import fluency, fluency_dtypes
 from benchmarks.choice_quality.fluency import JudgedSegments, contexts_of, if_complete
 from benchmarks.choice_quality.fluency_tables import Chosen, left_out, macro, markdown, relative
+from benchmarks.metric_quality import contrastive_lm
+from benchmarks.metric_quality.contrastive_lm import Grouped, cells, read_items
 from benchmarks.support.kept_values import KeptValues, ListTexts, digest
 from discorank.metrics.base import Metric
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.choice_quality.judge_agreement import (
+from benchmarks.metric_quality.judge_agreement import (
     Pair,
     accuracy,
     best_shares,
@@ -19,7 +19,7 @@ from benchmarks.choice_quality.judge_agreement import (
     systems,
     ties,
 )
-from benchmarks.choice_quality.judges import read_pairs, tables
+from benchmarks.metric_quality.judges import read_pairs, tables
 from benchmarks.support.judged_lists import JudgedLists, read_judged
 from benchmarks.support.resampling import Resampling, ends, groups_of, shown
 from discorank.rerank.lists import Candidate, CandidateList

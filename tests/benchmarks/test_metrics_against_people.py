@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from benchmarks.choice_quality import metrics_against_people
-from benchmarks.choice_quality.metrics_against_people import (
+from benchmarks.metric_quality import metrics_against_people
+from benchmarks.metric_quality.metrics_against_people import (
     Bench,
     Choices,
     NotForSetError,
@@ -20,7 +20,7 @@ from benchmarks.choice_quality.metrics_against_people import (
     facts,
     table,
 )
-from benchmarks.choice_quality.people_table import Agreement, Cells, Facts, markdown
+from benchmarks.metric_quality.people_table import Agreement, Cells, Facts, markdown
 from benchmarks.support import kept_scores
 from benchmarks.support.judged_sets import paths, read_set
 from benchmarks.support.kept_scores import KeptScores, mixed

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from discorank.cli import budget as budget_options
 from discorank.cli.main import main
+from discorank.cli.options import budget as budget_options
 from discorank.metrics.errors import ResumeError
 from discorank.rerank.budget.plan import METHODS
 

@@ -162,7 +162,7 @@ def test_no_config_raises_anything_but_our_errors(
         "\0",
     ]
     for name in ("decode", "rerank", "explain", "score", "check", "convert", "metrics"):
-        options = importlib.import_module(f"discorank.cli.{name}").OPTIONS
+        options = importlib.import_module(f"discorank.cli.commands.{name}").OPTIONS
         for key in options.types:
             for value in values:
                 config = tmp_path / "c.yaml"

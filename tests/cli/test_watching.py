@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from discorank.cli import console, watching
-from discorank.cli.console import Progress
 from discorank.cli.main import main
-from discorank.cli.watching import (
+from discorank.cli.terminal import console, watching
+from discorank.cli.terminal.console import Progress
+from discorank.cli.terminal.watching import (
     TimeRow,
     Watch,
     amounts_line,

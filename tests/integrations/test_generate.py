@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from discorank.cli import generate
-from discorank.cli.console import Progress
+from discorank.cli.commands import generate
 from discorank.cli.main import main
+from discorank.cli.terminal.console import Progress
 from discorank.integrations.generation.document_turns import Turn, Turns
 from discorank.integrations.generation.generation_run import run_generation
 from discorank.integrations.generation.generator import Generated, Prompt

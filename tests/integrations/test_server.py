@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discorank.cli.main import main
-from discorank.cli.server_backend import server_generator
+from discorank.cli.options.server_backend import server_generator
 from discorank.integrations import server as server_module
 from discorank.integrations.generation.generator import Generated, Generator, Prompt
 from discorank.integrations.server import (

@@ -785,7 +785,7 @@ FROZEN: dict[str, str] = {
     "chrf": "chrf",
     "chrf++": "chrf(word_order=2)",
     "discotk-light": "discotk-light",
-    "ds-focus": 'ds-focus(model="@sha256:2162f708afb7ed95")',
+    "ds-focus": 'ds-focus(model="@sha256:2162f708afb7ed95",norm="relative")',
     "ds-sent": 'ds-sent(model="@sha256:bb13ed768c1130e7")',
     "entity-graph": "entity-graph",
     "lc": "lc",

@@ -14,11 +14,11 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import InputError, MBRDecoder, Reranker, load_metric
-from discorank.cli.inputs import adapted
+from discorank.cli.commands.train.train_combination import shown as as_text
 from discorank.cli.main import main
 from discorank.cli.options import MODEL_OPTIONS
-from discorank.cli.stopping import TerminatedError
-from discorank.cli.train.train_combination import shown as as_text
+from discorank.cli.options.inputs import adapted
+from discorank.cli.terminal.stopping import TerminatedError
 from discorank.metrics.combination import Combination
 from discorank.metrics.execution.cache import Cache
 from discorank.metrics.logistic import (
@@ -642,7 +642,7 @@ def test_an_interruption_leaves_nothing(
 
     data = tmp_path / "lists.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in lists()), encoding="utf-8")
-    monkeypatch.setattr("discorank.cli.train.train_combination.train_combination", stopped)
+    monkeypatch.setattr("discorank.cli.commands.train.train_combination.train_combination", stopped)
     command = [
         "train",
         "combination",

@@ -1,22 +1,28 @@
 """DS-FOCUS (Zhao et al. 2023, Eq. 1 and 2): how differently two texts write about their common foci.
 
     F_v = sum_u z_u,  z_u the unit vector at the last token of occurrence u of focus v
-    DS-FOCUS(h, r) = (1 / N) sum_{v in V(h) & V(r)} ||F_v^h - F_v^r||^2
+    DS-FOCUS(h, r) = (1 / N) sum_{v in V(h) & V(r)} d(F_v^h, F_v^r)
 
-A distance of at least 0; the utility is its negative. What a focus costs that only one side has is told by ``missing``:
+A distance of at least 0; the utility is its negative. How far two foci are apart is told by ``norm``:
 
-    union      its F_v is 0 on the other side: ||F_v||^2; N = |V(h) | V(r)|. Symmetric, and 0 only for equal tables.
+    relative   d(x, y) = ||x - y|| / (||x|| + ||y||), from 0 to 1, so that no text outweighs others by repeating itself
+    l2         d(x, y) = ||x - y||, as in Eq. 2; grows with how often a focus stands
+    squared    d(x, y) = ||x - y||^2, as in the released code; grows with the square of that
+
+What a focus costs that only one side has is told by ``missing``:
+
+    union      its F_v is 0 on the other side: d(F_v, 0); N = |V(h) | V(r)|. Symmetric, and 0 only for equal tables.
     penalise   the same for foci that the side lacks by which `aggregate` divides; N = |V(h)| (P), |V(r)| (R)
     ignore     nothing, as in the paper; N as above
 
     P, R as above, F = (P + R) / 2
 
 Without any common focus `ignore` would give the best value, 0, to texts that share nothing; here it gives the mean
-||F_v||^2 of both sides' foci, as does a side without foci. Two texts without foci are at distance 0. With
+d(F_v, 0) of both sides' foci, as does a side without foci. Two texts without foci are at distance 0. With
 ``compat="reference"`` such pairs are at distance 0, as in the released code.
 
-For single occurrences a shared focus costs 2 - 2 cos and a missing one 1, so that sharing pays where cos > 1/2, which
-holds for usual encoders and not for random ones.
+By default a missing focus costs 1 and a shared one at most that, sqrt((1 - cos) / 2) where it stands once in both
+texts, so that sharing always pays. Squared, it costs 2 - 2 cos, and sharing pays where cos > 1/2.
 """
 
 from __future__ import annotations
@@ -47,13 +53,13 @@ class DSFocus(FocusModelMetric):
 
     Args:
         missing: union, penalise or ignore (see above). Default: union, ignore under compat.
-        norm: squared, as in the released code, or l2, as in Eq. 2.
+        norm: relative, l2 or squared (see above). Default: relative, squared under compat.
         aggregate: P, R or F; not with union.
         min_count: foci that occur less often in a text are left out of it.
     """
 
     missing: Literal["union", "ignore", "penalise"] | None = None
-    norm: Literal["squared", "l2"] = "squared"
+    norm: Literal["l2", "relative", "squared"] | None = None
     aggregate: Literal["P", "R", "F"] | None = None
     min_count: Annotated[int, Field(ge=1)] = 1
     name: ClassVar[str] = "ds-focus"
@@ -66,10 +72,15 @@ class DSFocus(FocusModelMetric):
         symmetric=True,
         multi_reference="mean",
         bucketed=True,
+        version=2,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if (
+            self.norm is None
+        ):  # named, so that signatures of the first version, which squared, are told apart
+            object.__setattr__(self, "norm", "squared" if self.compat else "relative")
         if self.aggregate and self.policy == "union":
             fix = 'missing="penalise" and missing="ignore" have P, R and F'
             raise InputError("union is symmetric and has no P and R", where="aggregate", fix=fix)
@@ -105,7 +116,7 @@ class _FocusTable(NamedTuple):
 
     def total(self, texts: int, norm: str) -> FloatArray:
         """The summed lengths of each text's foci, [texts]."""
-        lengths = _norm(self.squares, norm)
+        lengths = _from_nothing(self.squares, norm)
         return np.bincount(self.text, lengths, texts).astype(np.float64)
 
 
@@ -148,7 +159,7 @@ class DSFocusScorer(FocusScorer):
         num_hypotheses = len(block.hypotheses)
         num_references = len(block.references)
         shape = num_hypotheses, num_references
-        norm = self.metric.norm
+        norm = str(self.metric.norm)
 
         # squared distance of every two equal foci, [cells], and the pair of texts that each belongs to
         at_h, at_r, inner = _shared(h, r)
@@ -163,7 +174,7 @@ class DSFocusScorer(FocusScorer):
             return sums.reshape(shape).astype(np.float64)
 
         shared = summed()
-        distance = summed(_norm(between, norm))
+        distance = summed(_distance(between, h.squares[at_h], r.squares[at_r], norm))
         total_h = h.total(num_hypotheses, norm)[:, None]
         total_r = r.total(num_references, norm)[None, :]
         num_foci = reps["keys"].lengths.astype(np.float64)
@@ -174,8 +185,8 @@ class DSFocusScorer(FocusScorer):
         if self.metric.policy == "ignore":
             missing_h = missing_r = np.zeros(shape)
         else:
-            missing_h = total_h - summed(_norm(h.squares[at_h], norm))
-            missing_r = total_r - summed(_norm(r.squares[at_r], norm))
+            missing_h = total_h - summed(_from_nothing(h.squares[at_h], norm))
+            missing_r = total_r - summed(_from_nothing(r.squares[at_r], norm))
         if self.metric.policy == "union":
             return _divided(distance + missing_h + missing_r, n_h + n_r - shared)
 
@@ -206,7 +217,7 @@ class DSFocusScorer(FocusScorer):
         """
         h_row = int(block.hypotheses[hypothesis])
         r_row = int(block.references[reference])
-        norm = self.metric.norm
+        norm = str(self.metric.norm)
         h = _FocusTable.of(reps, np.array([h_row]))
         r = _FocusTable.of(reps, np.array([r_row]))
         names: dict[int, str] = {}
@@ -216,12 +227,13 @@ class DSFocusScorer(FocusScorer):
         at_h, at_r, inner = _shared(h, r)
         squares = h.squares[at_h] + r.squares[at_r]
         between = np.maximum(squares - 2 * inner, 0)
-        distances = zip(h.key[at_h], _norm(between, norm), strict=True)
+        lengths = h.squares[at_h], r.squares[at_r]
+        distances = zip(h.key[at_h], _distance(between, *lengths, norm), strict=True)
         shared = {names[int(key)]: float(distance) for key, distance in distances}
         foci = {"shared": _heaviest_first(shared)}
         for label, side in (("missed", r), ("added", h)):
             side_names = [names[key] for key in side.key.tolist()]
-            side_weights = _norm(side.squares, norm).tolist()
+            side_weights = _from_nothing(side.squares, norm).tolist()
             weights = dict(zip(side_names, side_weights, strict=True))
             only = {name: weight for name, weight in weights.items() if name not in shared}
             foci[label] = _heaviest_first(only)
@@ -233,9 +245,20 @@ def _heaviest_first(weights: Mapping[str, float]) -> dict[str, float]:
     return dict(sorted(weights.items(), key=lambda item: -item[1]))
 
 
-def _norm(squares: FloatArray, norm: str) -> FloatArray:
-    """Distances in the norm that is set, from squared ones."""
-    return np.sqrt(squares) if norm == "l2" else squares
+def _distance(between: FloatArray, h: FloatArray, r: FloatArray, norm: str) -> FloatArray:
+    """d(x, y) of foci, from ||x - y||^2, ||x||^2 and ||y||^2."""
+    if norm == "squared":
+        return between
+    distance = np.sqrt(between)
+    if norm == "l2":
+        return distance
+    lengths = np.sqrt(h) + np.sqrt(r)
+    return np.divide(distance, lengths, out=np.zeros_like(distance), where=lengths > 0)
+
+
+def _from_nothing(squares: FloatArray, norm: str) -> FloatArray:
+    """d(x, 0) of foci, from ||x||^2."""
+    return _distance(squares, squares, np.zeros_like(squares), norm)
 
 
 def _divided(total: FloatArray, count: FloatArray) -> FloatArray:

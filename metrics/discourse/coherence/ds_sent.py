@@ -5,8 +5,8 @@
     DS-SENT(h, r) = cos(g_h, g_r)
 
 A is A_u or, ``weighted``, A_w of the sentences' foci (see `focus_grid`). Rows of X have length one, as in the released
-code. At most 1, higher is better, symmetric. A text without foci has A = 0; one without sentences scores 1 with its
-like and 0 with others. The sum makes g depend on how many sentences there are.
+code. At most 1, higher is better, symmetric. A text without foci has A = 0; one without sentences (or with empty ones
+alone) scores 1 with its like and 0 with others. The sum makes g depend on how many sentences there are.
 
 ``compat="reference"`` keeps what the released code does with a reference of one sentence: its score is the mean of
 cos(x_i^h, x_1^r), and it counts twice among several references.
@@ -47,6 +47,7 @@ class DSSent(FocusModelMetric):
         symmetric=True,
         multi_reference="mean",
         bucketed=True,
+        version=2,
     )
 
     def cosine(self) -> float:

@@ -80,7 +80,7 @@ class FocusReader:
         self.nouns: Nouns | None = None
 
     def read(self, text: Text) -> Foci:
-        """The foci of a text.
+        """The foci of a text; sentences without a letter are none of it.
 
         Raises:
             InputError: the span of an annotation is not in its sentence, or there are neither annotations nor finder.
@@ -90,9 +90,12 @@ class FocusReader:
             annotated = []
             for i, sentence in enumerate(text.sentences):
                 annotated.append(_annotated(i, sentence, text.foci[i]))
-            return Foci(list(map(plain, text.sentences)), annotated)
+            written = [i for i, sentence in enumerate(text.sentences) if sentence.strip()]
+            return Foci(
+                [plain(text.sentences[i]) for i in written], [annotated[i] for i in written]
+            )
         split = text.sentences if isinstance(text, Document) else self.split(text)
-        sentences = [plain(sentence) for sentence in split]
+        sentences = [plain(sentence) for sentence in split if sentence.strip()]
         if self.nouns is None:
             self.nouns = Nouns(self.finder)
         return Foci(sentences, [self.nouns.of(sentence) for sentence in sentences])

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...errors import InputError, excerpt
-from ...neural.models import model_files as files
+from ...neural.models.files import model_files as files
 from ...neural.models.settings import ModelMetric
 from ...representations import TRUNCATION_COLUMN, Array, Block, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Scorer

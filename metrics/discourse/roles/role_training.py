@@ -19,8 +19,8 @@ from ...complete_files import complete_folder
 from ...errors import InputError
 from ...execution.batches import in_batches
 from ...logistic import folds
-from ...neural.models import model_files as files
-from ...neural.models.written_models import with_files
+from ...neural.models.files import model_files as files
+from ...neural.models.files.written_models import with_files
 from ...representations import FloatArray, IntArray
 from ...spec.digests import MARK
 from .classifier import CONFIG, KIND, WEIGHTS, Classifier, SentenceFeatures, load_classifier, places

@@ -29,9 +29,9 @@ from ...spec.checked_settings import settings
 from ...spec.digests import DIGITS
 from ...spec.small_files import read_small_text
 from ...text.texts import Text
-from ..models import model_files
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder, pretrained, tokenizer_of
+from ..models.files import model_files
 from ..models.settings import ContextModelMetric
 from .document_frequencies import document_frequencies
 from .token_scorer import BERTScorer

@@ -16,9 +16,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
-from ..models.checked_tensors import CheckedTensors
-from ..models.folder_weights import read_weights
-from ..models.json_settings import FileSettings, read_settings
+from ..models.files.checked_tensors import CheckedTensors
+from ..models.files.folder_weights import read_weights
+from ..models.files.json_settings import FileSettings, read_settings
 
 Size = Annotated[int, Field(ge=1, le=1 << 20)]
 

@@ -20,8 +20,8 @@ from ...papers import PU_2021, SELLAM_2020, Paper
 from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import settings
 from ..comet.head import Head
-from ..models import model_files
 from ..models.encoder import Encoder
+from ..models.files import model_files
 from ..models.settings import ModelMetric
 from .bleurt_scorer import BleurtScorer
 from .pair_tokens import tokens_of

@@ -19,7 +19,7 @@ import numpy as np
 from ...errors import ModelLoadError
 from ...representations import IntArray
 from ...spec.small_files import read_small_file
-from ..models.json_settings import FileSettings, read_settings
+from ..models.files.json_settings import FileSettings, read_settings
 
 SENTENCEPIECE, WORDPIECE, WORDPIECE_SETTINGS = "spm.model", "vocab.txt", "tokenizer_config.json"
 # Special tokens of a pair: [CLS] and two [SEP].

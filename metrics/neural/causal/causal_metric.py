@@ -8,10 +8,10 @@ from ...errors import InputError, ModelLoadError
 from ...spec import digests
 from ...text.few_shot import SEPARATOR, FewShotExamples, read_examples
 from ...text.prompt_template import SOURCE, TARGET_CONTEXT, Template
-from ..models import model_files
 from ..models.causal_lm import CausalLM
 from ..models.context_tokens import PlainTexts, control_tokens
 from ..models.encoder import pretrained, tokenizer_of
+from ..models.files import model_files
 from ..models.settings import ModelMetric
 from .causal_scorer import Loaded, Normalize
 from .sequences import End, SequenceReader

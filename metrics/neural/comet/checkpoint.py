@@ -15,8 +15,8 @@ from typing import Any, Literal, cast
 
 from ...errors import InputError, ModelLoadError, excerpt
 from ...spec.safe_yaml import read_yaml
-from ..models.inert_pickle import read_inert
-from ..models.torch_archive import open_archive
+from ..models.files.inert_pickle import read_inert
+from ..models.files.torch_archive import open_archive
 from .checkpoint_settings import (
     ACTIVATIONS,
     BLOCKS,

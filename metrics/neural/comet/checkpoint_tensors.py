@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..models.checked_tensors import CheckedTensors
+from ..models.files.checked_tensors import CheckedTensors
 
 # How names of tensors begin.
 ENCODER = "encoder.model."

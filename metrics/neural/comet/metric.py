@@ -23,9 +23,9 @@ from ...errors import ModelLoadError
 from ...papers import REI_2020, REI_2022, Paper
 from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import settings
-from ..models import model_files
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder, from_state, tokenizer_of
+from ..models.files import model_files
 from ..models.settings import CheckpointMetric
 from .checkpoint import CometCheckpoint, read_checkpoint
 from .head import Head

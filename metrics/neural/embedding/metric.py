@@ -21,10 +21,10 @@ from ...errors import InputError, ModelLoadError
 from ...papers import REIMERS_2019
 from ...scorer import Info, Reading
 from ...spec.checked_settings import settings
-from ..models import model_files
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import Encoder, pretrained, tokenizer_of
-from ..models.folder_checks import check_model
+from ..models.files import model_files
+from ..models.files.folder_checks import check_model
 from ..models.settings import ModelMetric
 from .embedding_scorer import EmbeddingScorer, ReferenceCosines, SourceCosines
 from .sentence_pooling import IN_CONTEXT

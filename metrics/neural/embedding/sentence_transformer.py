@@ -21,9 +21,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from ...errors import InputError, ModelLoadError, excerpt, unknown
 from ...spec.small_files import parse_small_json, read_small_file
-from ..models.checked_tensors import CheckedTensors
-from ..models.folder_weights import read_weights
-from ..models.json_settings import FileSettings, read_settings
+from ..models.files.checked_tensors import CheckedTensors
+from ..models.files.folder_weights import read_weights
+from ..models.files.json_settings import FileSettings, read_settings
 from .sentence_pooling import MODES, Mode, SentencePooling
 
 MODULES = "modules.json"

@@ -17,9 +17,9 @@ import numpy as np
 from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
 from ...scorer import Passes, Scorer
 from ...text.texts import Item
-from ..models import model_files
 from ..models.context_tokens import Frame, Reader
 from ..models.encoder import pretrained, tokenizer_of
+from ..models.files import model_files
 from ..models.seq2seq import Seq2Seq
 from ..models.settings import ContextModelMetric
 from ..models.shared_prefix import Targets

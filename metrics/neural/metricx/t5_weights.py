@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from ...errors import ModelLoadError
-from ..models.checked_tensors import CheckedTensors
-from ..models.folder_weights import read_row, read_weights
-from ..models.json_settings import FileSettings, read_settings
+from ..models.files.checked_tensors import CheckedTensors
+from ..models.files.folder_weights import read_row, read_weights
+from ..models.files.json_settings import FileSettings, read_settings
 
 Size = Annotated[int, Field(ge=1, le=1 << 20)]
 Layers = Annotated[int, Field(ge=1, le=256)]

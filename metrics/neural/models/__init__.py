@@ -1,1 +1,1 @@
-"""Encoders and decoders shared by the neural metrics: files, texts as tokens, attention, checkpoints."""
+"""Encoders and decoders of the neural metrics: tokens in context, attention, passes; `files` has their files."""

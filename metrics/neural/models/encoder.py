@@ -17,7 +17,7 @@ import numpy as np
 
 from ...errors import InputError, ModelLoadError
 from ...representations import IntArray, Ragged
-from .gguf_models import as_plain, is_gguf, source_of, unpacked
+from .files.gguf_models import as_plain, is_gguf, source_of, unpacked
 from .packed_attention import ROWS, attention_within, slabs_of, use_packed_attention
 from .pass_flops import Stack
 

@@ -16,9 +16,9 @@ from ...errors import ModelLoadError
 from ...scorer import Reading, Scorer
 from ...spec.checked_settings import settings
 from ...spec.digests import MARK
-from . import model_files
 from .context_tokens import TruncationRule
 from .encoder import DType
+from .files import model_files
 
 
 @settings

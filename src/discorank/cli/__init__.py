@@ -1,1 +1,1 @@
-"""The command line: one file per subcommand."""
+"""The command line: `main`, its subcommands, their options, and the terminal."""

@@ -17,9 +17,9 @@ from importlib import import_module
 from typing import Any
 
 from ..metrics.stop_signals import put_off
-from .argument_parser import PrintableParser
-from .standard_streams import repair, show_warning, silence_stdout
-from .stopping import Stop, stoppable
+from .terminal.argument_parser import PrintableParser
+from .terminal.standard_streams import repair, show_warning, silence_stdout
+from .terminal.stopping import Stop, stoppable
 
 SUBCOMMANDS = {
     "decode": "choose by minimum Bayes risk",
@@ -127,7 +127,7 @@ def _run(arguments: list[str]) -> int:
         with put_off():  # there are libraries that panic when they are half imported
             from ..metrics.spec.limits import use_limits
 
-            module: Any = import_module(f".{arguments[0]}", __package__)
+            module: Any = import_module(f".commands.{arguments[0]}", __package__)
         with use_limits():  # those of this command end with it
             return int(module.run(arguments[1:]))
     subcommands = "\n".join(f"  {name:<8}  {about}" for name, about in SUBCOMMANDS.items())

@@ -16,10 +16,10 @@ from ..rerank.decider import Decider
 from ..rerank.engines.interface import Engine
 from ..rerank.engines.local import LocalEngine
 from ..rerank.runs.run import RunSettings, run_lists
-from .console import Progress, say
-from .inputs import open_input, reading_in
 from .options import build
-from .watching import Watch
+from .options.inputs import open_input, reading_in
+from .terminal.console import Progress, say
+from .terminal.watching import Watch
 
 _NAME_A_FILE = "Name a file; without one the output goes to stdout"
 

@@ -20,8 +20,8 @@ from safetensors.torch import load_file
 
 from discorank.metrics.errors import ModelLoadError
 from discorank.metrics.neural.comet.checkpoint import CometCheckpoint, read_checkpoint
-from discorank.metrics.neural.models.inert_pickle import Inert, InertCheckpoint, read_inert
-from discorank.metrics.neural.models.torch_archive import open_archive
+from discorank.metrics.neural.models.files.inert_pickle import Inert, InertCheckpoint, read_inert
+from discorank.metrics.neural.models.files.torch_archive import open_archive
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 MODELS = GOLDEN / "docmetrics" / "models"

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from discorank import MBRDecoder, ModelLoadError, load_metric
 from discorank.cli.main import main
-from discorank.metrics.neural.models.inert_pickle import Inert
+from discorank.metrics.neural.models.files.inert_pickle import Inert
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.sescore2.conversion import convert
 from discorank.metrics.sescore2.rescaling import rescaled
@@ -354,6 +354,6 @@ def test_a_change_of_the_settings_file_changes_the_digest(folder: Path, tmp_path
 
 
 def test_the_golden_checkpoint_names_foreign_classes() -> None:
-    from discorank.metrics.neural.models.inert_pickle import open_archive, read_inert
+    from discorank.metrics.neural.models.files.inert_pickle import open_archive, read_inert
 
     assert isinstance(read_inert(open_archive(CHECKPOINT)).root, Inert)

@@ -1,0 +1,163 @@
+"""Where the files of a model are, and a digest of them: a folder, a file, a name on the hub, or a bundled model.
+
+A digest stands for everything that a score depends on: weights, configuration and tokenizer. It is written behind the
+model's name, ``name@sha256:0123456789abcdef``. Nothing here reads a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from ....errors import InputError, ModelLoadError
+from ....spec.digests import DIGITS as DIGITS
+from ....spec.digests import MARK as MARK
+from .bundled_models import BUNDLED, bundled_model
+from .file_digests import remembered_digest
+from .folder_checks import GGUF, check_model, gguf_file_in
+
+SETTINGS_FILES = ("config.json", "hparams.yaml", "sescore2.json", "*.index.json")
+TOKENIZER_FILES = (
+    "tokenizer*.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.*",
+    "merges.txt",
+    "*.model",
+    "*.spm",
+)
+# Read where a model generates, no part of a digest.
+GENERATION_FILES = ("generation_config.json", "chat_template.jinja")
+# Of these, only the first kind that is there.
+WEIGHTS = ("checkpoints/*.ckpt", "*.safetensors", "pytorch_model*.bin", "*.ckpt")
+
+
+def locate(
+    model: str,
+    revision: str | None = None,
+    weights: bool = True,
+    also: tuple[str, ...] = (),
+) -> Path:
+    """The folder or file of a model, looked at; fetched from the hub if it is no local path and not bundled.
+
+    Of a folder whose only weights are one GGUF file, it is that file, and nothing else in the folder is read. Without
+    `weights`, only configuration and tokenizer are fetched. also: patterns of more files that are.
+
+    Raises:
+        ModelLoadError: it is not here and cannot be fetched, or is refused by `check_model`.
+    """
+    if not model:
+        fix = "Give a folder or a name on the hub: model=..."
+        raise ModelLoadError("no model is named", where="model", fix=fix)
+    if model in BUNDLED:
+        bundled = bundled_model(model)
+        check_model(bundled)
+        return bundled
+    path = Path(model).expanduser()
+    if path.exists():
+        path = gguf_file_in(path) or path
+        check_model(path)
+        return path
+    if _is_path(model):
+        fix = "Give the folder of the model"
+        raise ModelLoadError("there is no such file or folder", where=model, fix=fix)
+    fetched = _fetched(model, revision, weights, also)
+    check_model(fetched)
+    return fetched
+
+
+def _is_path(model: str) -> bool:
+    """Whether this cannot be a name on the hub."""
+    if model.startswith((".", "/", "~")) or model.endswith(GGUF):
+        return True
+    return model.count("/") > 1 or "\\" in model
+
+
+@cache
+def _fetched(
+    model: str,
+    revision: str | None,
+    weights: bool,
+    also: tuple[str, ...],
+) -> Path:
+    """The local folder of a model on the hub, its files fetched."""
+    from huggingface_hub import snapshot_download
+
+    patterns = [*SETTINGS_FILES, *TOKENIZER_FILES, *GENERATION_FILES, *also]
+    if weights:
+        patterns += WEIGHTS
+    try:
+        return Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
+    except Exception as error:  # the hub's client raises many kinds
+        message = " ".join(str(error).split())[:200]
+        raise ModelLoadError(
+            f"no local folder has this name, and the hub gave {type(error).__name__}: {message}",
+            where=f"model {model!r}",
+            fix="Give the folder of the model, or check the name and the network",
+        ) from error
+
+
+def digest(path: Path, weights: bool = True, also: tuple[str, ...] = ()) -> str:
+    """The digest of a model's files, or of its configuration and tokenizer alone; also: patterns of more files."""
+    whole = sha256()
+    for file in _files(path, weights, also):
+        name = file.relative_to(path) if path.is_dir() else ""
+        whole.update(f"{name}\0".encode())
+        whole.update(remembered_digest(file))
+    return whole.hexdigest()[:DIGITS]
+
+
+def _files(path: Path, weights: bool, also: tuple[str, ...]) -> Iterator[Path]:
+    """The files that a digest covers, in the order in which it reads them."""
+    if path.is_file():
+        yield path
+        yield from _settings_beside(path)
+        return
+    patterns = (*SETTINGS_FILES, *TOKENIZER_FILES, *also)
+    yield from sorted({file for pattern in patterns for file in path.glob(pattern)})
+    if weights:
+        yield from _weights(path)
+
+
+def _settings_beside(file: Path) -> list[Path]:
+    """The settings of a ``.ckpt`` file, in its folder or the one above, if there are any."""
+    if file.suffix != ".ckpt":
+        return []
+    beside = [folder / "hparams.yaml" for folder in (file.parent, file.parent.parent)]
+    return [settings for settings in beside if settings.is_file()][:1]
+
+
+def _weights(folder: Path) -> list[Path]:
+    """The weights in a folder, those of the first kind that is there."""
+    for pattern in WEIGHTS:
+        files = sorted(folder.glob(pattern))
+        if files:
+            return files
+    return []
+
+
+def split(name: str) -> tuple[str, str | None]:
+    """A model's name and the digest behind it, if there is one.
+
+    >>> split("minilm@sha256:0123456789abcdef")
+    ('minilm', '0123456789abcdef')
+    """
+    plain, mark, digits = name.rpartition(MARK)
+    return (plain, digits) if mark else (name, None)
+
+
+def check(
+    where: str,
+    name: str,
+    expected: str,
+    actual: str,
+) -> None:
+    """Raises InputError if a model has another digest than its name says."""
+    if expected != actual:
+        raise InputError(
+            f"{name} has the digest {actual}, expected {expected}",
+            where=where,
+            fix=f"Give the files that the signature was made with, or leave {MARK}... off",
+        )

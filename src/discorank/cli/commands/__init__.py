@@ -1,0 +1,1 @@
+"""One module per subcommand, or a folder where it has several parts."""

@@ -1,0 +1,179 @@
+"""``discorank cite METRIC ...``: the papers of metrics as BibTeX, and a sentence for the methods section.
+
+It reads signatures and imports no code that they name: what is not built in has no papers here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...metrics.combination import Combination
+from ...metrics.errors import DiscorankError, InputError, unknown
+from ...metrics.papers import OF_BUDGETS, OF_TESTS, Paper, bibtex
+from ...metrics.registry import names, papers_of
+from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.signature import Call, parse, portable
+from ...rerank.runs.run_file import read_run_file
+from ...tables import escaped
+from ..options import Options
+from ..terminal.console import say
+
+_RUN_FILE = "Give the .run.json of a run"
+
+
+@settings
+class CiteOptions:
+    """What is cited.
+
+    Args:
+        metrics: metrics by name or signature, or the .run.json files of runs.
+        tests: whether the tests between systems of compare are cited too.
+    """
+
+    metrics: tuple[str, ...] = ()
+    tests: bool = False
+
+
+OPTIONS = Options(
+    "cite",
+    "Write BibTeX of metrics and a sentence to paste, as LaTeX.",
+    [CiteOptions],
+    positional={"metrics": "*"},
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Cites; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    signatures = [signature for name in values["metrics"] for signature in signatures_in(name)]
+    if not signatures:
+        raise InputError(
+            "no metrics", where="METRICS", fix="Give metrics by name or signature, or a .run.json"
+        )
+    cited: dict[str, tuple[Paper, ...]] = {}
+    for signature in signatures:
+        for call in _calls(signature, values["quiet"]):
+            papers = papers_of(call.name, call.settings)
+            if not papers:
+                say(f"{call.name}: {_without_papers(papers)}", values["quiet"])
+            known = cited.get(call.name, ())
+            cited[call.name] = tuple(dict.fromkeys((*known, *(papers or ()))))
+    tests = OF_TESTS if values["tests"] else ()
+    methods = dict.fromkeys(method for name in values["metrics"] for method in methods_in(name))
+    all_papers = [paper for papers in cited.values() for paper in papers]
+    all_papers += [OF_BUDGETS[method] for method in methods]
+    sentence = _sentence(signatures, cited, tests) + "".join(map(_method_sentence, methods))
+    sys.stdout.write(f"{sentence}\n\n{bibtex(all_papers)}")
+    if tests:
+        sys.stdout.write("\n" + bibtex(tests))
+    return 0
+
+
+def _without_papers(papers: Sequence[Paper] | None) -> str:
+    """Why a metric has no papers, and what to do."""
+    if papers is None:
+        return "not one of discorank's metrics; look up its paper"
+    return "has no paper of its own; look up that of its model"
+
+
+def _calls(signature: str, quiet: bool) -> Iterator[Call]:
+    """The terms of a signature, a combination followed by the metrics it is made of."""
+    for call in parse(signature):
+        yield call
+        if call.name != Combination.name:
+            continue
+        try:
+            signatures = Combination.signatures(call.settings)
+        except DiscorankError as error:
+            say(f"combination: its metrics are not cited ({error}); name them too", quiet)
+            continue
+        for part in signatures:
+            yield from parse(part)
+
+
+def _sentence(
+    signatures: Sequence[str], cited: Mapping[str, Sequence[Paper]], tests: Sequence[Paper]
+) -> str:
+    """The sentence for the methods section, in LaTeX."""
+    from ... import __version__
+
+    metrics = [f"{escaped(name)}{_citation(papers)}" for name, papers in cited.items()]
+    exact = [escaped(portable(signature)) for signature in dict.fromkeys(signatures)]
+    typeset = "; ".join(rf"\texttt{{{signature}}}" for signature in exact)
+    rest = ""
+    if tests:
+        rest = (
+            f" Systems were compared by paired approximate randomisation{_citation(tests[:1])} and bootstrap resampling"
+            f"{_citation(tests[1:])} over documents."
+        )
+    return (
+        f"We computed {_listed(metrics)} with discorank {__version__} "
+        f"(signatures: {typeset}).{rest}"
+    )
+
+
+def _method_sentence(method: str) -> str:
+    """What a method of decoding did, in LaTeX."""
+    citation = _citation([OF_BUDGETS[method]])
+    if method == "diverse":
+        return f" Lists of several texts were chosen to be diverse{citation}."
+    return f" Which utilities were computed was decided by {method}{citation}."
+
+
+def _citation(papers: Sequence[Paper]) -> str:
+    keys = ",".join(paper.key for paper in papers)
+    return rf" \citep{{{keys}}}" if keys else ""
+
+
+def _listed(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    if len(words) <= 1:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def signatures_in(name: str) -> list[str]:
+    """The name itself as a signature, or the signatures in the file of a run.
+
+    Raises:
+        InputError: it is a JSON file, but not that of a run, or is damaged.
+    """
+    if os.path.exists(f"{name}.run.json"):
+        raise InputError("is the output of a run", where=name, fix=f"Give {name}.run.json")
+    if not name.endswith(".json"):
+        for call in parse(name):
+            if ":" not in call.name and call.name not in names():
+                raise unknown("metric", call.name, names())
+        return [name]
+    return signatures_of(read_run_file(name, _RUN_FILE), name)
+
+
+def methods_in(name: str) -> list[str]:
+    """The methods with a paper by which a run chose pairs or lists, from its run file; none for a signature."""
+    if not name.endswith(".json"):
+        return []
+    saved = read_run_file(name, _RUN_FILE).get("settings")
+    if not isinstance(saved, Mapping):
+        return []
+    budget = saved.get("budget")
+    method = budget.get("method") if isinstance(budget, Mapping) else None
+    diverse = "diverse" if "diverse" in saved else None
+    return [str(name) for name in (method, diverse) if name in OF_BUDGETS]
+
+
+def signatures_of(values: Mapping[str, Any], name: str) -> list[str]:
+    """The signatures in the values of a run file.
+
+    Raises:
+        InputError: there are none.
+    """
+    entry = values.get("signature")
+    signatures = [entry] if isinstance(entry, str) else entry
+    if not isinstance(signatures, list) or not all(
+        isinstance(signature, str) for signature in signatures
+    ):
+        raise InputError("no signature in it", where=name, fix=_RUN_FILE)
+    return signatures

@@ -1,0 +1,199 @@
+"""``discorank compare SYSTEMS -m METRIC ...``: which system is best, how sure that is, which metrics to believe.
+
+This module reads and checks the options, and calls what compares every systems file, saves it and prints it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, Field
+
+from ....integrations.formats.human_scores import HumanKey
+from ....metrics.errors import InputError
+from ....metrics.mixture import Utility
+from ....metrics.spec.checked_settings import settings
+from ....rerank.selection.comparison_folder import check_folder, save
+from ....rerank.selection.kept_comparison import KeptTable, kept
+from ....rerank.selection.resampling_units import segments_of_unit
+from ....rerank.selection.significance import Correction
+from ....rerank.selection.statistics import DRAWS
+from ...options import Options, needed
+from ...options.inputs import CodeOptions, JudgeOptions, check_model, metric_in
+from ...running import check_not_input
+from ...terminal.console import say
+from .chooser_runs import ChooserOptions, check_decoded
+from .chooser_tables import choosers_tables
+from .printed_sets import printed
+from .score_files import document_rows, segment_rows, write_scores
+from .set_runs import ComparedSet, compare_set
+
+
+def _checked_unit(unit: str | int) -> str | int:
+    segments_of_unit(unit)
+    return unit
+
+
+@settings
+class CompareOptions:
+    """What is compared.
+
+    Args:
+        input: systems files, each with a document per line; of several, each is compared, and means are added.
+        metric: metrics by name or signature.
+        human: keys that hold human scores, such as mqm:lower.
+        references: the references that metrics read, by name; all if not given.
+        as_systems: references to treat as systems.
+        include: further keys that hold systems.
+        draws: how many times the randomisation and the bootstrap draw.
+        seed: of the draws.
+        level: of significance; intervals cover the rest.
+        unit: what draws take: document, segment, or how many successive segments of a document.
+        correction: of p for the number of pairs: none, holm or fdr.
+        segment_scores: a file for a row per segment and system, CSV if its name ends so, else JSONL.
+        document_scores: the same for documents.
+        save: a folder for texts, scores and tests, from which discorank report makes a page.
+        format: what is printed.
+    """
+
+    input: tuple[str, ...] = ()
+    metric: tuple[str, ...] = ()
+    human: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    as_systems: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    draws: Annotated[int, Field(ge=1)] = DRAWS
+    seed: Annotated[int, Field(ge=0)] = 0
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    unit: Annotated[str | int, AfterValidator(_checked_unit)] = "document"
+    correction: Correction = "none"
+    segment_scores: str | None = None
+    document_scores: str | None = None
+    save: str | None = None
+    format: Literal["table", "markdown", "latex", "csv", "json"] = "table"
+
+
+OPTIONS = Options(
+    "compare",
+    "Compare whole systems, and what chooses among their outputs. Tables go to stdout.",
+    [CompareOptions, ChooserOptions, CodeOptions, JudgeOptions],
+    positional={"input": "*"},
+    short={"metric": "m"},
+)
+
+
+class _Inputs(NamedTuple):
+    """What is compared, by what, and where it is saved."""
+
+    names: list[str]  # of the sets
+    metrics: list[Utility]
+    choosers: list[Utility]
+    folders: list[Path]  # of the sets, none if nothing is saved
+    keys: tuple[HumanKey, ...]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Compares; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    paths = needed(values, "input", "SYSTEMS")
+    inputs = _checked_inputs(paths, values)
+    sets = [
+        compare_set(path, name, inputs.metrics, inputs.choosers, inputs.keys, values)
+        for path, name in zip(paths, inputs.names, strict=True)
+    ]
+    if values["unit"] != "document":
+        say(
+            "warning: segments of one document are not independent: p is too small, intervals are too narrow",
+            values["quiet"],
+        )
+    write_scores(values["segment_scores"], segment_rows, sets)
+    write_scores(values["document_scores"], document_rows, sets)
+    _save(inputs.folders, sets, values)
+    sys.stdout.write(printed(sets, values["format"], values["level"], values["correction"]))
+    return 0
+
+
+def _checked_inputs(paths: Sequence[str], values: Mapping[str, Any]) -> _Inputs:
+    """What the options name; raises InputError where they do not fit together, before anything is read."""
+    names = _set_names(paths)
+    with_choosers = bool(values["choosers"] or values["decoded"])
+    specs = values["metric"] if with_choosers else needed(values, "metric", "--metric")
+    metrics = [metric_in(values, spec) for spec in specs]
+    choosers = [metric_in(values, spec) for spec in values["choosers"]]
+    check_model(values, [*metrics, *choosers])
+    _check_once(metrics, "--metric")
+    _check_once(choosers, "--choosers")
+    check_decoded(values, len(paths))
+    _check_outputs(paths, values)
+    folders = _folders(values, names)
+    keys = tuple(map(HumanKey.read, values["human"]))
+    return _Inputs(names, metrics, choosers, folders, keys)
+
+
+def _set_names(paths: Sequence[str]) -> list[str]:
+    """The names of the sets: of their files, with folders where two are alike."""
+    repeated = [path for i, path in enumerate(paths) if path in paths[:i]]
+    if repeated:
+        raise InputError("is given twice", where=repeated[0], fix="Give each systems file once")
+    stems = [Path(path.removesuffix(".gz")).stem for path in paths]
+    return stems if len(set(stems)) == len(stems) else list(paths)
+
+
+def _check_once(metrics: Sequence[Utility], flag: str) -> None:
+    """Raises InputError for a metric that is named twice."""
+    repeated = [metric.signature() for i, metric in enumerate(metrics) if metric in metrics[:i]]
+    if repeated:
+        raise InputError(f"{repeated[0]} is given twice", where=flag, fix="Give each metric once")
+
+
+def _check_outputs(paths: Sequence[str], values: Mapping[str, Any]) -> None:
+    """Raises InputError where a file of scores is an input, or segments and documents go into one file."""
+    outputs = [values["segment_scores"], values["document_scores"]]
+    for output in outputs:
+        check_not_input(output, [*paths, *values["decoded"]])
+    if None not in outputs and outputs[0] == outputs[1]:
+        raise InputError(
+            "is named twice", where=outputs[0], fix="Give segments and documents a file each"
+        )
+
+
+def _folders(values: Mapping[str, Any], names: Sequence[str]) -> list[Path]:
+    """Where every set is saved, if at all: of several, each in a folder of its own.
+
+    Raises:
+        InputError: there is nothing to save, or something else stands there.
+    """
+    if values["save"] is None:
+        return []
+    if not values["save"]:
+        raise InputError("is empty", where="--save", fix="Name a folder")
+    if not values["metric"]:
+        raise InputError("systems are compared by no metric", where="--save", fix="Give --metric")
+    parent = Path(values["save"])
+    folders = [parent] if len(names) == 1 else [parent / name.replace("/", "_") for name in names]
+    for folder in folders:
+        check_folder(folder)
+    return folders
+
+
+def _save(folders: Sequence[Path], sets: Sequence[ComparedSet], values: Mapping[str, Any]) -> None:
+    """Writes every set into its folder."""
+    names = ("level", "draws", "seed", "unit", "correction")
+    test_settings = {name: values[name] for name in names}
+    for folder, compared, path in zip(folders, sets, values["input"], strict=False):
+        if compared.systems is not None:
+            tables = _kept_tables(compared, values)
+            save(kept(compared.systems, {"input": path, **test_settings}, tables), folder)
+
+
+def _kept_tables(compared: ComparedSet, values: Mapping[str, Any]) -> list[KeptTable]:
+    """The tables of choosers as they are saved."""
+    if compared.choosers is None:
+        return []
+    tables = choosers_tables(compared.choosers, values["level"], values["correction"])
+    return [
+        KeptTable(table.title, tuple(table.head), tuple(map(tuple, table.rows))) for table in tables
+    ]

@@ -1,0 +1,98 @@
+"""``discorank convert INPUT --from FORMAT -o OUT``: other formats into candidate lists."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, BinaryIO
+
+from pydantic import Field
+
+from ...integrations.files.entries import ListEntry
+from ...metrics.errors import InputError
+from ...metrics.spec.checked_settings import settings
+from ...rerank.lists import write_list
+from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
+from ...rerank.runs.rows import as_line, error_row
+from ...rerank.runs.run import stopped
+from ..options import Options
+from ..options.inputs import InputOptions, open_input
+from ..running import OutputOptions, check_not_input, complete_or_absent
+from ..terminal.console import Progress, say
+
+
+@settings
+class ConvertOptions:
+    """How much may be wrong, and what is added.
+
+    Args:
+        max_errors: how many error records are reported on stderr and left out before the conversion stops.
+        prior: the file of a prior over systems: every candidate gets its weight as prior_weight, for --weights
+            field:prior_weight.
+        prior_strength: how much the prior counts.
+    """
+
+    max_errors: Annotated[int, Field(ge=0)] = 0
+    prior: str | None = None
+    prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
+
+
+OPTIONS = Options(
+    "convert",
+    "Write candidate lists of any format as JSONL. The output appears when it is complete.",
+    [InputOptions, OutputOptions, ConvertOptions],
+    positional={"input": "?"},
+    short={"output": "o", "num_candidates": "n"},
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Converts; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    inputs = [values[name] for name in ("input", "sources", "documents", "prior")]
+    check_not_input(values["output"], inputs)
+    prior = load_prior(values["prior"])
+    check_strength(prior, values["prior_strength"])
+    num_done = num_errors = 0
+    with (
+        open_input(values) as lists,
+        Progress("lists", lists.fraction, values["quiet"]) as progress,
+        _output(values) as file,
+    ):
+        for entry in lists:
+            row = _row(entry, prior, values["prior_strength"])
+            if isinstance(row, InputError):
+                num_errors += 1
+                sys.stderr.write(error_row(row, lists.name, entry.line, entry.id).decode())
+                if num_errors > values["max_errors"]:
+                    raise stopped(row, entry, lists.name)
+            else:
+                file.write(row)
+                num_done += 1
+                progress(num_done)
+    counts = f"{num_done} lists written, {num_errors} error records left out"
+    say(f"{lists.name}: {counts}", values["quiet"])
+    return 3 if num_errors else 0
+
+
+def _row(entry: ListEntry, prior: Prior | None, strength: float) -> bytes | InputError:
+    """The line of a list, or why it has none."""
+    if entry.record is None:
+        return entry.error or InputError("nothing was read")
+    try:
+        record = entry.record if prior is None else prior.written(entry.record, strength)
+        return as_line(write_list(record))
+    except InputError as error:
+        return error
+
+
+@contextmanager
+def _output(values: Mapping[str, Any]) -> Iterator[BinaryIO]:
+    """Stdout, or a file that takes its name only when it is complete."""
+    if values["output"] in (None, "-"):
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
+    with complete_or_absent(values["output"]) as file:
+        yield file

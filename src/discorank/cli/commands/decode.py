@@ -1,0 +1,97 @@
+"""``discorank decode INPUT -u UTILITY -o OUT``: minimum Bayes risk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...metrics.errors import InputError
+from ...metrics.spec.checked_settings import settings
+from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.runs.run import RunSettings
+from ...rerank.runs.saved_engine import SavedEngine
+from ..options import Options, build, needed
+from ..options.budget import BudgetOptions, SecondsOptions, budget_in, share_of_seconds
+from ..options.engines import GROUPS, engine_in
+from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
+from ..running import OutputOptions, run_decider
+from .decode_by_chooser import ChooserFileOptions, run_chooser
+
+
+@settings
+class SavedOptions:
+    """Utilities from an earlier run.
+
+    Args:
+        utilities: decide from matrices that --save-utilities wrote, instead of computing a utility.
+    """
+
+    utilities: str | None = None
+
+
+OPTIONS = Options(
+    "decode",
+    "Choose from every candidate list the candidate with the highest expected utility. Run the same command again to "
+    "go on after an interruption.",
+    [
+        InputOptions,
+        OutputOptions,
+        BudgetOptions,
+        SecondsOptions,
+        MBRDecoder,
+        RunSettings,
+        SavedOptions,
+        ChooserFileOptions,
+        CodeOptions,
+        JudgeOptions,
+    ],
+    positional={"input": "?"},
+    short={"utility": "u", "output": "o", "num_candidates": "n"},
+    hidden=["keep_matrix"],
+    groups=GROUPS,
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Decodes; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    if values["chooser"]:
+        return run_chooser(values, OPTIONS.defaults)
+    _check_budget(values)
+    # until the engine is there to measure it, seconds stand for any share
+    budget = budget_in(values, 1.0 if values["budget_seconds"] else None)
+    saved = None
+    if values["utilities"]:
+        if values["utility"] or values["shortlist"]:
+            raise InputError("stands beside --utilities", where="--utility", fix="Give one of them")
+        saved = SavedEngine(values["utilities"])
+        values["utility"] = saved.utility
+    shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
+    utility = metric_in(values, needed(values, "utility", "--utility"))
+    check_model(values, [utility, shortlist] if shortlist else [utility])
+    keep = bool(values["save_utilities"])
+    decoder = build(
+        MBRDecoder, values, utility=utility, shortlist=shortlist, keep_matrix=keep, budget=budget
+    )
+    with saved or engine_in(values) as engine:
+        if values["budget_seconds"]:
+            share = share_of_seconds(values, decoder, engine)
+            decoder = replace(decoder, budget=budget_in(values, share))
+        return run_decider(values, decoder, engine)
+
+
+def _check_budget(values: Mapping[str, Any]) -> None:
+    """Raises InputError for a budget given twice, or with utilities that are saved or were."""
+    named = [name for name in ("budget", "budget_seconds") if values[name]]
+    if len(named) == 2:
+        problem = "stands beside --budget"
+        raise InputError(problem, where="--budget-seconds", fix="Give one of them")
+    if not named:
+        return
+    if values["utilities"]:
+        problem = "utilities that were saved cost nothing"
+        raise InputError(problem, where="--budget", fix="Leave it out")
+    if values["save_utilities"]:
+        problem = "under a budget most of them are not computed, and a file of utilities holds whole matrices"
+        raise InputError(problem, where="--save-utilities", fix="Leave out one of them")

@@ -1,0 +1,171 @@
+"""``discorank report RUN [-o report.html]``: one page to look at, on compared systems or on a decoder's choices."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ....integrations.formats.open_lists import Lists
+from ....metrics.errors import InputError, MetricError
+from ....metrics.spec.allowed_code import CodeRefusedError
+from ....metrics.spec.checked_settings import settings
+from ....report.choices import ChosenRun, explained, read_run
+from ....report.extra import plot_package, template_package
+from ....report.page import rendered
+from ....report.summary_text import with_noun
+from ....rerank.engines.local import LocalEngine
+from ....rerank.lists import CandidateList
+from ....rerank.reranker import Reranker
+from ....rerank.selection.comparison_folder import FILES, load
+from ....rerank.selection.kept_comparison import KeptComparison
+from ...options import Options, needed
+from ...options.inputs import CodeOptions, InputOptions, cache_in, open_input
+from ...running import check_not_input, check_writable, complete_or_absent
+from ...terminal.console import Progress, say
+from ..explain import explanation
+from .decided_again import MissingPriorError, decider_of, input_values
+
+REASONS = 3  # places of a list for which the metrics say why
+
+
+@settings
+class ReportOptions:
+    """What is reported.
+
+    Args:
+        run: what compare --save wrote, what decode or rerank wrote (with its .run.json), or one of each.
+        output: the page; - for stdout.
+        title: of the page.
+        limit: how many lists of a decoder's run are shown with reasons, which metrics are loaded for.
+        prior: the prior of a decoder's run, if it had one.
+        optimised: metrics that one of the systems was decoded, selected or trained with.
+    """
+
+    run: tuple[str, ...] = ()
+    output: str = "report.html"
+    title: str | None = None
+    limit: Annotated[int, Field(ge=0)] = 100
+    prior: str | None = None
+    optimised: tuple[str, ...] = ()
+
+
+OPTIONS = Options(
+    "report",
+    "Write one self-contained HTML page on compared systems (compare --save) or on what a decoder chose and why.",
+    [ReportOptions, InputOptions, CodeOptions],
+    positional={"run": "*"},
+    short={"output": "o"},
+    hidden=["input_format", "num_candidates", "human", "as_systems", "include"],
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Writes the page; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    paths = needed(values, "run", "RUN")
+    # what is missing is said before any work
+    template_package()
+    plot_package()
+    compared = [path for path in paths if Path(path).is_dir()]
+    decided = [path for path in paths if path not in compared]
+    if max(len(compared), len(decided)) > 1:
+        problem = f"{len(compared)} comparisons and {len(decided)} runs of decode or rerank"
+        raise InputError(problem, where="RUN", fix="Give one, or one of each")
+    output = values["output"]
+    if output != "-":
+        check_not_input(output, _files_read(compared, decided, values["input"]))
+        check_writable(output, "Name a file, or - for stdout")
+    comparison = load(compared[0]) if compared else None
+    chosen = with_reasons(read_run(decided[0]), values) if decided else None
+    title = values["title"] or _title(comparison, chosen)
+    page = rendered(comparison, chosen, title, values["optimised"]).encode("utf-8", "replace")
+    if output == "-":
+        sys.stdout.buffer.write(page)
+        return 0
+    with complete_or_absent(output) as file:
+        file.write(page)
+    say(f"{output}: {len(page) / 1e6:.1f} MB", values["quiet"])
+    return 0
+
+
+def _files_read(
+    compared: Sequence[str], decided: Sequence[str], input: str | None
+) -> list[str | None]:
+    """All files that the page may be made from."""
+    files: list[str | None] = []
+    for path in decided:
+        files += [path, f"{path}.run.json", f"{path}.errors.jsonl"]
+    for folder in compared:
+        files += [f"{folder}/{name}" for name in FILES]
+    return [*files, input]
+
+
+def _title(comparison: KeptComparison | None, chosen: ChosenRun | None) -> str:
+    if comparison is not None:
+        systems = with_noun(len(comparison.systems), "system", "systems")
+        documents = with_noun(len(comparison.documents), "document", "documents")
+        return f"Comparison of {systems} on {documents}"
+    return f"What was chosen: {Path(chosen.path).name}" if chosen else "Report"
+
+
+def with_reasons(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
+    """The run with its first lists decided again, with every place and the reasons; or why they cannot be.
+
+    Raises:
+        InputError: the input is not where it was, or no longer the same.
+    """
+    if not values["limit"]:
+        return run
+    try:
+        return _decided_again(run, values)
+    except (CodeRefusedError, MissingPriorError, MetricError) as error:
+        say(f"{run.path}: no list is shown with reasons: {error}", values["quiet"])
+        return replace(run, unexplained=f"{error.where or 'the run'} {error.problem}")
+
+
+def _decided_again(run: ChosenRun, values: Mapping[str, Any]) -> ChosenRun:
+    """The run with its first lists decided again."""
+    decider = decider_of(run, values)
+    with open_input(input_values(run, values)) as lists:
+        records = {record.id: record for record in _same(run, lists, values["limit"])}
+    # a reranker's features, but the utility alone of a decoder with a shortlist
+    deciding = decider.metrics if isinstance(decider, Reranker) else decider.metrics[-1:]
+    metrics = [part for metric in deciding for _, part in metric.parts]
+    shown: list[dict[str, Any]] = []
+    with Progress("lists", lambda: len(shown) / max(1, len(records)), values["quiet"]) as progress:
+        for ranking in decider.decode(records.values(), LocalEngine(cache_in(values))):
+            record = records[ranking.id]
+            why = explanation(ranking, record, metrics, REASONS)
+            shown.append(explained(run, ranking, record, why))
+            progress(len(shown))
+    return replace(run, lists=tuple(shown))
+
+
+def _same(run: ChosenRun, lists: Lists, limit: int) -> Iterator[CandidateList]:
+    """The first records of the input that the run decided; raises InputError if the input has changed since."""
+    digest = blake2b(digest_size=16)
+    num_entries, num_lists = 0, 0
+    for entry in islice(lists, run.head.input.entries):
+        digest.update(entry.raw + b"\n")
+        num_entries += 1
+        record = entry.record
+        if record is None or num_lists >= limit:
+            continue
+        # context stands beside the lists and does not count as one
+        if record.id in run.rows or record.context_only:
+            num_lists += not record.context_only
+            yield record
+    read = (num_entries, digest.hexdigest())
+    if read != (run.head.input.entries, run.head.input.digest):
+        raise InputError(
+            f"is not the input that {run.path} was made from",
+            where=lists.name,
+            fix="Give that one with --input, and what else the run was given",
+        )

@@ -1,0 +1,123 @@
+"""``discorank rerank INPUT -m METRIC[*WEIGHT] ... -o OUT``: a weighted sum of features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...metrics.errors import InputError
+from ...metrics.spec.checked_settings import settings
+from ...rerank.features import EXPECTED, feature_of
+from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.reranker import Reranker
+from ...rerank.runs.run import RunSettings
+from ..options import Options, build, needed
+from ..options.budget import BudgetOptions, budget_in
+from ..options.engines import GROUPS, engine_in
+from ..options.inputs import (
+    CodeOptions,
+    InputOptions,
+    JudgeOptions,
+    adapted,
+    check_model,
+    metric_in,
+)
+from ..running import OutputOptions, run_decider
+
+
+@settings
+class FeatureOptions:
+    """The features.
+
+    Args:
+        metric: features with weights, such as logprob*0.2, logprob/tokens, length, field:score, a reference-free
+            metric, or expected, the expected utility as decode computes it from --utility, --weights, --self-pair and
+            --prior.
+    """
+
+    metric: tuple[str, ...] = ()
+
+
+OPTIONS = Options(
+    "rerank",
+    "Choose from every candidate list the candidate with the highest weighted sum of features. Run the same command "
+    "again to go on after an interruption.",
+    [
+        InputOptions,
+        OutputOptions,
+        FeatureOptions,
+        BudgetOptions,
+        Reranker,
+        MBRDecoder,
+        RunSettings,
+        CodeOptions,
+        JudgeOptions,
+    ],
+    positional={"input": "?"},
+    short={"metric": "m", "output": "o", "num_candidates": "n", "utility": "u"},
+    hidden=[
+        "features",
+        "decoder",
+        "shortlist",
+        "top_k",
+        "oracle",
+        "keep_matrix",
+        "save_utilities",
+        "diverse",
+    ],
+    groups=GROUPS,
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Reranks; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    chosen = chosen_features(values)
+    expected = _decoder(values, EXPECTED in chosen)
+    check_model(values, [*chosen, *(expected.metrics if expected else ())])
+    budget = budget_in(values)
+    reranker = build(Reranker, values, features=chosen, decoder=expected, budget=budget)
+    with engine_in(values) as engine:
+        return run_decider(values, reranker, engine)
+
+
+def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
+    """The decoder of the feature "expected", None where it is no feature."""
+    if not is_feature:
+        for name in ("utility", "weights", "temperature", "self_pair", "prior", "prior_strength"):
+            if values[name] != OPTIONS.defaults[name]:
+                where = f"--{name.replace('_', '-')}"
+                raise InputError(
+                    "is for the feature expected", where=where, fix=f"Add -m {EXPECTED}"
+                )
+        return None
+    utility = metric_in(values, needed(values, "utility", "--utility"))
+    return build(MBRDecoder, values, utility=utility, budget=None)
+
+
+def chosen_features(values: Mapping[str, Any]) -> dict[Any, float]:
+    """Weight of every feature named with -m, metrics with the language, device and model that are set."""
+    weights: dict[Any, float] = {}
+    for text in needed(values, "metric", "--metric"):
+        name, weight = split_weight(text)
+        feature = feature_of(name, values["allow_code"])
+        feature = feature if isinstance(feature, str) else adapted(feature, values)
+        if feature in weights:
+            raise InputError("is given twice", where=f"feature {name!r}", fix="Add the weights")
+        weights[feature] = weight
+    return weights
+
+
+def split_weight(text: str) -> tuple[str, float]:
+    """A feature and its weight.
+
+    >>> split_weight("logprob*0.2"), split_weight("length")
+    (('logprob', 0.2), ('length', 1.0))
+    """
+    name, mark, weight = text.rpartition("*")
+    if not mark:
+        return text, 1.0
+    try:
+        return name, float(weight)
+    except ValueError:
+        return text, 1.0

@@ -1,0 +1,289 @@
+"""``discorank score -m METRIC ... --hypotheses F ... --references F ...``: scores per segment and per system."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+
+from ....metrics.base import Metric
+from ....metrics.errors import InputError
+from ....metrics.execution import evaluate
+from ....metrics.execution.by_sentence import lift
+from ....metrics.execution.cache import Cache
+from ....metrics.execution.failures import failures_named
+from ....metrics.execution.meter import Meter
+from ....metrics.execution.store import Store
+from ....metrics.mixture import Mix, Utility, added
+from ....metrics.representations import FloatArray
+from ....metrics.spec.checked_settings import settings
+from ....rerank.lists import plain
+from ....rerank.runs.rows import as_line
+from ....tables import aligned
+from ...options import Options, needed
+from ...options.inputs import CodeOptions, JudgeOptions, cache_in, check_model, metric_in
+from ...running import OutputOptions, check_not_input, complete_or_absent
+from ...terminal.console import say
+from ...terminal.watching import judged_line
+from .score_answers import run_answers
+from .score_contrastive import run_contrastive
+from .segments import Segment, batches, placed, read_segments, systems_of
+
+
+@settings
+class ScoreOptions:
+    """What is scored.
+
+    Args:
+        input: one JSONL instead of the files below, a segment per line: hypothesis (a text, or an object of systems),
+            and what the metrics need of references, source and document.
+        metric: metrics by name or signature.
+        hypotheses: one file per system, a segment per line.
+        references: files of references, aligned by line; several are several references.
+        sources: the file of sources, aligned by line.
+        documents: the file of document ids, aligned by line.
+        contrastive: instead of all these, JSONL of contrastive items; how often the correct translation ranks first.
+        lists: instead of all these, candidate lists with references; pass@k and maj@k of their answers under vote.
+        at: k of pass@k and maj@k.
+        format: what is printed for each system, text or json.
+    """
+
+    input: str | None = None
+    metric: tuple[str, ...] = ()
+    hypotheses: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    sources: str | None = None
+    documents: str | None = None
+    contrastive: str | None = None
+    lists: str | None = None
+    at: tuple[int, ...] = (1,)
+    format: Literal["text", "json"] = "text"
+
+
+# what is said of some segments, by the name of a metric
+TOO_LONG = "{}: {{}} segments were too long, and not all of their text or context was read"
+FLAGGED = "{}: {{}} segments have {}"
+
+OPTIONS = Options(
+    "score",
+    "Score texts. The table goes to stdout, a row per segment to -o.",
+    [ScoreOptions, OutputOptions, CodeOptions, JudgeOptions],
+    positional={"input": "?"},
+    short={"metric": "m", "output": "o"},
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Scores; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    if values["contrastive"]:
+        return run_contrastive(values)
+    if values["lists"]:
+        return run_answers(values)
+    return _run_segments(values)
+
+
+def _run_segments(values: Mapping[str, Any]) -> int:
+    """Scores aligned segments; returns the exit code."""
+    metrics = [metric_in(values, spec) for spec in needed(values, "metric", "--metric")]
+    check_model(values, metrics)
+    single = [values[name] for name in ("input", "sources", "documents")]
+    check_not_input(values["output"], [*single, *values["hypotheses"], *values["references"]])
+    metrics = [_fitted(metric, values) for metric in metrics]
+    cache, notes, meter = cache_in(values), Counter[str](), Meter()
+    stores = _Stores(cache, meter)
+    by_system: dict[str, list[_SystemScores]] = {}
+    with _segment_file(values["output"]) as file:
+        for batch in batches(read_segments(values)):
+            stores.of_metric.clear()
+            for system in systems_of(batch, by_system):
+                if system not in by_system:
+                    by_system[system] = [_SystemScores(metric, stores, notes) for metric in metrics]
+                by_metric = by_system[system]
+                batch_scores = [scores.add(batch, system) for scores in by_metric]
+                if file is not None:
+                    names = [scores.name for scores in by_metric]
+                    file.writelines(_segment_lines(batch, system, names, batch_scores))
+    if not by_system:
+        raise InputError(
+            "no segments", where=values["input"] or "--hypotheses", fix="Give at least one line"
+        )
+    for remark in _remarks(notes, _lacking(by_system.values()), meter):
+        say(remark, values["quiet"])
+    rows = [scores.row(system) for system, by_metric in by_system.items() for scores in by_metric]
+    text = _table(rows) if values["format"] == "text" else "".join(map(_json, rows))
+    sys.stdout.write(text)
+    return 0
+
+
+def _lacking(systems: Iterable[Sequence[_SystemScores]]) -> Counter[str]:
+    """How many segments have no score, by the name of the metric."""
+    lacking = Counter[str]()
+    for by_metric in systems:
+        lacking.update({each.name: each.num_segments - each.num_scored for each in by_metric})
+    return lacking
+
+
+def _remarks(notes: Counter[str], lacking: Counter[str], meter: Meter) -> list[str]:
+    """What was too long or is remarkable, what has no score, and what judges were asked."""
+    remarks = [what.format(n) for what, n in (+notes).items()]
+    for name, n in (+lacking).items():
+        remarks.append(f"{name}: {n} segments have no score, and are left out of means")
+    judged = judged_line(meter.now)
+    return [*remarks, judged] if judged else remarks
+
+
+def _fitted(metric: Utility, values: Mapping[str, Any]) -> Utility:
+    """The metric with what it learns from a corpus, here all references."""
+    if not any(part.unfitted for _, part in metric.parts):
+        return metric
+    if values["input"] == "-":
+        raise InputError(
+            "is read twice to fit a metric", where="INPUT", fix="Give a file instead of -"
+        )
+    texts = [text for segment in read_segments(values) for text in segment.references]
+    with failures_named(metric.signature()):
+        return metric.fit(texts)
+
+
+class _Stores:
+    """The stores of one batch, shared by all systems, and what was done in all."""
+
+    def __init__(self, cache: Cache | None, meter: Meter) -> None:
+        self.cache, self.meter = cache, meter
+        self.of_metric: dict[Metric, Store] = {}
+
+    def of(self, metric: Metric) -> Store:
+        """That of a metric."""
+        if metric not in self.of_metric:
+            self.of_metric[metric] = Store(metric.scorer, self.cache, self.meter)
+        return self.of_metric[metric]
+
+
+class _SystemScores:
+    """One metric on one system: a score per segment, their mean, and the metric's own corpus score."""
+
+    def __init__(self, metric: Utility, stores: _Stores, notes: Counter[str]) -> None:
+        self.metric, self.name = metric, metric.signature()
+        self.stores, self.notes = stores, notes
+        self.total, self.num_segments, self.num_scored = 0.0, 0, 0
+        self.has_sources: bool | None = None  # whether the segments so far have
+        self.statistics: list[list[FloatArray]] = [[] for _ in metric.parts]  # by part and batch
+
+    def add(self, batch: Sequence[Segment], system: str) -> FloatArray:
+        """Scores a batch, [n]."""
+        hypotheses = [segment.hypotheses[system] for segment in batch]
+        references = [segment.references for segment in batch]
+        sources = [segment.source for segment in batch]
+        self._check_sources(batch)
+        documents = _column([segment.document for segment in batch])
+        values = np.zeros(len(batch))
+        for (weight, part), part_statistics in zip(self.metric.parts, self.statistics, strict=True):
+            try:
+                segments = part.segments(hypotheses, references, sources, documents)
+                store = self.stores.of(part)
+                scores, statistics = evaluate.scores_and_statistics(part, segments, store)
+                may_lack = part.info.may_lack
+                places = _places(batch, system)
+                evaluate.check_scores(part.signature(), scores, places, may_lack)
+                lifted = (lift(part, segment, strict=True) for segment in segments)
+                cuts = sum(store.truncation_of(segment) > 0 for segment in lifted)
+                self.notes[TOO_LONG.format(part.name)] += cuts
+                for flag in (flag for segment in segments for flag in part.remarks(segment)):
+                    self.notes[FLAGGED.format(part.name, flag)] += 1
+                part_statistics.append(statistics)
+            except InputError as error:
+                raise placed(error, batch) from None
+            if isinstance(self.metric, Mix):
+                values = added(values, weight * part.utility_sign, scores, self.name)
+            else:
+                values = scores
+        has_score = np.isfinite(values)
+        self.total += float(values[has_score].sum())
+        self.num_segments += len(batch)
+        self.num_scored += int(has_score.sum())
+        return values
+
+    def _check_sources(self, batch: Sequence[Segment]) -> None:
+        """Raises InputError where an earlier batch had sources and this one has none, or the other way round."""
+        has_sources = any(segment.source is not None for segment in batch)
+        if self.has_sources is None:
+            self.has_sources = has_sources
+        if has_sources != self.has_sources:
+            for _, part in self.metric.parts:
+                part.check_sources((None, "") if has_sources else ("", None), [batch[0].where] * 2)
+
+    def row(self, system: str) -> dict[str, Any]:
+        """The system's line of the table."""
+        corpora = []
+        for (_, part), statistics in zip(self.metric.parts, self.statistics, strict=True):
+            with failures_named(part.signature()):
+                corpora.append(part.scorer.aggregate(np.concatenate(statistics)))
+        corpus = corpora[0]
+        if isinstance(self.metric, Mix):
+            terms = zip(self.metric.parts, corpora, strict=True)
+            corpus = sum(weight * part.utility_sign * value for (weight, part), value in terms)
+        mean = self.total / self.num_scored if self.num_scored else np.nan
+        evaluate.check_scores(self.name, np.array([[corpus, mean]]), [f"system {system!r:.80}"])
+        return {
+            "system": system,
+            "metric": self.name,
+            "corpus": corpus,
+            "mean": mean,
+            "segments": self.num_segments,
+        }
+
+
+def _places(batch: Sequence[Segment], system: str) -> list[str]:
+    """Where the texts of a system stand."""
+    return [f"system {system!r:.80}, segment {segment.number}" for segment in batch]
+
+
+def _column(values: Sequence[Any]) -> Sequence[Any] | None:
+    """The values, or None where any is missing."""
+    return None if any(value is None for value in values) else values
+
+
+@contextmanager
+def _segment_file(path: str | None) -> Iterator[BinaryIO | None]:
+    """A file for rows per segment that takes its name when it is complete; None without a path."""
+    if path is None:
+        yield None
+        return
+    with complete_or_absent(path) as file:
+        yield file
+
+
+def _segment_lines(
+    batch: Sequence[Segment],
+    system: str,
+    names: Sequence[str],  # of the metrics
+    scores: Sequence[FloatArray],  # [metrics][segments]
+) -> Iterator[bytes]:
+    """A row for every segment of a system."""
+    for i, segment in enumerate(batch):
+        row = {
+            "segment": segment.number,
+            "document": segment.document,
+            "system": system,
+            "scores": {name: float(values[i]) for name, values in zip(names, scores, strict=True)},
+            "hypothesis": plain(segment.hypotheses[system]),
+        }
+        yield as_line(row)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    head = ["system", "metric", "corpus", "mean", "segments"]
+    cells = [head]
+    for row in rows:
+        numbers = [f"{row['corpus']:.4f}", f"{row['mean']:.4f}", str(row["segments"])]
+        cells.append([str(row["system"]), row["metric"], *numbers])
+    return aligned(cells) + "\n"
+
+
+def _json(row: Mapping[str, Any]) -> str:
+    return as_line(dict(row)).decode()

@@ -1,0 +1,118 @@
+"""``discorank serve --upstream URL -u UTILITY``: OpenAI's protocol, answered with the best of n candidates."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...integrations.proxy.decisions import Decider
+from ...integrations.proxy.running_server import ProxyServer
+from ...integrations.proxy.settings import DoorSettings, DrawingSettings
+from ...integrations.server.settings import Connection
+from ...metrics.errors import InputError
+from ...metrics.spec.checked_settings import settings
+from ...rerank.features import EXPECTED
+from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.reranker import Reranker
+from ..options import Options, build, needed
+from ..options.engines import GROUPS, engine_in
+from ..options.inputs import CodeOptions, check_model, metric_in
+from ..terminal.console import say
+from .rerank import FeatureOptions, chosen_features
+
+RERANK = "rerank"  # the name of the decoder that features make
+SWITCH_SECONDS = 0.0005  # after which the thread that chooses lets the event loop go on
+STORE_SHARE = 1 / 32  # of what a run keeps of texts for later lists: requests rarely share texts
+
+
+@settings
+class ServeOptions:
+    """Where candidates come from, and what may be chosen.
+
+    Args:
+        upstream: the address of the server that generates, up to the version, such as http://localhost:8000/v1.
+        allow_utility: further utilities that a request may choose by their name.
+    """
+
+    upstream: str | None = None
+    allow_utility: tuple[str, ...] = ()
+
+
+OPTIONS = Options(
+    "serve",
+    "Serve OpenAI's protocol: every request goes upstream n times, and the answer is the best of the candidates.",
+    [
+        ServeOptions,
+        MBRDecoder,
+        FeatureOptions,
+        Reranker,
+        DrawingSettings,
+        DoorSettings,
+        Connection,
+        CodeOptions,
+    ],
+    short={"utility": "u", "metric": "m", "num_candidates": "n"},
+    hidden=[
+        *("base_url", "oracle", "keep_matrix", "features", "decoder", "nbest"),
+        *("budget", "diverse"),
+        *("prior", "prior_strength"),  # candidates of a server name no system
+    ],
+    defaults={"connections": 256, "timeout_seconds": 300.0, "retries": 2},
+    groups=GROUPS,
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Serves until a signal asks it to stop; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    connection = build(Connection, values, base_url=needed(values, "upstream", "--upstream"))
+    deciders = _deciders(values)
+    door, drawing = build(DoorSettings, values), build(DrawingSettings, values)
+    with engine_in(values, STORE_SHARE) as engine:
+        server = ProxyServer(connection, deciders, engine, drawing, door, say)
+        server.load()
+        gc.freeze()  # what is loaded stays: looking through it again would hold up answers
+        say(f"discorank: serving at {server.address}/v1", values["quiet"])
+        asyncio.run(_served(server))
+    say("discorank: stopped", values["quiet"])
+    return 0
+
+
+async def _served(server: ProxyServer) -> None:
+    """Serves until a signal comes, and finishes what is open; a second Ctrl-C does not wait for it."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, server.stop)
+    await server.serve()
+
+
+def _deciders(values: Mapping[str, Any]) -> dict[str, Decider]:
+    """What chooses, by name; the first where a request names none."""
+    deciders: dict[str, Decider] = {}
+    if values["metric"]:
+        features = chosen_features(values)
+        expected = _expected(values) if EXPECTED in features else None
+        check_model(values, [*features, *(expected.metrics if expected else ())])
+        deciders[RERANK] = build(Reranker, values, features=features, decoder=expected, nbest=None)
+        names = values["allow_utility"]
+        if values["utility"] and expected is None:
+            raise InputError("stands beside -m", where="--utility", fix=f"Add -m {EXPECTED}")
+    else:
+        names = (needed(values, "utility", "--utility"), *values["allow_utility"])
+    for name in dict.fromkeys(names):
+        utility = metric_in(values, name)
+        check_model(values, [utility])
+        shortlist = values["shortlist"] and metric_in(values, values["shortlist"])
+        deciders[name] = build(MBRDecoder, values, utility=utility, shortlist=shortlist, nbest=None)
+    return deciders
+
+
+def _expected(values: Mapping[str, Any]) -> MBRDecoder:
+    """The decoder of the feature "expected"."""
+    utility = metric_in(values, needed(values, "utility", "--utility"))
+    return build(MBRDecoder, values, utility=utility, shortlist=None)

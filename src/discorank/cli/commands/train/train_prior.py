@@ -1,0 +1,136 @@
+"""``discorank train prior SYSTEMS --human NAME:lower -o PRIOR.json``: the prior of every system, from judgements."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Literal
+
+from ....integrations.formats.human_scores import HumanKey
+from ....integrations.formats.systems import SystemsOptions, read_documents
+from ....metrics.errors import InputError
+from ....metrics.spec.checked_settings import settings
+from ....metrics.spec.checksums import with_checksum
+from ....metrics.text.line_source import LineSource
+from ....rerank.prior import STRENGTH, Prior
+from ....rerank.selection.system_prior import Root, estimate_prior
+from ....tables import aligned
+from ...options import Options, needed
+from ...running import check_not_input, check_writable, complete_or_absent
+from ...terminal.console import say
+
+
+@settings
+class TrainPriorOptions:
+    """Whose judgements count, and where the prior goes.
+
+    Args:
+        input: the systems file, a document per line; "mqm": null where nobody judged one.
+        human: the key of the human scores, such as mqm:lower.
+        as_systems: references to treat as systems.
+        include: further keys that hold systems.
+        root: whether an error is the square root of a score; auto, where lower is better and no score is negative.
+        output: the file of the prior, .json.
+        format: how the prior is printed, text or json.
+    """
+
+    input: str | None = None
+    human: tuple[str, ...] = ()
+    as_systems: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    root: Root = "auto"
+    output: str | None = None
+    format: Literal["text", "json"] = "text"
+
+
+OPTIONS = Options(
+    "train prior",
+    "Estimate from human judgements how many errors every system makes. The prior weighs pseudo-references: discorank "
+    "decode SYSTEMS --from systems --utility chrf --prior PRIOR.json. Its numbers go to stdout.",
+    [TrainPriorOptions],
+    positional={"input": "?"},
+    short={"output": "o"},
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Estimates; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    path = needed(values, "input", "SYSTEMS")
+    keys = tuple(map(HumanKey.read, needed(values, "human", "--human")))
+    out = needed(values, "output", "--output")
+    check_not_input(out, [path])
+    check_writable(out)
+    options = SystemsOptions(keys, tuple(values["as_systems"]), tuple(values["include"]))
+    documents = list(read_documents(LineSource(path), options))
+    names = {name for document in documents for name in document.human}
+    dimensions = sorted(names or {key.name for key in keys})
+    if len(keys) > 1 or len(dimensions) > 1:
+        problem = f"found {', '.join(dimensions)}"
+        raise InputError(problem, where="--human", fix=f"Name one, such as --human {dimensions[0]}")
+    try:
+        prior = estimate_prior(documents, dimensions[0], keys[0].lower, values["root"])
+    except InputError as error:
+        raise error.inside(path) from None
+    row = with_checksum(prior.as_json())
+    with complete_or_absent(out) as file:
+        file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
+    text = json.dumps(row) if values["format"] == "json" else shown(prior)
+    sys.stdout.write(text + "\n")
+    say(f"{out}: use it as discorank decode --prior {out}", values["quiet"])
+    return 0
+
+
+def shown(prior: Prior) -> str:
+    """Every system's prior, the best first, and what it makes of a weight, as text."""
+    names = [name for name, _ in prior.systems]
+    weights = prior.weights(names, STRENGTH).tolist()
+    ordered = sorted(
+        zip(prior.systems, weights, strict=True),
+        key=lambda pair: pair[0][1].mean,
+    )
+    rows = [
+        [
+            "system",
+            "segments",
+            "documents",
+            "judged",
+            "prior",
+            "+-",
+            f"weight at strength {STRENGTH:g}",
+        ]
+    ]
+    for (name, system), weight in ordered:
+        rows.append(
+            [
+                name,
+                str(system.segments),
+                str(system.documents),
+                "-" if system.effect is None else f"{system.effect:+.3f}",
+                f"{system.mean:+.3f}",
+                f"{system.error:.3f}",
+                f"{weight:.4f}",
+            ]
+        )
+    return (
+        f"{aligned(rows)}\nAn error is {_error(prior)}; below 0 is better than the mean system. "
+        f"{prior.segments} segments of {prior.documents} documents, sigma {prior.sigma:.3f}, "
+        f"between systems {prior.between:.3f}, design effect {prior.design_effect:.2f}{_unjudged(prior)}"
+    )
+
+
+def _error(prior: Prior) -> str:
+    """How an error follows from a human score."""
+    if prior.rooted:
+        return f"the square root of {prior.human}"
+    return prior.human if prior.lower else f"minus {prior.human}"
+
+
+def _unjudged(prior: Prior) -> str:
+    """A line on the systems without judgements, nothing if there are none."""
+    names = [name for name, system in prior.systems if system.effect is None]
+    if not names:
+        return ""
+    have = "they have" if len(names) > 1 else "it has"
+    return f"\nNobody judged {', '.join(names)}: {have} the mean of all."

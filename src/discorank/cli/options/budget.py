@@ -1,0 +1,133 @@
+"""The options of a budget, and the share of pairs that a number of seconds stands for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ...metrics.errors import InputError
+from ...metrics.spec.checked_settings import settings
+from ...rerank.budget.plan import Method
+from ...rerank.budget.settings import CHEAP, Budget, load_cheap_utility
+from ...rerank.engines.interface import Engine
+from ...rerank.lists import CandidateList
+from ...rerank.mbr_decoder import MBRDecoder
+from ...rerank.runs.run_file import read_run_file
+from ...rerank.timed_share import PROBED_LISTS, Totals, timed_share
+from ..terminal.console import say
+from . import build
+from .inputs import adapted, open_input
+
+_OF_A_BUDGET = ("budget_method", "confidence", "cheap_utility", "budget_seed", "force_budget")
+
+
+@settings
+class BudgetOptions:
+    """A budget of pairs for utilities whose pairs are costly.
+
+    Args:
+        budget: compute at most this share of the pairs of each list, such as 0.1; see docs/budget.md.
+        budget_method: which pairs are computed.
+        confidence: stop with a list when its choice is that of all pairs with this probability, such as 0.95.
+        cheap_utility: a utility that guides the method, as all its pairs are computed first; none for none.
+        budget_seed: of the method's random draws.
+        force_budget: allow a budget where pairs cost next to nothing, as with chrf or bertscore.
+    """
+
+    budget: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    budget_method: Method = "adaptive"
+    confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
+    cheap_utility: str = CHEAP
+    budget_seed: Annotated[int, Field(ge=0)] = 0
+    force_budget: bool = False
+
+
+@settings
+class SecondsOptions:
+    """A budget in seconds.
+
+    Args:
+        budget_seconds: in place of --budget, the share of pairs that takes about so many seconds in all, measured on
+            the first lists when the run begins; a run that goes on keeps its share.
+    """
+
+    budget_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+def budget_in(values: Mapping[str, Any], share: float | None = None) -> Budget | None:
+    """The budget that the options name, of another share if it is given; None without one.
+
+    Raises:
+        InputError: an option of budgets without a budget.
+    """
+    share = values["budget"] if share is None else share
+    if share is None:
+        check_without_budget(values)
+        return None
+    cheap = load_cheap_utility(values["cheap_utility"])
+    return Budget(
+        share,
+        method=values["budget_method"],
+        confidence=values["confidence"],
+        cheap_utility=None if cheap is None else adapted(cheap, {**values, **_NO_MODEL}),
+        seed=values["budget_seed"],
+        force=values["force_budget"],
+    )
+
+
+# a model that is named is that of the utility
+_NO_MODEL = {"model": None, "encoder_path": None, "tokenizer_path": None}
+
+
+def check_without_budget(values: Mapping[str, Any]) -> None:
+    """Raises InputError for an option of budgets where there is none."""
+    defaults = build(BudgetOptions, {})
+    for name in _OF_A_BUDGET:
+        if values[name] != getattr(defaults, name):
+            where = f"--{name.replace('_', '-')}"
+            raise InputError("is for a budget", where=where, fix="Add --budget SHARE")
+
+
+def share_of_seconds(values: Mapping[str, Any], decoder: MBRDecoder, engine: Engine) -> float:
+    """The share of pairs for --budget-seconds: that of the run that goes on, or as measured now.
+
+    Args:
+        values: the options.
+        decoder: the decoder, with a budget of any share.
+        engine: what values lists.
+
+    Raises:
+        InputError: the input is read once, or the time is too short.
+    """
+    earlier = _earlier_share(values["output"])
+    if earlier is not None:
+        return earlier
+    if values["input"] in ("-", None):
+        fix = "Give a file, or a share: --budget"
+        raise InputError("the input is read twice", where="--budget-seconds", fix=fix)
+    totals = Totals(decoder)
+    probed: list[CandidateList] = []
+    with open_input(values) as lists:
+        for entry in lists:
+            if entry.record is None or entry.record.context_only:
+                continue
+            totals.add(entry.record)
+            if len(probed) < PROBED_LISTS:
+                probed.append(entry.record)
+    share = timed_share(decoder, probed, totals, values["budget_seconds"], engine)
+    say(f"a budget of {share:.3g} of all pairs", values["quiet"])
+    return share
+
+
+def _earlier_share(output: str | None) -> float | None:
+    """The share of the run that stands at an output."""
+    path = f"{output}.run.json"
+    if output in (None, "-") or not os.path.exists(path):
+        return None
+    saved = read_run_file(path, "Delete it and its outputs, and run again").get("settings")
+    budget = saved.get("budget") if isinstance(saved, Mapping) else None
+    share = budget.get("share") if isinstance(budget, Mapping) else None
+    return share if isinstance(share, float) and 0 < share <= 1 else None

@@ -1,0 +1,160 @@
+"""The input of a command: which file, in which format; the metrics a command names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ...integrations.formats.open_lists import Lists, open_lists
+from ...metrics.combination import Combination
+from ...metrics.errors import InputError
+from ...metrics.execution.cache import Cache
+from ...metrics.mixture import Utility
+from ...metrics.registry import load_metric
+from ...metrics.spec.checked_settings import settings
+from ...metrics.spec.digests import digest_of
+from ...metrics.spec.small_files import check_regular
+from . import MODEL_OPTIONS, needed
+
+JUDGE_OPTIONS = ("max_calls", "max_tokens")
+
+
+@settings
+class InputOptions:
+    """Where candidate lists come from.
+
+    Args:
+        input: the file (.gz too), or - for stdin.
+        input_format: its format: jsonl, flat, fairseq, marian, moses, sockeye or systems.
+        num_candidates: flat: lines per source, read from the counts if not given.
+        sources: all but jsonl and systems: the file of sources, one per line.
+        documents: all but jsonl and systems: the file of document ids, one per line.
+        human: systems: keys that hold human scores, such as mqm:lower.
+        as_systems: systems: references to treat as systems.
+        include: systems: further keys that hold systems.
+    """
+
+    input: str | None = None
+    input_format: str = "jsonl"
+    num_candidates: int | None = None
+    sources: str | None = None
+    documents: str | None = None
+    human: tuple[str, ...] = ()
+    as_systems: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+
+
+@settings
+class CodeOptions:
+    """Whose code files may name.
+
+    Args:
+        allow_code: modules whose functions and classes a file that is read (a combination, a run file) may name; what
+            you name on the command line or in --config needs no leave.
+    """
+
+    allow_code: tuple[str, ...] = ()
+
+
+@settings
+class JudgeOptions:
+    """What judges may spend.
+
+    Args:
+        max_calls: how many calls each judge may make now; the run ends at the next, and the same command goes on.
+        max_tokens: how many tokens of prompts and answers each judge may spend now.
+    """
+
+    max_calls: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+
+
+def open_input(values: Mapping[str, Any]) -> Lists:
+    """The lists that the options name; errors as `open_lists`."""
+    return open_lists(
+        needed(values, "input", "INPUT"),
+        values["input_format"],
+        num_candidates=values["num_candidates"],
+        sources=values["sources"],
+        documents=values["documents"],
+        human=values["human"],
+        as_systems=values["as_systems"],
+        include=values["include"],
+    )
+
+
+def metric_in(values: Mapping[str, Any], spec: Any) -> Utility:
+    """The metric that an option names, with the language, device and model that are set."""
+    return adapted(load_metric(spec, allow_code=values["allow_code"]), values)
+
+
+def adapted(metric: Utility, values: Mapping[str, Any]) -> Utility:
+    """The metric with the language, device and model that are set, and what judges may spend and where they keep it."""
+    names = (*MODEL_OPTIONS, *JUDGE_OPTIONS)
+    named = {name: values[name] for name in names if values.get(name) is not None}
+    answers = answers_folder(values)
+    if answers is not None:
+        named["answers"] = answers
+    keeps_language = isinstance(metric, Combination)  # that of its training
+    metric = metric.with_defaults(**named)
+    if values["lang"] and not keeps_language:
+        return metric.for_language(values["lang"])
+    return metric
+
+
+def check_model(values: Mapping[str, Any], metrics: Iterable[Any]) -> None:
+    """Raises InputError if a model is named and no metric has one, or several kinds of metric would take it."""
+    parts = [part for metric in metrics if not isinstance(metric, str) for _, part in metric.parts]
+    for name in ("model", "encoder_path", "tokenizer_path"):
+        takers = {part.name for part in parts if hasattr(part, name)}
+        if values[name] and len(takers) != 1:
+            problem = "no metric takes it"
+            if takers:
+                problem = f"is meant for {', '.join(sorted(takers))}"
+            raise InputError(
+                problem,
+                where=f"--{name.replace('_', '-')}",
+                fix=f"Name it in each metric: {name}=..., or leave it out",
+            )
+
+
+def answers_folder(values: Mapping[str, Any]) -> str | None:
+    """Where judges keep answers: in the cache, or beside the output of a command that has a bound on calls."""
+    if values.get("cache"):
+        return str(values["cache"])
+    output = values.get("output") if "max_calls" in values else values.get("decided_run")
+    return None if output in (None, "", "-") else answers_beside(str(output))
+
+
+def answers_beside(output: str) -> str:
+    """The folder beside an output where answers are kept."""
+    return f"{output}.answers"
+
+
+def cache_in(values: Mapping[str, Any]) -> Cache | None:
+    """The cache that the options name."""
+    return Cache(values["cache"], values["cache_bytes"]) if values["cache"] else None
+
+
+def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that make other lists of the same bytes."""
+    reading: dict[str, Any] = {}
+    if values.get("utilities"):
+        reading["utilities"] = file_key(
+            values["utilities"], "Give a file that --save-utilities wrote"
+        )
+    if values.get("budget_seconds"):
+        reading["budget_seconds"] = values["budget_seconds"]
+    for name in ("input_format", "num_candidates", "human", "as_systems", "include"):
+        value = values[name]
+        if value not in (None, ()):
+            reading[name] = list(value) if isinstance(value, tuple) else value
+    return reading
+
+
+def file_key(path: str, fix: str) -> str:
+    """A digest of a file's bytes; raises InputError if it is none."""
+    check_regular(path, fix)
+    return digest_of(path, "blake2b").hex()[:32]

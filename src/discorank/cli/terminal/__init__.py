@@ -1,0 +1,1 @@
+"""The process and its terminal: arguments, signals, standard streams, progress."""

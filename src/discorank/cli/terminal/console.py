@@ -1,0 +1,145 @@
+"""What a command says while it works: progress on stderr, data on stdout."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from time import time
+from types import TracebackType
+from typing import Protocol, Self, TextIO, cast
+
+from ...printable import printable
+
+TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0  # between two looks of the progress
+LINE = "{n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"  # tqdm's bar without the bar
+
+
+class Watched(Protocol):
+    """What works while progress is shown."""
+
+    read: int  # how many of the units counted are read, which may be ahead of those done
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been at work, without what it took to start."""
+
+    def note(self) -> str:
+        """What to show beside the progress; asked for only when it is shown."""
+
+
+class Progress:
+    """A progress bar with rate and time left; its total is estimated from the share of the input that is read.
+
+    Where stderr is no terminal, it prints a plain line every ten seconds instead.
+
+    Args:
+        unit: what is counted.
+        fraction: the share of the input consumed so far, None where it is not known.
+        quiet: show nothing.
+        watched: what works, where it has notes to show.
+    """
+
+    def __init__(
+        self,
+        unit: str,
+        fraction: Callable[[], float | None],
+        quiet: bool,
+        watched: Watched | None = None,
+    ) -> None:
+        from tqdm import tqdm
+
+        self.fraction, self.watched = fraction, watched
+        terminal = sys.stderr.isatty()
+        self.seconds = TERMINAL_SECONDS if terminal else LOG_SECONDS
+        self.errors = 0
+        self.bar = tqdm(
+            unit=f" {unit}",
+            disable=quiet,
+            mininterval=self.seconds,
+            miniters=1,
+            delay=0.5,
+            file=sys.stderr if terminal else cast(TextIO, _Lines()),
+            dynamic_ncols=terminal,
+            bar_format=None if terminal else LINE,
+        )
+
+    def __call__(self, done: int, errors: int = 0) -> None:
+        """Shows that `done` are done, of which some are errors."""
+        if not self.bar.n:
+            # what an earlier run did is not this run's speed
+            self.bar.initial = self.bar.n = done - 1
+            if self.watched:
+                self.bar.start_t = time() - self.watched.seconds
+        share = self.fraction()
+        if share:
+            num_read = self.watched.read if self.watched else done
+            self.bar.total = max(done, round(num_read / share))
+        self.errors = errors
+        if not self.bar.disable and time() - self.bar.last_print_t >= self.seconds:
+            self._note()
+        self.bar.update(done - self.bar.n)
+
+    def refresh(self) -> None:
+        """Shows what the work has come to where none of the units was done for a while."""
+        if self.bar.disable or time() - self.bar.last_print_t < self.seconds:
+            return
+        self._note()
+        self.bar.refresh()
+        self.bar.last_print_t = time()
+
+    def _note(self) -> None:
+        note = self.watched.note() if self.watched else ""
+        errors = f"{self.errors} errors" if self.errors else ""
+        self.bar.set_postfix_str(", ".join(filter(None, (note, errors))), refresh=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None and self.bar.n:
+            self.bar.total = self.bar.n
+        if not self.bar.disable:
+            self._note()
+        self.bar.close()
+
+
+class Counted(Progress):
+    """Progress towards a known number.
+
+    Args:
+        unit: what is counted.
+        total: how many there are.
+        quiet: show nothing.
+    """
+
+    def __init__(self, unit: str, total: int, quiet: bool) -> None:
+        self.done, self.whole = 0, total
+        super().__init__(unit, lambda: self.done / self.whole if self.done else None, quiet)
+
+    def more(self, n: int) -> None:
+        """Shows that n more are done."""
+        self.done = min(self.whole, self.done + n)
+        self(self.done)
+
+
+class _Lines:
+    """stderr as tqdm may write to it, each state of the bar a line of its own."""
+
+    def write(self, text: str) -> None:
+        line = text.strip("\r\n ")
+        if line:
+            print(line, file=sys.stderr)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+def say(text: str, quiet: bool = False) -> None:
+    """Tells people something, on stderr."""
+    if not quiet:
+        print(printable(text, keep="\n"), file=sys.stderr)

@@ -1,0 +1,451 @@
+"""Folders of models, looked at before torch is imported: every form of what is no file, every number that is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank import InputError, ModelLoadError, load_metric, read_trees, use_limits
+from discorank.cli.commands.cite import signatures_in
+from discorank.metrics.discourse.roles.classifier import read_config
+from discorank.metrics.neural.models.files.folder_checks import check_model
+from discorank.metrics.neural.models.files.tensor_headers import read_header
+from discorank.metrics.neural.models.files.torch_archive import open_archive
+from discorank.metrics.rst.parser.weights import load as load_parser
+from discorank.metrics.sescore2.job_stages import Stage, finished
+from discorank.metrics.sescore2.saved_models import stage_of
+from discorank.metrics.sescore2.stopwords import stop_words
+from discorank.metrics.spec.archive_directory import check_archive
+from discorank.metrics.spec.digests import check_file
+from discorank.metrics.spec.safe_yaml import read_yaml
+from discorank.metrics.spec.small_files import read_small_json
+from discorank.rerank.prior import load_prior
+
+MODELS = Path(__file__).parents[4] / "golden" / "docmetrics" / "models"
+REFUSED = (InputError, ModelLoadError)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a model."""
+    copy = tmp_path / "model"
+    shutil.copytree(MODELS / "tiny-bert", copy)
+    return copy
+
+
+def configured(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+# What is no file: how it is made.
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to(path.parent / "nothing")
+
+
+def listening(path: Path) -> None:
+    here = os.getcwd()
+    os.chdir(path.parent)  # the name of a socket is short
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def terabyte(path: Path) -> None:
+    with open(path, "wb") as file:
+        file.truncate(1 << 40)
+
+
+NO_FILES: dict[str, Callable[[Path], object]] = {
+    "device": device,
+    "pipe": os.mkfifo,
+    "folder": Path.mkdir,
+    "loop": loop,
+    "dangling": dangling,
+    "socket": listening,
+}
+IN_A_FOLDER = [
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+    "chat_template.jinja",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "source.spm",
+    "hparams.yaml",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "sescore2.json",
+]
+ALONE: dict[str, Callable[[Path], object]] = {
+    "a combination": lambda path: load_metric("combination", model=str(path)),
+    "a prior": load_prior,
+    "a YAML file": read_yaml,
+    "a metric in YAML": lambda path: load_metric(path.rename(path.with_suffix(".yaml"))),
+    "a run file": lambda path: signatures_in(str(path.rename(path.with_suffix(".json")))),
+    "a JSON file": lambda path: read_small_json(path, ""),
+    "a model": check_model,
+    "a model that is one file": lambda path: load_metric("comet", model=str(path)).signature(),
+    "a checkpoint": open_archive,
+    "a file of tensors": read_header,
+    "stop words": lambda path: stop_words(str(path), ()),
+    "texts to count": lambda path: check_file(str(path)),
+    "trees": read_trees,
+    "packed trees": lambda path: read_trees(path.rename(path.with_suffix(".gz"))),
+    "a parser": load_parser,
+}
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+@pytest.mark.parametrize("name", IN_A_FOLDER)
+def test_what_is_no_file_in_a_folder_is_refused(folder: Path, name: str, kind: str) -> None:
+    path = folder / name
+    path.unlink(missing_ok=True)
+    NO_FILES[kind](path)
+    with pytest.raises(ModelLoadError, match=f"{name}: (is a device|cannot be read|is no file)"):
+        load_metric("bertscore", model=str(folder), layer=1).signature()
+
+
+def test_what_is_no_file_in_a_folder_inside_is_refused(folder: Path) -> None:
+    for inside, name in (("checkpoints", "model.ckpt"), ("additional_chat_templates", "a.jinja")):
+        (folder / inside).mkdir()
+        os.mkfifo(folder / inside / name)
+        with pytest.raises(ModelLoadError, match=f"{name}: is a device or a pipe"):
+            check_model(folder)
+        (folder / inside / name).unlink()
+
+
+def test_other_things_in_a_folder_are_its_own(folder: Path) -> None:
+    for name in ("tokenizer", "vocab", "onnx", ".git"):
+        (folder / name).mkdir()
+    os.mkfifo(folder / "log")
+    terabyte(folder / "data.jsonl")
+    check_model(folder)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in NO_FILES if kind != "folder"])
+@pytest.mark.parametrize("form", ALONE)
+def test_what_is_no_file_is_refused_everywhere(tmp_path: Path, form: str, kind: str) -> None:
+    if "rename" in ALONE[form].__code__.co_names and kind == "loop":
+        pytest.skip("a loop under another name leads to nothing")
+    path = tmp_path / "f"
+    NO_FILES[kind](path)
+    with pytest.raises(REFUSED):
+        ALONE[form](path)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in IN_A_FOLDER if not name.endswith((".bin", ".safetensors"))]
+)
+def test_what_is_too_large_in_a_folder_is_refused(folder: Path, name: str) -> None:
+    terabyte(folder / name)
+    with pytest.raises(ModelLoadError, match=f"{name}: larger than [0-9]+ bytes.*--max"):
+        check_model(folder)
+
+
+@pytest.mark.parametrize(
+    "form", [form for form in ALONE if "model" not in form and "count" not in form]
+)
+def test_what_is_too_large_is_refused(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "f"
+    terabyte(path)
+    with pytest.raises(REFUSED):
+        ALONE[form](path)
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, '{"a":' * 200_000, "{", "[]", "3", "\xff"])
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "sescore2.json"])
+def test_settings_that_are_no_object(folder: Path, name: str, content: str) -> None:
+    (folder / name).write_bytes(content.encode("latin-1"))
+    with pytest.raises(ModelLoadError, match=f"{name}: (no JSON|found .* expected a JSON object)"):
+        check_model(folder)
+
+
+def test_settings_of_too_many_values(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"a": [0] * 1_100_000}))
+    with pytest.raises(ModelLoadError, match=r"config.json: more than 1000000 values.*json_values"):
+        check_model(folder)
+
+
+# Numbers.
+
+SIZES = {
+    "num_hidden_layers": "layers",
+    "n_layer": "layers",
+    "decoder_layers": "layers",
+    "num_attention_heads": "heads",
+    "num_key_value_heads": "heads",
+    "hidden_size": "width",
+    "d_model": "width",
+    "intermediate_size": "width",
+    "vocab_size": "vocabulary",
+    "type_vocab_size": "vocabulary",
+    "max_position_embeddings": "positions",
+    "num_local_experts": "experts",
+    "num_labels": "labels",
+}
+
+
+@pytest.mark.parametrize("value", [10**9, 10**30])
+@pytest.mark.parametrize("key", [*SIZES, "mtp_layers", "conv_dim"])
+def test_a_size_over_its_bound(folder: Path, key: str, value: int) -> None:
+    name = SIZES.get(key, "layers" if key == "mtp_layers" else "width")
+    configured(folder, **{key: value})
+    with pytest.raises(ModelLoadError, match=rf"config.json: {key}: found 1.*--max {name}="):
+        check_model(folder)
+
+
+@pytest.mark.parametrize("value", [-1, 2.0, 1e300, "2", True, False, {"a": "b"}])
+@pytest.mark.parametrize("key", SIZES)
+def test_a_size_that_is_no_whole_number(folder: Path, key: str, value: Any) -> None:
+    if isinstance(value, dict):
+        value, key_in_error = {key: "x"}, f"text_config.{key}"
+        configured(folder, text_config=value)
+    else:
+        key_in_error = key
+        configured(folder, **{key: value})
+    with pytest.raises(ModelLoadError, match=f"config.json: {key_in_error}: found .*whole number"):
+        check_model(folder)
+
+
+def test_sizes_inside_parts_and_of_every_layer(folder: Path) -> None:
+    configured(folder, text_config={"inner": {"num_hidden_layers": 200_000}})
+    with pytest.raises(ModelLoadError, match=r"text_config.inner.num_hidden_layers: found 200000"):
+        check_model(folder)
+    configured(folder, text_config=None, intermediate_size=[64, 10**9])
+    with pytest.raises(ModelLoadError, match="intermediate_size: found 1000000000"):
+        check_model(folder)
+
+
+def test_what_is_usual_passes(folder: Path) -> None:
+    configured(
+        folder,
+        num_key_value_heads=None,
+        n_inner=None,
+        intermediate_size=[64, 64],
+        share_decoder_layers=False,
+        id2label={"0": "a"},
+        rope_parameters={"rope_theta": 10**8, "factor": 8.0},
+        layer_types=["full_attention"] * 2,
+        mlp_only_layers=[],
+    )
+    check_model(folder)
+
+
+@pytest.mark.parametrize("name", ["tiny-bert", "tiny-xlmr", "tiny-comet-ref", "tiny-comet-qe"])
+def test_the_golden_models_pass(name: str) -> None:
+    check_model(MODELS / name)
+
+
+def test_a_bound_of_a_model_can_be_raised(folder: Path) -> None:
+    with use_limits(layers=1):
+        with pytest.raises(ModelLoadError, match="at most 1 layers are read"):
+            check_model(folder)
+        with use_limits(layers=3):
+            check_model(folder)
+
+
+# Weights.
+
+
+def test_a_configuration_of_more_layers_or_tokens_than_its_weights(folder: Path) -> None:
+    configured(folder, num_hidden_layers=1000)
+    with pytest.raises(ModelLoadError, match=r"num_hidden_layers is 1000, its files hold \d+ tens"):
+        check_model(folder)
+    configured(folder, num_hidden_layers=2, vocab_size=1 << 22)
+    with pytest.raises(ModelLoadError, match=r"4194304 tokens with \d+ numbers each"):
+        check_model(folder)
+
+
+def header(path: Path, about: Any, room: int = 0, length: int | None = None) -> Path:
+    text = about if isinstance(about, bytes) else json.dumps(about).encode()
+    length = len(text) if length is None else length
+    path.write_bytes(struct.pack("<Q", length) + text + bytes(room))
+    return path
+
+
+def tensor(shape: Any = (2, 2), offsets: Any = (0, 16), dtype: str = "F32") -> dict[str, Any]:
+    return {"t": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        tensor(offsets=(0, 1 << 40)),
+        tensor(shape=(1 << 40, 1 << 40)),
+        tensor(shape=(1 << 30, 4)),
+        tensor(shape=(-2, -2)),
+        tensor(shape=(2.0, 2)),
+        tensor(shape=("2", 2)),
+        tensor(shape=(True, 4)),
+        tensor(shape=4),
+        tensor(shape=None),
+        tensor(offsets=(16, 0)),
+        tensor(offsets=(0,)),
+        tensor(offsets=None),
+        tensor(dtype="F64"),
+        {"t": 3},
+        [],
+        b"{",
+        b'{"a":' * 100_000,
+    ],
+)
+def test_a_header_that_cannot_be(tmp_path: Path, about: Any) -> None:
+    with pytest.raises(InputError, match=r"m.safetensors: (not whole|no JSON)"):
+        read_header(header(tmp_path / "m.safetensors", about, 16))
+
+
+def test_a_header_of_another_length(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    assert read_header(header(path, tensor(), 16)).num_elements == 4
+    for length in (1 << 63, 1 << 20):
+        with pytest.raises(InputError, match="not whole: its header has"):
+            read_header(header(path, tensor(), 16, length))
+    path.write_bytes(b"\0\0")
+    with pytest.raises(InputError, match="not whole"):
+        read_header(path)
+    header(path, tensor(), 16, 1 << 30)
+    os.truncate(path, 1 << 31)
+    with pytest.raises(InputError, match=r"its header has 1073741824 bytes, at most"):
+        read_header(path)
+
+
+def test_too_many_tensors(tmp_path: Path) -> None:
+    nothing = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    path = header(tmp_path / "m.safetensors", {"a": nothing, "b": nothing, "__metadata__": {}})
+    with use_limits(tensors=1), pytest.raises(InputError, match="2 tensors, at most 1 are read"):
+        read_header(path)
+    assert len(read_header(path).shapes) == 2
+
+
+@pytest.mark.parametrize("name", ["../x", "/dev/zero", "", "..", 3, None])
+def test_an_index_that_leads_elsewhere(folder: Path, name: Any) -> None:
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
+    with pytest.raises(ModelLoadError, match="expected the name of a file in the folder"):
+        check_model(folder)
+
+
+# Archives.
+
+
+def zipped(path: Path, members: int, comment: bytes = b"") -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for i in range(members):
+            archive.writestr(f"archive/data/{i}", b"")
+        archive.comment = comment
+    return path
+
+
+@pytest.mark.parametrize("comment", [b"", b"PK\5\6", b"x" * 1000])
+def test_members_are_counted_before_they_are_read(tmp_path: Path, comment: bytes) -> None:
+    path = zipped(tmp_path / "m.ckpt", 20, comment)
+    with use_limits(members=19):
+        for look in (check_archive, check_model, open_archive):
+            with pytest.raises(REFUSED, match="an archive of more than 19 members"):
+                look(path)
+    with use_limits(members=20):
+        check_archive(path)
+
+
+def test_members_of_an_archive_that_says_it_has_few(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "m.ckpt", 20)
+    data = bytearray(path.read_bytes())
+    data[-14:-10] = struct.pack(
+        "<HH", 1, 1
+    )  # the counts; zipfile goes by the bytes of the directory
+    path.write_bytes(b"a prefix" + bytes(data))
+    with use_limits(members=19), pytest.raises(InputError, match="more than 19 members"):
+        check_archive(path)
+
+
+def test_members_of_a_64_bit_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 10)
+    path = zipped(tmp_path / "m.ckpt", 20)
+    data = path.read_bytes()
+    assert b"PK\6\6" in data
+    path.write_bytes(
+        data[:-10] + b"\xff" * 8 + data[-2:]
+    )  # the bytes stand in the 64-bit form alone
+    check_archive(path)
+    with use_limits(members=19), pytest.raises(InputError, match="more than 19 members"):
+        check_archive(path)
+
+
+@pytest.mark.parametrize(("bytes_", "problem"), [(10, "at most 10"), (1 << 30, None)])
+def test_arrays_of_a_parser(bytes_: int, problem: str | None) -> None:
+    from discorank.metrics.rst.parser.parser import SHIPPED
+
+    with use_limits(array_bytes=bytes_):
+        if problem is None:
+            load_parser(SHIPPED)
+            return
+        with pytest.raises(ModelLoadError, match=problem):
+            load_parser(SHIPPED)
+
+
+def test_an_array_that_says_it_is_larger(tmp_path: Path) -> None:
+    about = b"{'descr': '|u1', 'fortran_order': False, 'shape': (1000000000000,), }"
+    array = b"\x93NUMPY\1\0" + struct.pack("<H", len(about)) + about
+    with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
+        archive.writestr("about.npy", array)
+    with pytest.raises(ModelLoadError, match=r"an array of the shape \(1000000000000,\)"):
+        load_parser(tmp_path / "p.npz")
+
+
+def test_a_bomb_of_trees(tmp_path: Path) -> None:
+    import gzip
+
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(gzip.compress(b" " * (1 << 20)))
+    with use_limits(text_bytes=1000), pytest.raises(InputError, match=r"t\.json\.gz.*text_bytes"):
+        read_trees(path)
+
+
+# Stages of training.
+
+
+def test_a_stage_whose_files_are_none(tmp_path: Path) -> None:
+    device(tmp_path / "stage.json")
+    with pytest.raises(Exception, match=r"stage\.json: cannot be read .*device or a pipe"):
+        finished(tmp_path)
+    os.mkfifo(tmp_path / "00000.jsonl")
+    with pytest.raises(InputError, match="is a device or a pipe"):
+        list(Stage(tmp_path, {}, {}).rows())
+    os.mkfifo(tmp_path / "1.npy")
+    with pytest.raises(InputError, match="is a device or a pipe"):
+        Stage(tmp_path, {}, {}).array([tmp_path / "1.npy"])
+
+
+def test_a_trained_model_whose_settings_are_none(tmp_path: Path) -> None:
+    device(tmp_path / "sescore2.json")
+    assert stage_of(tmp_path) is None
+    device(tmp_path / "config.json")
+    with pytest.raises(ModelLoadError, match="is a device or a pipe"):
+        read_config(tmp_path)
