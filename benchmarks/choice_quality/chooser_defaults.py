@@ -17,14 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.support.measured_sets import MeasuredSet, measured_set
+from benchmarks.support.mqm_lists import SETS
 from discorank.metrics.registry import load_metric
 from discorank.metrics.spec.checksums import with_checksum
 from discorank.rerank.chooser.chooser_fit import STRENGTHS
 from discorank.rerank.chooser.defaults import defaults_of
 from discorank.rerank.chooser.gains import ErrorRatio, measured_gain
 from discorank.rerank.chooser.shipped import Shipped
-
-from .combination_mqm import SETS
 
 UTILITY = "chrf + 100*rouge-l"
 

@@ -20,6 +20,7 @@ from zlib import crc32
 import numpy as np
 
 from benchmarks.support.measured_sets import MeasuredSet, measured_set
+from benchmarks.support.mqm_lists import SETS
 from benchmarks.support.resampling import Resampling, ends, shown
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.chooser import chooser_fit, gains, training
@@ -31,7 +32,6 @@ from discorank.rerank.chooser.training import LEVEL, as_good, learn
 from discorank.rerank.surface import SURFACE
 
 from .chooser_defaults import UTILITY, between_sets
-from .combination_mqm import SETS
 
 JUDGED = ("0", "20", "50", "100", "all")
 FOLD_DRAWS, FOLDS = 10, 5

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.choice_quality.choice_mqm import rated
+from benchmarks.support.mqm_lists import rated
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.chooser.measured import MeasuredTexts, columns_of, utilities_of
