@@ -20,8 +20,9 @@ from benchmarks.support.measured_sets import MeasuredSet, measured_set
 from benchmarks.support.mqm_lists import SETS
 from discorank.metrics.registry import load_metric
 from discorank.metrics.spec.checksums import with_checksum
-from discorank.rerank.chooser.chooser_fit import STRENGTHS
+from discorank.rerank.chooser.chooser_fit import STRENGTHS, fit
 from discorank.rerank.chooser.defaults import defaults_of
+from discorank.rerank.chooser.difficulty import difficulty_of_sets
 from discorank.rerank.chooser.gains import ErrorRatio, measured_gain
 from discorank.rerank.chooser.shipped import Shipped
 
@@ -43,6 +44,13 @@ def made(sets: Sequence[MeasuredSet]) -> Shipped:
         others = defaults_of(plain[:i] + plain[i + 1 :])
         gains.append(measured_gain(data, others))
         print(f"{sets[i].name}: ratio {gains[-1].ratio:.3f} {gains[-1].interval}")
+    learned = [fit(own, defaults) for own in plain]
+    difficulty = difficulty_of_sets(
+        [own.traits for own in sets],
+        [own.errors for own in plain],
+        [own.held_out for own in learned],
+        [own.sigma for own in learned],
+    )
     segments = sum(len(data.errors) for data in plain)
     names = ", ".join(own.name for own in sets)
     return Shipped(
@@ -50,6 +58,7 @@ def made(sets: Sequence[MeasuredSet]) -> Shipped:
         consensus=defaults.weights[:, 0],
         losses=defaults.losses,
         spreads=defaults.spreads,
+        difficulty=difficulty,
         gain=between_sets(gains),
         provenance=f"{segments} segments with MQM of {len(sets)} public sets: {names}",
     )

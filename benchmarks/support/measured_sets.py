@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.support.mqm_lists import rated
 from discorank.metrics.registry import load_metric
 from discorank.metrics.representations import FloatArray, IntArray
+from discorank.rerank.chooser.difficulty import traits_of
 from discorank.rerank.chooser.measured import MeasuredTexts, columns_of, utilities_of
 
 FEW, BLOCK = 25, 10  # sets of fewer documents are drawn by blocks of so many segments
@@ -25,6 +26,7 @@ class MeasuredSet(NamedTuple):
         blocks: of ten segments, their number, [n].
         systems: names.
         ids: of the segments.
+        traits: what can be told of a segment before it is judged, [n, 4].
     """
 
     name: str
@@ -32,6 +34,7 @@ class MeasuredSet(NamedTuple):
     blocks: IntArray
     systems: list[str]
     ids: list[str]
+    traits: FloatArray
 
     @property
     def units(self) -> IntArray:
@@ -65,7 +68,12 @@ def measured_set(path: Path, utility: str, features: tuple[str, ...], work: Path
     data = MeasuredTexts(utilities, columns, np.sqrt(scores), number, scores)
     systems = [str(c.fields["system"]) for c in lists[0].candidates]
     return MeasuredSet(
-        name, data, np.unique(blocks, return_inverse=True)[1], systems, [r.id for r in lists]
+        name,
+        data,
+        np.unique(blocks, return_inverse=True)[1],
+        systems,
+        [record.id for record in lists],
+        np.stack([traits_of(record) for record in lists]),
     )
 
 

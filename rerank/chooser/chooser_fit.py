@@ -61,6 +61,7 @@ class Fit(NamedTuple):
         means: m of every system, [S].
         sigma: the unit of errors.
         losses: p + 1.64 q of every strength, [K]; the least is that of k.
+        held_out: value(h) of every judged text, systems' means from other documents, [n judged, S].
     """
 
     strength: float
@@ -68,6 +69,7 @@ class Fit(NamedTuple):
     means: FloatArray
     sigma: float
     losses: FloatArray
+    held_out: FloatArray
 
     def values(self, data: MeasuredTexts) -> FloatArray:
         """value(h) of every text, [n, S]."""
@@ -84,7 +86,9 @@ def fit(data: MeasuredTexts, defaults: Defaults, pseudo: float = PSEUDO_SEGMENTS
     num_systems = data.errors.shape[1]
     judged = data.rows(data.judged)
     if not len(judged.errors):
-        return Fit(0.0, defaults.weights[0], np.zeros(num_systems), 1.0, defaults.losses)
+        return Fit(
+            0.0, defaults.weights[0], np.zeros(num_systems), 1.0, defaults.losses, judged.errors
+        )
     means, sigma = effects(judged.errors, judged.document)
     consensus = cross_fitted(judged)
     weights = np.stack(
@@ -97,7 +101,8 @@ def fit(data: MeasuredTexts, defaults: Defaults, pseudo: float = PSEUDO_SEGMENTS
     errors = chosen_errors(judged, sigma, consensus, weights)
     losses = shrunk_losses(errors - errors[defaults.best], judged.document, defaults)
     k = int(losses.argmin())
-    return Fit(STRENGTHS[k], weights[k], means, sigma, losses)
+    held_out = weights[k][0] * consensus[k] + judged.columns @ weights[k][1:]
+    return Fit(STRENGTHS[k], weights[k], means, sigma, losses, held_out)
 
 
 def chosen_errors(

@@ -24,12 +24,13 @@ from ...metrics.spec.small_files import parse_small_json, unique_members
 from ..features import EXPECTED, Feature, is_plain
 from ..lists import finite
 from ..mbr_decoder import MBRDecoder
-from ..prior import Prior, read_prior
+from ..prior import CHOOSER, Prior, read_prior
 from ..reranker import Reranker
 from ..scheduler import StrategySetting
 from .chooser_fit import SHIP
+from .difficulty import SHARES, TRAITS, Difficulty
 
-KIND, FORMAT = "discorank-chooser", 1
+KIND, FORMAT = CHOOSER, 1
 LARGEST = 1e6  # of a weight or a strength
 FIX = "Make one with: discorank train chooser"
 _EDITED = f'If it was edited on purpose, remove "{KEY}" from it, else fetch or make it again'
@@ -63,6 +64,7 @@ class TrainedChooser:
         consensus: the weight of standardised expected utility.
         strength: how much systems count.
         prior: the systems; None before any is judged.
+        difficulty: how many errors to expect of a choice.
         expectation: against a single system; None where there is nothing to say.
         provenance: from what it was learned, in words.
     """
@@ -72,6 +74,7 @@ class TrainedChooser:
     consensus: float
     strength: float
     prior: Prior | None
+    difficulty: Difficulty | None
     expectation: ExpectedRatio | None
     provenance: str
 
@@ -108,6 +111,11 @@ class TrainedChooser:
         )
 
     @property
+    def unit(self) -> tuple[float, bool]:
+        """sigma, and whether errors are roots of scores."""
+        return (1.0, True) if self.prior is None else (self.prior.sigma or 1.0, self.prior.rooted)
+
+    @property
     def ships(self) -> bool:
         """Whether the best system's text is always taken."""
         return self.strength >= SHIP
@@ -129,6 +137,7 @@ class TrainedChooser:
             "weights": dict(self.weights),
             "strength": self.strength,
             "prior": None if self.prior is None else self.prior.as_json(),
+            "difficulty": None if self.difficulty is None else self.difficulty._asdict(),
             "expectation": None if expectation is None else _as_dict(expectation),
             "provenance": self.provenance,
         }
@@ -171,6 +180,7 @@ def read_chooser(data: Any, where: str = "chooser") -> TrainedChooser:
         consensus=_number(data["consensus"], f"{where}: consensus"),
         strength=strength,
         prior=None if prior is None else read_prior(prior, f"{where}: prior"),
+        difficulty=read_difficulty(data["difficulty"], f"{where}: difficulty"),
         expectation=_expectation(data["expectation"], f"{where}: expectation"),
         provenance=_text(data["provenance"], f"{where}: provenance"),
     )
@@ -181,6 +191,40 @@ def _weights(data: Any, where: str) -> tuple[tuple[str, float], ...]:
         raise InputError(f"found {excerpt(data)}, expected an object", where=where, fix=FIX)
     limits().check("metrics", len(data), where)
     return tuple((name, _number(value, f"{where}.{name:.80}")) for name, value in data.items())
+
+
+# how many numbers each has
+_LENGTHS = {
+    "slopes": TRAITS,
+    "means": TRAITS,
+    "scales": TRAITS,
+    "cutoffs": len(SHARES),
+    "calibration": 2,
+}
+
+
+def read_difficulty(data: Any, where: str) -> Difficulty | None:
+    """A difficulty from its JSON form; raises InputError where it is none."""
+    if data is None:
+        return None
+    if not isinstance(data, Mapping) or set(data) != set(Difficulty._fields):
+        problem = f"found {excerpt(data)}, expected {', '.join(Difficulty._fields)}"
+        raise InputError(problem, where=where, fix=FIX)
+    values: dict[str, Any] = {}
+    for name, value in data.items():
+        if name in _LENGTHS:
+            values[name] = _numbers(value, _LENGTHS[name], f"{where}.{name}")
+        else:
+            values[name] = _number(value, f"{where}.{name}")
+    if min(values["scales"]) <= 0:
+        raise InputError("a scale that is not above 0", where=f"{where}.scales", fix=FIX)
+    return Difficulty(**values)
+
+
+def _numbers(data: Any, count: int, where: str) -> tuple[float, ...]:
+    if not isinstance(data, list | tuple) or len(data) != count:
+        raise InputError(f"found {excerpt(data)}, expected {count} numbers", where=where, fix=FIX)
+    return tuple(_number(value, f"{where}[{i}]") for i, value in enumerate(data))
 
 
 def _expectation(data: Any, where: str) -> ExpectedRatio | None:

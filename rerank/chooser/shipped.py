@@ -15,8 +15,9 @@ from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
 from ..surface import SURFACE
 from .chooser_fit import STRENGTHS, Defaults
+from .difficulty import Difficulty
 from .gains import ErrorRatio
-from .model import TrainedChooser, checked_json, shipped_file
+from .model import TrainedChooser, checked_json, read_difficulty, shipped_file
 
 FILE = "defaults.json"
 KIND, FORMAT = "discorank-chooser-defaults", 1
@@ -30,6 +31,7 @@ class Shipped(NamedTuple):
         utility: signature of the utility they were learned with.
         consensus: weight of consensus for every strength, [K].
         losses, spreads: as in `Defaults`, [K].
+        difficulty: slopes and calibration, and the rest in sigma of the sets.
         gain: against the best single system, between sets.
         provenance: from what they were learned.
     """
@@ -38,6 +40,7 @@ class Shipped(NamedTuple):
     consensus: FloatArray
     losses: FloatArray
     spreads: FloatArray
+    difficulty: Difficulty
     gain: ErrorRatio
     provenance: str
 
@@ -58,6 +61,7 @@ class Shipped(NamedTuple):
             "consensus": self.consensus.tolist(),
             "losses": self.losses.tolist(),
             "spreads": self.spreads.tolist(),
+            "difficulty": self.difficulty._asdict(),
             "gain": list(self.gain),
         }
 
@@ -70,7 +74,11 @@ def shipped() -> Shipped:
         raise InputError("holds no defaults of this format", where=FILE, fix=_FIX)
     if data["strengths"] != list(STRENGTHS):
         raise InputError("is of other strengths", where=FILE, fix=_FIX)
+    difficulty = read_difficulty(data["difficulty"], f"{FILE}: difficulty")
+    if difficulty is None:
+        raise InputError("has no difficulty", where=FILE, fix=_FIX)
     return Shipped(
+        difficulty=difficulty,
         utility=data["utility"],
         consensus=np.array(data["consensus"], float),
         losses=np.array(data["losses"], float),
@@ -89,6 +97,7 @@ def default_chooser() -> TrainedChooser:
         consensus=float(known.consensus[0]),
         strength=0.0,
         prior=None,
+        difficulty=known.difficulty,
         expectation=None,
         provenance=known.provenance,
     )

@@ -17,6 +17,7 @@ from ..selection.document_outputs import DocumentOutputs, check_systems
 from ..selection.system_prior import Root, estimate_prior
 from ..selection.system_scores import human_scored
 from .chooser_fit import Defaults, Fit, fit
+from .difficulty import learned_difficulty, traits_of
 from .gains import UNKNOWN, ErrorRatio, measured_gain
 from .measured import MeasuredTexts, columns_of, utilities_of
 from .model import ExpectedRatio, TrainedChooser
@@ -63,6 +64,14 @@ def train_chooser(
     defaults = shipped().defaults(len(features))
     learned, gain = learn(data, defaults, shipped().gain if lower else UNKNOWN)
     names = [name for name, _ in prior.systems]
+    difficulty = learned_difficulty(
+        np.stack([traits_of(record) for record in lists]),
+        data.errors,
+        learned.held_out,
+        learned.sigma,
+        prior.rooted,
+        shipped().difficulty,
+    )
     weights = zip(map(name_of, features), learned.weights[1:].tolist(), strict=True)
     return TrainedChooser(
         utility=utility.signature(),
@@ -70,6 +79,7 @@ def train_chooser(
         consensus=float(learned.weights[0]),
         strength=learned.strength,
         prior=prior,
+        difficulty=difficulty,
         expectation=_expectation(gain, names, learned),
         provenance=f"{prior.segments} judged segments of {prior.documents} documents; defaults: {shipped().provenance}",
     )

@@ -21,6 +21,7 @@ from discorank.rerank.chooser.measured import MeasuredTexts, columns_of, utiliti
 from discorank.rerank.chooser.model import TrainedChooser, read_chooser
 from discorank.rerank.chooser.shipped import default_chooser, shipped
 from discorank.rerank.chooser.training import judged_lists, train_chooser
+from discorank.rerank.prior import load_prior
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 from discorank.rerank.surface import SURFACE
 
@@ -61,6 +62,7 @@ def test_a_chooser_comes_back_from_its_file(tmp_path: Path) -> None:
     assert load_chooser(path) == chooser
     assert load_chooser(chooser) is chooser
     assert load_chooser(path).digest == chooser.digest
+    assert load_prior(path) == chooser.prior
 
 
 def test_decoding_chooses_what_the_arrays_say() -> None:
@@ -148,6 +150,7 @@ WRONG: dict[str, Any] = {
     "consensus": float("nan"),
     "strength": -1.0,
     "prior": {},
+    "difficulty": {},
     "expectation": {"system": "A"},
     "provenance": None,
 }

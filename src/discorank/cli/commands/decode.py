@@ -58,6 +58,8 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     if values["chooser"]:
         return run_chooser(values, OPTIONS.defaults)
+    if values["abstain"]:
+        raise InputError("without a chooser", where="--abstain", fix="Give --chooser")
     _check_budget(values)
     # until the engine is there to measure it, seconds stand for any share
     budget = budget_in(values, 1.0 if values["budget_seconds"] else None)

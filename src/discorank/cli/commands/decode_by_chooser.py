@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.registry import load_from_data
 from ...metrics.spec.allowed_code import AllowedCode
 from ...metrics.spec.checked_settings import settings
+from ...rerank.chooser.chooser_decider import ChooserDecider
 from ...rerank.chooser.chooser_files import load_chooser
 from ..options.engines import engine_in
 from ..options.inputs import adapted
@@ -31,9 +34,11 @@ class ChooserFileOptions:
     Args:
         chooser: the file of a chooser (`discorank train chooser`), which stands for utility, prior and weights; or
             default, the one for lists of which nobody judged any.
+        abstain: with a chooser: the share of lists to flag as abstain, those with the most errors expected, for people.
     """
 
     chooser: str | None = None
+    abstain: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 
 def run_chooser(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> int:
@@ -46,10 +51,11 @@ def run_chooser(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> int:
     chooser = load_chooser(values["chooser"])
     allowed = AllowedCode.of(values["allow_code"])
     reranker = chooser.reranker(
-        partial(_loaded, values=values, allowed=allowed), values["nbest"], values["strategy"]
+        partial(_loaded, values=values, allowed=allowed), None, values["strategy"]
     )
+    decider = ChooserDecider(chooser, reranker, values["nbest"], values["abstain"])
     with engine_in(values) as engine:
-        return run_decider(values, reranker, engine)
+        return run_decider(values, decider, engine)
 
 
 def _loaded(signature: str, values: Mapping[str, Any], allowed: AllowedCode) -> Utility:
