@@ -1,6 +1,6 @@
 """What a chooser gains by how many segments were judged, on sets of translations with MQM, by nested cross-validation.
 
-    python -m benchmarks.choice_quality.chooser_tables FOLDER --work WORK [--ablation] [--draws 20]
+    python -m benchmarks.choice_quality.chooser_tables FOLDER --work WORK [--ablation | --singly] [--draws 20]
 
 FOLDER holds systems files ``mt_mqm_<set>.<pair>.jsonl.gz``; what was measured and chosen is kept in WORK, so that the
 same command goes on. Only segments whose every system is rated count. 20, 50 or 100 segments are drawn by documents
@@ -72,6 +72,54 @@ def splits(data: MeasuredSet, judged: str, draws: int) -> Iterator[tuple[IntArra
         last = data.units[taken[size - 1]]
         rest = taken[size:]
         yield np.sort(taken[:size]), np.sort(rest[data.units[rest] != last])
+
+
+def single_draws(data: MeasuredSet, size: int, draws: int) -> Iterator[tuple[IntArray, IntArray]]:
+    """(judged segments, others) of every draw, segments drawn one by one over all documents."""
+    for draw in range(draws):
+        random = np.random.default_rng([draw, size, crc32(data.name.encode())])
+        order = random.permutation(len(data.ids))
+        yield np.sort(order[:size]), np.sort(order[size:])
+
+
+def show_single_draws(sets: Sequence[MeasuredSet], draws: int) -> None:
+    """The chooser and the single system after segments drawn one by one, beside draws by documents."""
+    rows = [["judged", "drawn", "best single system by the judged", "chooser"]]
+    beliefs = []
+    for i in range(len(sets)):
+        plain = [own.data._replace(columns=own.data.columns[:, :, :0]) for own in sets]
+        defaults = defaults_of(plain[:i] + plain[i + 1 :])
+        beliefs.append(without_features(defaults, sets[i].data.columns.shape[2]))
+    for judged in JUDGED[1:-1]:
+        for how in ("by documents", "one by one"):
+            means = []
+            for data, defaults in zip(sets, beliefs, strict=True):
+                by_one = how == "one by one"
+                pairs = (
+                    single_draws(data, int(judged), draws)
+                    if by_one
+                    else splits(data, judged, draws)
+                )
+                means.append(_both(data, defaults, pairs))
+            cells = [line(sets, means, name, "random")[-1] for name in ("single", "chooser")]
+            rows.append([judged, how, *cells])
+    print(table(rows))
+
+
+def _both(
+    data: MeasuredSet,
+    defaults: Defaults,
+    pairs: Iterator[tuple[IntArray, IntArray]],
+) -> dict[str, FloatArray]:
+    """Mean MQM of every segment when it is not judged."""
+    sums = Sums(len(data.ids))
+    for train, test in pairs:
+        known, scores = data.data.rows(train), data.data.scores[test]
+        sums.times[test] += 1
+        sums.add("random", test, scores.mean(axis=1))
+        sums.add("single", test, scores[:, int(known.errors.mean(axis=0).argmin())])
+        sums.add("chooser", test, chosen(data, test, fit(known, defaults)))
+    return sums.means()
 
 
 def without_features(defaults: Defaults, num_features: int) -> Defaults:
@@ -342,11 +390,15 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--singly", action="store_true")
     options = parser.parse_args()
     sets = []
     for name in SETS:
         path = options.folder / f"mt_mqm_{name}.jsonl.gz"
         sets.append(measured_set(path, UTILITY, SURFACE, options.work))
+    if options.singly:
+        show_single_draws(sets, options.draws)
+        return
     if options.ablation:
         show_transfer(sets)
     others = [Others(data, sets) for data in sets]
