@@ -135,12 +135,12 @@ def learned_difficulty(
     return learned._replace(cutoffs=tuple(cutoffs.tolist()))
 
 
-def _factor(found: FloatArray, expected: FloatArray) -> float:
-    """q from scores found and expected, [n]."""
-    known = ~np.isnan(found)
+def _factor(scores: FloatArray, expected: FloatArray) -> float:
+    """q from scores and expected ones, [n]."""
+    known = ~np.isnan(scores)
     belief = PSEUDO_SCALE * float(expected.mean())
     total = float(expected[known].sum()) + belief
-    return (float(found[known].sum()) + belief) / total if total else 1.0
+    return (float(scores[known].sum()) + belief) / total if total else 1.0
 
 
 def calibration_of(errors: FloatArray, best: FloatArray, steps: int = 30) -> tuple[float, float]:
