@@ -62,6 +62,14 @@ class Metric(ABC):
         return self.info.costly_pairs
 
     @property
+    def symmetric(self) -> bool:
+        """Whether u(h, r) = u(r, h) of texts in one context, or each in its own.
+
+        A metric whose settings decide it overrides this; `Info.symmetric` is of default settings.
+        """
+        return self.info.symmetric
+
+    @property
     def reads_source(self) -> bool:
         """Whether the source is read where it is given."""
         return self.needs_source or self.info.takes_source

@@ -193,6 +193,16 @@ def by_block(values: FloatArray, blocks: Sequence[Block]) -> list[FloatArray]:
     ]
 
 
+def best_cells(values: FloatArray, blocks: Sequence[Block]) -> IntArray:
+    """The cell with the highest value of every one-hypothesis block, [blocks], among the cells of all of them."""
+    best = []
+    start = 0
+    for matrix in by_block(values, blocks):
+        best.append(start + int(matrix.argmax()))
+        start += matrix.size
+    return np.array(best, np.int64)
+
+
 def _concat(columns: Sequence[Any]) -> Array | Ragged:
     if not isinstance(columns[0], Ragged):
         return np.concatenate(columns)

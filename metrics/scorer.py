@@ -154,6 +154,19 @@ class Scorer(ABC):
         values = compare(reps, blocks)
         return np.concatenate([value.ravel() for value in values])[:, None]
 
+    def values_and_statistics(
+        self, reps: Reps, blocks: Sequence[Block]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Values [n] of n one-hypothesis blocks as `compare_multi` has them, and their `statistics` [n, columns].
+
+        For scorers that have both of one comparison; by default those of two.
+        """
+        compare = self.compare_multi if self.info.needs_references else self.compare
+        values = np.array([value.item() for value in compare(reps, blocks)], np.float64)
+        if type(self).statistics is Scorer.statistics:
+            return values, values[:, None]
+        return values, self.statistics(reps, blocks)
+
     def aggregate(self, statistics: FloatArray) -> float:
         """The corpus score of some rows of `statistics`; by default the mean of segment scores."""
         return float(statistics[:, 0].mean())

@@ -70,7 +70,7 @@ def estimated_sums(
         np.ones(1),
         num_texts,
         None,
-        cheap,
+        cheap.T[:, :, None],
         pairs=budget.pairs(num_texts),
         confidence=budget.confidence,
         nbest=nbest if nbest is not None and nbest < num_texts else 1,
@@ -107,6 +107,11 @@ def _estimated(estimate: Estimate, computed: FloatArray, flags: tuple[str, ...])
     values = np.where(is_read, computed, estimate.values)
     given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
     spent = Spent(
-        estimate.pairs, estimate.of, estimate.confidence, estimate.regret, estimate.computed
+        estimate.pairs,
+        estimate.of,
+        estimate.confidence,
+        estimate.at_least,
+        estimate.regret,
+        estimate.computed,
     )
     return EstimatedSums(np.where(is_odd, np.nan, values), flags, spent, given_up)

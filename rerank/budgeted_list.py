@@ -7,7 +7,7 @@ block by block what the plan asks for of the others. A budget of all pairs is on
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +15,12 @@ import numpy as np
 from ..metrics.base import Metric
 from ..metrics.errors import MetricError
 from ..metrics.execution.by_sentence import is_joined, lift
+from ..metrics.execution.evaluate import is_square
 from ..metrics.mixture import Mix, Utility
 from ..metrics.representations import FloatArray, IntArray
 from ..metrics.text.texts import Comparison
-from .budget.plan import Estimate, Request, plan
-from .budget.settings import Budget
+from .budget.plan import Estimate, Request, num_pairs, plan
+from .budget.settings import Budget, asked_parts, two_texts_are_one_pair
 from .choice import Spent
 from .decider import combined_matrix, combined_values
 from .engines.finite_pairs import FLAG
@@ -57,11 +58,13 @@ def estimated(
         MetricError: the cheap utility of a pair, or every pair that was computed, is not finite.
     """
     num_rows, num_columns = len(whole.comparisons[0].hypotheses), len(whole.weights)
-    size = num_rows * num_columns
+    problem = _Problem.of(whole, budget.force)
+    one_pair = two_texts_are_one_pair(whole.metric, budget.force)
+    is_symmetric = square and one_pair and problem.is_square
+    size = num_pairs(num_rows, num_columns, is_symmetric)
     pairs = budget.pairs(size)
     if pairs >= size:
         return (yield from _exact(whole, size))
-    problem = _Problem.of(whole, budget.force)
     known = yield from problem.known(cheap)
     steps = plan(
         budget.method,
@@ -74,18 +77,19 @@ def estimated(
         nbest=nbest if nbest is not None and nbest < num_rows else 1,
         seed=budget.seed,
         square=square,
+        symmetric=is_symmetric,
+        addend=known.of_parts,
     )
-    seen = _Seen((num_rows, num_columns), known.flags)
+    flags = known.flags
     try:
         request = next(steps)
         while True:
             result = yield problem.task(request)
-            request = steps.send(
-                seen.add(request, problem.utilities(request, result, known), result)
-            )
+            flags += tuple(flag for flag in result.flags if flag not in flags)
+            request = steps.send(problem.utilities(result))
     except StopIteration as end:
         estimate: Estimate = end.value
-    return seen.estimated(estimate, whole.keep_matrix)
+    return _estimated(estimate, flags, whole.keep_matrix)
 
 
 def _exact(whole: Task, size: int) -> Generator[Task, Result, Estimated]:
@@ -93,16 +97,16 @@ def _exact(whole: Task, size: int) -> Generator[Task, Result, Estimated]:
     result = yield whole
     values = combined_values(whole.metric, result)
     matrix = combined_matrix(whole.metric, result)
-    shape = len(values), size // len(values)
-    spent = Spent(size, size, 1.0, 0.0, np.ones(shape, bool))
+    shape = len(values), len(whole.weights)
+    spent = Spent(size, size, 1.0, 1.0, 0.0, np.ones(shape, bool))
     return Estimated(values, result.flags, spent, np.empty(0, np.int64), matrix)
 
 
 class _Known(NamedTuple):
-    """What is computed of all pairs: cheap utilities [H, R], and the sum of the parts that cost next to nothing."""
+    """What is computed of all pairs: cheap utilities, and the sum of the parts that cost next to nothing."""
 
-    cheap: FloatArray | None = None
-    of_parts: FloatArray | None = None  # [H, R], or [H, 1] of parts without references
+    cheap: FloatArray | None = None  # [K, H, R], each part of the cheap utility by itself
+    of_parts: FloatArray | None = None  # [H, R]
     flags: tuple[str, ...] = ()
 
 
@@ -122,14 +126,9 @@ class _Problem:
 
     @classmethod
     def of(cls, whole: Task, force: bool) -> _Problem:
-        """The problem of a task; where the budget is forced and no pairs are costly, all parts with pairs are asked."""
-        parts = whole.metric.parts
-        counting = [i for i, (weight, _) in enumerate(parts) if weight]
-        asked = [
-            i for i in counting if parts[i][1].costly_pairs and parts[i][1].info.needs_references
-        ]
-        if not asked and force:
-            asked = [i for i in counting if parts[i][1].info.needs_references]
+        """The problem of a task."""
+        asked = asked_parts(whole.metric, force)
+        counting = [i for i, (weight, _) in enumerate(whole.metric.parts) if weight]
         other = tuple(i for i in counting if i not in asked)
         return cls(whole, tuple(asked), other)
 
@@ -149,15 +148,33 @@ class _Problem:
             return _Known()
         task = Task(self.whole.id, Mix(parts), comparisons, self.whole.weights, None, True)
         result = yield task
-        n = len(own_parts)
-        of_parts = _sum(own_parts, result, slice(n))
-        of_cheap = _sum(cheap_parts, result, slice(n, None))
-        if of_cheap is not None and not np.isfinite(of_cheap).all():
-            fix = "Name another as cheap utility, or none"
-            signature = Mix(cheap_parts).signature()
-            raise MetricError("a cheap utility that is not finite", where=signature, fix=fix)
+        matrices = [self._part(part, i, result) for i, part in enumerate(parts)]
+        of_cheap = matrices[len(own_parts) :]
+        for part, matrix in zip(cheap_parts, of_cheap, strict=True):
+            if not np.isfinite(matrix).all():
+                fix = "Name another as cheap utility, or none"
+                signature = part[1].signature()
+                raise MetricError("a cheap utility that is not finite", where=signature, fix=fix)
         flags = tuple(flag for flag in result.flags if own_parts and flag != FLAG)
-        return _Known(of_cheap, of_parts, flags)
+        return _Known(
+            np.stack(of_cheap) if of_cheap else None,
+            sum(matrices[1 : len(own_parts)], matrices[0]) if own_parts else None,
+            flags,
+        )
+
+    def _part(self, part: Part, i: int, result: Result) -> FloatArray:
+        """The weighted utilities of a part of a result, [H, R]; one without references says the same of all."""
+        matrix = combined_matrix(Mix((part,)), Result(result.values[[i]], (result.matrices[i],)))
+        if matrix is None:
+            raise MetricError("the engine kept no matrix", where=self.whole.id)
+        return np.broadcast_to(matrix, (len(matrix), len(self.whole.weights)))
+
+    @property
+    def is_square(self) -> bool:
+        """Whether hypotheses are the references, each read in one way."""
+        comparisons = [self._comparison(i) for i in self.asked]
+        parts = [self.whole.metric.parts[i][1] for i in self.asked]
+        return all(map(is_square, parts, comparisons))
 
     def task(self, request: Request) -> Task:
         """The pairs of a request."""
@@ -173,60 +190,36 @@ class _Problem:
         comparison = self.whole.comparisons[i]
         return lift(part, comparison)[0] if is_joined(part, comparison) else comparison
 
-    def utilities(self, request: Request, result: Result, known: _Known) -> FloatArray:
-        """The utilities [rows, columns] of a request, the parts that were known added."""
+    def utilities(self, result: Result) -> FloatArray:
+        """What the plan asked for, [rows, columns]."""
         utilities = combined_matrix(self.utility, result)
         if utilities is None:
             raise MetricError("the engine kept no matrix", where=self.whole.id)
-        if known.of_parts is None:
-            return utilities
-        shape = known.of_parts.shape[0], len(self.whole.weights)
-        of_parts = np.broadcast_to(known.of_parts, shape)
-        return np.asarray(utilities + of_parts[np.ix_(request.rows, request.columns)])
-
-
-def _sum(parts: tuple[Part, ...], result: Result, places: slice) -> FloatArray | None:
-    """The utility matrix of some parts of a result; None without parts."""
-    if not parts:
-        return None
-    return combined_matrix(Mix(parts), Result(result.values[places], result.matrices[places]))
-
-
-@dataclass
-class _Seen:
-    """The utilities that were computed, and what a list's reader should know of them."""
-
-    shape: tuple[int, int]
-    flags: tuple[str, ...]
-    matrix: FloatArray = field(init=False)  # [H, R], NaN where nothing was computed
-
-    def __post_init__(self) -> None:
-        self.matrix = np.full(self.shape, np.nan)
-
-    def add(self, request: Request, utilities: FloatArray, result: Result) -> FloatArray:
-        """Takes the utilities of a request and returns them."""
-        self.flags += tuple(flag for flag in result.flags if flag not in self.flags)
-        self.matrix[np.ix_(request.rows, request.columns)] = utilities
         return utilities
 
-    def estimated(self, estimate: Estimate, keep_matrix: bool) -> Estimated:
-        """What came of the plan; a hypothesis of whom a pair is not finite has no value, and is not given up.
 
-        Raises:
-            MetricError: no pair that was computed has a finite value.
-        """
-        is_finite = np.isfinite(self.matrix)
-        if not is_finite.any():
-            problem = f"none of the {estimate.pairs} pairs that were computed has a finite value"
-            fix = "Look at the metric's model and at the texts of the list"
-            raise MetricError(problem, where="budget", fix=fix)
-        is_odd = (estimate.computed & ~is_finite).any(axis=1)
-        values = np.where(is_odd, np.nan, estimate.values)
-        given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
-        if not np.isfinite(values).any():  # nothing is known of any: all have their place
-            given_up = given_up[:0]
-        spent = Spent(
-            estimate.pairs, estimate.of, estimate.confidence, estimate.regret, estimate.computed
-        )
-        matrix = self.matrix if keep_matrix else None
-        return Estimated(values, self.flags, spent, given_up, matrix)
+def _estimated(estimate: Estimate, flags: tuple[str, ...], keep_matrix: bool) -> Estimated:
+    """What came of the plan; a hypothesis of whom a pair is not finite has no value, and is not given up.
+
+    Raises:
+        MetricError: no pair that was computed has a finite value.
+    """
+    is_finite = np.isfinite(estimate.utilities)
+    if not is_finite.any():
+        problem = f"none of the {estimate.pairs} pairs that were computed has a finite value"
+        fix = "Look at the metric's model and at the texts of the list"
+        raise MetricError(problem, where="budget", fix=fix)
+    is_odd = (estimate.computed & ~is_finite).any(axis=1)
+    values = np.where(is_odd, np.nan, estimate.values)
+    given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
+    if not np.isfinite(values).any():  # nothing is known of any: all have their place
+        given_up = given_up[:0]
+    spent = Spent(
+        estimate.pairs,
+        estimate.of,
+        estimate.confidence,
+        estimate.at_least,
+        estimate.regret,
+        estimate.computed,
+    )
+    return Estimated(values, flags, spent, given_up, estimate.utilities if keep_matrix else None)

@@ -30,6 +30,7 @@ class Spent(NamedTuple):
         pairs: how many pairs were computed.
         of: how many there are.
         confidence: the probability that all of them would choose the same.
+        at_least: what that is also of lists and utilities on which the confidence is too high.
         regret: the expected loss in expected utility by what was chosen.
         computed: which pairs were, [distinct candidates, distinct pseudo-references].
     """
@@ -37,13 +38,19 @@ class Spent(NamedTuple):
     pairs: int
     of: int
     confidence: float
+    at_least: float
     regret: float
     computed: NDArray[np.bool_]
 
     def as_json(self) -> dict[str, Any]:
         """As it stands in a row."""
-        confidence, regret = float(self.confidence), float(self.regret)
-        return {"pairs": self.pairs, "of": self.of, "confidence": confidence, "regret": regret}
+        return {
+            "pairs": self.pairs,
+            "of": self.of,
+            "confidence": float(self.confidence),
+            "at_least": float(self.at_least),
+            "regret": float(self.regret),
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from ..metrics.mixture import Utility, added
 from ..metrics.representations import FloatArray
 from ..metrics.text.texts import Context
 from .choice import Ranking
+from .dataset_rows import list_rows
 from .engines.interface import Engine, Result
 from .engines.local import LocalEngine
 from .lists import CandidateList, read_list
@@ -50,10 +51,10 @@ class Decider(Protocol):
 def decide_all(
     decider: Decider, lists: Iterable[Any], engine: Engine | None = None
 ) -> Iterator[Ranking]:
-    """Rankings of any iterable of lists, streamed; raises the first error, naming the list."""
+    """Rankings of an iterable of lists or a Hugging Face dataset, streamed; raises the first error, naming the list."""
     engine = engine or LocalEngine()
     engine.load(decider.metrics)
-    records = map(_named, count(1), lists)
+    records = map(_named, count(1), list_rows(lists))
     for name, outcome in decider.outcomes(records, engine):
         if isinstance(outcome, DiscorankError):
             raise outcome.inside(name)

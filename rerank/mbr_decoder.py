@@ -170,6 +170,8 @@ class MBRDecoder:
     ) -> Iterator[Ranking]:
         """Rankings of any iterable of lists, streamed, in input order (lists that only lend context give none).
 
+        A `datasets.Dataset` or `IterableDataset` is one too; `discorank.to_dataset` makes a dataset of the rankings.
+
         Raises:
             InputError: a list that cannot be decoded; the error names its id.
         """

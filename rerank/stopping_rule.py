@@ -43,6 +43,7 @@ from .distinct import Distinct
 from .ties import TIE
 
 WORLDS = 256
+MAX_DRAWS = 1 << 26  # of all worlds together, where there are more than `WORLDS`
 BANDWIDTH = 0.9  # of the smoothing, times n^(-1/5)
 
 
@@ -142,14 +143,15 @@ def outlook(
         cap: N, how many candidates there are at most; at most the limit `candidates`, as memory grows with it.
         weights: of each one's draws together as pseudo-references, [D]; the counts if not given.
         margin: the share of the risk by which a better choice counts as better.
-        worlds: how many ways to go on are drawn.
+        worlds: how many ways to go on are drawn, with at most `MAX_DRAWS` candidates together.
         seed: of these draws.
 
     Raises:
-        InputError: shapes that do not fit, or a cap over the limit.
+        InputError: shapes that do not fit, a cap over the limit, no world or too many.
     """
     check_cap(cap)
     num_distinct = len(counts)
+    _check_worlds(worlds, max(cap, num_distinct))
     if utilities.shape != (num_distinct, num_distinct) or not num_distinct or min(counts) < 1:
         problem = f"utilities {list(utilities.shape)} of {num_distinct} candidates"
         raise InputError(problem, where="utilities", fix="Give [D, D] and D counts from 1")
@@ -177,6 +179,14 @@ def check_cap(cap: int, where: str = "cap") -> None:
     if cap > most:
         fix = "Lower it, or raise the limit: --max candidates=NUMBER, use_limits(candidates=NUMBER)"
         raise InputError(f"{cap} candidates, at most {most} are drawn", where=where, fix=fix)
+
+
+def _check_worlds(worlds: int, num_candidates: int) -> None:
+    """Raises InputError where so many worlds of so many candidates each are not drawn."""
+    most = max(WORLDS, MAX_DRAWS // max(1, num_candidates))
+    if not 1 <= worlds <= most:
+        problem = f"{worlds} of {num_candidates} candidates, from 1 to {most} are drawn"
+        raise InputError(problem, where="worlds", fix=f"Leave it at {WORLDS}, or lower the cap")
 
 
 class _Seen(NamedTuple):

@@ -11,7 +11,9 @@ from dataclasses import replace
 from time import perf_counter
 
 from ..metrics.errors import DiscorankError, InputError
-from .budget.settings import Budget, load_budget
+from ..metrics.registry import load_metric
+from .budget.plan import num_pairs
+from .budget.settings import Budget, load_budget, two_texts_are_one_pair
 from .distinct import Distinct
 from .engines.interface import Engine
 from .lists import CandidateList
@@ -26,6 +28,7 @@ class Totals:
 
     def __init__(self, decoder: MBRDecoder) -> None:
         self.top_k = None if decoder.shortlist is None else decoder.top_k
+        self.one_pair = two_texts_are_one_pair(load_metric(decoder.utility), force=True)
         self.texts = 0
         self.pairs = 0
 
@@ -35,7 +38,8 @@ class Totals:
         kept = num_texts if self.top_k is None else min(num_texts, self.top_k)
         num_references = len(Distinct(record.pseudo_references)) or kept
         self.texts += num_texts + (num_references if record.pseudo_references else 0)
-        self.pairs += kept * num_references
+        is_symmetric = self.one_pair and not record.pseudo_references
+        self.pairs += num_pairs(kept, num_references, is_symmetric)
 
 
 def timed_share(

@@ -50,7 +50,9 @@ def chosen(method: str, one: Judged, calls: int, seed: int) -> tuple[int, float]
     random = np.random.default_rng(seed)
     size = len(one.costly)
     if method == "adaptive":
-        steps = plan("adaptive", np.ones(1), size, prior=one.cheap, pairs=calls, seed=seed)
+        steps = plan(
+            "adaptive", np.ones(1), size, prior=one.cheap.T[:, :, None], pairs=calls, seed=seed
+        )
         estimate = drive(steps, lambda request: one.costly[request.rows, None])
         return int(np.nanargmax(estimate.values)), estimate.confidence
     deviations = one.cheap.std(axis=0)

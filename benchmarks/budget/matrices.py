@@ -1,9 +1,10 @@
 """Makes utility matrices of real lists and keeps them in a folder, so that budgets can be replayed on them.
 
-    python -m benchmarks.budget.matrices LISTS FOLDER --set captions64 --utilities chrf ter 'bertscore(model="minilm")'
+    python -m benchmarks.budget.matrices LISTS FOLDER --set captions64 --utilities chrf ter 'precise=chrf(beta=0.3)'
         [--format jsonl] [--most 500]
 
-LISTS are files that `discorank decode` reads. One file per set and utility comes to FOLDER, ``SET.NAME.npz``: the
+LISTS are files that `discorank decode` reads; without utilities, the cheap ones that guide a budget are taken. One file
+per set and utility comes to FOLDER, ``SET.NAME.npz``, NAME that before the = or else that of the metric: the
 matrix [H, H] of every list of three and more distinct texts, higher is better, and the weights [H], which count how
 often a text stands in its list. A file that is there is not made again.
 """
@@ -26,6 +27,14 @@ from discorank.rerank.lists import CandidateList
 from discorank.rerank.mbr_decoder import MBRDecoder
 
 FEWEST = 3  # distinct texts
+CHEAP = {
+    "chrf": "chrf",
+    "precise": "chrf(beta=0.3)",
+    "complete": "chrf(beta=6)",
+    "words": "chrf(word_order=2)",
+    "bleu": "bleu",
+    "rouge": "rouge-l",
+}
 
 
 class Kept(NamedTuple):
@@ -33,6 +42,16 @@ class Kept(NamedTuple):
 
     matrix: FloatArray
     weights: FloatArray
+
+
+def name_and_utility(named: str) -> tuple[str, str]:
+    """The name and the utility of NAME=UTILITY, or of a utility alone.
+
+    >>> name_and_utility("precise=chrf(beta=0.3)"), name_and_utility("chrf(beta=0.3)")
+    (('precise', 'chrf(beta=0.3)'), ('chrf', 'chrf(beta=0.3)'))
+    """
+    name, sign, utility = named.partition("=")
+    return (name, utility) if sign and name.isidentifier() else (named.partition("(")[0], named)
 
 
 def read_lists(paths: Iterable[Path], form: str, most: int) -> Iterator[CandidateList]:
@@ -86,14 +105,15 @@ def main() -> None:
     parser.add_argument("lists", nargs="+", type=Path, metavar="LISTS")
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--set", required=True)
-    parser.add_argument("--utilities", nargs="+", required=True)
+    parser.add_argument("--utilities", nargs="+", default=[f"{k}={v}" for k, v in CHEAP.items()])
     parser.add_argument("--format", default="jsonl")
     parser.add_argument("--most", type=int, default=1000)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     records = list(read_lists(options.lists, options.format, options.most))
-    for utility in options.utilities:
-        path = options.folder / f"{options.set}.{utility.partition('(')[0]}.npz"
+    for named in options.utilities:
+        name, utility = name_and_utility(named)
+        path = options.folder / f"{options.set}.{name}.npz"
         if not path.exists():
             start = process_time()
             write(path, make(records, utility))

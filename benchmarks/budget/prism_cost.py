@@ -20,7 +20,8 @@ import numpy as np
 from benchmarks.budget.matrices import read_lists
 from benchmarks.support.measuring import cpu_seconds
 from discorank import load_metric
-from discorank.rerank.budget.plan import Estimate, drive, plan
+from discorank.rerank.budget.plan import Estimate, drive, num_pairs, plan
+from discorank.rerank.budget.settings import CHEAP, load_cheap_utility
 from discorank.rerank.distinct import Distinct
 from discorank.rerank.expectation import expected_utility
 
@@ -52,10 +53,19 @@ def make_model(tokenizer: Path, folder: Path) -> float:
 
 def budgeted(metric: Any, texts: list[str], share: float) -> Estimate:
     """The expected utilities of texts from a share of their pairs."""
-    cheap = load_metric("chrf").pairwise(texts, texts)
-    pairs = int(share * len(texts) ** 2)
-    weights = np.ones(len(texts))
-    steps = plan("adaptive", weights, len(texts), prior=cheap, pairs=pairs, square=True)
+    cheap = load_cheap_utility(CHEAP)
+    assert cheap is not None
+    prior = np.stack([part.pairwise(texts, texts) for _, part in cheap.parts])
+    size = len(texts)
+    steps = plan(
+        "adaptive",
+        np.ones(size),
+        size,
+        prior=prior,
+        pairs=int(share * num_pairs(size, size, True)),
+        square=True,
+        symmetric=True,
+    )
     return drive(
         steps,
         lambda request: metric.pairwise(

@@ -15,7 +15,6 @@ round. Intervals are by caption, or by document (TED: blocks of ten segments); t
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -26,6 +25,7 @@ import numpy as np
 from benchmarks.support.recorded_lists import (
     RecordedSet,
     against_references,
+    arguments,
     caption_samples,
     judged_sets,
     resampled,
@@ -231,14 +231,7 @@ def show_cost(matrices: Sequence[FloatArray]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("judged", type=Path, metavar="JUDGED")
-    parser.add_argument("data", metavar="CAPTIONS")
-    parser.add_argument("model", type=Path, metavar="MODEL")
-    parser.add_argument("kept", type=Path, metavar="KEPT")
-    parser.add_argument("--captions", type=int, default=500)
+    parser = arguments(__doc__)
     parser.add_argument("--utility", default="chrf")
     options = parser.parse_args()
     options.kept.mkdir(parents=True, exist_ok=True)

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.support.resampling import groups_of
 from discorank.integrations.formats.open_lists import open_lists
-from discorank.rerank.lists import CandidateList
 from discorank.rerank.mbr_decoder import MBRDecoder
 
 UTILITIES = ("chrf", "bertscore", "doc-bertscore", "embedding")
@@ -31,20 +31,6 @@ COMPARED = (
     ("embedding", "chrf"),
 )
 RESAMPLES = 2000
-FEW, BLOCK = 10, 10
-
-
-def groups_of(records: list[CandidateList]) -> list[str]:
-    """What is resampled together: documents, or blocks of segments of one document."""
-    documents = [str(record.document) for record in records]
-    if len(set(documents)) >= FEW:
-        return documents
-    seen: dict[str, int] = {}
-    blocks = []
-    for document in documents:
-        number = seen[document] = seen.get(document, -1) + 1
-        blocks.append(f"{document}/{number // BLOCK}")
-    return blocks
 
 
 def interval(values: np.ndarray[Any, Any], groups: list[str]) -> str:
@@ -65,7 +51,7 @@ def report(path: str, utilities: Sequence[str]) -> None:
         i for i, record in enumerate(records) if all("mqm" in c.fields for c in record.candidates)
     ]
     mqm = np.array([[float(c.fields["mqm"]) for c in records[i].candidates] for i in rated])
-    groups = groups_of([records[i] for i in rated])
+    groups = groups_of([str(records[i].document) for i in rated])
     documents = len({records[i].document for i in rated})
     print(
         f"{Path(path).name}: {len(rated)} of {len(records)} segments, {documents} documents, {mqm.shape[1]} systems"

@@ -25,6 +25,7 @@ import numpy as np
 
 from benchmarks.metric_quality.contrastive_lm import LANGUAGES, worked_example
 from benchmarks.support.kept_values import KeptValues, ListTexts
+from benchmarks.support.markdown import write_or_print
 from benchmarks.support.resampling import RESAMPLES, shown
 from discorank import load_metric
 from discorank.cli.main import main as main_command
@@ -201,10 +202,7 @@ def main() -> None:
         for pair in options.pairs
     ]
     markdown = "\n\n".join(parts) + "\n"
-    if options.output:
-        options.output.write_text(markdown, encoding="utf-8")
-    else:
-        print(markdown)
+    write_or_print(markdown, options.output)
 
 
 if __name__ == "__main__":

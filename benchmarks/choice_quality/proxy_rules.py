@@ -14,7 +14,6 @@ choices, so that a study that was stopped goes on.
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
@@ -28,6 +27,7 @@ import numpy as np
 from benchmarks.support.recorded_lists import (
     RecordedSet,
     against_references,
+    arguments,
     caption_samples,
     judged_sets,
     resampled,
@@ -173,14 +173,7 @@ def _scores_of(picks: Sequence[IntArray], scores: Sequence[Any]) -> FloatArray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("judged", type=Path, metavar="JUDGED")
-    parser.add_argument("data", metavar="CAPTIONS")
-    parser.add_argument("model", type=Path, metavar="MODEL")
-    parser.add_argument("kept", type=Path, metavar="KEPT")
-    parser.add_argument("--captions", type=int, default=500)
+    parser = arguments(__doc__)
     options = parser.parse_args()
     options.kept.mkdir(parents=True, exist_ok=True)
     show_judged(judged_sets(options.judged), options.kept)

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.support.kept_values import KeptValues, ListTexts
+from benchmarks.support.markdown import write_or_print
 from benchmarks.support.resampling import Resampling, shown
 from discorank import load_metric
 from discorank.metrics.base import Metric
@@ -167,10 +168,7 @@ def main() -> None:
         contexts = [k for k in options.contexts if k <= longest]
         tables.append(table(name, items, contexts, values))
     markdown = "\n\n".join(tables) + "\n"
-    if options.output:
-        options.output.write_text(markdown, encoding="utf-8")
-    else:
-        print(markdown)
+    write_or_print(markdown, options.output)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from benchmarks.metric_quality.judge_agreement import (
     ties,
 )
 from benchmarks.support.judged_lists import read_judged
+from benchmarks.support.markdown import write_or_print
 from benchmarks.support.resampling import Resampling, shown
 from discorank.metrics.representations import FloatArray
 
@@ -188,10 +189,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     markdown = tables(options.folder, options.pairs, options.standard)
-    if options.output:
-        options.output.write_text(markdown, encoding="utf-8")
-    else:
-        print(markdown)
+    write_or_print(markdown, options.output)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from benchmarks.metric_quality.people_table import BASE, Agreement, Cells, Facts
 from benchmarks.metric_quality.trained_elsewhere import trained
 from benchmarks.support.judged_sets import JudgedSet, paths, read_set
 from benchmarks.support.kept_scores import KeptScores
+from benchmarks.support.markdown import write_or_print
 from discorank import load_metric
 from discorank.metrics.errors import InputError
 from discorank.metrics.mixture import Utility
@@ -272,10 +273,7 @@ def main() -> None:
     markdown_table = table(
         options.folder, options.work, options.sets, names, options.segments, choices
     )
-    if options.output:
-        options.output.write_text(markdown_table, encoding="utf-8")
-    else:
-        print(markdown_table)
+    write_or_print(markdown_table, options.output)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from benchmarks.reliability.processes import ROOT
 from benchmarks.reliability.storms import OUT, Target
+from discorank.rerank.runs.table_files import write_table
 from tests.support.lists import made_lists, write_lists
 
 MODELS = ROOT / "tests" / "golden" / "docmetrics" / "models"
 SAVED = "utilities.jsonl"
+TABLE = "out.parquet"
 
 
 def lists(folder: Path, count: int, width: int = 16) -> Path:
@@ -35,6 +37,19 @@ def decode(folder: Path) -> Target:
         return decode_words(source, own / OUT, "-u", "chrf", "--save-utilities", str(own / SAVED))
 
     return Target("decode", "decode -u chrf --save-utilities", words, source, code=3)
+
+
+def decode_table(folder: Path) -> Target:
+    """From a Parquet file into one, which is made of the rows at the end."""
+    source = lists(folder, 2000)
+    table = folder / "lists.parquet"
+    write_table(source, table)
+
+    def words(own: Path) -> Sequence[str]:
+        return decode_words(table, own / TABLE, "-u", "chrf")
+
+    command = "decode LISTS.parquet -o OUT.parquet"
+    return Target("decode-parquet", command, words, source, code=3, out=TABLE)
 
 
 def decode_plain(folder: Path) -> Target:

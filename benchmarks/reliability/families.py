@@ -54,6 +54,7 @@ def logprobs_from_server(tries: int, seed: int, folder: Path) -> list[Tried]:
 FAMILIES: Mapping[str, Trial] = {
     "decode": storm(decode_storms.decode),
     "decode-sum": storm(decode_storms.decode_plain),
+    "decode-parquet": storm(decode_storms.decode_table),
     "decode-cache": storm(decode_storms.decode_cached),
     **{f"decode-budget-{method}": budget_storm(method) for method in METHODS},
     "rerank": storm(decode_storms.rerank),

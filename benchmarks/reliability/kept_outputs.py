@@ -84,6 +84,10 @@ def accounted(source: Path, out: Path) -> Accounted:
 
 def json_lines(path: Path) -> Iterable[dict[str, Any]]:
     """The rows of a file, none if there is no such file."""
-    if path.exists():
+    if path.suffix == ".parquet" and path.exists():
+        import pyarrow.parquet
+
+        yield from pyarrow.parquet.read_table(path).to_pylist()
+    elif path.exists():
         for line in path.read_bytes().splitlines():
             yield json.loads(line)

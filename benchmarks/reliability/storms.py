@@ -56,6 +56,7 @@ class Target:
         wrong_after: what breaks that promise.
         signals: those to draw from.
         module: what is started.
+        out: the rows, in the folder of its outputs.
     """
 
     family: str
@@ -68,6 +69,7 @@ class Target:
     wrong_after: Callable[[Path], list[str]] = nothing_wrong
     signals: Sequence[signal.Signals] = SIGNALS
     module: str = COMMAND
+    out: str = OUT
 
 
 @dataclass
@@ -107,7 +109,7 @@ class Tally:
         self.survived += 0 if wrong else hits
         self.complain(*wrong)
         if self.target.source is not None:
-            inputs, lost, doubled = accounted(self.target.source, folder / OUT)
+            inputs, lost, doubled = accounted(self.target.source, folder / self.target.out)
             self.inputs += inputs
             self.lost += lost
             self.doubled += doubled

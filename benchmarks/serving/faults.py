@@ -14,7 +14,7 @@ import asyncio
 from collections import Counter
 from time import perf_counter
 
-from ..support.scripted_upstream import marker
+from ..support.scripted_replies import marker
 from .asking import Asking, Reply
 from .processes import Served, load_average, memory_mib, proxy_process, upstream_process
 

@@ -27,8 +27,8 @@ import numpy as np
 
 from benchmarks.support.measuring import peak_mebibytes, timed
 from discorank.metrics.neural.models.causal_lm import CausalLM
-from discorank.metrics.neural.models.encoder import pretrained
 from discorank.metrics.neural.models.files import model_files
+from discorank.metrics.neural.models.pretrained import pretrained
 from discorank.metrics.neural.models.prompt_pass import Prompted
 from discorank.metrics.representations import FloatArray, Ragged
 

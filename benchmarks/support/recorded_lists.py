@@ -6,6 +6,7 @@ study that was stopped goes on where it was.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 from collections.abc import Sequence
@@ -48,6 +49,19 @@ class RecordedSet(NamedTuple):
             np.array([float(candidate.fields["mqm"]) for candidate in record.candidates])
             for record in self.lists
         ]
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """What every study of recorded lists is given: JUDGED CAPTIONS MODEL KEPT."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("judged", type=Path, metavar="JUDGED")
+    parser.add_argument("data", metavar="CAPTIONS")
+    parser.add_argument("model", type=Path, metavar="MODEL")
+    parser.add_argument("kept", type=Path, metavar="KEPT")
+    parser.add_argument("--captions", type=int, default=500)
+    return parser
 
 
 def judged_sets(folder: Path) -> list[RecordedSet]:

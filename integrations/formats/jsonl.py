@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import LineSource, without_trailing_blanks
+from ...metrics.text.line_source import without_trailing_blanks
+from ...metrics.text.numbered_lines import NumberedLines
 from ...rerank.lists import read_list
 from ..files.entries import ListEntry, error_entry, list_entry
 from ..files.strict_json import parse_json
@@ -19,7 +20,7 @@ _FAIRSEQ = re.compile(rb"([STHDPEA]-\d+\t)|(\d{4}-\d\d-\d\d .*\| (INFO|WARNING) 
 _FORMAT_OF_KEY = {"systems": "systems", "translations": "sockeye", "sentence_id": "sockeye"}
 
 
-def read_jsonl(source: LineSource) -> Iterator[ListEntry]:
+def read_jsonl(source: NumberedLines) -> Iterator[ListEntry]:
     """One entry per line, but for empty lines at the end.
 
     Raises:
@@ -29,7 +30,7 @@ def read_jsonl(source: LineSource) -> Iterator[ListEntry]:
 
 
 def read_objects(
-    source: LineSource, read: Callable[[str, int, bytes], Iterator[ListEntry]]
+    source: NumberedLines, read: Callable[[str, int, bytes], Iterator[ListEntry]]
 ) -> Iterator[ListEntry]:
     """The entries that `read` makes of each line (file, number, line); errors as `read_jsonl`."""
     recognised = False
@@ -79,7 +80,7 @@ def _advised(error: InputError, data: Any) -> InputError:
     return error
 
 
-def _recognise(source: LineSource, number: int, line: bytes) -> None:
+def _recognise(source: NumberedLines, number: int, line: bytes) -> None:
     """Raises InputError if the first line is that of another format."""
     start = line.lstrip()
     if start.startswith(b"{"):

@@ -10,9 +10,12 @@ from typing import Any
 
 from ...metrics.errors import InputError, unknown
 from ...metrics.text.line_source import LineSource
+from ...metrics.text.numbered_lines import NumberedLines
 from ...rerank.runs.output_checks import check_beside
+from ..arrow.open_rows import open_rows, placed_entries
 from ..files.entries import ListEntry, with_order_errors
 from .aligned_files import with_aligned_lines
+from .document_forms import DOCUMENT_FORMS, open_documents
 from .fairseq_log import read_fairseq
 from .flat import count_candidates, count_lines, read_flat
 from .human_scores import HumanKey
@@ -34,14 +37,15 @@ class Lists:
 
     def __init__(
         self,
-        sources: Sequence[LineSource],
+        sources: Sequence[NumberedLines],
         entries: Iterator[ListEntry],
         lower: frozenset[str],
     ) -> None:
         self._sources = sources
         self.name = sources[0].name
         self.lower = lower
-        self._entries = with_order_errors(entries, self.name)
+        self._ordered = with_order_errors(entries, self.name)
+        self._entries = placed_entries(sources[0], self._ordered)
 
     def __iter__(self) -> Iterator[ListEntry]:
         """The entries not yet read."""
@@ -53,7 +57,7 @@ class Lists:
 
     def close(self) -> None:
         """Closes the files; also done at their end."""
-        self._entries.close()
+        self._ordered.close()
         for source in self._sources:
             source.close()
 
@@ -71,7 +75,7 @@ class Lists:
         self.close()
 
 
-OpenedFiles = tuple[list[LineSource], Iterator[ListEntry]]
+OpenedFiles = tuple[list[NumberedLines], Iterator[ListEntry]]
 OpenFormat = Callable[[str | Path, Mapping[str, Any]], OpenedFiles]  # of a path and the options
 
 
@@ -94,6 +98,11 @@ def _one_file(read: Callable[[LineSource], Iterator[ListEntry]]) -> OpenFormat:
     return open_file
 
 
+def _open_jsonl(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+    source = open_rows(path, options["columns"], of_lists=True)
+    return [source], read_jsonl(source)
+
+
 def _open_flat(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
     num_candidates = count_candidates(path, options["sources"], options["num_candidates"])
     candidates = LineSource(path)
@@ -112,13 +121,28 @@ def _open_fairseq(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
 def _open_systems(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
     keys = tuple(map(HumanKey.read, options["human"]))
     systems_options = SystemsOptions(keys, options["as_systems"], options["include"])
-    source = LineSource(path)
+    source = open_documents(path, columns=options["columns"])
     return [source], read_systems(source, systems_options)
+
+
+def _of_form(form: str) -> OpenFormat:
+    """How to open documents with systems in another form than the systems file."""
+
+    def open_file(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
+        keys = tuple(map(HumanKey.read, options["human"]))
+        source = open_documents(path, form, options["language_pair"])
+        return [source], read_systems(source, SystemsOptions(keys, options["as_systems"]))
+
+    return open_file
 
 
 _NUMBERED = frozenset({"sources", "documents"})
 _FORMATS = {
-    "jsonl": _Format("JSON lines, one candidate list per line", _one_file(read_jsonl)),
+    "jsonl": _Format(
+        "JSON lines, one candidate list per line, or the rows of a Parquet or Arrow file",
+        _open_jsonl,
+        frozenset({"columns"}),
+    ),
     "flat": _Format("text, N lines per source", _open_flat, _NUMBERED | {"num_candidates"}),
     "fairseq": _Format("log of fairseq-generate or fairseq-interactive", _open_fairseq, _NUMBERED),
     "marian": _Format(
@@ -139,8 +163,12 @@ _FORMATS = {
     "systems": _Format(
         "systems file, one document per line with the texts of several systems",
         _open_systems,
-        frozenset({"human", "as_systems", "include"}),
+        frozenset({"human", "as_systems", "include", "columns"}),
     ),
+    **{
+        form: _Format(about, _of_form(form), frozenset({"human", "as_systems", "language_pair"}))
+        for form, about in DOCUMENT_FORMS.items()
+    },
 }
 _ABOUT = {name: format.about for name, format in _FORMATS.items()}
 FORMATS: Mapping[str, str] = MappingProxyType(_ABOUT)
@@ -156,6 +184,8 @@ def open_lists(
     human: Sequence[str] = (),
     as_systems: Sequence[str] = (),
     include: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    language_pair: str | None = None,
 ) -> Lists:
     """The candidate lists in a file.
 
@@ -167,6 +197,8 @@ def open_lists(
             every list, one per line.
         human, as_systems, include: of ``systems``: keys of human scores (``mqm:lower``), references to be read as
             systems, keys with further systems.
+        columns: of ``jsonl`` and ``systems`` in a Parquet or Arrow file: ``KEY=COLUMN``.
+        language_pair: of ``mtme``: the language pair of the folder.
 
     Raises:
         InputError: the format or an option is not known, the file cannot be opened, or it is the output of a run and
@@ -182,6 +214,8 @@ def open_lists(
         "human": _names(human),
         "as_systems": _names(as_systems),
         "include": _names(include),
+        "columns": _names(columns),
+        "language_pair": language_pair,
     }
     _check_options(options, format)
     if [str(name) for name in (path, sources, documents)].count("-") > 1:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...metrics.errors import InputError
-from ...metrics.text.line_source import LineSource, without_trailing_blanks
+from ...metrics.text.line_source import without_trailing_blanks
+from ...metrics.text.numbered_lines import NumberedLines
 from ...rerank.selection.document_outputs import DocumentOutputs
 from ..files.entries import ListEntry, error_entry, list_entry, placed
 from ..files.seen_keys import SeenKeys
@@ -37,7 +38,9 @@ class SystemsOptions:
     include: tuple[str, ...] = ()
 
 
-def read_systems(source: LineSource, options: SystemsOptions | None = None) -> Iterator[ListEntry]:
+def read_systems(
+    source: NumberedLines, options: SystemsOptions | None = None
+) -> Iterator[ListEntry]:
     """One entry per segment, or one error entry for a document that cannot be read; errors as `read_jsonl`."""
     chosen = options or SystemsOptions()
 
@@ -60,7 +63,7 @@ def read_systems(source: LineSource, options: SystemsOptions | None = None) -> I
 
 
 def read_documents(
-    source: LineSource, options: SystemsOptions | None = None
+    source: NumberedLines, options: SystemsOptions | None = None
 ) -> Iterator[DocumentOutputs]:
     """The documents themselves.
 

@@ -7,17 +7,14 @@ decider nothing is chosen, and inputs need no document. It knows neither files n
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter, Metered
 from ...metrics.text.few_shot import FewShotExamples
-from ...metrics.text.prompt_template import TARGET_CONTEXT, Template
-from ...metrics.text.texts import NO_CONTEXT, Context
+from ...metrics.text.prompt_template import Template
+from ...metrics.text.texts import Context
 from ...rerank.choice import Ranking
 from ...rerank.context import Lane
 from ...rerank.engines.interface import Engine
@@ -25,6 +22,8 @@ from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.scheduler import Program, Scheduler
 from .generator import Generator, Prompt
+from .input_lanes import InputLanes, WaitingInput
+from .turn_prompts import TurnPrompts
 from .waiting_lists import Known
 
 TURNS_AHEAD = 8  # how many times as many inputs are read ahead where documents take turns
@@ -50,23 +49,6 @@ def nothing_known(place: int, reading: str) -> Known | None:
     """No input was done by an earlier session."""
 
 
-@dataclass(slots=True)
-class _WaitingInput:
-    """An input that waits for its turn."""
-
-    place: int
-    prompt: Prompt
-    after_gap: bool  # the line before it could not be read
-    context: Context = NO_CONTEXT
-    flags: tuple[str, ...] = ()
-
-    @property
-    def reading(self) -> str:
-        """A digest of all that its list is made from: the input, and what its context says."""
-        read = repr((self.prompt, self.context, self.flags))
-        return blake2b(read.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
 class Turns:
     """Generates for inputs in order, and decides where the prompt wants what was chosen.
 
@@ -77,7 +59,7 @@ class Turns:
         context: how many preceding sentences the contexts of a template hold.
         decider: what chooses; needed for ``{target_context}``, and then only.
         engine: what values the lists.
-        examples: worked examples that stand before the prompt of every input.
+        examples: few-shot examples that stand before the prompt of every input.
 
     Raises:
         InputError: an example lacks a field of a template; templates, context and decider do not fit together.
@@ -93,41 +75,19 @@ class Turns:
         engine: Engine | None = None,
         examples: FewShotExamples | None = None,
     ) -> None:
-        self.generator, self.template, self.first = generator, template, first or template
-        self.context, self.decider, self.engine = context, decider, engine
-        self.document: str | None = None  # of the last input
-        self.lane, self.after_gap = Lane(self.width), False
+        self.generator, self.decider, self.engine = generator, decider, engine
+        plain = getattr(generator, "plain_text", str)
+        self.prompts = TurnPrompts(template, first or template, context, examples, plain)
         self.examples = examples
-        # what stands before the prompt, by template
-        self.shots = {one: examples.text(one) for one in self._templates} if examples else {}
+        self.lanes = InputLanes(self.width, decider is not None)
         self._check()
 
-    @property
-    def _templates(self) -> tuple[Template, ...]:
-        return (self.template, self.first)
-
     def _check(self) -> None:
-        reads = self.template.reads_context
-        if self.first.reads_context and self.first is not self.template:
-            raise InputError(
-                "reads context, where there is none",
-                where="first_prompt",
-                fix="Take its context out",
-            )
-        if reads and not self.context:
-            raise InputError(
-                "the prompt reads context, but none is kept",
-                where="context",
-                fix="Say how many sentences",
-            )
-        if self.context and not reads:
-            fix = "Put {source_context} or {target_context} into it, or leave context out"
-            raise InputError("the prompt reads no context", where="prompt", fix=fix)
-        chosen = TARGET_CONTEXT in self.template.fields
-        if chosen and self.decider is None:
+        reads = self.prompts.read_choices
+        if reads and self.decider is None:
             fix = "Give a utility that chooses among the candidates"
             raise InputError("the prompt reads what was chosen", where="utility", fix=fix)
-        if self.decider is not None and not chosen:
+        if self.decider is not None and not reads:
             fix = "Leave it out and decode the candidate lists afterwards, or put {target_context} into the prompt"
             raise InputError("the prompt does not read what was chosen", where="utility", fix=fix)
         if self.decider is not None and self.engine is None:
@@ -138,7 +98,7 @@ class Turns:
     @property
     def width(self) -> int:
         """How many preceding sentences are kept."""
-        return max(self.context, 0 if self.decider is None else self.decider.width)
+        return max(self.prompts.context, 0 if self.decider is None else self.decider.width)
 
     @property
     def at_once(self) -> int:
@@ -150,9 +110,9 @@ class Turns:
         """The settings that the outcomes depend on."""
         return {
             **self.generator.identity,
-            "prompt": self.template.text,
-            "first_prompt": self.first.text,
-            "context": self.context,
+            "prompt": self.prompts.template.text,
+            "first_prompt": self.prompts.first.text,
+            "context": self.prompts.context,
             "decider": None if self.decider is None else self.decider.identity,
             **({"examples": self.examples.digest} if self.examples else {}),
         }
@@ -193,18 +153,18 @@ class Turns:
         ]
         if errors:
             yield errors
-        queues = self._queues(inputs)
+        queues = self.lanes.queues(inputs)
         while any(waiting for _, waiting in queues):
             # the next input of the first documents, generated together
-            wave: list[tuple[Lane, _WaitingInput]] = []
+            wave: list[tuple[Lane, WaitingInput]] = []
             for lane, waiting in queues:
                 if self.decider is None or len(wave) < self.generator.prompts_at_once:
-                    wave += [(lane, job) for job in self._ready(lane, waiting)]
+                    wave += [(lane, job) for job in self.lanes.ready(lane, waiting)]
             yield from self._wave(wave, known)
 
     def _wave(
         self,
-        wave: Sequence[tuple[Lane, _WaitingInput]],
+        wave: Sequence[tuple[Lane, WaitingInput]],
         known: Callable[[int, str], Known | None],
     ) -> Iterator[list[Done]]:
         """What comes of inputs that do not wait for one another; their lanes are extended by it."""
@@ -213,67 +173,20 @@ class Turns:
         new = {place for place, one in earlier.items() if one is None}
         for place, one in earlier.items():
             if one is not None:
-                self._chose(lanes[place], one.chosen)
+                self.lanes.chose(*lanes[place], one.chosen)
         # of a batch that was half done all is generated again, as it may depend on what stands in it
         jobs = [job for _, job in wave if new and (self.makes_batches or job.place in new)]
         for together in self._decided(jobs, new):
             for done in together:
-                self._chose(lanes[done.place], _text_of(done.outcome))
+                self.lanes.chose(*lanes[done.place], _text_of(done.outcome))
             yield together
         yield []  # what was known may be written now
 
-    def _chose(self, place: tuple[Lane, _WaitingInput], chosen: str | None) -> None:
-        """Makes what was chosen for an input context of the next, where something chooses."""
-        lane, job = place
-        if self.decider is not None:
-            _extend(lane, job.prompt, chosen)
-
-    def _queues(
-        self, inputs: Sequence[Prompt | DiscorankError]
-    ) -> list[tuple[Lane, deque[_WaitingInput]]]:
-        """The lane of every document, with its inputs in order."""
-        queues: list[tuple[Lane, deque[_WaitingInput]]] = []
-        for place, entry in enumerate(inputs):
-            if isinstance(entry, DiscorankError):
-                self.after_gap = True
-                continue
-            lane = self._lane_of(entry)
-            if not queues or queues[-1][0] is not lane:
-                queues.append((lane, deque()))
-            _, waiting = queues[-1]
-            waiting.append(_WaitingInput(place, entry, self.after_gap))
-            self.after_gap = False
-        return queues
-
     def replay(self, prompt: Prompt | None, chosen: str | None = None) -> None:
         """Counts an input that an earlier run has done, and what was chosen for it; None if it could not be read."""
-        if prompt is None:
-            self.after_gap = True
-            return
-        lane = self._lane_of(prompt)
-        lane.enter(prompt.position, self.after_gap)
-        _extend(lane, prompt, "" if self.decider is None else chosen)
-        self.after_gap = False
+        self.lanes.replay(prompt, chosen)
 
-    def _lane_of(self, prompt: Prompt) -> Lane:
-        """The lane of the prompt's document; documents are adjacent, so one is enough."""
-        if prompt.document is None or prompt.document != self.document:
-            self.document, self.lane = prompt.document, Lane(self.width)
-        return self.lane
-
-    def _ready(self, lane: Lane, waiting: deque[_WaitingInput]) -> Iterator[_WaitingInput]:
-        """The next of a lane, or all where none has to wait for a choice, with their contexts."""
-        while waiting:
-            job = waiting.popleft()
-            is_cut = lane.enter(job.prompt.position, job.after_gap)
-            job.flags = ("context-cut",) * is_cut
-            job.context = lane.context
-            yield job
-            if self.decider is not None:
-                return
-            _extend(lane, job.prompt, "")
-
-    def _decided(self, jobs: Sequence[_WaitingInput], new: Collection[int]) -> Iterator[list[Done]]:
+    def _decided(self, jobs: Sequence[WaitingInput], new: Collection[int]) -> Iterator[list[Done]]:
         """Generates for inputs, and decides those whose places are new; what came before an error comes out."""
         if self.decider is None:
             for one in self._made(jobs, new):
@@ -297,7 +210,7 @@ class Turns:
         if stopped is not None:
             raise stopped
 
-    def _made(self, jobs: Sequence[_WaitingInput], new: Collection[int]) -> Iterator[Done]:
+    def _made(self, jobs: Sequence[WaitingInput], new: Collection[int]) -> Iterator[Done]:
         """What was generated for the inputs whose places are new, in order, as it comes."""
         filled = [self._filled(job) for job in jobs]
         made = iter(
@@ -312,18 +225,13 @@ class Turns:
             else:
                 yield Done(job.place, job.reading, outcome)
 
-    def _filled(self, job: _WaitingInput) -> Prompt | DiscorankError:
-        prompt, template = job.prompt, self.template if job.context.source else self.first
-        if self.width and prompt.document is None:
+    def _filled(self, job: WaitingInput) -> Prompt | DiscorankError:
+        if self.width and job.prompt.document is None:
             fix = "Name the document of every input, or set context=0"
             return InputError(
                 "no document, but the prompt reads context", where="document", fix=fix
             )
-        try:
-            text = template.filled(prompt.text, job.context.last(self.context), prompt.extra)
-        except DiscorankError as error:
-            return error
-        return replace(prompt, text=f"{self.shots.get(template, '')}{text}")
+        return self.prompts.filled(job.prompt, job.context)
 
     def _rankings(
         self, lists: Sequence[tuple[CandidateList, Context]]
@@ -341,14 +249,6 @@ class Turns:
 
         outcomes = Scheduler(decide, engine).run((None, record) for record, _ in lists)
         return [outcome for _, outcome in outcomes if outcome is not None]
-
-
-def _extend(lane: Lane, prompt: Prompt, chosen: str | None) -> None:
-    """Adds an input and what was chosen for it to its lane; None if nothing could be."""
-    if chosen is None:
-        lane.lose()
-    else:
-        lane.extend(str(prompt.source or prompt.text), chosen)
 
 
 def _with_choice(done: Done, rankings: Mapping[int, Ranking | DiscorankError]) -> Done:

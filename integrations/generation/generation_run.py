@@ -211,12 +211,12 @@ def _rows(checkpoint: Checkpoint | Stream) -> Iterator[dict[str, Any]]:
     """The lists that the earlier run wrote."""
     if isinstance(checkpoint, Stream) or not checkpoint.resumed:
         return
-    with open(checkpoint.out, encoding="utf-8", newline="\n") as lines:
+    with open(checkpoint.sinks["rows"], encoding="utf-8", newline="\n") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 yield dict(json.loads(line))
             except ValueError as error:
-                where = f"{checkpoint.out}:{number}"
+                where = f"{checkpoint.sinks['rows']}:{number}"
                 raise ResumeError(
                     f"cannot be read ({error})",
                     where=where,

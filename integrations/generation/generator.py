@@ -64,7 +64,8 @@ class Generator(Protocol):
 
     One that counts its tokens has a `Meter` named `meter`. One whose lists may depend, be it by the last bit of a
     number, on the prompts that are handed over beside theirs has `makes_batches = True`: a batch that was half done
-    when a run was stopped is then generated again as a whole.
+    when a run was stopped is then generated again as a whole. One that knows which tokens control its model, such as
+    </s>, has a method `plain_text`: a text in which these are words; what fills the fields of a prompt is made so.
     """
 
     @property

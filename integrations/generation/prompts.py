@@ -15,6 +15,7 @@ from ...metrics.errors import InputError, unknown
 from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...rerank.lists import read_list
 from ...rerank.runs.entry import Entry
+from ..arrow.open_rows import RowSource, placed_entries
 from ..files.entries import RecordOrder, placed
 from ..files.strict_json import parse_json
 from ..formats.jsonl import id_of
@@ -37,7 +38,7 @@ FORMATS = {"jsonl": "JSON lines, one input per line", "text": "one input per lin
 PromptEntry = Entry[Prompt]  # the prompt of an input is its source until a template fills it
 
 
-def read_prompts(source: LineSource | str | Path, form: str = "jsonl") -> Iterator[PromptEntry]:
+def read_prompts(source: RowSource | str | Path, form: str = "jsonl") -> Iterator[PromptEntry]:
     """The entries of a file (``-`` is standard input), streamed; a line that is no input is an error entry.
 
     Raises:
@@ -45,11 +46,11 @@ def read_prompts(source: LineSource | str | Path, form: str = "jsonl") -> Iterat
     """
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
-    lines = source if isinstance(source, LineSource) else LineSource(source)
-    return _entries(lines, form)
+    lines = LineSource(source) if isinstance(source, str | Path) else source
+    return placed_entries(lines, _entries(lines, form))
 
 
-def _entries(source: LineSource, form: str) -> Iterator[PromptEntry]:
+def _entries(source: RowSource, form: str) -> Iterator[PromptEntry]:
     """An entry for each line; ids, documents and positions are checked in order."""
     order = RecordOrder("Give every input its own id")
     for index, (number, line) in enumerate(without_trailing_blanks(source)):

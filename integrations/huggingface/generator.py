@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
+from ...metrics.neural.models.context_tokens import PlainTexts, control_tokens
 from ...rerank.lists import Candidate
 from ..generation.generator import Generated, Prompt
 from ..generation.list_checks import checked
@@ -81,6 +82,7 @@ class HuggingFaceGenerator:
         self.model = model
         self.tokenizer = tokenizer
         self.settings = settings
+        self.plain_text = PlainTexts(tokenizer, control_tokens(tokenizer)).without_special
         self.name = name
         self.meter = Meter()
         config = deepcopy(model.generation_config if config is None else config)

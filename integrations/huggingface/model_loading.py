@@ -7,14 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
 
 from ...metrics.errors import ModelLoadError, unknown
-from ...metrics.neural.models.encoder import (
-    DType,
-    config_of,
-    device_of,
-    pretrained,
-    tokenizer_of,
-)
+from ...metrics.neural.models.encoder import DType, device_of
 from ...metrics.neural.models.files import model_files as files
+from ...metrics.neural.models.pretrained import config_of, pretrained, tokenizer_of
 from ...metrics.spec.small_files import read_small_file
 
 

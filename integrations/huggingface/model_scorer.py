@@ -51,6 +51,7 @@ class HuggingFaceScorer:
         if model.config.is_encoder_decoder:
             check_target(tokenizer, config)
         self.reader = ForcedReader(model, tokenizer, config, settings)
+        self.plain_text = self.reader.plain.without_special
         self.passes = passes_of(model, batch_tokens)
 
     @property

@@ -2,7 +2,7 @@
 
     p = softmax(logits),   kept = { i : the method lets i come },
     token = the first i of kept at which the sum of p over kept, in the order of ids, passes u times its whole
-What is kept, in double precision:
+What is kept, in double precision of float32 logits:
     epsilon    p_i >= cutoff, or p_i is the highest (as transformers has it, in float32)
     nucleus    the tokens before it hold less than the cutoff; of equally probable ones lower ids come first
     typical    |log p_i + H| is no more than that of the token with which the cutoff is reached; H is the entropy
@@ -11,35 +11,12 @@ What is kept, in double precision:
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from .block_weights import Scratch, weights_of
 
 Method = Literal["epsilon", "nucleus", "typical", "ancestral", "beam"]
 CELLS = 1 << 24  # tokens times vocabulary whose probabilities are cumulated together
-BLOCK = 128  # tokens whose probabilities are summed first
-# More than the rounding of any part of the sum, relative to the whole, over a vocabulary of up to 2^22. In double it is
-# below 2^22 * 2^-53 = 5e-10. In float32: of exp 20 units in the last place (torch's softmax), 2.4e-6; of its argument
-# d = highest - logit, d * 2^-24, by the mean over p no more than ln(2^22) * 2^-24 = 0.9e-6; of sums of 128 numbers
-# 128 * 2^-24 = 7.6e-6.
-DOUBLE_SLACK, FLOAT_SLACK = 1e-9, 2e-5
-
-
-class Weights(NamedTuple):
-    """What the tokens of some rows weigh, in proportion to their probabilities.
-
-    Args:
-        each: of every token [rows, vocabulary], the highest of about 1 at most.
-        blocks: sums of blocks of tokens [rows, blocks], in double.
-        slack: more than the rounding of any part of the sum, relative to the whole.
-    """
-
-    each: Any
-    blocks: Any
-    slack: float
-
-    @property
-    def total(self) -> Any:
-        """The sums [rows, 1]."""
-        return self.blocks.sum(dim=1, keepdim=True)
 
 
 def drawn_plainly(
@@ -51,7 +28,7 @@ def drawn_plainly(
     tokens = []
     rows_at_once = max(1, CELLS // scores.shape[1])
     for logits, chance in zip(scores.split(rows_at_once), u.split(rows_at_once), strict=True):
-        logits = cut_plainly(logits, method, cutoff)
+        logits = cut_plainly(logits.float(), method, cutoff)
         # cumulated probabilities [rows, vocabulary], and their sums [rows, 1]: 1 but for rounding
         cumulated = logits.double().softmax(dim=1).cumsum(dim=1)
         target = target_of(cumulated[:, -1:], chance)
@@ -85,40 +62,24 @@ def cut_plainly(logits: Any, method: Method, cutoff: float | None) -> Any:
     return logits.masked_fill(gone, -torch.inf)
 
 
-def drawn_by_blocks(logits: Any, u: Any, precise: bool) -> Any:
+def drawn_by_blocks(logits: Any, u: Any, precise: bool, scratch: Scratch | None = None) -> Any:
     """The tokens [rows] drawn from logits [rows, vocabulary]; -1 where rounding might matter.
 
     The block of tokens comes by the sums of blocks, then the token in it: no sum goes over the whole vocabulary.
     """
     import torch
 
-    weights = weights_of(logits, precise)
+    weights = weights_of(logits, precise, scratch)
+    block_size = weights.each.shape[2]
     blocks = weights.blocks.cumsum(dim=1)  # [rows, blocks]
     total = blocks[:, -1:]
     target = target_of(total, u)
     block = torch.searchsorted(blocks, target, right=True).clamp_(max=blocks.shape[1] - 1)
     rows = torch.arange(len(logits), device=logits.device)
-    inside = in_blocks(weights.each)[rows, block[:, 0]].double().cumsum(dim=1)  # [rows, BLOCK]
+    inside = weights.each[rows, block[:, 0]].double().cumsum(dim=1)  # [rows, block_size]
     before = blocks.gather(1, (block - 1).clamp_(min=0)).masked_fill_(block == 0, 0.0)
     tokens = sure_place(inside + before, before, target, weights.slack * total)
-    return torch.where(tokens < 0, tokens, block[:, 0] * BLOCK + tokens)
-
-
-def weights_of(logits: Any, precise: bool) -> Weights:
-    """The weights of logits [rows, vocabulary], in double or in float32."""
-    each = (logits.double() if precise else logits.float()).softmax(dim=1)
-    blocks = in_blocks(each).sum(dim=2).double()
-    return Weights(each, blocks, DOUBLE_SLACK if precise else FLOAT_SLACK)
-
-
-def in_blocks(values: Any) -> Any:
-    """Numbers [rows, vocabulary] in blocks of tokens [rows, blocks, BLOCK], filled up with zeros."""
-    import torch
-
-    spare = -values.shape[1] % BLOCK
-    if spare:
-        values = torch.nn.functional.pad(values, (0, spare))
-    return values.view(len(values), -1, BLOCK)
+    return torch.where(tokens < 0, tokens, block[:, 0] * block_size + tokens)
 
 
 def target_of(total: Any, chance: Any) -> Any:

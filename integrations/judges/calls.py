@@ -184,7 +184,8 @@ class _Round:
                 return
             self.waiting.popleft()
             path, body, prompt = calls.requests.body(call.question, call.earlier)
-            self.under_way[self.client.post(path, body)] = (key, call, prompt)
+            retries = calls.connection.retries_again if key in self.failed_once else None
+            self.under_way[self.client.post(path, body, retries)] = (key, call, prompt)
 
     def _take(self, future: Future[Any]) -> None:
         """Keeps the answer of a call that ended, or notes what it failed at."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
 from ...metrics.spec.limits import limits
@@ -21,7 +21,7 @@ from .event_stream import as_json, events
 from .open_requests import OpenRequests
 from .own_fields import Allowed
 from .questions import PassThrough, Question, read_question
-from .relayed import Relay, body_of, checked_path
+from .relayed import Relay, checked_path
 from .settings import DoorSettings, DrawingSettings
 
 Scope = MutableMapping[str, Any]
@@ -31,7 +31,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 _CHOSEN = {"chat/completions": True, "completions": False}  # whether it is a chat
 _PASSED_HEADERS = ("content-type", "accept", "openai-beta")
-_GONE = 499  # the status that is counted where the client has gone
+_GONE_STATUS = 499  # the status that is counted where the client has gone
 
 
 class App:
@@ -77,13 +77,13 @@ class App:
         request = Request(scope, receive)
         try:
             self._check(request)
-            content = await self._content(request)
+            content = await _body_of(request.stream(), self._door.body_seconds)
             answer = self._answered(request, content, send)
             await _while_connected(answer, receive)
         except ApiError as error:
             await self._refuse(error, send)
         except ClientDisconnect:
-            self._counters.answers.labels("gone", str(_GONE)).inc()
+            self._counters.answers.labels("gone", str(_GONE_STATUS)).inc()
         except Exception as error:
             self._report(f"discorank: internal error: {type(error).__name__}")
             await self._refuse(ApiError(500, "internal error"), send)
@@ -104,10 +104,6 @@ class App:
             raise ApiError(403, "pages of browsers are not answered", code="origin")
         if request.headers.get("content-encoding", "identity") != "identity":
             raise ApiError(415, "a packed request is not read", code="bad_encoding")
-
-    async def _content(self, request: Any) -> bytes:
-        """The body of a request."""
-        return await body_of(request.stream(), limits().request_bytes, self._door.body_seconds)
 
     async def _answered(self, request: Any, content: bytes, send: Send) -> None:
         """Sends the answer to a request."""
@@ -141,8 +137,8 @@ class App:
         if isinstance(question, Question):
             await self._chosen(question, send)
         else:
-            path = checked_path(path, request.scope["query_string"].decode("latin-1"))
-            await self._passed(request, path, question, send)
+            address = checked_path(path, request.scope["query_string"].decode("latin-1"))
+            await self._passed(request, address, question, send)
 
     async def _chosen(self, question: Question, send: Send) -> None:
         """Sends the choice."""
@@ -175,6 +171,26 @@ class App:
         await _send(send, error.status, as_json(error.body), error.headers)
 
 
+async def _body_of(pieces: AsyncIterator[bytes], seconds: float) -> bytes:
+    """The body of a request.
+
+    Raises:
+        ApiError: it is too large, or does not come.
+    """
+    body, max_bytes = bytearray(), limits().request_bytes
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in pieces:
+                body += piece
+                if len(body) > max_bytes:
+                    problem = f"the request has more than {max_bytes} bytes"
+                    raise ApiError(413, problem, code="too_large")
+    except TimeoutError:
+        problem = f"the request did not come within {seconds:g} seconds"
+        raise ApiError(408, problem, code="slow_request") from None
+    return bytes(body)
+
+
 async def _send(send: Send, status: int, content: bytes, headers: dict[str, str]) -> None:
     """Sends an answer in one piece, which is JSON unless its headers say otherwise."""
     whole = {"content-type": "application/json", **headers, "content-length": str(len(content))}
@@ -192,7 +208,7 @@ async def _while_connected(answer: Coroutine[Any, Any, None], receive: Receive) 
     from starlette.requests import ClientDisconnect
 
     working = asyncio.ensure_future(answer)
-    gone = asyncio.ensure_future(_gone(receive))
+    gone = asyncio.ensure_future(_disconnected(receive))
     try:
         await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -205,7 +221,7 @@ async def _while_connected(answer: Coroutine[Any, Any, None], receive: Receive) 
         await asyncio.wait({working, gone})
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     """Waits until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -123,7 +123,7 @@ class CandidateDraw:
         self._send()
         while not self._drawing.done and self._fatal is None:
             done, _ = await asyncio.wait(
-                self._under_way, timeout=self._left(), return_when=asyncio.FIRST_COMPLETED
+                self._under_way, timeout=self._seconds_left(), return_when=asyncio.FIRST_COMPLETED
             )
             if not done and self.drawn:
                 return
@@ -157,7 +157,7 @@ class CandidateDraw:
         choice: Mapping[str, Any] = self.replies[call]["choices"][candidate.fields[_PLACE]]
         return choice
 
-    def _left(self) -> float | None:
+    def _seconds_left(self) -> float | None:
         """Seconds until the time is up; there is always time for one candidate."""
         if self.until is None or not self._drawing.candidates_of:
             return None

@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any
 
 from ...metrics.errors import DiscorankError, MetricError, ResourceError
 from ...metrics.mixture import Utility
@@ -134,10 +133,10 @@ class ChoosingThread:
             choice.future.set_exception(_as_ours(error))
 
 
-def _as_ours(error: BaseException) -> Exception:
+def _as_ours(error: BaseException) -> DiscorankError:
     """An error that is no fault of the process: what a metric raised."""
     if isinstance(error, DiscorankError):
         return error
-    made: Any = MetricError(f"{type(error).__name__}: {error}", where="metric")
-    made.__cause__ = error
-    return made  # type: ignore[no-any-return]
+    ours = MetricError(f"{type(error).__name__}: {error}", where="metric")
+    ours.__cause__ = error
+    return ours

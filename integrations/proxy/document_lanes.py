@@ -92,7 +92,7 @@ class DocumentTurn:
             yield TakenTurn(document, self._position, self._width)
         finally:
             document.is_deciding = False
-            await _tell(document)
+            await _notify(document)
 
     def _is_settled(self) -> bool:
         """Whether the position can begin, or never will."""
@@ -171,7 +171,7 @@ class DocumentLanes:
             document.used_at = self._clock()
             if document.last < 0 and not document.open and self._documents.get(key) is document:
                 del self._documents[key]  # nothing was decided
-            await _tell(document)
+            await _notify(document)
 
     def _document(self, key: str, position: int) -> _Document:
         """The document of a key; a new one where position 0 comes."""
@@ -215,7 +215,7 @@ def check_length(text: str, where: str) -> None:
         raise ApiError(400, problem, f"{FIELD}.document", "too_long_for_document")
 
 
-async def _tell(document: _Document) -> None:
+async def _notify(document: _Document) -> None:
     """Lets those look again who wait for a document."""
     async with document.changed:
         document.changed.notify_all()

@@ -75,7 +75,7 @@ def read_question(
         return _question(body, own, chat, n, wanted, own.utility or allowed.default, drawing)
     if own.document is not None:
         raise bad(f"has a document, but passes through ({reason})", FIELD, "Leave the document out")
-    _tokens(body, drawing)
+    _asked_tokens(body, drawing)  # what passes through has the bound too
     if FIELD in body:
         content = written({key: value for key, value in body.items() if key != FIELD})
     return PassThrough(reason, content)
@@ -94,8 +94,13 @@ def _question(
     upstream = {key: value for key, value in body.items() if key not in _ANSWER_KEYS}
     if drawing.sampling_temperature is not None:
         upstream["temperature"] = drawing.sampling_temperature
-    n = _within_budget(upstream, n, wanted, drawing)
-    written(upstream)
+    tokens = _asked_tokens(upstream, drawing)
+    if tokens is None:
+        tokens = _default_tokens(n, drawing)
+        if tokens is not None:
+            upstream["max_tokens"] = tokens
+    n = _affordable(n, wanted, tokens, drawing.max_request_tokens)
+    written(upstream)  # what cannot be sent is refused before anything is drawn
     options = body.get("stream_options")
     wanted_format = body.get("response_format")
     is_text = not isinstance(wanted_format, Mapping) or wanted_format.get("type") in (None, "text")
@@ -141,7 +146,7 @@ def _no_samples(body: Mapping[str, Any], drawing: DrawingSettings) -> str | None
     return "temperature=0" if is_greedy and drawing.sampling_temperature is None else None
 
 
-def _tokens(body: Mapping[str, Any], drawing: DrawingSettings) -> int | None:
+def _asked_tokens(body: Mapping[str, Any], drawing: DrawingSettings) -> int | None:
     """The most tokens that a request asks of a candidate, None if it says nothing; raises ApiError above the most."""
     key = next((key for key in _LIMIT_KEYS if body.get(key) is not None), None)
     cap = drawing.max_candidate_tokens
@@ -153,18 +158,21 @@ def _tokens(body: Mapping[str, Any], drawing: DrawingSettings) -> int | None:
     return asked
 
 
-def _within_budget(upstream: dict[str, Any], n: int, wanted: int, drawing: DrawingSettings) -> int:
-    """How many candidates the tokens allow; a request that does not say how long they may be is made to."""
-    cap, budget = drawing.max_candidate_tokens, drawing.max_request_tokens
-    asked = _tokens(upstream, drawing)
-    if asked is None and (cap is not None or budget is not None):
-        asked = cap if cap is not None else max(1, (budget or 0) // n)
-        upstream["max_tokens"] = asked
-    if asked is None or budget is None:
+def _default_tokens(n: int, drawing: DrawingSettings) -> int | None:
+    """The most tokens of each of n candidates whose request does not say it; None where there is no bound."""
+    budget = drawing.max_request_tokens
+    if drawing.max_candidate_tokens is not None or budget is None:
+        return drawing.max_candidate_tokens
+    return max(1, budget // n)
+
+
+def _affordable(n: int, wanted: int, tokens: int | None, budget: int | None) -> int:
+    """How many of n candidates of so many tokens the budget has; raises ApiError if fewer than are wanted."""
+    if tokens is None or budget is None:
         return n
-    if wanted * asked > budget:
-        raise bad(f"{wanted} choices of {asked} tokens, at most {budget} are given", "n")
-    return min(n, budget // asked)
+    if wanted * tokens > budget:
+        raise bad(f"{wanted} choices of {tokens} tokens, at most {budget} are given", "n")
+    return min(n, budget // tokens)
 
 
 def written(body: Mapping[str, Any]) -> bytes:

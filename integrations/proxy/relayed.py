@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -111,23 +110,3 @@ class Relay:
         ]
         await send({"type": "http.response.start", "status": reply.status, "headers": raw})
         self._has_started = True
-
-
-async def body_of(pieces: AsyncIterator[bytes], max_bytes: int, seconds: float) -> bytes:
-    """The body of a request.
-
-    Raises:
-        ApiError: it is too large, or does not come.
-    """
-    body = bytearray()
-    try:
-        async with asyncio.timeout(seconds):
-            async for piece in pieces:
-                body += piece
-                if len(body) > max_bytes:
-                    problem = f"the request has more than {max_bytes} bytes"
-                    raise ApiError(413, problem, code="too_large")
-    except TimeoutError:
-        problem = f"the request did not come within {seconds:g} seconds"
-        raise ApiError(408, problem, code="slow_request") from None
-    return bytes(body)

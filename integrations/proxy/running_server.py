@@ -29,7 +29,7 @@ STOP_SECONDS = 5.0  # for the thread that chooses, when nothing waits any more
 
 
 class ProxyServer:
-    """A server; `run` serves until it is asked to stop.
+    """A server; `serve` serves until it is asked to stop.
 
     Args:
         connection: how the server upstream is reached.
@@ -55,34 +55,32 @@ class ProxyServer:
         check_packages()
         if drawing.adaptive:
             deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
+        self._door = door
+        self._metrics = [metric for decider in deciders.values() for metric in decider.metrics]
         self._exchange = Exchange(connection)
         access_key = _access_key(door.access_key_variable)
         self._choosing = ChoosingThread(engine, door.max_open + door.max_waiting)
         counters = Counters()
-        width = max(decider.width for decider in deciders.values())
-        documents = DocumentLanes(width, door.max_documents, door.document_seconds)
-        counters.watch("documents", "Documents that are kept", lambda: len(documents))
-        counters.watch(
-            "choices", "Choices that wait or are made", lambda: self._choosing.num_waiting
-        )
-        decisions = Decisions(
-            deciders,
-            Upstream(self._exchange),
-            self._choosing,
-            documents,
-            drawing,
-            door.choice_seconds,
-            counters,
-        )
-        default = next(iter(deciders))
-        allowed = Allowed(frozenset(deciders), default, drawing.most_candidates)
+        decisions = self._decisions(deciders, drawing, counters)
+        allowed = Allowed(frozenset(deciders), next(iter(deciders)), drawing.most_candidates)
         self._app = App(
             self._exchange, decisions, allowed, drawing, door, access_key, counters, report
         )
-        self._metrics = [metric for decider in deciders.values() for metric in decider.metrics]
-        self._door = door
         self._socket = _listening(door)
         self._server = self._uvicorn()
+
+    def _decisions(
+        self, deciders: Mapping[str, Decider], drawing: DrawingSettings, counters: Counters
+    ) -> Decisions:
+        """What decides requests, with the documents that it keeps."""
+        door, choosing = self._door, self._choosing
+        width = max(decider.width for decider in deciders.values())
+        documents = DocumentLanes(width, door.max_documents, door.document_seconds)
+        counters.watch("documents", "Documents that are kept", lambda: len(documents))
+        counters.watch("choices", "Choices that wait or are made", lambda: choosing.num_waiting)
+        upstream = Upstream(self._exchange)
+        seconds = door.choice_seconds
+        return Decisions(deciders, upstream, choosing, documents, drawing, seconds, counters)
 
     @property
     def address(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...metrics.errors import InputError
+from ...metrics.spec.arrow_package import lines_of_run
 from ...metrics.text.line_source import LineSource, without_trailing_blanks
 from ...metrics.text.texts import Document, Text
 from ...rerank.runs.output_checks import check_beside
@@ -19,7 +20,7 @@ def read_chosen_texts(path: str) -> dict[str, Text]:
         InputError: the file cannot be read, is not what its run file says, or a line is no choice.
     """
     check_beside(path)
-    source = LineSource(path)
+    source = LineSource(lines_of_run(path))
     chosen: dict[str, Text] = {}
     try:
         for number, line in without_trailing_blanks(source):

@@ -97,6 +97,7 @@ def run_scoring(
         ResourceError: the server is gone.
     """
     meter = meter or Meter()
+    scoring.prompts.templates.read_by(getattr(scoring.scorer, "plain_text", str))
     checkpoint = outputs(out, {**scoring.identity, **reading}, {"name": name, "seeds": {}})
     source = iter(entries)
     try:

@@ -21,7 +21,8 @@ class PromptedText(NamedTuple):
         prompt: what the model reads before it.
         text: what is scored; a token that controls a model, such as </s>, is words where it is written out in it.
         ends: whether it is whole, so that its end may be scored too.
-        end_text: what is put behind the text and scored with it; in it, as in the prompt, such a token is what it is.
+        end_text: what is put behind the text and scored with it; in it, as in the prompt, such a token is what it is
+            (what fills the fields of a prompt has none: see `TextScorer`).
     """
 
     prompt: str
@@ -49,7 +50,10 @@ Answered = Sequence[ScoredText | DiscorankError] | DiscorankError
 
 
 class TextScorer(Protocol):
-    """What gives texts their log-probabilities."""
+    """What gives texts their log-probabilities.
+
+    One that knows which tokens control its model has a method `plain_text`, as a `Generator` may.
+    """
 
     @property
     def identity(self) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,9 +40,15 @@ class WorkedTemplates:
         self.reverse = reverse
         self._check()
         self.examples, self.separator = examples, separator
-        shown = FewShotExamples(()) if examples is None else self._turned(examples)
-        self._shots = shown.text(self.template, separator)
-        self._first_shots = shown.text(self.first, separator)
+        self.read_by(str)
+
+    def read_by(self, plain: Callable[[str], str]) -> None:
+        """Fills fields with `plain` of their texts from now on: the words of what reads the prompts."""
+        shown = FewShotExamples(()) if self.examples is None else self._turned(self.examples)
+        shown = shown.plain(plain)
+        self._shots = shown.text(self.template, self.separator)
+        self._first_shots = shown.text(self.first, self.separator)
+        self._plain = plain
 
     def _check(self) -> None:
         scored = SOURCE if self.reverse else CANDIDATE
@@ -94,7 +100,7 @@ class WorkedTemplates:
         """The prompt of a text; errors as `Template.filled`."""
         template = self._of(context)
         shots = self._shots if template is self.template else self._first_shots
-        return shots + template.filled(source, context, extra)
+        return shots + template.filled(source, context, extra, plain=self._plain)
 
     def _of(self, context: Context) -> Template:
         return self.template if context.source else self.first

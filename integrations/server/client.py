@@ -57,13 +57,17 @@ class Client:
         await asyncio.gather(*others, return_exceptions=True)
         await self._exchange.close()
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Future[Any]:
+    def post(self, path: str, body: Mapping[str, Any], retries: int | None = None) -> Future[Any]:
         """The JSON value that the server answers, to come; as many requests at a time as there are connections.
+
+        Arguments as `Exchange.post`.
 
         Raises (where the result is asked for):
             InputError, ResourceError: as `Exchange.post`.
         """
-        future = asyncio.run_coroutine_threadsafe(self._exchange.post(path, body), self._loop)
+        future = asyncio.run_coroutine_threadsafe(
+            self._exchange.post(path, body, retries), self._loop
+        )
         self._open.add(future)
         future.add_done_callback(self._open.discard)
         return future

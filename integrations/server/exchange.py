@@ -64,8 +64,13 @@ class Exchange:
         """Closes the connections."""
         await self._pools.close()
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+    async def post(self, path: str, body: Mapping[str, Any], retries: int | None = None) -> Any:
         """The JSON value that the server answers; the request is repeated while what may pass goes wrong.
+
+        Args:
+            path: beneath the address of the server.
+            body: the request.
+            retries: how often it is repeated at most; as the connection says if not given.
 
         Raises:
             ResourceError: the server cannot be reached.
@@ -78,7 +83,7 @@ class Exchange:
 
         content = request_content(body)
         url = self._url(path)
-        attempts = self._connection.retries + 1
+        attempts = (self._connection.retries if retries is None else retries) + 1
         retrying = AsyncRetrying(
             stop=stop_after_attempt(attempts),
             wait=self._wait_seconds,

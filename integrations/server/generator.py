@@ -1,7 +1,8 @@
 """The `Generator` of a server: many requests at a time, lists in the order of the prompts. Nothing is chosen here.
 
 A prompt that fails for good is at fault itself if the server answers another request, fails at the prompt once more,
-and answers again; otherwise the server is. So neither one bad prompt ends a run, nor does an outage cost an input.
+now with one repetition, and answers again; otherwise the server is. So neither one bad prompt ends a run, nor does an
+outage cost an input.
 """
 
 from __future__ import annotations
@@ -167,7 +168,8 @@ class ServerGenerator:
             return
         for drawing in under_way.drawings.values():
             for call, n, body in drawing.requests(self.accepts_n):
-                future = client.post(path, body)
+                retries = self.connection.retries_again if under_way.num_probes else None
+                future = client.post(path, body, retries)
                 requests[future] = _Request(under_way, drawing, call, n)
 
     def _probe(self) -> dict[str, Any]:

@@ -173,7 +173,8 @@ class PairScores(Generic[V]):
         while waiting or under_way:
             while waiting and len(under_way) < AHEAD * self.connection.connections:
                 batch = waiting.popleft()
-                under_way.append((batch, self._post(client, self.form, batch.pairs)))
+                retries = self.connection.retries_again if batch.again else None
+                under_way.append((batch, self._post(client, self.form, batch.pairs, retries)))
             batch, future = under_way.popleft()
             waiting.extendleft(reversed(self._take(client, batch, future)))
 
@@ -186,9 +187,15 @@ class PairScores(Generic[V]):
             for start in range(0, len(group), self.batch_pairs):
                 yield _Batch(tuple(group[start : start + self.batch_pairs]))
 
-    def _post(self, client: Client, form: RequestForm[V], pairs: Sequence[Pair]) -> Future[Any]:
-        """The reply to come to a request for some pairs."""
-        return client.post(form.path, {**form.body(self.model, pairs), **self.further})
+    def _post(
+        self,
+        client: Client,
+        form: RequestForm[V],
+        pairs: Sequence[Pair],
+        retries: int | None = None,
+    ) -> Future[Any]:
+        """The reply to come to a request for some pairs; `retries` as `Exchange.post`."""
+        return client.post(form.path, {**form.body(self.model, pairs), **self.further}, retries)
 
     def _take(self, client: Client, batch: _Batch, future: Future[Any]) -> list[_Batch]:
         """Takes the scores of a request that ended, or notes its fault; the requests to be made instead, if any."""

@@ -9,7 +9,7 @@ from time import time
 from ...metrics.errors import InputError, ResourceError
 from ..files.strict_json import parse_json
 
-PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+PASSING = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 BUSY = frozenset({429, 503, 529})  # of those: the request was not looked at
 REFUSALS = frozenset({400, 413, 422})
 NOT_THERE = frozenset({404, 405, 501})

@@ -176,6 +176,11 @@ class Connection:
         if any(letter.isspace() or not letter.isprintable() for letter in self.base_url):
             raise InputError("holds a character that no address has", where="base_url", fix=fix)
 
+    @property
+    def retries_again(self) -> int:
+        """How often a request is repeated that failed before, while the server answers others: no outage passes."""
+        return min(1, self.retries)
+
     def key(self) -> str | None:
         """The key, from the environment.
 

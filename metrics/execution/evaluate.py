@@ -223,12 +223,9 @@ def scores_and_statistics(
     scorer = metric.scorer
     store = store or Store(scorer)
     units = [lift(metric, segment, strict=True) for segment in segments]
-    own = type(scorer).statistics is not Scorer.statistics
     with failures_named(metric.signature()):
         blocks = store.add(list(chain.from_iterable(units)))
-        values = _values(scorer, store, blocks)
-        # the scorer's default would compute the values again
-        statistics = _statistics(scorer, store, blocks) if own else values[:, None]
+        values, statistics = _values_and_statistics(scorer, store, blocks)
     return _means(values, units), statistics
 
 
@@ -271,17 +268,20 @@ def _values(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> FloatArray
     return np.array(values, np.float64)
 
 
-def _statistics(scorer: Scorer, store: Store, blocks: Sequence[Block]) -> FloatArray:
-    """The scorer's own statistics of one-hypothesis blocks, [blocks, columns]."""
+def _values_and_statistics(
+    scorer: Scorer, store: Store, blocks: Sequence[Block]
+) -> tuple[FloatArray, FloatArray]:
+    """Values [blocks] and the scorer's statistics [blocks, columns] of one-hypothesis blocks."""
 
-    def rows_of(part: Sequence[Block]) -> list[FloatArray]:
-        return list(scorer.statistics(store.reps, part))
+    def pairs_of(part: Sequence[Block]) -> list[tuple[float, FloatArray]]:
+        return list(zip(*scorer.values_and_statistics(store.reps, part), strict=True))
 
-    rows: list[FloatArray] = []
+    pairs: list[tuple[float, FloatArray]] = []
     for group in store.groups(blocks):
         with _counted(scorer, store):
-            rows += in_halves(rows_of, blocks[group])
-    return np.array(rows)
+            pairs += in_halves(pairs_of, blocks[group])
+    values = np.array([value for value, _ in pairs], np.float64)
+    return values, np.array([row for _, row in pairs])
 
 
 def _means(values: FloatArray, units: Sequence[Sequence[Comparison]]) -> FloatArray:

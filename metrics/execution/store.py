@@ -17,6 +17,8 @@ from ..scorer import Scorer
 from ..text.texts import Comparison, Document, Item, Truncation
 from . import cache
 from .batches import in_batches
+from .freed_memory import keep_freed_memory
+from .growing_reps import GrowingReps
 from .meter import Meter
 
 GROUP_LENGTH = 1 << 16  # summed lengths of the lists compared in one call
@@ -95,27 +97,36 @@ class Store:
         cache: cache.Cache | None = None,
         meter: Meter | None = None,
     ) -> None:
+        keep_freed_memory()
         self.scorer = scorer
         self.cache = cache
         self.meter = meter or Meter()
         self.row: dict[Item, int] = {}
-        self.lengths: IntArray = np.empty(0, np.int64)  # [items]
-        self.truncation: IntArray = np.empty(0, np.int64)  # [items], a `Truncation` each
-        self.reps = Reps({})
         self.text_bytes = 0
+        nothing = np.empty(0, np.int64)
+        self._hold(Fresh(Reps({}), nothing, nothing))
 
     @classmethod
     def holding(cls, scorer: Scorer, row: dict[Item, int], fresh: Fresh, meter: Meter) -> Self:
         """A store of items that were represented elsewhere; `row` says which row of `fresh` an item has."""
         store = cls(scorer, meter=meter)
         store.row = row
-        store.reps, store.lengths, store.truncation = fresh
+        store._hold(fresh)
         return store
 
     @property
     def nbytes(self) -> int:
         """About the bytes held, including the items that are keys."""
-        return self.reps.nbytes + self.text_bytes
+        return self._held.nbytes + self.text_bytes
+
+    def _hold(self, items: Fresh) -> None:
+        """Holds these items alone."""
+        self._held = GrowingReps(items.packed())
+        self._see_held()
+
+    def _see_held(self) -> None:
+        """Makes what is held the store's representations, lengths [items] and truncations [items]."""
+        self.reps, self.lengths, self.truncation = Fresh.unpacked(self._held.reps)
 
     def add(self, comparisons: Sequence[Comparison]) -> list[Block]:
         """Represents what is new; returns one block of rows per comparison, repeated rows where items repeat."""
@@ -142,8 +153,7 @@ class Store:
                     kept[item] = len(kept)
         rows = np.array([self.row[item] for item in kept], np.int64)
         self.row = kept
-        self.reps = self.reps.take(rows)
-        self.lengths, self.truncation = self.lengths[rows], self.truncation[rows]
+        self._hold(Fresh(self.reps, self.lengths, self.truncation).take(rows))
         self.text_bytes = _text_bytes(kept)
 
     def _rows(self, items: Sequence[Item], new: list[Item]) -> IntArray:
@@ -162,14 +172,15 @@ class Store:
         """Represents items that have a row already, and keeps them; all of them or none."""
         try:
             fresh = self.fresh(new)
-            reps = Reps.concat([self.reps, fresh.reps]) if self.reps.columns else fresh.reps
-            lengths = np.concatenate((self.lengths, fresh.lengths))
-            truncation = np.concatenate((self.truncation, fresh.truncation))
+            if self.reps.columns:
+                self._held.add(fresh.packed())
+            else:
+                self._hold(fresh)
         except BaseException:
             for item in new:
                 del self.row[item]
             raise
-        self.reps, self.lengths, self.truncation = reps, lengths, truncation
+        self._see_held()
         self.text_bytes += _text_bytes(new)
 
     def fresh(self, new: Sequence[Item]) -> Fresh:

@@ -8,7 +8,7 @@ common order (an empty text) score 0. Of several references the best counts. Equ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,17 @@ from pydantic import Field
 
 from ..base import Metric
 from ..papers import POPOVIC_2015, POPOVIC_2017, POST_2018, Paper
-from ..representations import Block, FloatArray, IntArray, Ragged, Reps, by_block, cell_rows
+from ..representations import (
+    Block,
+    FloatArray,
+    IntArray,
+    Ragged,
+    Reps,
+    best_cells,
+    by_block,
+    cell_rows,
+    turned,
+)
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
@@ -88,24 +98,44 @@ class ChrFScorer(Scorer):
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         """chrF [H, R] of every block."""
-        cells = sum(block.cells for block in blocks)
-        precision = np.zeros(cells)
-        recall = np.zeros(cells)
-        orders = np.zeros(cells)
-        for level in self._levels(reps, blocks):
+        # A block that is the one before it turned has its sums with precision and recall exchanged.
+        is_turned = turned(blocks)
+        one_way = [block for block, again in zip(blocks, is_turned, strict=True) if not again]
+        precision, recall, orders = self._sums(self._levels(reps, one_way))
+        values = iter(by_block(self._f(precision, recall, orders), one_way))
+        if not any(is_turned):
+            return list(values)
+        turned_values = by_block(self._f(recall, precision, orders), one_way)
+        matrices: list[FloatArray] = []
+        num_blocks = 0
+        for again in is_turned:
+            matrices.append(turned_values[num_blocks - 1].T if again else next(values))
+            num_blocks += not again
+        return matrices
+
+    def _sums(self, levels: Iterable[_Level]) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Sums of P_n and of R_n, and the number of orders that both texts have, [cells] each."""
+        first, *others = levels
+        precision, recall, orders = np.zeros((3, len(first.of_h)))
+        for level in (first, *others):
             level.add(precision, recall, orders)
-        return by_block(self._f(precision, recall, orders), blocks)
+        return precision, recall, orders
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """n-grams of h and of r and matches, for every order, of the best reference, [n, 3 (C + W)]."""
-        # Each block has one hypothesis: find the cell of its best reference.
-        best = []
-        start = 0
-        for values in self.compare(reps, blocks):
-            best.append(start + int(values.argmax()))
-            start += values.size
-        levels = [level.statistics(best) for level in self._levels(reps, blocks)]
-        return np.concatenate(levels, axis=1)
+        return self.values_and_statistics(reps, blocks)[1]
+
+    def values_and_statistics(
+        self, reps: Reps, blocks: Sequence[Block]
+    ) -> tuple[FloatArray, FloatArray]:
+        """chrF [n] of one-hypothesis blocks, and the statistics of their best references."""
+        levels = list(self._levels(reps, blocks))
+        for level in levels:
+            level.keep_matches()
+        values = self._f(*self._sums(levels))
+        best = best_cells(values, blocks)
+        statistics = np.concatenate([level.statistics(best) for level in levels], axis=1)
+        return values[best], statistics
 
     def aggregate(self, statistics: FloatArray) -> float:
         """chrF of the summed statistics."""
@@ -137,30 +167,40 @@ class ChrFScorer(Scorer):
             recall: sum of R_n, [cells].
             orders: orders that both texts have, [cells].
         """
-        orders = np.maximum(orders, 1)
-        p = precision / orders
-        r = recall / orders
-        denominator = self.factor * p + r
-        divisor = np.where(denominator > 0, denominator, 1)
-        return 100 * (1 + self.factor) * p * r / divisor
+        values = np.empty(len(precision))
+        for s in _pieces(len(values)):
+            p = precision[s] / np.maximum(orders[s], 1)
+            r = recall[s] / np.maximum(orders[s], 1)
+            denominator = self.factor * p + r
+            divisor = np.where(denominator > 0, denominator, 1)
+            values[s] = 100 * (1 + self.factor) * p * r / divisor
+        return values
+
+
+def _pieces(cells: int) -> list[slice]:
+    """All cells, STEP at a time."""
+    return [slice(start, start + STEP) for start in range(0, cells, STEP)]
 
 
 class _Level:
     """Characters or words of all pairs of some blocks, up to an n-gram order."""
 
     def __init__(self, symbols: Ragged, blocks: Sequence[Block], order: int) -> None:
-        self.symbols = symbols
-        self.blocks = blocks
         self.order = order
+        self.matches: Iterable[FloatArray] = matches(symbols, blocks, order)  # of every order
         h, r = cell_rows(blocks)
         lengths = symbols.lengths.astype(np.float64)
         self.of_h = lengths.take(h)  # symbols of the hypothesis, [cells]
         self.of_r = lengths.take(r)  # symbols of the reference, [cells]
 
+    def keep_matches(self) -> None:
+        """Has the matches of all orders counted at once, so that they can be read more than once."""
+        self.matches = list(self.matches)
+
     def add(self, precision: FloatArray, recall: FloatArray, orders: FloatArray) -> None:
         """Adds P_n and R_n of every order, and how many orders both texts have, to [cells]."""
-        pieces = [slice(start, start + STEP) for start in range(0, len(orders), STEP)]
-        for n, matched in enumerate(matches(self.symbols, self.blocks, self.order)):
+        pieces = _pieces(len(orders))
+        for n, matched in enumerate(self.matches):
             # A text of n symbols has no n-gram of n + 1, and so no match: any divisor will do.
             for s in pieces:
                 ngrams_h = np.maximum(self.of_h[s] - n, 1)
@@ -169,11 +209,11 @@ class _Level:
                 recall[s] += matched[s] / ngrams_r
         orders += np.minimum(np.minimum(self.of_h, self.of_r), self.order)
 
-    def statistics(self, cells: Sequence[int]) -> FloatArray:
+    def statistics(self, cells: IntArray) -> FloatArray:
         """n-grams of h (0 if r has none, as in sacrebleu) and of r, and matches, for every order, [cells, 3 order]."""
         h, r = self.of_h[cells], self.of_r[cells]
         columns = []
-        for n, matched in enumerate(matches(self.symbols, self.blocks, self.order)):
+        for n, matched in enumerate(self.matches):
             of_h = np.maximum(h - n, 0)
             of_r = np.maximum(r - n, 0)
             columns += [of_h * (of_r > 0), of_r, matched[cells]]

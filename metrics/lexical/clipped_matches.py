@@ -184,8 +184,10 @@ def _tiled(counts: IntArray, first: IntArray, places: int) -> _Tiles:
     # Choose the width by the columns of an average list.
     first_column = np.concatenate(([0], columns_of_gram.cumsum()))  # of every n-gram, and the end
     columns_of_list = np.diff(first_column[first])
-    half = int(columns_of_list.mean()) // 2
-    width = max(TILE, min(half, CELLS // places))
+    columns = int(columns_of_list.mean())
+    if len(columns_of_list) > 1:
+        columns //= 2  # so that little is filled up
+    width = max(TILE, min(columns, CELLS // places))
     tiles_of_list = -(-columns_of_list // width)
     list_of_tile = owners(tiles_of_list)
 
@@ -225,6 +227,10 @@ def _add_products(total: FloatArray, counts: IntArray, first: IntArray, lists: L
 
 def _add_tiles(total: FloatArray, product: Floats, list_of_tile: IntArray) -> None:
     """Adds the product of every tile [tiles, max_hypotheses, max_references] to its list; lists ascend."""
+    if len(total) == 1:
+        for matches in product:
+            total[0] += matches
+        return
     # All first tiles of their lists, then all second ones: no list is twice in one addition.
     nth = np.arange(len(list_of_tile)) - np.searchsorted(list_of_tile, list_of_tile)
     for i in range(int(nth.max()) + 1):

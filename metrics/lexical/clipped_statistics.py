@@ -30,6 +30,13 @@ class StatisticsScorer(Scorer):
             rows.append(self._counts(reps, hypothesis, block.references))
         return np.array(rows)
 
+    def values_and_statistics(
+        self, reps: Reps, blocks: Sequence[Block]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Values [n] of one-hypothesis blocks, and their statistics [n, statistics]."""
+        statistics = self.statistics(reps, blocks)
+        return self._segment_values(statistics.T), statistics
+
     def aggregate(self, statistics: FloatArray) -> float:
         """The corpus score of the summed statistics."""
         sums = statistics.sum(axis=0)[:, None]

@@ -1,7 +1,7 @@
 """Edit distances of many pairs of texts at once, and how the words of each pair are aligned by its cheapest edit.
 
-One dynamic programme goes through all pairs antidiagonal by antidiagonal, within Tercom's beam where a pair needs one.
-It knows neither texts nor scores: words arrive as integers.
+One dynamic programme goes through all cells of all pairs, antidiagonal by antidiagonal, within Tercom's beam: the plain
+way, of any width; `beam_rows` is several times faster. It knows neither texts nor scores: words arrive as integers.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from ..representations import Array, IntArray, Ragged
+from .block_shifts import SHIFT_DISTANCE, SHIFT_WORDS, Blocks, BlockSwaps, EditAlignment
 from .word_columns import word_columns
 
 BEAM = 25  # Tercom's, in words
 NEVER = -100  # score of a cell outside the beam; within it no score is negative
-NO_BEAM: Array = np.empty((0, 0))
+ROW_CELLS = 1 << 16  # cells of one antidiagonal of the swaps measured together
 
 
 class TextPairs(NamedTuple):
@@ -25,60 +26,107 @@ class TextPairs(NamedTuple):
     r: Array  # [M, pairs] reference words, last first, so that an antidiagonal of pairs of words is two plain slices
     n: IntArray  # [pairs] hypothesis lengths, at least 1
     m: IntArray  # [pairs] reference lengths, at least 1
-    low: Array = NO_BEAM  # [N + 1, pairs] first antidiagonal i + j of row i within the beam
-    high: Array = NO_BEAM  # the same, after the last
+    low: Array  # [N + 1, pairs] first antidiagonal i + j of row i within the beam
+    high: Array  # the same, after the last
 
     @classmethod
     def of(cls, words: Ragged, h: IntArray, r: IntArray) -> Self:
         """The pairs of rows `h` and `r` of `words`."""
         columns_h = word_columns(words, h, -1)
         columns_r = word_columns(words, r, -2)[::-1]
-        return cls(columns_h, columns_r, words.lengths[h], words.lengths[r])
-
-    @property
-    def has_beam(self) -> bool:
-        """Whether only cells within a beam count."""
-        return len(self.low) > 0
+        n = words.lengths[h]
+        m = words.lengths[r]
+        return cls(columns_h, columns_r, n, m, *_beam(n, m))
 
     def take(self, pairs: IntArray) -> Self:
         """Some of the pairs."""
-        low, high = self.low, self.high
-        if self.has_beam:
-            low, high = low[:, pairs], high[:, pairs]
         return type(self)(
             self.h[:, pairs],
             self.r[:, pairs],
             self.n[pairs],
             self.m[pairs],
-            low,
-            high,
+            self.low[:, pairs],
+            self.high[:, pairs],
         )
 
-    def with_beam(self) -> Self:
-        """The pairs within Tercom's beam: row i reaches BEAM words around i |m| / |n|, further where m is very long."""
-        i = np.arange(len(self.h) + 1)[:, None]
-        ratio = self.m / self.n
-        wide = np.ceil(ratio / 2 + BEAM)
-        width = np.where(ratio / 2 > BEAM, wide, BEAM)
-        middle = np.floor(i * ratio)
-        # Columns j of every row, from low up to before high; the last row reaches the end.
-        low = np.maximum(0, middle - width)
-        high = np.minimum(self.m + 1, middle + width)
-        high = np.where(i == self.n, self.m + 1, high)
-        high[0] = high[1]  # row 0 is all within, but no more of it is ever used
-        low_diagonal = (low + i).astype(np.int32)
-        high_diagonal = (high + i).astype(np.int32)
-        return self._replace(low=low_diagonal, high=high_diagonal)
+    def reordered(self, h: Array) -> Self:
+        """The pairs with the words of their hypotheses in another order, [N, pairs]."""
+        return self._replace(h=h)
+
+    def distances(self) -> IntArray:
+        """Insertions, deletions and substitutions between the texts of every pair, [pairs]."""
+        return _distances_and_table(self, keep=False)[0]
+
+    def table(self) -> PlainTable:
+        """The cheapest edits."""
+        return PlainTable(self, _distances_and_table(self, keep=True)[1])
 
 
-def edit_distances(pairs: TextPairs) -> IntArray:
-    """Insertions, deletions and substitutions between the texts of every pair, [pairs]."""
-    return _distances_and_table(pairs, keep=False)[0]
+class PlainTable(NamedTuple):
+    """The cheapest edits of some pairs."""
+
+    pairs: TextPairs
+    scores: Array  # as `_distances_and_table` returns them, [N + M + 1, N + 1, pairs]
+
+    def alignment(self) -> EditAlignment:
+        """How the words stand to each other; of equal costs a substitution is first, then a deletion."""
+        return _alignment(self.pairs, self.scores)
+
+    def movable_blocks(self, alignment: EditAlignment) -> Blocks:
+        """All common blocks with an edit on either side that are not aligned with themselves."""
+        # Where the longest block lacks an edit, so do all its beginnings.
+        longest = _common_blocks(self.pairs)
+        longest = longest.where(longest.edited(alignment))
+        blocks = longest.beginnings()
+        return blocks.where(blocks.edited(alignment) & blocks.aligned_elsewhere(alignment))
+
+    def distances(self, swaps: BlockSwaps) -> IntArray:
+        """The edit distance after every swap, [swaps]."""
+        distances = np.empty(len(swaps.pair), np.int64)
+        step = max(1, ROW_CELLS // len(self.pairs.h))
+        for start in range(0, len(distances), step):
+            stop = min(start + step, len(distances))
+            tile = swaps.where(np.arange(start, stop))
+            after = self.pairs.take(tile.pair).reordered(tile.moved(self.pairs.h))
+            distances[start:stop] = after.distances()
+        return distances
 
 
-def edit_table(pairs: TextPairs) -> tuple[IntArray, Array]:
-    """Edit distances [pairs], and the table that `edit_alignment` reads, [N + M + 1, N + 1, pairs]."""
-    return _distances_and_table(pairs, keep=True)
+def _beam(n: IntArray, m: IntArray) -> tuple[Array, Array]:
+    """First antidiagonal i + j within the beam of every row i, and the one after the last, [N + 1, pairs] each.
+
+    Row i reaches BEAM words around i |m| / |n|, further where m is very long.
+    """
+    i = np.arange(int(n.max()) + 1)[:, None]
+    ratio = m / n
+    wide = np.ceil(ratio / 2 + BEAM)
+    width = np.where(ratio / 2 > BEAM, wide, BEAM)
+    middle = np.floor(i * ratio)
+    # Columns j of every row, from low up to before high; the last row reaches the end.
+    low = np.maximum(0, middle - width)
+    high = np.minimum(m + 1, middle + width)
+    high = np.where(i == n, m + 1, high)
+    high[0] = high[1]  # row 0 is all within, but no more of it is ever used
+    return (low + i).astype(np.int32), (high + i).astype(np.int32)
+
+
+def _common_blocks(pairs: TextPairs) -> Blocks:
+    """From every pair of equal words on the longest block, up to SHIFT_WORDS, no farther apart than SHIFT_DISTANCE."""
+    max_n, num_pairs = pairs.h.shape
+    max_m = len(pairs.r)
+    # run[i, j]: words in common from i and j on, which is one more than from i + 1 and j + 1 on if they are equal.
+    run = np.zeros((max_n + 1, max_m + 1, num_pairs), np.int8)
+    for i in range(max_n - 1, -1, -1):
+        longer = run[i + 1, 1:] + 1
+        np.minimum(longer, SHIFT_WORDS, out=run[i, :-1])
+        run[i, :-1] *= pairs.h[i] == pairs.r[::-1]
+    h, r, pair = np.nonzero(run)
+    near = np.abs(h - r) <= SHIFT_DISTANCE
+    h = h[near]
+    r = r[near]
+    pair = pair[near]
+    length = run[h, r, pair].astype(np.int64)
+    return Blocks(pair, h, r, length)
 
 
 def _distances_and_table(pairs: TextPairs, keep: bool) -> tuple[IntArray, Array]:
@@ -124,10 +172,9 @@ def _distances_and_table(pairs: TextPairs, keep: bool) -> tuple[IntArray, Array]
             now[0] = 0
         if last == d:
             now[d] = 0
-        if pairs.has_beam:
-            window = slice(first, last + 1)
-            outside = (pairs.low[window] > d) | (pairs.high[window] <= d)
-            now[window][outside] = NEVER
+        window = slice(first, last + 1)
+        outside = (pairs.low[window] > d) | (pairs.high[window] <= d)
+        now[window][outside] = NEVER
         # Read the scores of the pairs that end here.
         ended = by_end[ended_before[d] : ended_before[d + 1]]
         if len(ended):
@@ -145,30 +192,20 @@ def _score_type(best: int) -> type[np.int8] | type[np.int16] | type[np.int32]:
 def _windows(pairs: TextPairs, last_end: int) -> list[tuple[int, int]]:
     """First and last row of every antidiagonal 0..last_end that some pair needs."""
     d = np.arange(last_end + 1)
-    first = np.maximum(d - len(pairs.r), 0)
-    last = np.minimum(d, len(pairs.h))
-    if pairs.has_beam:
-        highest = pairs.high.max(axis=1)
-        lowest = pairs.low.min(axis=1)
-        first = np.maximum(first, np.searchsorted(highest, d, "right"))
-        last = np.minimum(last, np.searchsorted(lowest, d, "right") - 1)
+    highest = pairs.high.max(axis=1)
+    lowest = pairs.low.min(axis=1)
+    first = np.maximum(d - len(pairs.r), np.searchsorted(highest, d, "right"))
+    last = np.minimum(len(pairs.h), np.searchsorted(lowest, d, "right") - 1)
+    last = np.minimum(last, d)
     return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
-class EditAlignment(NamedTuple):
-    """How the words of some pairs stand to each other in their cheapest edit."""
-
-    before: IntArray  # [M + 1, pairs] hypothesis words up to the one aligned with reference word j - 1; 0 for j = 0
-    wrong_h: IntArray  # [N + 1, pairs] edited words among the first i of the hypothesis
-    wrong_r: IntArray  # [M + 1, pairs] edited words among the first j of the reference
-
-
-def edit_alignment(pairs: TextPairs, table: Array) -> EditAlignment:
+def _alignment(pairs: TextPairs, table: Array) -> EditAlignment:
     """Walks every pair's table back from its end; of equal costs a substitution is first, then a deletion.
 
     Args:
         pairs: the pairs.
-        table: as `edit_table` returns it, [N + M + 1, N + 1, pairs].
+        table: as `_distances_and_table` returns it, [N + M + 1, N + 1, pairs].
     """
     max_n, num_pairs = pairs.h.shape
     max_m = len(pairs.r)

@@ -23,7 +23,7 @@ from pydantic import Field
 
 from ..base import Metric
 from ..papers import BANERJEE_2005
-from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_rows
+from ..representations import Block, FloatArray, IntArray, Reps, best_cells, by_block, cell_rows
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
@@ -113,14 +113,16 @@ class METEORScorer(Scorer):
 
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Equal words, equal stems, chunks, |h| and |r| of the best reference, [n, 5]."""
+        return self.values_and_statistics(reps, blocks)[1]
+
+    def values_and_statistics(
+        self, reps: Reps, blocks: Sequence[Block]
+    ) -> tuple[FloatArray, FloatArray]:
+        """METEOR [n] of one-hypothesis blocks, and the statistics of their best references."""
         counts = _counts(reps, blocks)
-        # Each block has one hypothesis: find the cell of its best reference.
-        best = []
-        start = 0
-        for values in by_block(self._meteor(counts), blocks):
-            best.append(start + int(values.argmax()))
-            start += values.size
-        return counts[:, best].T
+        values = self._meteor(counts)
+        best = best_cells(values, blocks)
+        return values[best], counts[:, best].T
 
     def aggregate(self, statistics: FloatArray) -> float:
         """METEOR of the summed statistics."""

@@ -7,7 +7,8 @@ or 0 if both are empty. Of several references the fewest edits count, over the a
 sacrebleu's TER, with Tercom's limits: blocks of 10 words, shifts over 50, 1000 shifts tried, a beam of 25.
 
 Pairs that the words alone decide are never aligned: edits >= max(|h|, |r|) - clipped word matches, a bound no shift
-changes, and one that pairs without a common word attain. Only pairs above it go through the search, many at a time.
+changes, and one that pairs without a common word attain. Only pairs above it go through the search, many at a time, with
+the beam's part of a table's row in one integer; where the reference is very long, and the beam wide, cell by cell.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ from ..representations import Block, FloatArray, IntArray, Reps, by_block, cell_
 from ..scorer import Info, Scorer
 from ..spec.checked_settings import settings
 from ..text.texts import Item
+from .beam_pairs import BeamPairs
+from .beam_rows import MAX_RATIO
 from .edit_distance import TextPairs
 from .ngrams import matches
 from .tercom import fewest_edits
 from .word_columns import equal_texts, numbered, packed
 
-CELLS = 1 << 20  # table cells of the pairs searched together
+ROWS = 1 << 18  # words of the texts searched together
+PLAIN = 64  # words of these that one counts for where the beam is wide
 
 
 @settings
@@ -97,6 +101,13 @@ class TERScorer(Scorer):
             values.append(_rate(fewest, _mean(lengths)))
         return values
 
+    def values_and_statistics(
+        self, reps: Reps, blocks: Sequence[Block]
+    ) -> tuple[FloatArray, FloatArray]:
+        """TER [n] of one-hypothesis blocks; fewest edits and average reference length, [n, 2]."""
+        statistics = self.statistics(reps, blocks)
+        return _rate(statistics[:, 0], statistics[:, 1]), statistics
+
     def statistics(self, reps: Reps, blocks: Sequence[Block]) -> FloatArray:
         """Fewest edits and average reference length, [n, 2]."""
         rows = []
@@ -143,9 +154,15 @@ def _edits(reps: Reps, blocks: Sequence[Block]) -> Iterator[tuple[FloatArray, Fl
     longer = np.maximum(words.lengths[h], words.lengths[r])
     edits = np.where(differ, longer - common, 0)  # [pairs]
     undecided = np.flatnonzero(differ & (common > 0))
-    sides = words.lengths[h[undecided]] + words.lengths[r[undecided]] + 2
-    for tile in _tiles(sides, CELLS):
-        pairs = undecided[tile]
+    n = words.lengths[h[undecided]]
+    m = words.lengths[r[undecided]]
+    narrow = m <= MAX_RATIO * n
+    for tile in _tiles(n[narrow], m[narrow], ROWS):
+        pairs = undecided[narrow][tile]
+        beam_pairs = BeamPairs.of(words, h[pairs], r[pairs])
+        edits[pairs] = fewest_edits(beam_pairs, edits[pairs])
+    for tile in _tiles(n[~narrow], m[~narrow], ROWS // PLAIN):
+        pairs = undecided[~narrow][tile]
         text_pairs = TextPairs.of(words, h[pairs], r[pairs])
         edits[pairs] = fewest_edits(text_pairs, edits[pairs])
 
@@ -154,12 +171,14 @@ def _edits(reps: Reps, blocks: Sequence[Block]) -> Iterator[tuple[FloatArray, Fl
         yield matrix, words.lengths[block.references].astype(float)
 
 
-def _tiles(sides: IntArray, cells: int) -> Iterator[IntArray]:
-    """All positions, the largest first, in tiles of about `cells` table cells; `sides` is both sides' sum, [n]."""
-    order = np.argsort(-sides, kind="stable")
+def _tiles(n: IntArray, m: IntArray, rows: int) -> Iterator[IntArray]:
+    """All pairs, those of long hypotheses first, in tiles of about `rows` words; `n` and `m` are lengths, [pairs]."""
+    order = np.lexsort((m, n))[::-1]
+    longest = np.maximum(n, m)[order]
     start = 0
     while start < len(order):
-        largest = int(sides[order[start]])
-        stop = start + max(1, 4 * cells // largest**2)
+        stop = start + 1
+        step = max(1, rows // int(longest[start]))
+        stop = start + step
         yield order[start:stop]
         start = stop

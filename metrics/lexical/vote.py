@@ -16,7 +16,8 @@ their sentences are the lines of a text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -30,6 +31,10 @@ from ..spec.checked_settings import settings
 from ..text.texts import Comparison, Document, Item, Text
 from .answer_agreement import KEYS, Agreement
 from .answers import Find, Place, finder
+
+# texts whose answers a scorer remembers, as they are asked for more than once; longer ones are read again
+REMEMBERED_TEXTS = 1_024
+REMEMBERED_CHARACTERS = 1 << 14
 
 
 @settings
@@ -80,7 +85,7 @@ class Vote(Metric):
         Raises:
             DiscorankError: the pattern takes too long, or the text is too long for JSON.
         """
-        return _answer(finder(self.answer, self.pattern, self.path), text)
+        return cast(VoteScorer, self.scorer).answer_of(text)
 
     def key_of(self, text: Text) -> str | None:
         """What equals that of another text where their answers agree; None without an answer. Errors as `answer_of`."""
@@ -89,15 +94,18 @@ class Vote(Metric):
 
     def remarks(self, comparison: Comparison) -> tuple[str, ...]:
         """Whether texts have no answer."""
-        find = finder(self.answer, self.pattern, self.path)
         remarks = []
         for part in lift(self, comparison):
-            if _lacks_answer(find, part.hypotheses):
+            if self._lacks_answer(part.hypotheses):
                 remarks.append("no-answer")
             is_square = part.references is part.hypotheses
-            if not is_square and _lacks_answer(find, part.references):
+            if not is_square and self._lacks_answer(part.references):
                 remarks.append("no-answer-in-reference")
         return tuple(dict.fromkeys(remarks))
+
+    def _lacks_answer(self, items: Iterable[Item]) -> bool:
+        """Whether one of the items has no answer."""
+        return any(self.answer_of(item.text) is None for item in items)
 
 
 class VoteScorer(Scorer):
@@ -105,14 +113,21 @@ class VoteScorer(Scorer):
 
     def __init__(self, metric: Vote) -> None:
         self.info = metric.info
-        self.find: Find = finder(metric.answer, metric.pattern, metric.path)
+        self._find: Find = finder(metric.answer, metric.pattern, metric.path)
+        self._remembered: Find = lru_cache(REMEMBERED_TEXTS)(self._find)
         self.key = KEYS[metric.agree]
+
+    def answer_of(self, text: Text) -> str | None:
+        """As `Vote.answer_of`."""
+        lines = "\n".join(text.sentences) if isinstance(text, Document) else text
+        find = self._remembered if len(lines) <= REMEMBERED_CHARACTERS else self._find
+        return find(lines)
 
     def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
         """Answers and keys, and the lengths of the texts."""
         answers = np.empty(len(items), object)
         keys = np.empty(len(items), object)
-        answers[:] = [_answer(self.find, item.text) for item in items]
+        answers[:] = [self.answer_of(item.text) for item in items]
         keys[:] = [None if answer is None else self.key(answer) for answer in answers]
         lengths = np.array([len(str(item.text)) for item in items], np.int64)
         return Reps({"answer": answers, "key": keys}), lengths
@@ -145,14 +160,6 @@ class VoteScorer(Scorer):
             "answer": answers[block.hypotheses[hypothesis]],
             "reference_answer": answers[block.references[reference]],
         }
-
-
-def _answer(find: Find, text: Text) -> str | None:
-    return find("\n".join(text.sentences) if isinstance(text, Document) else text)
-
-
-def _lacks_answer(find: Find, items: Iterable[Item]) -> bool:
-    return any(_answer(find, item.text) is None for item in items)
 
 
 def _numbered(keys: Array, block: Block) -> tuple[IntArray, IntArray]:

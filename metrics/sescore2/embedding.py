@@ -9,8 +9,9 @@ import numpy as np
 from ..execution.batches import in_batches
 from ..neural.comet.pooling import Mixer
 from ..neural.models.context_tokens import Frame, Reader
-from ..neural.models.encoder import Encoder, pretrained, tokenizer_of
+from ..neural.models.encoder import Encoder
 from ..neural.models.files import model_files as files
+from ..neural.models.pretrained import pretrained, tokenizer_of
 from ..representations import IntArray
 from ..text.texts import Item
 from .neighbours import Floats, unit

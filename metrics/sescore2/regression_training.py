@@ -19,8 +19,9 @@ import numpy as np
 
 from ..complete_files import complete_file
 from ..errors import InputError, ResumeError
-from ..neural.models.encoder import device_of, pretrained
+from ..neural.models.encoder import device_of
 from ..neural.models.files import model_files as files
+from ..neural.models.pretrained import pretrained
 from ..representations import FloatArray, Ragged
 from ..spec.small_files import check_regular
 from ..text.texts import Item

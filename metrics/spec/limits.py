@@ -28,8 +28,10 @@ class Limits:
         candidates: candidates, pseudo-references or references of one list.
         systems: systems of a document, a prior or a comparison.
         sentences: sentences of one text.
+        segments: segments of a test set that is read whole.
         metrics: metrics of a sum, features of a combination, of a reranker or of a chooser.
         line_bytes: bytes of one line of text, and of one list that takes several lines.
+        batch_bytes: bytes of the rows of a Parquet or Arrow file that are in memory at once, unpacked.
         json_values: values in one line of JSON, and in one JSON file.
         json_bytes: bytes of a JSON file: a combination, a prior, a chooser, a run file, a model's settings, an index of
             weights; of a text that `vote` reads as JSON.
@@ -57,8 +59,10 @@ class Limits:
     candidates: Bound = 32_768
     systems: Bound = 1_024
     sentences: Bound = 100_000
+    segments: Bound = 1_000_000
     metrics: Bound = 1_024
     line_bytes: Bound = 32 * MiB
+    batch_bytes: Bound = 256 * MiB
     json_values: Bound = 1_000_000
     json_bytes: Bound = 16 * MiB
     yaml_bytes: Bound = 64 << 10

@@ -8,8 +8,8 @@ What counts of the file is the examples, in their order: its digest is the same 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -49,6 +49,11 @@ class FewShotExamples:
                     whole.update(len(data).to_bytes(8, "little") + data)
             whole.update(b"\xff" * 8)
         return whole.hexdigest()[:DIGITS]
+
+    def plain(self, plain: Callable[[str], str]) -> FewShotExamples:
+        """The examples with `plain` of all their texts: without tokens that control a model."""
+        rows = [{key: plain(text) for key, text in row.items()} for row in self.rows]
+        return replace(self, rows=tuple(rows))
 
     def text(self, template: Template, separator: str = SEPARATOR) -> str:
         """What stands before the prompt of an input; empty without examples.

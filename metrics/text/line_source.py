@@ -19,10 +19,11 @@ from typing import BinaryIO, Literal
 from ..errors import InputError
 from ..spec.limits import limits, more
 from . import bounded_inflation as inflation
+from .numbered_lines import Line as Line
+from .numbered_lines import NumberedLines
 
 BLOCK_BYTES = 1 << 20
 BLANK_LINES = 100_000
-Line = tuple[int, bytes]
 Packing = Literal["plain", "gzip", "bzip2"]
 
 _MAGIC = (
@@ -215,7 +216,7 @@ class LineSource:
         return bytes(block)
 
 
-def without_trailing_blanks(source: LineSource) -> Iterator[Line]:
+def without_trailing_blanks(source: NumberedLines) -> Iterator[Line]:
     """The lines, but for empty ones at the end.
 
     Raises:

@@ -6,7 +6,7 @@ field is a key of the input that holds a text. ``{{`` and ``}}`` are braces.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from string import Formatter
 from typing import Any
 
@@ -65,8 +65,14 @@ class Template:
         context: Context,
         extra: Mapping[str, Any],
         separator: str = " ",
+        plain: Callable[[str], str] = str,
     ) -> str:
         """The prompt of an input.
+
+        Args:
+            source, context, extra: what the fields are filled with.
+            separator: what joins the sentences of a context.
+            plain: makes the text of a field one without tokens that control the model; those of the template stay.
 
         Raises:
             InputError: a field that the input does not have, or that holds no text.
@@ -77,7 +83,7 @@ class Template:
             TARGET_CONTEXT: separator.join(context.target),
         }
         names = [name for _, name in self.parts if name is not None]
-        return self.with_texts({name: self._value(name, known, extra) for name in names})
+        return self.with_texts({name: plain(self._value(name, known, extra)) for name in names})
 
     def with_texts(self, texts: Mapping[str, str]) -> str:
         """The template with a text in place of every field, of which each has one."""

@@ -26,8 +26,8 @@ DRAWS = 400
 PILOT = 0.3  # share of the budget
 PILOT_REFERENCES = 2  # at most
 FIRST_SCORES = 3  # where a pair is a whole row
-STEP = 0.2  # share of what is left that each further step takes,
-MIN_STEP = 0.1  # and the least share of the budget
+STEP = 0.1  # share of what is left that each further step takes,
+MIN_STEP = 0.05  # and the least share of the budget
 HELD = 0.8  # share of the probability of being best that the compared candidates hold
 WIDER = (1, 2, 4, 8)  # times the errors
 
@@ -37,8 +37,8 @@ def adaptive(observed: Observed) -> Search:
     problem = observed.problem
     features = regressors_of(problem)
     order = representative_order(problem, features)
-    levels = np.zeros(problem.num_rows, np.int64)
-    yield from _raise(observed, order, levels, *_pilot(observed, len(order)))
+    rows, level = _pilot(observed, order)
+    yield from observed.ask(rows, np.sort(order[:level]))
     if not observed.known.any():
         return np.full(problem.num_rows, np.nan)
     known = posterior(observed, features)
@@ -47,14 +47,15 @@ def adaptive(observed: Observed) -> Search:
         chosen = leaders(np.where(observed.broken, -np.inf, known.mean), problem.nbest)
         statement = CALIBRATION.applied(state_of(draws, chosen), observed.pairs, DRAWS)
         wanted = problem.confidence
-        if wanted is not None and statement.confidence >= wanted:
+        if wanted is not None and statement.at_least >= wanted:
             break
-        rows = _contenders(draws, known.mean, problem.nbest, levels < len(order))
+        is_open = np.asarray(~observed.seen[:, order].all(axis=1))
+        rows = _contenders(draws, known.mean, problem.nbest, is_open)
         if not len(rows):
             break
         cost = int(max(STEP * observed.left, MIN_STEP * problem.pairs, len(rows)))
-        rows, level = _affordable(levels, rows, min(cost, observed.left), len(order))
-        yield from _raise(observed, order, levels, rows, level)
+        columns = _next_columns(observed, order, rows)
+        yield from _ask_in_order(observed, rows, columns, min(cost, observed.left))
         known = posterior(observed, features, known.variances, 2)
     return _choosable(observed, known.mean)
 
@@ -67,16 +68,24 @@ def _choosable(observed: Observed, mean: FloatArray) -> FloatArray:
     return np.where(is_scored, mean, np.nan)
 
 
-def _pilot(observed: Observed, num_columns: int) -> tuple[IntArray, int]:
-    """Which rows are compared first, and with how many references."""
+def _pilot(observed: Observed, order: IntArray) -> tuple[IntArray, int]:
+    """Which rows are compared first, and with how many references.
+
+    Where texts weigh differently for themselves, the first of these is among the rows: what a text is worth against
+    itself follows from nothing else.
+    """
     problem = observed.problem
-    num_rows = problem.num_rows
+    num_rows, num_columns = problem.num_rows, len(order)
     spent = max(1, int(PILOT * problem.pairs))
     level = max(1, min(PILOT_REFERENCES, num_columns, spent // min(8, num_rows)))
     if num_columns == 1:  # whole rows: the likeliest first
         return np.arange(min(num_rows, max(spent, FIRST_SCORES), problem.pairs)), 1
     count = max(1, min(num_rows, spent // level))
-    return _spread(num_rows, count), level
+    rows = _spread(num_rows, count)
+    own = problem.rows_of[order[0]]
+    if own >= 0 and own not in rows and problem.weighs_selves:
+        rows[-1] = own
+    return rows, level
 
 
 def _spread(num_rows: int, count: int) -> IntArray:
@@ -108,30 +117,25 @@ def _among_best(draws: FloatArray, nbest: int) -> IntArray:
     return np.bincount(tops.ravel(), minlength=draws.shape[1])
 
 
-def _affordable(
-    levels: IntArray, rows: IntArray, cost: int, num_columns: int
-) -> tuple[IntArray, int]:
-    """The most rows and the highest level that so many pairs pay for."""
+def _next_columns(observed: Observed, order: IntArray, rows: IntArray) -> IntArray:
+    """The pseudo-references that rows are compared with next.
 
-    def price(level: int) -> int:
-        return int(np.maximum(0, level - levels[rows]).sum())
-
-    level = int(levels[rows].min()) + 1
-    if price(level) > cost:
-        lowest = rows[levels[rows] < level]
-        return lowest[:cost], level
-    while level < num_columns and price(level + 1) <= cost:
-        level += 1
-    return rows, level
+    Of a symmetric utility first the rows themselves, as a pair then says something of two of them.
+    """
+    if not observed.problem.symmetric:
+        return order
+    own = observed.problem.selves[np.sort(rows)]
+    is_own = np.isin(order, own)
+    return np.concatenate([order[is_own], order[~is_own]])
 
 
-def _raise(
-    observed: Observed, order: IntArray, levels: IntArray, rows: IntArray, level: int
-) -> Asking:
-    """Has rows compared with the first `level` references, as far as they were not."""
-    rows = np.sort(rows)
-    for begun in np.unique(levels[rows]).tolist():
-        if begun < level:
-            same = rows[levels[rows] == begun]
-            yield from observed.ask(same, np.sort(order[begun:level]))
-    levels[rows] = np.maximum(levels[rows], level)
+def _ask_in_order(observed: Observed, rows: IntArray, columns: IntArray, affordable: int) -> Asking:
+    """Has rows compared with as many of the first columns as so many new pairs are; if with none, some of the rows."""
+    is_new = observed.new_pairs(rows, columns)
+    spent = np.cumsum(is_new.sum(axis=0))
+    count = int(np.searchsorted(spent, affordable, "right"))
+    if count and spent[count - 1]:
+        yield from observed.ask(np.sort(rows), np.sort(columns[:count]))
+    elif count < len(columns):
+        first = rows[is_new[:, count]][:affordable]
+        yield from observed.ask(np.sort(first), columns[[count]])

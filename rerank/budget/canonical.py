@@ -29,19 +29,17 @@ class Order(NamedTuple):
 def canonical_order(
     prior: FloatArray | None, weights: FloatArray, own: FloatArray | None, num_rows: int
 ) -> Order:
-    """The order of a list; `prior` is [H, R], or [H, K] where there is one column."""
-    num_columns = len(weights)
+    """The order of a list; `prior` is [K, H, R]."""
     if prior is None:
         return Order(np.arange(num_rows), np.argsort(-weights, kind="stable"))
-    if num_columns == 1:
-        return Order(_by_contents(_of_one_scale(prior), own), np.arange(1))
-    return Order(_by_contents(prior, own), _by_contents(prior.T, weights))
+    overall = _of_one_scale(prior).sum(axis=0)
+    return Order(_by_contents(overall, own), _by_contents(overall.T, weights))
 
 
-def _of_one_scale(scores: FloatArray) -> FloatArray:
-    """Cheap utilities [H, K] of several kinds in units of their deviations, to the same bit in every order of H."""
-    deviations = np.sort(scores, axis=0).std(axis=0)
-    return scores / np.where(deviations > 0, deviations, 1.0)
+def _of_one_scale(prior: FloatArray) -> FloatArray:
+    """Cheap utilities [K, H, R] in units of their deviations, to the same bit in every order of H and R."""
+    deviations = np.sort(prior.reshape(len(prior), -1), axis=1).std(axis=1)
+    return prior / np.where(deviations > 0, deviations, 1.0)[:, None, None]
 
 
 def _by_contents(vectors: FloatArray, weights: FloatArray | None) -> IntArray:

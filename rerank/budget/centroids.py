@@ -12,6 +12,7 @@ import numpy as np
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray, IntArray
 from .observed import Observed
+from .regressors import regressors_of
 from .requests import Search
 from .survivors import affordable_rows, only
 
@@ -25,12 +26,12 @@ def centroids(observed: Observed) -> Search:
         InputError: there are no cheap utilities of pairs.
     """
     problem = observed.problem
-    if problem.prior is None or problem.prior.shape != problem.shares.shape:
+    if problem.prior is None:
         fix = "Give a cheap utility of pairs, or take another method"
         raise InputError("no cheap utilities to cluster by", where="centroids", fix=fix)
     rows = affordable_rows(observed)
     count = min(len(problem.columns), observed.left // len(rows))
-    points = problem.prior[:, problem.columns].T
+    points = regressors_of(problem).cheap[:, :, problem.columns].reshape(-1, len(problem.columns)).T
     weights = problem.shares.sum(axis=0)[problem.columns]
     cluster, centres = k_means(points, weights / weights.sum(), count, problem.random())
     nearest = [_nearest_member(points, cluster, k, centre) for k, centre in enumerate(centres)]

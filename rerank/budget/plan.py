@@ -50,6 +50,8 @@ def plan(
     nbest: int = 1,
     seed: int = 0,
     square: bool = False,
+    symmetric: bool = False,
+    addend: FloatArray | None = None,
 ) -> Plan:
     """A plan for one list.
 
@@ -59,21 +61,25 @@ def plan(
         num_hypotheses: H.
         own: the weight of one copy of each hypothesis as its own pseudo-reference, which is left out, [H]; column i is
             then hypothesis i.
-        prior: cheap utilities of the same pairs, higher is better, [H, R]; where R is 1, such as for a metric without
-            references, any cheap utilities of the hypotheses, [H, K]. None if there are none.
+        prior: cheap utilities of the same pairs, K kinds, higher is better, [K, H, R]; None if there are none. A metric
+            without references has one column.
         pairs: the budget, at least 1; no plan asks for more.
         confidence: stop as soon as the estimate's confidence is this high; None to use the whole budget.
         nbest: how many places of the ranking matter.
         seed: of random draws.
         square: whether column i is hypothesis i, also without `own`.
+        symmetric: whether what is asked for is the same of (h, r) and (r, h), so that two texts are one pair; `square`
+            must hold.
+        addend: what is known of all utilities and added to what is asked for, [H, R]; None for nothing.
 
     Raises:
         InputError: there is no such method.
     """
     if method not in METHODS:
         raise unknown("method", method, METHODS, where="budget")
-    if pairs >= num_hypotheses * len(weights):
-        return _everything(weights, num_hypotheses, own)
+    of = num_pairs(num_hypotheses, len(weights), symmetric)
+    if pairs >= of:
+        return _everything(weights, num_hypotheses, own, of, addend)
     order = canonical_order(prior, weights, own, num_hypotheses)
     problem = Problem(
         _shares(weights, num_hypotheses, own)[np.ix_(order.rows, order.columns)],
@@ -83,8 +89,17 @@ def plan(
         confidence,
         min(nbest, num_hypotheses),
         seed,
+        symmetric,
+        None if addend is None else addend[np.ix_(order.rows, order.columns)],
     )
-    return _restored(method, problem, order)
+    return _restored(method, problem, order, of)
+
+
+def num_pairs(num_hypotheses: int, num_references: int, symmetric: bool) -> int:
+    """How many pairs there are; of a symmetric utility, two texts are one, and every text is one with itself."""
+    if symmetric:
+        return num_hypotheses * (num_hypotheses + 1) // 2
+    return num_hypotheses * num_references
 
 
 def drive(steps: Plan, utilities: Callable[[Request], FloatArray]) -> Estimate:
@@ -98,16 +113,23 @@ def drive(steps: Plan, utilities: Callable[[Request], FloatArray]) -> Estimate:
         return estimate
 
 
-def _everything(weights: FloatArray, num_rows: int, own: FloatArray | None) -> Plan:
+def _everything(
+    weights: FloatArray,
+    num_rows: int,
+    own: FloatArray | None,
+    of: int,
+    addend: FloatArray | None,
+) -> Plan:
     """Every pair, in one request."""
     shape = num_rows, len(weights)
     matrix = yield Request(np.arange(shape[0]), np.arange(shape[1]))
+    if addend is not None:
+        matrix = matrix + addend
     values = expected_utility(matrix, weights, own)
-    size = shape[0] * shape[1]
-    return Estimate(values, size, size, 1.0, 0.0, np.ones(shape, bool))
+    return Estimate(values, of, of, 1.0, 1.0, 0.0, matrix, np.ones(shape, bool))
 
 
-def _restored(method: Method, problem: Problem, order: Order) -> Plan:
+def _restored(method: Method, problem: Problem, order: Order, of: int) -> Plan:
     """A method in canonical order, whose requests and results are in the list's own."""
     observed = Observed(problem)
     values = yield from _translated(_SEARCHES[method](observed), order)
@@ -115,15 +137,18 @@ def _restored(method: Method, problem: Problem, order: Order) -> Plan:
     statement = state(observed, values)
     in_list = np.empty_like(values)
     in_list[order.rows] = values
-    computed = np.empty_like(observed.seen)
-    computed[np.ix_(order.rows, order.columns)] = observed.seen
+    block = np.ix_(order.rows, order.columns)
+    utilities, seen = np.empty_like(observed.utilities), np.empty_like(observed.seen)
+    utilities[block], seen[block] = observed.utilities, observed.seen
     return Estimate(
         in_list,
         observed.pairs,
-        computed.size,
+        of,
         statement.confidence,
+        statement.at_least,
         statement.regret,
-        computed,
+        utilities,
+        seen,
     )
 
 
@@ -157,9 +182,7 @@ def _ordered_prior(prior: FloatArray | None, order: Order) -> FloatArray | None:
     """Cheap utilities in canonical order."""
     if prior is None:
         return None
-    if len(order.columns) == 1:
-        return prior[order.rows]
-    return prior[np.ix_(order.rows, order.columns)]
+    return prior[:, order.rows[:, None], order.columns]
 
 
 def _selves(order: Order, square: bool) -> IntArray:

@@ -4,7 +4,7 @@
     mu(h)   = sum over computed pairs of w u  +  sum over the others of w (x beta + a + b + e)
 in units of the standard deviation of the computed pairs of two texts. Only what was not computed is uncertain: the
 error of a whole row is 0. References are shared: their effects a(r) are common to all hypotheses, and cancel where
-these are compared. The variances A, T, E, and those of the coefficients of f and f g, are estimated by EM under a weak
+these are compared. The variances A, T, E, and those of most coefficients, are estimated by EM under a weak
 prior.
 """
 
@@ -21,28 +21,42 @@ from .regressors import Regressors
 from .requests import BoolArray
 
 STEPS = 6  # of EM, from the variances of the last time
+USUAL_SELF = 3.0  # units that a text is better against itself than against others
 STRENGTH = 3.0  # observations that the prior of a variance counts for
 # mean and variance of the coefficients of regressors that have none of their own in `Variances`
 COEFFICIENTS = {
     "one": (0.0, 1.0),
     "mean": (-0.1, 0.1),
-    "self": (3.0, 49.0),
+    "self": (0.0, 49.0),
     "cheap": (0.5, 0.2),
     "utility": (0.3, 0.25),
 }
 
 
 class Variances(NamedTuple):
-    """A, T and E, and the variances of coefficients of f and of f g, as shares of the computed pairs' variance."""
+    """A, T and E, and the variances of coefficients by kind, as shares of the computed pairs' variance.
+
+    Args:
+        column: A.
+        row: T.
+        noise: E.
+        left: of f.
+        product: of f g.
+        trait: of m_k but the first.
+        detail: of z_k but the first.
+    """
 
     column: float
     row: float
     noise: float
     left: float
     product: float
+    trait: float
+    detail: float
 
 
-USUAL = Variances(0.2, 0.12, 0.15, 0.08, 0.03)
+USUAL = Variances(0.2, 0.12, 0.15, 0.08, 0.03, 0.1, 0.03)
+OF_COEFFICIENTS = ("left", "product", "trait", "detail")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,23 +108,36 @@ def posterior(
     """The posterior after some pairs; one of them must be a number."""
     rows, columns = np.nonzero(observed.known)
     utilities = observed.utilities[rows, columns]
-    centre, unit = _scale(utilities, columns == features.selves[rows])
+    is_self = columns == features.selves[rows]
+    scale = scale_of(utilities, is_self)
+    response = (utilities - np.where(is_self, scale.of_selves, scale.centre)) / scale.unit
     used, place = np.unique(columns, return_inverse=True)
     regressors = features.of(rows, columns)
-    sums = _sums(regressors, rows, place, (utilities - centre) / unit, observed, used)
+    sums = _sums(regressors, rows, place, response, observed, used)
     kinds = features.kinds
     variances = start
     for _ in range(steps):
         variances = _improved(sums, _solved(sums, kinds, variances), kinds)
     solved = _solved(sums, kinds, variances)
-    return _of_rows(observed, features, regressors, rows, used, solved, variances, centre, unit)
+    return _of_rows(observed, features, regressors, rows, used, solved, variances, scale)
 
 
-def _scale(utilities: FloatArray, is_self: BoolArray) -> tuple[float, float]:
-    """Mean and standard deviation of the pairs of two texts, if there are any, never 0."""
+class UtilityScale(NamedTuple):
+    """Mean and standard deviation of the pairs of two texts, and the mean of those of a text with itself."""
+
+    centre: float
+    unit: float
+    of_selves: float
+
+
+def scale_of(utilities: FloatArray, is_self: BoolArray) -> UtilityScale:
+    """The scale of computed pairs [n]; one of zero width or of no pairs of a kind is replaced by what is usual."""
     others = utilities if is_self.all() else utilities[~is_self]
-    centre, unit = float(others.mean()), float(others.std())
-    return centre, max(unit, 1e-9 * abs(centre), 1e-300)
+    centre = float(others.mean())
+    unit = max(float(others.std()), 1e-9 * abs(centre), 1e-300)
+    # of any size: a kernel's is 1 where all others may be 1e-8
+    of_selves = utilities[is_self].mean() if is_self.any() else centre + USUAL_SELF * unit
+    return UtilityScale(centre, unit, float(of_selves))
 
 
 def _sums(
@@ -139,10 +166,15 @@ def _sums(
     )
 
 
+def coefficients(variances: Variances) -> dict[str, tuple[float, float]]:
+    """Mean and variance of the coefficients of every kind."""
+    return COEFFICIENTS | {kind: (0.0, size) for kind, size in variances._asdict().items()}
+
+
 def _solved(sums: _Sums, kinds: list[str], variances: Variances) -> _Solved:
     """The normal equations, with the rows' effects eliminated."""
     row, noise = variances.row, variances.noise
-    known = COEFFICIENTS | {kind: (0.0, size) for kind, size in variances._asdict().items()}
+    known = coefficients(variances)
     centre, loose = np.transpose([known[kind] for kind in kinds])
     own = 1 / (sums.counts / noise + 1 / row)
     slopes = -sums.by_row * (own / noise)[:, None]
@@ -164,7 +196,6 @@ def _improved(sums: _Sums, solved: _Solved, kinds: list[str]) -> Variances:
     of_effects = solved.own + (spread * solved.slopes).sum(axis=1)
     squares_of_rows = (solved.effects**2 + of_effects)[has_pairs]
     squares = solved.theta**2 + np.diag(solved.covariance)
-    is_left, is_product = (np.flatnonzero(np.array(kinds) == kind) for kind in ("left", "product"))
     num_columns = len(squares) - len(kinds)
     # residuals: those of the means, and what theta and b add
     theta, effects = solved.theta, solved.effects
@@ -179,9 +210,14 @@ def _improved(sums: _Sums, solved: _Solved, kinds: list[str]) -> Variances:
         _variance(squares[len(kinds) :].sum(), num_columns, USUAL.column),
         _variance(squares_of_rows.sum(), int(has_pairs.sum()), USUAL.row),
         _variance(float(residual), int(sums.counts.sum()), USUAL.noise),
-        _variance(squares[is_left].sum(), len(is_left), USUAL.left),
-        _variance(squares[is_product].sum(), len(is_product), USUAL.product),
+        *(_of_kind(kind, squares[: len(kinds)], kinds) for kind in OF_COEFFICIENTS),
     )
+
+
+def _of_kind(kind: str, squares: FloatArray, kinds: list[str]) -> float:
+    """The variance of the coefficients of a kind, from the expected squares of all, [p]."""
+    of_kind = squares[[each == kind for each in kinds]]
+    return _variance(of_kind.sum(), len(of_kind), getattr(USUAL, kind))
 
 
 def _variance(squares: float, count: int, usual: float) -> float:
@@ -197,8 +233,7 @@ def _of_rows(
     used: IntArray,
     solved: _Solved,
     variances: Variances,
-    centre: float,
-    unit: float,
+    scale: UtilityScale,
 ) -> Posterior:
     """The expectations of rows, of which the computed part is known."""
     shares = observed.problem.shares
@@ -209,9 +244,11 @@ def _of_rows(
     computed = [np.bincount(rows, column, len(shares)) for column in of_pairs.T]
     weights = np.hstack([features.expected() - np.transpose(computed), unseen[:, used]])
     sums = (np.where(known > 0, observed.utilities, 0.0) * known).sum(axis=1)
-    mean = sums + missing * centre
-    mean += unit * (weights @ solved.theta + missing * solved.effects)
+    own = np.flatnonzero(features.selves >= 0)
+    mean = sums + missing * scale.centre
+    mean[own] += unseen[own, features.selves[own]] * (scale.of_selves - scale.centre)
+    mean += scale.unit * (weights @ solved.theta + missing * solved.effects)
     common = weights + missing[:, None] * solved.slopes
     factor = common @ np.linalg.cholesky(solved.covariance)
-    own = missing**2 * solved.own + variances.noise * (unseen**2).sum(axis=1)
-    return Posterior(mean, unit * factor, unit * np.sqrt(own), variances)
+    variance = missing**2 * solved.own + variances.noise * (unseen**2).sum(axis=1)
+    return Posterior(mean, scale.unit * factor, scale.unit * np.sqrt(variance), variances)

@@ -17,12 +17,13 @@ def representative_order(problem: Problem, features: Regressors) -> IntArray:
     """
     columns = problem.columns
     weights = problem.shares.sum(axis=0)[columns]
-    if features.cheap is None:
+    if not len(features.cheap):
         # heavier ones tend to be drawn earlier (Efraimidis and Spirakis 2006)
         keys = np.log(problem.random().uniform(size=len(columns))) / weights
         return columns[np.argsort(-keys, kind="stable")]
-    points = features.cheap[:, columns].T
+    points = features.cheap[:, :, columns]
     points = points - points.mean(axis=1, keepdims=True)
+    points = points.reshape(-1, len(columns)).T
     return columns[_herded(points, weights / weights.sum())]
 
 

@@ -1,10 +1,11 @@
 """What is known of a pair before it is computed, as the regressors of its utility.
 
-    x(h, r) = (1, [r is h itself], c(h, r), m(h), f_i(h), f_i(h) g_j(r))
-c is the cheap utility, m its mean over references, f and g its leading singular vectors after the means of rows and
-columns are taken out, of lengths in proportion to the singular values. Where there is one column, x(h) = (1, the cheap
-utilities of h). c and m have mean 0 and variance 1. The cheap utility of a hypothesis with itself is replaced by the
-mean of its row, which it would distort.
+    x(h, r) = (1, [r is h itself], z_k(h, r), m_k(h), f_i(h), f_i(h) g_j(r))
+z_k is what cheap utility k says beyond those before it (its residual), m_k the same of their means over references, f
+and g the leading singular vectors of the first after the means of rows and columns are taken out, of lengths in
+proportion to the singular values. Where there is one column, x(h) = (1, the cheap utilities of h). All z and m have
+mean 0 and variance 1. The cheap utility of a hypothesis with itself is replaced by the mean of its row, which it would
+distort.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ...metrics.representations import FloatArray, IntArray
 from .observed import Problem
 
 FACTORS = 6  # singular vectors of the cheap utilities
+NEW = 1e-3  # share of its variance that the residual of a cheap utility has at least, or it says nothing new
 
 
 class Regressors(NamedTuple):
@@ -25,34 +27,31 @@ class Regressors(NamedTuple):
     Args:
         shares: as in the problem, [H, R].
         selves: which column is the hypothesis itself, [H], -1 for none.
-        cheap: cheap utilities, [H, R], or nothing.
+        cheap: residuals of cheap utilities, [K, H, R]; K is 0 where there are none of pairs.
         rows: what depends on the hypothesis alone, [H, m].
+        row_kinds: what each of these is, [m].
         left: f, [H, k].
         right: g, [R, k].
     """
 
     shares: FloatArray
     selves: IntArray
-    cheap: FloatArray | None
+    cheap: FloatArray
     rows: FloatArray
+    row_kinds: list[str]
     left: FloatArray
     right: FloatArray
 
     @property
     def kinds(self) -> list[str]:
         """What each regressor is, [p]."""
-        num_cheap = 0 if self.cheap is None else 1
-        num_left = self.left.shape[1]
-        kind = "utility" if self.cheap is None else "mean"
-        means = [kind] * (self.rows.shape[1] - 1 - num_left)
-        products = ["product"] * (num_left * self.right.shape[1])
-        return ["one", *means, *["left"] * num_left, "self", *["cheap"] * num_cheap, *products]
+        products = ["product"] * (self.left.shape[1] * self.right.shape[1])
+        return [*self.row_kinds, "self", *_kinds("cheap", "detail", len(self.cheap)), *products]
 
     def of(self, rows: IntArray, columns: IntArray) -> FloatArray:
         """The regressors of n pairs, [n, p]."""
-        parts = [self.rows[rows], (self.selves[rows] == columns)[:, None].astype(np.float64)]
-        if self.cheap is not None:
-            parts.append(self.cheap[rows, columns, None])
+        is_self = (self.selves[rows] == columns)[:, None].astype(np.float64)
+        parts = [self.rows[rows], is_self, self.cheap[:, rows, columns].T]
         parts += [self.left[rows, i, None] * self.right[columns] for i in range(self.left.shape[1])]
         return np.concatenate(parts, axis=1)
 
@@ -63,8 +62,7 @@ class Regressors(NamedTuple):
         has_self = self.selves >= 0
         own = np.where(has_self, self.shares[np.arange(num_rows), self.selves], 0.0)
         parts = [self.rows * total[:, None], own[:, None]]
-        if self.cheap is not None:
-            parts.append((self.shares * self.cheap).sum(axis=1)[:, None])
+        parts.append((self.shares * self.cheap).sum(axis=2).T)
         means = self.shares @ self.right
         parts += [self.left[:, i, None] * means for i in range(self.left.shape[1])]
         return np.concatenate(parts, axis=1)
@@ -75,27 +73,49 @@ def regressors_of(problem: Problem) -> Regressors:
     shares, prior = problem.shares, problem.prior
     num_rows, num_columns = shares.shape
     one, none = np.ones((num_rows, 1)), np.zeros((num_rows, 0))
-    nothing = Regressors(shares, problem.selves, None, one, none, np.zeros((num_columns, 0)))
+    no_cheap, no_right = np.zeros((0, *shares.shape)), np.zeros((num_columns, 0))
+    nothing = Regressors(shares, problem.selves, no_cheap, one, ["one"], none, no_right)
     if prior is None:
         return nothing
     if num_columns == 1:
-        return nothing._replace(rows=np.hstack([one, _standardised(prior)]))
-    cheap = _without_selves(prior, problem.selves)
-    cheap = (cheap - cheap.mean()) / _positive(cheap.std())
-    left, right = _factors(cheap)
-    means = _standardised((shares * cheap).sum(axis=1)[:, None])
+        scores = _standardised(prior[:, :, 0].T)
+        kinds = ["one", *["utility"] * len(prior)]
+        return nothing._replace(rows=np.hstack([one, scores]), row_kinds=kinds)
+    cheap = np.stack([_without_selves(matrix, problem.selves) for matrix in prior])
+    left, right = _factors(_standardised(cheap[0].reshape(-1, 1)).reshape(shares.shape))
+    means = _residuals((shares * cheap).sum(axis=2).T)
+    cells = _residuals(cheap.reshape(len(cheap), -1).T)
     rows = np.hstack([one, means, left])
-    return Regressors(shares, problem.selves, cheap, rows, left, right)
+    kinds = ["one", *_kinds("mean", "trait", len(prior)), *["left"] * left.shape[1]]
+    of_pairs = cells.T.reshape(cheap.shape)
+    return Regressors(shares, problem.selves, of_pairs, rows, kinds, left, right)
 
 
-def _without_selves(prior: FloatArray, selves: IntArray) -> FloatArray:
-    """Cheap utilities whose self pairs are the means of their rows' other pairs."""
+def _kinds(first: str, further: str, count: int) -> list[str]:
+    """What residuals are: the first is a cheap utility itself."""
+    return ([first] + [further] * (count - 1))[:count]
+
+
+def _without_selves(cheap: FloatArray, selves: IntArray) -> FloatArray:
+    """Cheap utilities [H, R] whose self pairs are the means of their rows' other pairs."""
     rows = np.flatnonzero(selves >= 0)
-    cheap = prior.copy()
-    num_others = prior.shape[1] - 1
-    others = prior[rows].sum(axis=1) - prior[rows, selves[rows]]
-    cheap[rows, selves[rows]] = others / max(1, num_others)
-    return cheap
+    replaced = cheap.copy()
+    num_others = cheap.shape[1] - 1
+    others = cheap[rows].sum(axis=1) - cheap[rows, selves[rows]]
+    replaced[rows, selves[rows]] = others / max(1, num_others)
+    return replaced
+
+
+def _residuals(columns: FloatArray) -> FloatArray:
+    """What every column [n, K] has that those before it have not, with mean 0 and variance 1, or 0 throughout."""
+    columns = _standardised(columns)
+    residuals = np.zeros_like(columns)
+    for k, column in enumerate(columns.T):
+        explained = residuals[:, :k] @ (residuals[:, :k].T @ column) / len(column)
+        left_over = column - explained
+        if (left_over**2).mean() > NEW:
+            residuals[:, k] = _standardised(left_over[:, None])[:, 0]
+    return residuals
 
 
 def _factors(cheap: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -117,4 +137,4 @@ def _standardised(columns: FloatArray) -> FloatArray:
 
 
 def _positive(deviation: float) -> float:
-    return deviation or 1.0
+    return float(deviation) or 1.0

@@ -29,19 +29,23 @@ class Estimate(NamedTuple):
 
     Args:
         values: estimated expected utilities [H], higher is better; NaN for hypotheses that were given up.
-        pairs: how many pairs were computed.
+        pairs: how many pairs were computed; of a symmetric utility, two texts are one pair.
         of: how many the whole matrix has.
         confidence: the probability that the whole matrix would choose the same hypothesis, or with `nbest` the same
             set of them.
+        at_least: what the confidence is also of lists and utilities on which it is too high.
         regret: the expected loss by that in expected utility, on average over the places.
-        computed: which pairs were computed, [H, R].
+        utilities: what was computed, NaN elsewhere, [H, R].
+        computed: which pairs were, [H, R]; of a symmetric utility both ways round.
     """
 
     values: FloatArray
     pairs: int
     of: int
     confidence: float
+    at_least: float
     regret: float
+    utilities: FloatArray
     computed: BoolArray
 
 

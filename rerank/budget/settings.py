@@ -16,7 +16,8 @@ from ...metrics.registry import MetricLike, load_metric
 from ...metrics.spec.checked_settings import settings
 from .plan import Method
 
-CHEAP = "chrf"
+# in the order in which each says what those before it do not: likeness, lengths, words, their order
+CHEAP = "chrf + chrf(beta=0.3) + chrf(beta=6) + chrf(word_order=2) + bleu + rouge-l"
 _NAMES_OF_NONE = (None, "none")
 
 
@@ -32,9 +33,10 @@ class Budget:
     Args:
         share: of all pairs of a list that may be computed, above 0 and at most 1; at least one pair is.
         method: which pairs, and what is made of them.
-        confidence: stop with a list as soon as its choice is that of the whole matrix with this probability; None to
-            use the whole budget.
-        cheap_utility: a utility whose values of all pairs are computed first and guide the method; None for none.
+        confidence: stop with a list as soon as its choice is that of the whole matrix with at least this probability;
+            None to use the whole budget.
+        cheap_utility: a utility whose values of all pairs are computed first and guide the method; each part of a sum
+            says by itself what it can, whatever its weight; None for none.
         seed: of the methods' random draws.
         force: allow it for utilities whose pairs cost next to nothing.
 
@@ -93,6 +95,24 @@ class Budget:
             where="budget",
             fix="Leave the budget out, or force it: --force-budget",
         )
+
+
+def asked_parts(utility: Utility, force: bool) -> list[int]:
+    """Which parts of a utility are computed of some pairs only; the others that count are computed of all.
+
+    Where the budget is forced and no pairs are costly, those are all parts with pairs.
+    """
+    with_pairs = [
+        i for i, (weight, part) in enumerate(utility.parts) if weight and part.info.needs_references
+    ]
+    costly = [i for i in with_pairs if utility.parts[i][1].costly_pairs]
+    return with_pairs if force and not costly else costly
+
+
+def two_texts_are_one_pair(utility: Utility, force: bool) -> bool:
+    """Whether what is computed of some pairs is the same of (h, r) and (r, h), where hypotheses are the references."""
+    asked = [utility.parts[i][1] for i in asked_parts(utility, force)]
+    return all(part.symmetric and not part.reads.everywhere for part in asked)
 
 
 def load_budget(spec: Budget | float | None) -> Budget | None:

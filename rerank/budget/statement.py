@@ -15,6 +15,9 @@ from .requests import BoolArray
 
 DRAWS = 2000
 FEWEST = 3  # pairs of which anything is said
+MARGIN = (
+    1.3  # logits by which the confidence was too high on the worst set that it was not fitted on
+)
 
 
 class Statement(NamedTuple):
@@ -23,12 +26,19 @@ class Statement(NamedTuple):
     confidence: float
     regret: float
 
+    @property
+    def at_least(self) -> float:
+        """What the confidence is also of lists and utilities on which it is too high."""
+        if not 0 < self.confidence < 1:
+            return self.confidence
+        return 1 / (1 + exp(MARGIN) * (1 / self.confidence - 1))
+
 
 class Calibration(NamedTuple):
     """Makes the posterior's figures true on average; x = log(computed pairs / 100).
 
         logit confidence = shift + slope logit p + by_pairs x,   regret = r exp(level + growth x)
-    The posterior takes a short list for one of the usual variances, and so is too doubtful after few pairs.
+    The posterior is too sure after few pairs, of which it takes too much for known, and too doubtful after many.
     """
 
     shift: float
@@ -47,8 +57,8 @@ class Calibration(NamedTuple):
         return Statement(1 / (1 + exp(-odds)), regret)
 
 
-# fitted by benchmarks/budget/calibration.py on every second list of the replays in docs/budget.md
-CALIBRATION = Calibration(0.353, 0.942, -0.244, -0.414, 0.498)
+# fitted by benchmarks/budget/calibration.py on the replays in docs/budget.md
+CALIBRATION = Calibration(0.569, 0.703, -0.052, -0.390, 0.152)
 
 
 def state(observed: Observed, values: FloatArray) -> Statement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,10 @@ class EarlierRun(NamedTuple):
 
 
 def earlier_run(
-    run_file: Path, sinks: Mapping[str, Path], identity: Mapping[str, Any]
+    run_file: Path,
+    sinks: Mapping[str, Path],
+    identity: Mapping[str, Any],
+    table: Path | None = None,
 ) -> EarlierRun:
     """The run that stands at these outputs, if there is one.
 
@@ -31,15 +34,17 @@ def earlier_run(
         run_file: says how far it has come.
         sinks: path of every output by name.
         identity: the settings that it must have.
+        table: what is made of the rows when the run is complete, if anything.
 
     Raises:
         ResumeError: an output without a run file, another identity, a damaged run file, or outputs that are not what it
             says.
     """
     if not run_file.exists():
-        _check_empty(sinks, run_file)
+        _check_empty([*sinks.values(), *([table] if table else [])], run_file)
         return EarlierRun(State(), None, {name: BlockDigests() for name in sinks})
-    paths = [path for path in (*sinks.values(), run_file) if path.exists()]
+    outputs = [*([table] if table else []), *sinks.values(), run_file]
+    paths = [path for path in outputs if path.exists()]
     fix = f"Restore it, or remove {' and '.join(map(str, paths))} to start anew"
     try:
         run = recorded_run(read_run_file(run_file, fix), str(run_file), fix)
@@ -48,14 +53,16 @@ def earlier_run(
             name: checked_output(path, run.outputs.get(name), run.complete, fix)
             for name, path in sinks.items()
         }
+        if table is not None and run.complete:
+            checked_output(table, run.outputs.get("table"), run.complete, fix)
     except InputError as error:
         raise ResumeError(error.problem, where=error.where, fix=error.fix) from error
     return EarlierRun(_state(run, digests), run.input_digest, digests)
 
 
-def _check_empty(sinks: Mapping[str, Path], run_file: Path) -> None:
+def _check_empty(paths: Iterable[Path], run_file: Path) -> None:
     """Raises ResumeError if there is something in an output of which nothing is known."""
-    for path in sinks.values():
+    for path in paths:
         if path.exists() and path.stat().st_size:
             raise ResumeError(
                 f"it exists, but {run_file.name} does not",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError
+from ...metrics.spec.arrow_package import is_table
 from .block_digests import BlockDigests
 from .run_file import RecordedOutput, RecordedRun, read_run_file, recorded_run
 
@@ -39,12 +40,20 @@ def check_beside(path: str | Path) -> Mapping[str, Any] | None:
         return None
     values = read_run_file(run_file, AS_INPUT)
     run = recorded_run(values, str(run_file), AS_INPUT)
-    check_read(path, "rows", run)
+    if is_table(path) and "table" not in run.outputs:
+        fix = "Run its command again, which goes on"
+        raise InputError("the run that writes it has not come to its end", where=str(path), fix=fix)
+    check_read(path, "table" if is_table(path) else "rows", run)
     return values
 
 
+def digests_of(path: Path, num_bytes: int) -> BlockDigests:
+    """The digests of the first bytes of a file; InputError if it cannot be read, or has fewer."""
+    return _content(path, num_bytes).digests
+
+
 def check_read(path: str | Path, name: str, run: RecordedRun) -> None:
-    """Checks an output, "rows" or "errors", that is read.
+    """Checks an output, "rows", "errors" or "table", that is read.
 
     Raises:
         InputError: it is not what the run file says; with the place and what to do.
@@ -89,6 +98,8 @@ def _damage(path: Path, recorded: RecordedOutput, content: _Content) -> str:
         damaged = [number for number, (before, now) in enumerate(pairs) if before != now]
         if damaged:
             return _place(path, damaged, recorded)
+    if recorded.num_lines is None:
+        return ""
     if content.num_lines != recorded.num_lines or not content.is_closed:
         unclosed = "" if content.is_closed else " and a line without its end"
         lines = f"{content.num_lines} lines{unclosed} in the first {recorded.num_bytes} bytes"
@@ -100,10 +111,12 @@ def _place(path: Path, damaged: list[int], recorded: RecordedOutput) -> str:
     """Where blocks are not what was written."""
     start = damaged[0] * recorded.block_bytes
     end = min(start + recorded.block_bytes, recorded.num_bytes)
+    others = f", and {len(damaged) - 1} other blocks" if len(damaged) > 1 else ""
+    if recorded.num_lines is None:
+        return f"damaged or edited: bytes {start} to {end - 1}{others} are not what the run wrote"
     first_line = _content(path, start).num_lines + 1
     last_line = _content(path, max(start, end - 1)).num_lines + 1
     place = f"bytes {start} to {end - 1} (lines {first_line} to {last_line})"
-    others = f", and {len(damaged) - 1} other blocks" if len(damaged) > 1 else ""
     return f"damaged or edited: {place}{others} are not what the run wrote"
 
 

@@ -42,6 +42,8 @@ class Checkpoint:
         sinks: path of every output by name.
         identity: the settings that results depend on.
         about: more to write into the run file.
+        write_table: makes `out` of the rows (their file, and `out`) when the run is complete, and says the digests of
+            its bytes; None where the rows themselves stand at `out`.
 
     Raises:
         InputError: `out` cannot be written.
@@ -55,15 +57,18 @@ class Checkpoint:
         sinks: Mapping[str, Path],
         identity: Mapping[str, Any],
         about: Mapping[str, Any],
+        write_table: Callable[[Path, Path], BlockDigests] | None = None,
     ) -> None:
         self.out = out
         self.sinks = dict(sinks)
         self.identity = dict(identity)
         self.about = dict(about)
         self.run_file = Path(f"{out}.run.json")
+        self.write_table = write_table
         self.files: dict[str, BinaryIO] = {}
-        _check_distinct(self.sinks, self.run_file)
-        for path in self.sinks.values():
+        table = {"table": out} if write_table else {}
+        _check_distinct({**self.sinks, **table}, self.run_file)
+        for path in (*self.sinks.values(), *table.values()):
             if not path.parent.is_dir():
                 raise InputError(
                     "cannot be written: no such folder", where=str(path), fix="Make the folder"
@@ -79,7 +84,9 @@ class Checkpoint:
             for name, path in self.sinks.items():
                 if name not in BESIDE:
                     self.locks.enter_context(locked(path))
-            earlier = earlier_run(self.run_file, self.sinks, self.identity)
+            for path in table.values():
+                self.locks.enter_context(locked(path))
+            earlier = earlier_run(self.run_file, self.sinks, self.identity, table.get("table"))
             self.earlier_input = earlier.input_digest
             self.state = earlier.state
             self.growth = {name: Growth(earlier.digests[name], []) for name in self.sinks}
@@ -177,7 +184,11 @@ class Checkpoint:
             for file in self.files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            self._write(complete)
+            made: dict[str, BlockDigests] = {}
+            if complete and self.write_table is not None:
+                self._write(False, made)
+                made["table"] = self.write_table(self.sinks["rows"], self.out)
+            self._write(complete, made)
         except OSError as error:
             raise ResourceError(
                 f"cannot be written ({error.strerror})", where=str(self.out)
@@ -222,7 +233,8 @@ class Checkpoint:
                 f"cannot be written ({error.strerror})", where=str(self.sinks[name])
             ) from error
 
-    def _write(self, complete: bool) -> None:
+    def _write(self, complete: bool, made: Mapping[str, BlockDigests]) -> None:
+        """Writes the run file; `made` are the outputs that were made of others."""
         state = self.state
         seconds = state.seconds + monotonic() - self.begun
         row = {
@@ -236,7 +248,7 @@ class Checkpoint:
             "counts": dict(sorted(state.counts.items())),
             "timings": {"seconds": round(seconds, 3), **self._timings()},
         }
-        write_run_file(self.run_file, row, self._hashed(state))
+        write_run_file(self.run_file, row, {**self._hashed(state), **made})
 
     def _hashed(self, state: State) -> dict[str, BlockDigests]:
         """The digests of the outputs up to a state."""

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
+from ...metrics.spec.arrow_package import is_table, lines_of_run, require_arrow
 from ...metrics.spec.checked_settings import settings
 from ...metrics.spec.signature import portable
 from ...metrics.text.texts import Document, Text
@@ -32,6 +33,7 @@ from .rows import error_row, json_row, text_row
 from .run_file import Measured
 from .saved_matrices import header, matrix_row
 from .stream import Stream
+from .table_files import write_table
 
 PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
 
@@ -130,6 +132,9 @@ def _outputs(
             where="save_utilities",
             fix="Leave out one of them",
         )
+    if out is not None and is_table(out) and run.format == "text":
+        problem = "texts alone have no columns"
+        raise InputError(problem, where="format", fix="Leave --format out, or name a text file")
     more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
     about: dict[str, Any] = {"name": name, "signature": _signature(decider), "seeds": {}}
     return outputs(out, {**_identity(decider, run), **reading}, about, more)
@@ -143,13 +148,20 @@ def outputs(
 ) -> Checkpoint | Stream:
     """The outputs of a run: rows at `out`, error records beside it and `more`; or stdout and stderr without `out`.
 
+    Where `out` is a Parquet or Arrow file, the rows are lines beside it, of which it is made when the run is complete.
+
     Raises:
         InputError, ResumeError: as `Checkpoint`.
+        ModelLoadError: it needs pyarrow, which is not installed.
     """
     if out is None:
         return Stream()
-    sinks = {"rows": out, "errors": Path(f"{out}.errors.jsonl"), **more}
-    return Checkpoint(out, sinks, identity, {**about, "versions": _versions()})
+    of_table = is_table(out)
+    if of_table:
+        require_arrow(str(out))
+    sinks = {"rows": lines_of_run(out), "errors": Path(f"{out}.errors.jsonl"), **more}
+    write = write_table if of_table else None
+    return Checkpoint(out, sinks, identity, {**about, "versions": _versions()}, write)
 
 
 def _metered(
@@ -307,7 +319,7 @@ def _skipped(
 
 def _chosen(checkpoint: Checkpoint | Stream, form: str) -> Iterator[Text]:
     """The texts that the earlier run chose, in order."""
-    with open(checkpoint.out, encoding="utf-8", newline="\n") as lines:
+    with open(checkpoint.sinks["rows"], encoding="utf-8", newline="\n") as lines:
         for line in lines:
             text = json.loads(line)["text"] if form == "jsonl" else line.rstrip("\n")
             yield Document(tuple(text)) if isinstance(text, list) else text

@@ -47,13 +47,13 @@ class RecordedOutput:
 
     Args:
         num_bytes: how many bytes are good.
-        num_lines: how many lines these are.
+        num_lines: how many lines these are; None of a table, which has none.
         block_bytes: how many bytes a block has; 0 where there are no digests, in a file of discorank 0.1.
         digests: of the blocks, the last one of what stands behind the full ones.
     """
 
     num_bytes: int
-    num_lines: int
+    num_lines: int | None
     block_bytes: int = 0
     digests: tuple[str, ...] = ()
 
@@ -163,7 +163,7 @@ def _recorded_outputs(
     return outputs
 
 
-def _num_lines(output: str, counts: Mapping[str, int]) -> int:
+def _num_lines(output: str, counts: Mapping[str, int]) -> int | None:
     """How many lines an output has: saved utilities have a header above the line of the first row."""
     num_rows = counts.get("rows", 0)
     return {
@@ -171,6 +171,7 @@ def _num_lines(output: str, counts: Mapping[str, int]) -> int:
         "errors": counts.get("errors", 0),
         "utilities": num_rows and num_rows + 1,
         "waiting": counts.get("waiting", 0),
+        "table": None,
     }[output]
 
 

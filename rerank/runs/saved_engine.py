@@ -13,7 +13,8 @@ from ...metrics.execution.meter import Meter
 from ...metrics.mixture import Utility
 from ...metrics.scorer import Info, Scorer
 from ..engines.interface import Result, Task
-from ..engines.local import reduced, result_of
+from ..engines.list_results import result_of
+from ..engines.part_values import reduced
 from ..engines.status import Status
 from .saved_matrices import SavedMatrices, SavedMatrix, text_digest
 

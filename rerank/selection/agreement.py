@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...metrics.errors import InputError
-from ...metrics.representations import FloatArray, IntArray
+from ...metrics.representations import FloatArray
 from ..ties import ROUNDING
+from .pair_differences import PairDifferences
 from .significance import Verdicts
 from .statistics import counted_agreement, kendall, pearson, spearman, tau_b
 
@@ -117,29 +118,6 @@ def pairwise_accuracy(x: FloatArray, y: FloatArray) -> float | None:
     return float((x_signs == y_signs).mean())
 
 
-class _Differences(NamedTuple):
-    """Differences of the scores of two systems on one segment, where both have a score from both sides; [pairs]."""
-
-    metric: FloatArray
-    human: FloatArray
-    segment: IntArray  # number of the segment
-
-    @classmethod
-    def of(cls, metric: FloatArray, human: FloatArray) -> _Differences:
-        """Those of all pairs of systems, from scores [S, n] with nan where one is missing."""
-        a, b = np.triu_indices(len(metric), 1)
-        by_metric = metric[a] - metric[b]  # [pairs of systems, n]
-        by_human = human[a] - human[b]
-        is_missing = np.isnan(by_metric) | np.isnan(by_human)
-        pair, segment = np.nonzero(~is_missing)
-        return cls(by_metric[pair, segment], by_human[pair, segment], segment)
-
-    def weights(self) -> FloatArray:
-        """1 / (pairs of the segment * segments), of every pair."""
-        counts = np.bincount(self.segment)
-        return np.asarray(1 / (counts[self.segment] * np.count_nonzero(counts)))
-
-
 def segment_agreement(metric: FloatArray, human: FloatArray) -> SegmentAgreement:
     """Agreement of scores [S, n] of the same systems on the same segments, nan where a score is missing.
 
@@ -150,7 +128,7 @@ def segment_agreement(metric: FloatArray, human: FloatArray) -> SegmentAgreement
         problem = f"{metric.shape} and {human.shape} scores"
         raise InputError(problem, where="agreement", fix="Give the same systems and segments")
     metric, human = with_ties(metric), with_ties(human)
-    differences = _Differences.of(metric, human)
+    differences = PairDifferences.within_segments(metric, human)
     counts = counted_agreement(np.sign(differences.metric), np.sign(differences.human))
     accuracy, epsilon = tie_calibration(metric, human) or (None, None)
     return SegmentAgreement(
@@ -161,7 +139,7 @@ def segment_agreement(metric: FloatArray, human: FloatArray) -> SegmentAgreement
         accuracy=accuracy,
         epsilon=epsilon,
         pearson=pearson(*_both(metric.ravel(), human.ravel())),
-        segments=len(np.unique(differences.segment)),
+        segments=len(np.unique(differences.group)),
     )
 
 
@@ -183,37 +161,9 @@ def _both(x: FloatArray, y: FloatArray) -> tuple[list[float], list[float]]:
 
 def accuracy_at(metric: FloatArray, human: FloatArray, epsilon: float) -> float | None:
     """Pairwise accuracy [S, n] where metric scores at most `epsilon` apart are tied; the mean over segments."""
-    differences = _Differences.of(metric, human)
-    if not len(differences.metric):
-        return None
-    is_tied = np.abs(differences.metric) <= epsilon
-    signs = np.where(is_tied, 0, np.sign(differences.metric))
-    is_right = signs == np.sign(differences.human)
-    return float(is_right @ differences.weights())
+    return PairDifferences.within_segments(metric, human).accuracy(epsilon)
 
 
 def tie_calibration(metric: FloatArray, human: FloatArray) -> tuple[float, float] | None:
-    """The highest pairwise accuracy [S, n] over all epsilon, and the smallest epsilon that reaches it.
-
-    Accuracy changes only at differences that occur, so these, in order, are all that need be tried.
-    """
-    differences = _Differences.of(metric, human)
-    if not len(differences.metric):
-        return None
-    sizes = np.abs(differences.metric)
-    weights = differences.weights()
-    # what a pair adds to accuracy at epsilon = 0, and how much more once it is tied
-    is_right = np.sign(differences.metric) == np.sign(differences.human)
-    right = weights * is_right
-    gain = weights * (differences.human == 0) - right
-    # gains and epsilons in ascending order of epsilon, beginning with 0
-    order = np.argsort(sizes, kind="stable")
-    gains = np.concatenate(([0.0], np.cumsum(gain[order])))
-    epsilons = np.concatenate(([0.0], sizes[order]))
-    # an epsilon counts only after all pairs of its size are tied
-    is_last = np.append(epsilons[1:] != epsilons[:-1], True)
-    is_last[0] |= epsilons[1] > 0
-    candidates = np.where(is_last, gains, -np.inf)
-    best = int(np.argmax(candidates > candidates.max() - ROUNDING))
-    accuracy = right.sum() + candidates[best]
-    return float(accuracy), float(epsilons[best])
+    """The highest pairwise accuracy [S, n] over all epsilon, and the smallest epsilon that reaches it."""
+    return PairDifferences.within_segments(metric, human).calibrated()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,48 +17,12 @@ from benchmarks.metric_quality import contrastive_lm
 from benchmarks.metric_quality.contrastive_lm import Grouped, cells, read_items
 from benchmarks.support.kept_values import KeptValues, ListTexts, digest
 from discorank.metrics.base import Metric
-from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
-from discorank.metrics.scorer import Info, Reading, Scorer
-from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import NO_CONTEXT, Context, Item
 from discorank.rerank.features import normalized
 from discorank.rerank.lists import Candidate, CandidateList
 from discorank.rerank.selection.contrastive import ContrastiveItem
 
-
-class NewLettersScorer(Scorer):
-    """Counts letters of a text that its context does not have; remembers what it was asked."""
-
-    def __init__(self, metric: NewLetters) -> None:
-        self.info = metric.info
-        self.asked: list[Item] = []
-
-    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        self.asked += items
-        counts = [len(set(str(item.text)) - set("".join(item.context))) for item in items]
-        return Reps({"count": np.array(counts, float)}), np.ones(len(items), np.int64)
-
-    def represent(self, prepared: Reps) -> Reps:
-        return prepared
-
-    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
-        return [reps["count"][block.hypotheses][:, None] for block in blocks]
-
-
-@settings
-class NewLetters(Metric):
-    """Reference-free, with context."""
-
-    context: int = 0
-    name: ClassVar[str] = f"{__name__}:NewLetters"
-    info: ClassVar[Info] = Info(summary="toy", needs_references=False)
-
-    @property
-    def reads(self) -> Reading:
-        return Reading(self.context, "hypothesis")
-
-    def load(self) -> NewLettersScorer:
-        return NewLettersScorer(self)
+from ..support.contextual import NewLetters
 
 
 def asked(metric: Metric) -> list[Item]:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.serving import faults
 from benchmarks.serving.asking import Reply, quantile
-from benchmarks.support.scripted_upstream import marker
+from benchmarks.support.scripted_replies import marker
 
 
 def answer(*texts: str, n: int = 16) -> Reply:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +48,7 @@ def test_rows_and_going_on(source: Path, tmp_path: Path, method: str) -> None:
     assert decode(source, whole, *words) == 3
     for row in rows(whole):
         budget = row["budget"]
-        assert set(budget) == {"pairs", "of", "confidence", "regret"}
+        assert set(budget) == {"pairs", "of", "confidence", "at_least", "regret"}
         assert 1 <= budget["pairs"] <= max(1, -(-3 * budget["of"] // 10))
     stopped = [*words, "--max-errors", "0"]
     assert main(["decode", str(source), "-o", str(out), "--quiet", *stopped]) == 3
@@ -52,6 +56,25 @@ def test_rows_and_going_on(source: Path, tmp_path: Path, method: str) -> None:
     mended = [line for i, line in enumerate(source.read_text().splitlines(True)) if i != 5]
     source.write_text("".join(mended))
     assert main(["decode", str(source), "-o", str(out), "--quiet", *stopped]) == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_a_killed_run_goes_on(tmp_path: Path, method: str) -> None:
+    """Killed when its first rows stand there: the run that goes on writes the bytes of one that was not killed."""
+    source = write_lists(tmp_path / "in.jsonl", made_lists(60, 40, seed=4))
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    words = ["-u", "ter", "--budget", "0.3", "--budget-method", method, "--quiet"]
+    assert main(["decode", str(source), "-o", str(whole), *words]) == 0
+    command = [sys.executable, "-m", "discorank", "decode", str(source), "-o", str(out), *words]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not (out.exists() and b"\n" in out.read_bytes()):
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert 0 < out.read_bytes().count(b"\n") < 60
+    assert main(["decode", str(source), "-o", str(out), *words]) == 0
     assert out.read_bytes() == whole.read_bytes()
 
 

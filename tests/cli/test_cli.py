@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,18 @@ def test_printed_config_is_a_config(tmp_path: Path, capsys: Captured) -> None:
     config = printed_config(["decode", DEMO, "-u", "chrf", "--temperature", "2"], capsys)
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(config))
     assert printed_config(["decode", "--config", str(tmp_path / "again.yaml")], capsys) == config
+
+
+def test_numpy_takes_one_thread_unless_it_is_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    assert main(["metrics"]) == 0
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "4")
+    assert main(["metrics"]) == 0
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "4"
 
 
 def test_presets(tmp_path: Path, capsys: Captured) -> None:

@@ -94,6 +94,23 @@ def one(tmp_path: Path, **row: Any) -> Path:
     return write_lists(tmp_path / "lists.jsonl", [{"id": "0", "source": "Ein Hund", **row}])
 
 
+def test_control_tokens_in_fields_of_a_prompt_are_words(tmp_path: Path) -> None:
+    class Plain(Meter):
+        """A scorer that says which tokens control its model."""
+
+        def plain_text(self, text: str) -> str:
+            return text.replace("</s>", "< /s>")
+
+    source = one(tmp_path, candidates=["a </s>"], note="n </s>")
+    examples = FewShotExamples(({"source": "x</s>", "note": "</s>", "target": " y</s>"},))
+    given = prompts("<s>{source}|{note}</s>", examples=examples, separator="</s>\n")
+    meter = Plain()
+    scored(source, tmp_path / "out.jsonl", meter, given)
+    (text,) = meter.asked
+    assert text.prompt == "<s>x< /s>|< /s></s> y< /s></s>\n<s>Ein Hund|n < /s></s>"
+    assert text.text == "a </s>"  # the scorer breaks it up itself
+
+
 def test_every_candidate_and_pseudo_reference_gets_its_value(tmp_path: Path) -> None:
     candidates = ["a dog", {"text": "the dog", "score": 1}, "a dog", ["a", "dog"]]
     source = one(tmp_path, candidates=candidates, pseudo_references=["a dog", "x"], note="n")

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.scripted_upstream import Script, upstream_running
+from benchmarks.support.scripted_replies import Script
+from benchmarks.support.scripted_upstream import upstream_running
 from discorank.cli.main import main
 
 from ..support.proxying import send

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 from discorank import InputError
 from discorank.cli.main import main
 from discorank.integrations import huggingface
+from discorank.integrations.generation.document_turns import Turn, Turns
 from discorank.integrations.generation.generator import Prompt
 from discorank.integrations.generation.list_checks import checked, warning_of_no_choice
 from discorank.integrations.generation.stop_strings import before_stop, unescaped
@@ -24,6 +25,8 @@ from discorank.integrations.huggingface.model_loading import LoadedModel, load
 from discorank.integrations.huggingface.settings import GenerationSettings
 from discorank.integrations.server.replies import candidates_in, tokens_in
 from discorank.integrations.server.settings import ServerSettings
+from discorank.metrics.text.few_shot import FewShotExamples
+from discorank.metrics.text.prompt_template import Template
 from discorank.rerank.lists import Candidate
 from tests.support.lists import write_lists
 from tests.support.serving import Reply, Seen, serving
@@ -56,6 +59,28 @@ def generated(settings: GenerationSettings) -> list[list[Candidate]]:
         assert not isinstance(record, Exception)
         lists.append(list(record.candidates))
     return lists
+
+
+def test_control_tokens_in_fields_of_a_prompt_are_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = generator()
+    asked: list[str] = []
+
+    def generate(prompts: Iterable[Prompt]) -> Iterator[Any]:
+        for prompt in prompts:
+            asked.append(prompt.text)
+            yield prompt.with_candidates([Candidate("x")])
+
+    monkeypatch.setattr(made, "generate", generate)
+    example = {"source": "x<|endoftext|>", "note": "", "target": " y</s>"}
+    turns = Turns(made, Template("<s>{source}</s>{note}:"), examples=FewShotExamples((example,)))
+    prompt = Prompt("0", "a</s>", "a</s>", extra={"note": "</s>"})
+    (done,) = [one for several in turns.outcomes([prompt]) for one in several]
+    assert asked == ["<s>x< |endoftext|></s>: y< /s>\n\n<s>a< /s></s>< /s>:"]
+    assert isinstance(done.outcome, Turn)
+    assert done.outcome.record.source == "a</s>"
+    end = model().tokenizer.eos_token_id
+    ids, _ = made.ids_of(asked[0])
+    assert ids.count(end) == 2  # those of the template
 
 
 def stops_in(texts: list[str]) -> list[tuple[str, ...]]:

@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
+from discorank.integrations.huggingface.block_weights import FLOAT_SLACK, Scratch, weights_of
 from discorank.integrations.huggingface.kept_tokens import drawn_above, drawn_among
 from discorank.integrations.huggingface.sampling import CUTOFFS, drawing, drawn
 from discorank.integrations.huggingface.token_draws import (
-    FLOAT_SLACK,
     cut_plainly,
     drawn_by_blocks,
     drawn_plainly,
-    weights_of,
 )
 
 torch = pytest.importorskip("torch")
@@ -29,31 +28,83 @@ WAYS: list[tuple[Any, float | None]] = [
     *(("nucleus", cutoff) for cutoff in (0.9, 0.5, 0.05, 0.999)),
     *(("typical", cutoff) for cutoff in (0.9, 0.2, 0.99)),
 ]
+EXTREME_WAYS: list[tuple[Any, float | None]] = [
+    ("epsilon", 1e-9),
+    ("epsilon", 1 - 1e-9),
+    *(("nucleus", cutoff) for cutoff in (1.0, 1 - 1e-12, 1e-12, 5e-324)),
+    *(("typical", cutoff) for cutoff in (1.0, 1 - 1e-12, 1e-12, 5e-324)),
+]
+VOCABULARIES = [1, 2, 7, 127, 128, 129, 511, 512, 513, 1024, 3001]
 
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[Any, Any]:
     """Logits [rows, vocabulary] with ties, spikes and impossible tokens, and chance [rows] with its extremes."""
     rows = draw(st.integers(1, 5))
-    vocabulary = draw(st.sampled_from([1, 2, 7, 511, 512, 513, 1024, 3001]))
+    vocabulary = draw(st.sampled_from(VOCABULARIES))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     logits = rng.normal(size=(rows, vocabulary)) * draw(st.sampled_from([0.0, 0.5, 3.0, 30.0]))
     logits = logits.round(draw(st.sampled_from([0, 1, 6])))
+    # far from 0, as of models that do not centre their logits, up to what float32 holds
+    logits = logits * draw(st.sampled_from([1.0, 1.0, 1.0, 1e6, 1e36]))
+    logits = (logits + draw(st.sampled_from([0.0, 0.0, 1e4, -3e38]))).clip(-3.3e38, 3.3e38)
     possible = rng.random(logits.shape) >= draw(st.sampled_from([0.0, 0.5, 0.99]))
     possible[:, rng.integers(vocabulary)] = True
     logits = np.where(possible, logits, -math.inf).astype(np.float32)
     extremes = np.array([0.0, 5e-324, 0.5, 1 - 2**-53])
     chance = np.where(rng.random(rows) < 0.3, rng.choice(extremes, rows), rng.random(rows))
-    return torch.from_numpy(logits), torch.from_numpy(chance)
+    dtype = draw(st.sampled_from([torch.float32, torch.float32, torch.bfloat16, torch.float16]))
+    scores = torch.from_numpy(logits)
+    if dtype == torch.float16:
+        scores = scores.clamp(min=-6e4, max=6e4).masked_fill(scores == -math.inf, -math.inf)
+    return scores.to(dtype), torch.from_numpy(chance)
+
+
+SCRATCH = Scratch()  # of all shapes and precisions, one after the other
 
 
 @bounded(max_examples=600, deadline=None, database=None)
-@given(problems(), st.sampled_from(WAYS))
-def test_the_same_tokens_as_the_plain_way(problem: tuple[Any, Any], way: Any) -> None:
+@given(problems(), st.sampled_from([*WAYS, *WAYS, *EXTREME_WAYS]), st.booleans())
+def test_the_same_tokens_as_the_plain_way(
+    problem: tuple[Any, Any], way: Any, keeps_memory: bool
+) -> None:
     logits, chance = problem
+    before = logits.clone()
+    expected = drawn_plainly(logits, chance, *way)
+    scratch = SCRATCH if keeps_memory else None
+    assert drawn(logits, chance, *way, scratch=scratch).tolist() == expected.tolist()
+    assert bool((logits.gather(1, expected[:, None]) > -math.inf).all())
+    assert torch.equal(logits, before)
+
+
+def test_logits_of_bfloat16_stand_for_themselves() -> None:
+    torch.manual_seed(0)
+    logits = (torch.randn(50, 3000) * 3).bfloat16()
+    chance = torch.rand(50, dtype=torch.float64)
+    for way in WAYS:
+        expected = drawn_plainly(logits.float(), chance, *way).tolist()
+        assert drawn_plainly(logits, chance, *way).tolist() == expected
+        assert drawn(logits, chance, *way).tolist() == expected
+
+
+@pytest.mark.parametrize("way", [("nucleus", 0.9), ("typical", 0.9), ("epsilon", 1e-4)])
+@pytest.mark.parametrize("scale", [0.0, 0.3, 1.0])
+def test_the_same_tokens_where_many_are_kept(way: Any, scale: float) -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(4, 40_003) * scale
+    chance = torch.rand(4, dtype=torch.float64)
     expected = drawn_plainly(logits, chance, *way)
     assert drawn(logits, chance, *way).tolist() == expected.tolist()
-    assert bool((logits.gather(1, expected[:, None]) > -math.inf).all())
+
+
+def test_memory_is_fetched_once() -> None:
+    scratch = Scratch()
+    logits = torch.randn(6, 700)
+    first = weights_of(logits, False, scratch, with_logits=True)
+    held = first.each.data_ptr()
+    again = weights_of(logits[:4] + 1, False, scratch, with_logits=True)
+    assert again.each.data_ptr() == held
+    assert torch.equal(again.each, weights_of(logits[:4] + 1, False).each)
 
 
 @pytest.mark.parametrize("rounded", [True, False])

@@ -97,6 +97,9 @@ FORMS: dict[str, dict[str, Any]] = {
     "moses": {},
     "systems": {},
     "fairseq": {},
+    "wmt-xml": {},
+    "wmt-jsonl": {},
+    "summeval": {},
 }
 TINY = {
     "jsonl": b'{"id":"a","candidates":["a"]}\n',

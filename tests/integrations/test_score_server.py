@@ -28,7 +28,7 @@ from discorank.metrics.spec.allowed_code import NO_CODE, CodeRefusedError
 from discorank.metrics.spec.checksums import with_checksum
 
 from ..support.lists import write_lists
-from ..support.serving import Reply, Seen, Server, serving
+from ..support.serving import Reply, Seen, Server, once_broken, serving
 
 KEY = "sk-very-secret-0123456789"
 PROBE = ("Hello", "Hello")
@@ -355,20 +355,6 @@ def test_no_paper_is_cited_for_a_server(capsys: pytest.CaptureFixture[str]) -> N
 # what goes wrong
 
 
-def once_broken(broken: Reply) -> Answer:
-    """Every request but the first fails once."""
-    bodies: set[str] = set()
-
-    def answer(seen: Seen, number: int) -> Reply:
-        body = json.dumps(seen.body)
-        if number == 0 or body in bodies:
-            return scored(seen)
-        bodies.add(body)
-        return broken
-
-    return answer
-
-
 @pytest.mark.parametrize(
     "broken",
     [
@@ -381,7 +367,7 @@ def once_broken(broken: Reply) -> Answer:
     ids=["429", "500", "no JSON", "cut off", "error"],
 )
 def test_what_may_pass_is_tried_again(broken: Reply) -> None:
-    with serving(once_broken(broken)) as server:
+    with serving(once_broken(broken, scored, spared=1)) as server:
         scores = metric(server, retries=1, batch_pairs=2).score(list("abcd"), list("efgh"))
     assert scores.tolist() == [value(r, h) for h, r in zip("abcd", "efgh", strict=True)]
     assert set(asked(server).values()) == {2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import threading
@@ -435,6 +436,27 @@ def test_a_bad_prompt_is_an_error_record_where_the_server_works(bad: Reply, tmp_
         errors = Path(f"{out}.errors.jsonl").read_text().splitlines()
         assert [json.loads(line)["id"] for line in errors] == [str(inputs.index("bad"))]
         assert json.loads(Path(f"{out}.run.json").read_text())["complete"]
+
+
+def test_a_prompt_at_fault_waits_for_an_outage_once() -> None:
+    """After all repetitions and a sign that the server works, one more repetition is enough."""
+
+    def answer(seen: Seen, number: int) -> Reply:
+        return Reply(b"", 500) if seen.body["prompt"] == "bad" else echo(seen, number)
+
+    with serving(answer) as server:
+        (error,) = generator(server, {"retries": 5}).generate(prompts("bad"))
+        asked = [seen.body["prompt"] for seen in server.seen]
+    assert "status 500: nothing, 2 times, while the server answers other requests" in str(error)
+    assert asked == [*["bad"] * 6, "Hello", *["bad"] * 2, "Hello"]
+
+
+@pytest.mark.parametrize("status", [400, 402, 410, 413, 418, 422, 425, 451])
+def test_a_definite_failure_is_not_repeated(status: int) -> None:
+    with serving(lambda seen, number: Reply({"detail": "no"}, status)) as server:
+        with contextlib.suppress(UnusableError):
+            list(generator(server, {"retries": 5}, num_candidates=1).generate(prompts("a")))
+        assert [seen.body["prompt"] for seen in server.seen] == ["a"]
 
 
 def test_a_prompt_that_fails_in_an_outage_is_drawn_again() -> None:

@@ -451,7 +451,7 @@ def test_tiles_equal_the_whole(
 @given(hypotheses=some, references=some)
 @BOUNDED
 def test_symmetry(metric: Metric, hypotheses: list[str], references: list[str]) -> None:
-    if not metric.info.symmetric:
+    if not metric.symmetric:
         return
     u, turned = utilities(metric, hypotheses, references), utilities(metric, references, hypotheses)
     np.testing.assert_allclose(u, turned.T, rtol=1e-12, atol=1e-12)

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import discorank
-from discorank import Budget, Document, InputError, MBRDecoder, MetricError, Ranking
+from discorank import Budget, Document, InputError, MBRDecoder, MetricError, Ranking, load_metric
 from discorank.metrics.base import Metric
 from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
 from discorank.rerank.budget.plan import METHODS
+from discorank.rerank.budget.settings import two_texts_are_one_pair
 from discorank.rerank.diverse import diverse
 from discorank.rerank.engines import local
 from discorank.rerank.engines.local import LocalEngine
@@ -87,6 +88,7 @@ def test_a_budget_of_all_pairs_changes_no_bit(
     [
         *WHOLE[:4],
         ("prism", {}),
+        ("prism and chrf", {}),
         (SUM, {"budget_of": {"cheap_utility": "bleu"}}),
         ("ter", {"budget_of": {"confidence": 0.6, "seed": 3}}),
     ],
@@ -108,8 +110,12 @@ def test_what_is_computed_is_part_of_the_matrix(
         assert ranking.matrix is not None
         assert ranking.budget is not None
         computed = ranking.budget.computed
-        assert ranking.budget.pairs == computed.sum() <= max(1, np.ceil(0.3 * computed.size))
-        assert ranking.budget.of == computed.size
+        counted = computed
+        if "prism" in utility:  # two texts are one pair
+            assert (computed == computed.T).all()
+            counted = computed[np.tril_indices(len(computed))]
+        assert ranking.budget.pairs == counted.sum() <= max(1, np.ceil(0.3 * counted.size))
+        assert ranking.budget.of == counted.size
         assert 0 <= ranking.budget.confidence <= 1
         assert ranking.budget.regret >= 0
         assert np.isnan(ranking.matrix[~computed]).all()
@@ -119,9 +125,43 @@ def test_what_is_computed_is_part_of_the_matrix(
             assert (ranking.matrix[computed] == exact.matrix[computed]).all()
 
 
-TINY: dict[str, Any] = {
-    "prism": f'prism(model="{MODELS}/tiny-mbart50",lang="en")',
-}
+PRISM = f'prism(model="{MODELS}/tiny-mbart50",lang="en")'
+
+
+@pytest.mark.parametrize(
+    ("utility", "expected"),
+    [
+        ("prism", True),
+        ("prism + 0.1*ter", False),
+        ("prism + 0.1*chrf + 0*ter", True),  # chrf is computed of all, ter of none
+        ("bartscore", True),
+        ('bartscore(direction="recall")', False),
+        ('prism(context=1,context_from="reference")', False),
+        ("dr-lex", True),
+        ("ter", False),
+    ],
+)
+def test_whether_two_texts_are_one_pair(utility: str, expected: bool) -> None:
+    assert two_texts_are_one_pair(load_metric(utility), False) == expected
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("bertscore", True),
+        ('bertscore(aggregate="P")', False),
+        ("ds-focus", True),
+        ('ds-focus(missing="penalise")', False),
+        ('ds-focus(missing="penalise",aggregate="F")', True),
+    ],
+)
+def test_settings_decide_whether_a_metric_is_symmetric(metric: str, expected: bool) -> None:
+    loaded = load_metric(metric)
+    assert isinstance(loaded, Metric)
+    assert loaded.symmetric == expected
+
+
+TINY: dict[str, Any] = {"prism": PRISM, "prism and chrf": f"{PRISM} + 0.1*chrf"}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -403,7 +443,7 @@ def test_a_forced_budget_of_algebra(method: Any) -> None:
 
 def test_the_decoder_of_a_reranker_has_no_budget() -> None:
     decoder = MBRDecoder("ter", budget=0.5)
-    with pytest.raises(InputError, match=r"a budget.* rerank has every candidate"):
+    with pytest.raises(InputError, match=r"a budget.* a reranker needs the value of every"):
         discorank.Reranker({"expected": 1.0}, decoder=decoder)
 
 

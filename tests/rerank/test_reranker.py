@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from discorank import InputError, Metric, Ranking, Reranker, Scorer
 from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
-from discorank.metrics.scorer import Info, Reading
+from discorank.metrics.scorer import Info
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
 from discorank.rerank.features import normalized
+
+from ..support.contextual import NewLetters
 
 BOUNDED = bounded(max_examples=60, deadline=None, database=None, print_blob=True)
 
@@ -51,12 +53,6 @@ class FarScorer(TextScorer):
         return abs(len(reps["item"][h][0]) - len(reps["item"][source][0]))
 
 
-class NewScorer(TextScorer):
-    def value(self, reps: Reps, h: int, source: int) -> float:
-        text, context = reps["item"][h]
-        return len(set(text) - set(context))
-
-
 @settings
 class CountA(Metric):
     """Reference-free: how many a's."""
@@ -82,22 +78,6 @@ class Far(Metric):
 
     def load(self) -> FarScorer:
         return FarScorer(self)
-
-
-@settings
-class New(Metric):
-    """Reference-free, with context: letters that the context does not have."""
-
-    context: int = 1
-    name: ClassVar[str] = f"{__name__}:New"
-    info: ClassVar[Info] = Info(summary="toy", needs_references=False)
-
-    @property
-    def reads(self) -> Reading:
-        return Reading(self.context, "hypothesis")
-
-    def load(self) -> NewScorer:
-        return NewScorer(self)
 
 
 def rerank(
@@ -250,15 +230,18 @@ def test_sequential_context() -> None:
         {"id": "3", "document": "e", "candidates": ["d", "a"]},
     ]
     sequential, one_best = (
-        [ranking.text for ranking in Reranker({New(): 1.0}, strategy=strategy).decode(lists)]
+        [
+            ranking.text
+            for ranking in Reranker({NewLetters(context=1): 1.0}, strategy=strategy).decode(lists)
+        ]
         for strategy in ("auto", "one-best")
     )
     assert sequential == ["abc", "de", "d"]  # after "abc" d and e are new
     assert one_best == ["abc", "abcd", "d"]  # after "a" b, c and d are new
     with pytest.raises(InputError, match=r"list '1': document: no document, but .* reads context"):
-        next(Reranker({New(): 1.0}).decode([{"id": "1", "candidates": ["a"]}]))
+        next(Reranker({NewLetters(context=1): 1.0}).decode([{"id": "1", "candidates": ["a"]}]))
     with pytest.raises(InputError, match=r'strategy: .*reads context.*"sequential" or "one-best"'):
-        Reranker({New(): 1.0}, strategy="independent")
+        Reranker({NewLetters(context=1): 1.0}, strategy="independent")
 
 
 @pytest.mark.parametrize(
@@ -356,7 +339,7 @@ def test_a_reranker_is_a_value() -> None:
         "nbest": 1,
         "strategy": "independent",
     }
-    assert Reranker({New(): 1.0}).identity["strategy"] == "sequential"
+    assert Reranker({NewLetters(context=1): 1.0}).identity["strategy"] == "sequential"
     with pytest.raises(InputError, match=r"unknown setting 'normalise'. Did you mean 'normalize'"):
         Reranker({"logprob": 1.0}, normalise="rank")  # type: ignore[call-arg]
 

@@ -178,3 +178,16 @@ def test_a_cap_has_the_bound_of_a_list() -> None:
     # the bound in force counts
     with pytest.raises(InputError, match="cap: 40000 candidates"):
         rule.outlook(utilities, counts)
+
+
+def test_worlds_are_bounded() -> None:
+    """Before memory for them is taken."""
+    utilities, counts = of_answers(3, 2)
+    for worlds in (0, -1, 10**12):
+        with pytest.raises(
+            InputError, match=rf"worlds: {worlds} of 8 candidates, from 1 to 8388608"
+        ):
+            outlook(utilities, counts, 8, worlds=worlds)
+    with pytest.raises(InputError, match="worlds: 2049 of 32768 candidates, from 1 to 2048"):
+        outlook(utilities, counts, 32_768, worlds=2049)
+    assert outlook(utilities, counts, 8, worlds=1).probability in (0, 1)

@@ -1,4 +1,4 @@
-"""A toy metric with context: letters shared with the reference, in a context, so that choices depend on choices."""
+"""Toy metrics with context, so that choices depend on choices: letters shared with a reference, and new letters."""
 
 from __future__ import annotations
 
@@ -59,3 +59,35 @@ class EchoScorer(Scorer):
             h, r = counts(block.hypotheses), counts(block.references)
             found.append(np.array([[float((x * y).sum()) for y in r] for x in h]))
         return found
+
+
+class NewLettersScorer(Scorer):
+    """Counts letters of a text that its context does not have; remembers what it was asked."""
+
+    def __init__(self, metric: NewLetters) -> None:
+        self.info = metric.info
+        self.asked: list[Item] = []
+
+    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
+        self.asked += items
+        counts = [len(set(str(item.text)) - set("".join(item.context))) for item in items]
+        return Reps({"count": np.array(counts, float)}), np.ones(len(items), np.int64)
+
+    def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
+        return [reps["count"][block.hypotheses][:, None] for block in blocks]
+
+
+@settings
+class NewLetters(Metric):
+    """Reference-free, with context: letters that the context does not have."""
+
+    context: int = 0
+    name: ClassVar[str] = "contextual:NewLetters"
+    info: ClassVar[Info] = Info(summary="toy", needs_references=False)
+
+    @property
+    def reads(self) -> Reading:
+        return Reading(self.context, "hypothesis")
+
+    def load(self) -> NewLettersScorer:
+        return NewLettersScorer(self)

@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx2
 
-from benchmarks.support.scripted_upstream import Script, ScriptedUpstream, upstream_running
+from benchmarks.support.scripted_replies import Script
+from benchmarks.support.scripted_upstream import ScriptedUpstream, upstream_running
 from discorank.integrations.proxy.decisions import Decider
 from discorank.integrations.proxy.running_server import ProxyServer
 from discorank.integrations.proxy.settings import DoorSettings, DrawingSettings
@@ -81,7 +82,7 @@ def _running(
     server = ProxyServer(
         Connection(**{**CONNECTING, **connection}),
         deciders,
-        engine or LocalEngine(store_share=1 / 32),
+        engine or LocalEngine(),
         DrawingSettings(**{"num_candidates": 4, **drawing}),
         DoorSettings(**{"port": 0, "grace_seconds": 5.0, **door}),
         reports.append,

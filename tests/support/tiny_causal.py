@@ -78,7 +78,7 @@ def causal_model(family: str, vocabulary: int = 97, seed: int = 0, **more: Any) 
 
 def write_causal(folder: Path, family: str, begins: bool = True) -> Path:
     """A folder with such a model and tokenizer."""
-    from discorank.metrics.neural.models.encoder import quietly
+    from discorank.metrics.neural.models.pretrained import quietly
 
     tokenizer = byte_tokenizer(begins)
     with quietly():

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.peers.checkpoint_parts import weights_under
 from benchmarks.support.peers.process import serve
 
 BATCH = 64
@@ -55,28 +56,21 @@ class Plain:
         checkpoint = torch.load(folder / "checkpoints" / "model.ckpt", weights_only=True)
         state, settings = checkpoint["state_dict"], checkpoint["hyper_parameters"]
 
-        def under(prefix: str) -> dict[str, Any]:
-            return {
-                name.removeprefix(prefix): value
-                for name, value in state.items()
-                if name.startswith(prefix)
-            }
-
         encoder = settings["pretrained_model"]
         self.torch, self.tokenizer = torch, AutoTokenizer.from_pretrained(encoder)
         kind: Any = AutoModel
         self.encoder = kind.from_config(
             AutoConfig.from_pretrained(encoder), add_pooling_layer=False
         ).eval()
-        self.encoder.load_state_dict(under("encoder.model."))
-        mix = under("layerwise_attention.scalar_parameters.")
+        self.encoder.load_state_dict(weights_under(state, "encoder.model."))
+        mix = weights_under(state, "layerwise_attention.scalar_parameters.")
         self.shares = torch.cat([mix[str(layer)] for layer in range(len(mix))]).softmax(0)
         widths = (6 * self.encoder.config.hidden_size, *settings["hidden_sizes"])
         layers: list[Any] = []
         for into, out in pairwise(widths):
             layers += [torch.nn.Linear(into, out), torch.nn.Tanh(), torch.nn.Dropout(0.1)]
         self.head = torch.nn.Sequential(*layers, torch.nn.Linear(widths[-1], 1)).eval()
-        self.head.load_state_dict(under("estimator.ff."))
+        self.head.load_state_dict(weights_under(state, "estimator.ff."))
         self.context = False
 
     def encode(self, texts: list[str]) -> Any:

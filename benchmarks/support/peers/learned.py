@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.peers.checkpoint_parts import weights_under
 from benchmarks.support.peers.process import serve
 
 # Pairs of one batch, as mbrs has them by default.
@@ -126,23 +127,16 @@ class XComet:
         content = torch.load(Path(folder, "checkpoints", "model.ckpt"), weights_only=True)
         state, settings = content["state_dict"], content["hyper_parameters"]
 
-        def under(prefix: str) -> dict[str, Any]:
-            return {
-                name.removeprefix(prefix): value
-                for name, value in state.items()
-                if name.startswith(prefix)
-            }
-
         encoder = settings["pretrained_model"]
         self.tokenizer = AutoTokenizer.from_pretrained(encoder)
         kind: Any = AutoModel
         self.encoder = kind.from_config(
             AutoConfig.from_pretrained(encoder), add_pooling_layer=False
         ).eval()
-        self.encoder.load_state_dict(under("encoder.model."))
-        mix = under("layerwise_attention.scalar_parameters.")
+        self.encoder.load_state_dict(weights_under(state, "encoder.model."))
+        mix = weights_under(state, "layerwise_attention.scalar_parameters.")
         self.shares = torch.cat([mix[str(layer)] for layer in range(len(mix))]).softmax(0)
-        head = under("estimator.ff.")
+        head = weights_under(state, "estimator.ff.")
         self.head = [(head[f"{place}.weight"], head[f"{place}.bias"]) for place in (0, 3, 6)]
         self.labels = state["hidden2tag.weight"], state["hidden2tag.bias"]
         self.word_layer = settings["word_layer"]

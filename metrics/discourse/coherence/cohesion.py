@@ -97,13 +97,7 @@ class CohesionScorer(Scorer):
         """Values of every hypothesis, [H, 1]."""
         return [reps["value"][block.hypotheses][:, None] for block in blocks]
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The nouns that the hypothesis repeats."""
         row = int(block.hypotheses[hypothesis])
         return {"repeated": unpacked(row_of(reps["repeated"], row))}

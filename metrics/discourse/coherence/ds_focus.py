@@ -86,6 +86,11 @@ class DSFocus(FocusModelMetric):
             raise InputError("union is symmetric and has no P and R", where="aggregate", fix=fix)
 
     @property
+    def symmetric(self) -> bool:
+        """Of the foci of both sides."""
+        return self.policy == "union" or self.aggregate == "F"
+
+    @property
     def policy(self) -> str:
         """The treatment of missing foci in force."""
         return self.missing or ("ignore" if self.compat else "union")
@@ -205,13 +210,7 @@ class DSFocusScorer(FocusScorer):
         reduce = np.mean if self.metric.several == "mean" else np.min
         return [np.asarray(reduce(u, axis=1)) for u in self.compare(reps, blocks)]
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The foci of a pair: "shared" with the distance of each, the farthest first; "missed" by the hypothesis and
         "added" by it, the heaviest first.
         """
@@ -253,7 +252,10 @@ def _distance(between: FloatArray, h: FloatArray, r: FloatArray, norm: str) -> F
     if norm == "l2":
         return distance
     lengths = np.sqrt(h) + np.sqrt(r)
-    return np.divide(distance, lengths, out=np.zeros_like(distance), where=lengths > 0)
+    relative: FloatArray = np.divide(
+        distance, lengths, out=np.zeros_like(distance), where=lengths > 0
+    )
+    return relative
 
 
 def _from_nothing(squares: FloatArray, norm: str) -> FloatArray:

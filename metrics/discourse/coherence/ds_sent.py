@@ -148,13 +148,7 @@ class DSSentScorer(FocusScorer):
             weights = weights + (reps["sentences"][block.references] == 1)
         return weights
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The sentence graphs of both sides: "edges", [sentence, later sentence, foci they share], and CONN."""
         sides = {
             "hypothesis": block.hypotheses[hypothesis],

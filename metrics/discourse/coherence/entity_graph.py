@@ -93,13 +93,7 @@ class _GraphValues(Scorer):
         """Values of every hypothesis, [H, 1]."""
         return [reps["value"][block.hypotheses][:, None] for block in blocks]
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The graph of the hypothesis: foci that come back, with their sentences."""
         return _described(reps, block, hypothesis)
 

@@ -12,8 +12,9 @@ import numpy as np
 from pydantic import Field
 
 from ...errors import InputError, ModelLoadError
-from ...neural.models.encoder import Encoder, pretrained, tokenizer_of
+from ...neural.models.encoder import Encoder
 from ...neural.models.files import model_files as files
+from ...neural.models.pretrained import pretrained, tokenizer_of
 from ...neural.models.settings import ModelMetric
 from ...representations import Array, FloatArray, IntArray, Ragged, Reps
 from ...scorer import Scorer

@@ -124,13 +124,7 @@ class LexicalChainScorer(Scorer):
         order = np.argsort(link, kind="stable")
         return _Links(link[order], text[order], share[order])
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The chains of a pair: "shared" with the sentences where they meet, "missed" by the hypothesis, "added"."""
         h = self._chains(reps, int(block.hypotheses[hypothesis]))
         r = self._chains(reps, int(block.references[reference]))

@@ -15,10 +15,11 @@ import numpy as np
 
 from ...errors import InputError, ModelLoadError
 from ...neural.models.context_tokens import Frame, Reader
-from ...neural.models.encoder import DType, Encoder, pretrained, tokenizer_of
+from ...neural.models.encoder import DType, Encoder
 from ...neural.models.files import model_files as files
 from ...neural.models.files.written_models import check_written
 from ...neural.models.packed_attention import ROWS, slabs_of
+from ...neural.models.pretrained import pretrained, tokenizer_of
 from ...representations import FloatArray, IntArray, Ragged
 from ...spec.small_files import read_small_json
 

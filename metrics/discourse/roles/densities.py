@@ -156,12 +156,7 @@ class Densities(NamedTuple):
         rest[np.abs(rest) <= error] = 0
         return np.asarray(np.maximum(rest, 0) / self.bins)
 
-    def expected(
-        self,
-        h: IntArray,
-        r: IntArray,
-        weights: FloatArray,
-    ) -> FloatArray:
+    def expected(self, h: IntArray, r: IntArray, weights: FloatArray) -> FloatArray:
         """sum_r w_r D(h || r) of rows h, [hypotheses], in time linear in both: D is linear in p_r and s_r.
 
         sum_r w_r D(h || r) = (sum_r w_r s_r + sum_r w_r eps t_h - ln A_h . sum_r w_r p_r) / N

@@ -142,12 +142,7 @@ class PDDScorer(RoleScorer):
             values[pairs] = densities.divergences(at_h, at_r + len(rows))
         return values * self.factor
 
-    def _expected(
-        self,
-        roles: Ragged,
-        block: Block,
-        weights: FloatArray,
-    ) -> FloatArray:
+    def _expected(self, roles: Ragged, block: Block, weights: FloatArray) -> FloatArray:
         """From the mean reference density."""
         roles, size = _compact(roles)
         total, used_weight = np.zeros((2, len(block.hypotheses)))
@@ -229,13 +224,7 @@ class PDDScorer(RoleScorer):
                 values[sets[part]] = densities.divergences(h, h + 1)
         return values * self.factor
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The number of bins, and the role bins that differ, with the shares of the role in either text."""
         rows = np.array([block.hypotheses[hypothesis], block.references[reference]])
         roles = reps["roles"][rows]

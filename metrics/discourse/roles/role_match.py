@@ -62,12 +62,7 @@ class RoleMatchScorer(RoleScorer):
         lengths = np.maximum(roles.lengths[r], 1)
         return by_block(matches / lengths, blocks)
 
-    def _expected(
-        self,
-        roles: Ragged,
-        block: Block,
-        weights: FloatArray,
-    ) -> FloatArray:
+    def _expected(self, roles: Ragged, block: Block, weights: FloatArray) -> FloatArray:
         """From the weight of every role at every place."""
         own = roles[block.hypotheses]
         references = roles[block.references]
@@ -83,13 +78,7 @@ class RoleMatchScorer(RoleScorer):
         collected = table[place * size + own.values]
         return np.asarray(np.bincount(hypothesis, collected, len(own)), np.float64)
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """The places whose roles differ, counted from 1, as far as the reference goes."""
         h = self._names(reps, block.hypotheses[[hypothesis]])
         r = self._names(reps, block.references[[reference]])

@@ -156,12 +156,7 @@ class RoleScorer(Scorer):
         return [self._expected(reps["roles"], b, w) for b, w in zip(blocks, weights, strict=True)]
 
     @abstractmethod
-    def _expected(
-        self,
-        roles: Ragged,
-        block: Block,
-        weights: FloatArray,
-    ) -> FloatArray:
+    def _expected(self, roles: Ragged, block: Block, weights: FloatArray) -> FloatArray:
         """Mean values [H] of one block under weights [R]."""
 
 

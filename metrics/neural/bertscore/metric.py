@@ -30,8 +30,9 @@ from ...spec.digests import DIGITS
 from ...spec.small_files import read_small_text
 from ...text.texts import Text
 from ..models.context_tokens import Frame, Reader
-from ..models.encoder import Encoder, pretrained, tokenizer_of
+from ..models.encoder import Encoder
 from ..models.files import model_files
+from ..models.pretrained import pretrained, tokenizer_of
 from ..models.settings import ContextModelMetric
 from .document_frequencies import document_frequencies
 from .token_scorer import BERTScorer
@@ -86,6 +87,11 @@ class BERTScore(ContextModelMetric):
         symmetric=True,
         bucketed=True,
     )
+
+    @property
+    def symmetric(self) -> bool:
+        """Of precision and recall together."""
+        return self.aggregate == "F"
 
     @property
     def file_settings(self) -> tuple[str, ...]:

@@ -146,13 +146,7 @@ class BERTScorer(Scorer):
         values = zip("PRF", (p, r, f), baseline, strict=True)
         return {name: (value - base) / (1 - base) for name, value, base in values}
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """P, R and F of a pair."""
         pair = Block(block.hypotheses[[hypothesis]], block.references[[reference]])
         values = self._values(reps, pair, *self._matches(reps, pair))

@@ -10,8 +10,8 @@ from ...text.few_shot import SEPARATOR, FewShotExamples, read_examples
 from ...text.prompt_template import SOURCE, TARGET_CONTEXT, Template
 from ..models.causal_lm import CausalLM
 from ..models.context_tokens import PlainTexts, control_tokens
-from ..models.encoder import pretrained, tokenizer_of
 from ..models.files import model_files
+from ..models.pretrained import pretrained, tokenizer_of
 from ..models.settings import ModelMetric
 from .causal_scorer import Loaded, Normalize
 from .sequences import End, SequenceReader
@@ -123,5 +123,6 @@ class CausalMetric(ModelMetric):
             )
         examples = read_examples(self.examples) if self.examples else FewShotExamples(())
         texts = PlainTexts(tokenizer, control_tokens(tokenizer))
+        examples = examples.plain(texts.without_special)
         prompts = Prompts(self.template, examples, self.separates, self.prompts_given, texts)
         return Loaded(model, reader, prompts)

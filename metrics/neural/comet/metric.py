@@ -24,8 +24,9 @@ from ...papers import REI_2020, REI_2022, Paper
 from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import settings
 from ..models.context_tokens import Frame, Reader
-from ..models.encoder import Encoder, from_state, tokenizer_of
+from ..models.encoder import Encoder
 from ..models.files import model_files
+from ..models.pretrained import from_state, tokenizer_of
 from ..models.settings import CheckpointMetric
 from .checkpoint import CometCheckpoint, read_checkpoint
 from .head import Head

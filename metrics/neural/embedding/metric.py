@@ -22,9 +22,10 @@ from ...papers import REIMERS_2019
 from ...scorer import Info, Reading
 from ...spec.checked_settings import settings
 from ..models.context_tokens import Frame, Reader
-from ..models.encoder import Encoder, pretrained, tokenizer_of
+from ..models.encoder import Encoder
 from ..models.files import model_files
 from ..models.files.folder_checks import check_model
+from ..models.pretrained import pretrained, tokenizer_of
 from ..models.settings import ModelMetric
 from .embedding_scorer import EmbeddingScorer, ReferenceCosines, SourceCosines
 from .sentence_pooling import IN_CONTEXT

@@ -76,6 +76,11 @@ class BARTScore(BARTMetric):
         costly_pairs=True,
     )
 
+    @property
+    def symmetric(self) -> bool:
+        """Of both directions together."""
+        return self.direction == "f"
+
     def load(self) -> LikelihoodScorer:
         """The model."""
         multi_reference: Literal["best", "mean"] = "best" if self.agg == "max" else "mean"

@@ -18,8 +18,8 @@ from ...representations import Block, FloatArray, IntArray, Ragged, Reps, by_blo
 from ...scorer import Passes, Scorer
 from ...text.texts import Item
 from ..models.context_tokens import Frame, Reader
-from ..models.encoder import pretrained, tokenizer_of
 from ..models.files import model_files
+from ..models.pretrained import pretrained, tokenizer_of
 from ..models.seq2seq import Seq2Seq
 from ..models.settings import ContextModelMetric
 from ..models.shared_prefix import Targets
@@ -171,13 +171,7 @@ class LikelihoodScorer(Scorer):
         flops = self.model.flops(of_sources, of_pairs)
         return Passes(np.concatenate((of_sources, of_pairs[:, 1])), flops)
 
-    def describe(
-        self,
-        reps: Reps,
-        block: Block,
-        hypothesis: int,
-        reference: int,
-    ) -> dict[str, Any]:
+    def describe(self, reps: Reps, block: Block, hypothesis: int, reference: int) -> dict[str, Any]:
         """Mean log-probability in every direction."""
         # Slices, so that of no references none is taken.
         h = block.hypotheses[hypothesis : hypothesis + 1]

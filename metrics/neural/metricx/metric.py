@@ -21,8 +21,9 @@ from ...errors import InputError, ModelLoadError
 from ...papers import JURASKA_2023, JURASKA_2024, Paper
 from ...scorer import Info, Reading, Scorer
 from ...spec.checked_settings import settings
-from ..models.encoder import CPU_TOKENS, GPU_TOKENS, device_of, tokenizer_of
+from ..models.encoder import CPU_TOKENS, GPU_TOKENS, device_of
 from ..models.files import model_files
+from ..models.pretrained import tokenizer_of
 from ..models.settings import ModelMetric
 from .input_parts import MAX_TOKENS, PARTS, InputParts, Version
 from .metricx_scorer import MetricXScorer

@@ -30,8 +30,9 @@ from ...text.texts import Text
 from ..comet.checkpoint import CometCheckpoint, read_checkpoint
 from ..comet.metric import LIMIT, OLD_LIMIT, encoder_folder, head_of, mixer_of
 from ..models.context_tokens import Frame, Reader
-from ..models.encoder import Encoder, from_state, tokenizer_of
+from ..models.encoder import Encoder
 from ..models.files import model_files
+from ..models.pretrained import from_state, tokenizer_of
 from ..models.settings import CheckpointMetric
 from .error_spans import ErrorSpan, Rule
 from .input_reader import InputReader

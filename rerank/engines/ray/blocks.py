@@ -79,19 +79,21 @@ class Queue:
         self.rates = rates
         self.steps: deque[Step] = deque()  # of actors that died, and of stages
         self.short: deque[SentTask] = deque()  # in order
+        self.going_on: dict[str, deque[SentTask]] = {}  # by the actor that has their texts
         self.long: list[tuple[float, int, SentTask]] = []  # a heap, the longest first
         self.arrival = count()  # orders long lists that cost alike
 
     def __len__(self) -> int:
         """How many lists are not yet in a step."""
-        return len(self.short) + len(self.long)
+        return len(self.short) + len(self.long) + sum(map(len, self.going_on.values()))
 
-    def add(self, task: SentTask, first: bool = False) -> None:
-        """Takes a list, one that is short before the others if it is to be `first`."""
+    def add(self, task: SentTask, home: str | None = None) -> None:
+        """Takes a list; one that goes on is for the actor that has its texts, `home`."""
+        if home is not None:
+            self.going_on.setdefault(home, deque()).append(task)
+            return
         seconds = self.rates.of(task.amounts)
-        if seconds < BLOCK_SECONDS and first:
-            self.short.appendleft(task)
-        elif seconds < BLOCK_SECONDS:
+        if seconds < BLOCK_SECONDS:
             self.short.append(task)
         else:
             heappush(self.long, (-seconds, next(self.arrival), task))
@@ -113,6 +115,8 @@ class Queue:
 
         self.steps = deque(step for step in self.steps if is_needed(step))
         self.short = deque(task for task in self.short if task.key in numbers)
+        for home, tasks in self.going_on.items():
+            self.going_on[home] = deque(task for task in tasks if task.key in numbers)
         self.long = [entry for entry in self.long if entry[2].key in numbers]
         heapify(self.long)
 
@@ -125,8 +129,12 @@ class Queue:
         return None
 
     def block(self, shares: int) -> list[SentTask]:
-        """Lists for the next block: about a second of them, or one, or a fair share of what waits if that is less."""
-        max_lists = -(-len(self) // shares)
+        """Lists that have not begun for the next block, at least one if there are any.
+
+        About a second of them, or a fair share of what waits if that is less.
+        """
+        num_waiting = len(self.short) + len(self.long)
+        max_lists = -(-num_waiting // shares)
         block: list[SentTask] = []
         seconds = 0.0
         while len(block) < max_lists:
@@ -137,6 +145,24 @@ class Queue:
             self._remove_first()
             block.append(following)
         return block
+
+    def block_going_on(self, home: str) -> list[SentTask]:
+        """Lists that go on for the next block of an actor: its own, or some of one that has more than a block of them.
+
+        They are few, as engines begin no more while these wait, and whoever takes others' represents their texts again.
+        """
+        waiting = self.going_on.get(home)
+        if not waiting:
+            waiting = max(self.going_on.values(), key=self._seconds, default=deque())
+            if self._seconds(waiting) <= BLOCK_SECONDS:
+                return []
+        block: list[SentTask] = []
+        while waiting and (not block or self._seconds([*block, waiting[0]]) <= BLOCK_SECONDS):
+            block.append(waiting.popleft())
+        return block
+
+    def _seconds(self, tasks: Iterable[SentTask]) -> float:
+        return sum(self.rates.of(task.amounts) for task in tasks)
 
     def _remove_first(self) -> None:
         if self.long:

@@ -201,7 +201,7 @@ class RayEngine:
     def _send_step(self, actor: Actor, depth: int) -> None:
         """Gives an actor with `depth` steps another, if it may get one."""
         if actor.loaded and len(actor.calls) == depth and actor.has_room(self.work.rates):
-            step = self.work.next(actor.kinds, busy=bool(actor.calls))
+            step = self.work.next(actor.kinds, bool(actor.calls), actor.meter.name)
             if step is not None:
                 actor.call(step)
 
@@ -244,7 +244,7 @@ class RayEngine:
             call = actor.finished()
             actor.meter.add(outcome.work, outcome.seconds)
             self.deaths.clear()
-            self.work.finished(call.step, call.value, outcome)
+            self.work.finished(call.step, call.value, outcome, actor.meter.name)
 
     def _loaded(self, outcome: LoadResult, actor: Actor) -> None:
         """Takes note that an actor has loaded; raises what went wrong if it could not."""

@@ -16,7 +16,7 @@ from typing import Any
 from ....metrics.base import Metric
 from ....metrics.execution.evaluate import is_square, shape_of
 from ....metrics.execution.tiles import Tile, is_large, tiles_of
-from ..local import is_linear
+from ..part_values import is_linear
 from .blocks import BLOCK_SECONDS, Amounts, Kind, Rates, Step
 from .worker import Layout, SentTask
 

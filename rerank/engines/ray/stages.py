@@ -27,7 +27,8 @@ from ....metrics.text.texts import Comparison, Item, Truncation
 from ...expectation import TiledSums
 from ..finite_pairs import PairCounts
 from ..interface import Result, Task
-from ..local import (
+from ..list_results import result_of
+from ..part_values import (
     Expectation,
     is_linear,
     is_tiled,
@@ -35,7 +36,6 @@ from ..local import (
     places_of,
     reduced,
     reduced_sums,
-    result_of,
     tile_sums,
 )
 

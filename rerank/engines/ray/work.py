@@ -13,7 +13,7 @@ from typing import Any
 from ....metrics.base import Metric
 from ....metrics.errors import DiscorankError, MetricError, ResourceError
 from ..interface import Loaded, Result, Task
-from .blocks import BLOCK_SECONDS, Kind, Queue, Rates, Step
+from .blocks import BLOCK_SECONDS, Amounts, Kind, Queue, Rates, Step
 from .cluster import reason
 from .groups import Group
 from .settings import RaySettings
@@ -48,18 +48,24 @@ class Work:
         self.keys: dict[int, int] = {}  # the caller's, by ours: the caller may use one again
         self.results: list[Keyed] = []
         self.handed_out: set[int] = set()  # the caller's keys that were taken last
+        self.homes: dict[
+            int, str
+        ] = {}  # the actor that has the texts of lists, by the caller's keys
 
     def add(self, key: int, task: Task) -> None:
-        """Takes a list; one that goes on comes before those that have not begun."""
+        """Takes a list; one that goes on comes before those that have not begun, to the actor that has its texts."""
         number = next(self.numbers)
         self.keys[number] = key
         sent = SentTask.of(number, task, self.metric_numbers)
-        self.queue.add(sent, first=key in self.handed_out)
+        goes_on = key in self.handed_out
+        self.queue.add(sent, self.homes.get(key) if goes_on else None)
 
     def taken(self) -> list[Keyed]:
         """What is done since the last time."""
         results, self.results = self.results, []
         self.handed_out = {key for key, _ in results}
+        waited_for = self.handed_out.union(self.keys.values())
+        self.homes = {key: home for key, home in self.homes.items() if key in waited_for}
         return results
 
     def forget(self, keys: Collection[int]) -> None:
@@ -76,20 +82,25 @@ class Work:
         """About how much of Ray's object store the lists fill."""
         return sum(group.nbytes for group in self.groups.values())
 
-    def next(self, kinds: Collection[Kind], busy: bool) -> Step | None:
+    def next(self, kinds: Collection[Kind], busy: bool, actor: str) -> Step | None:
         """The next step for an actor: one that waits, or a block of lists, or the first step of one that is split."""
         step = self.queue.step(kinds, busy)
-        if step is not None or "model" not in kinds or not len(self.queue):
+        if step is not None or "model" not in kinds:
             return step
+        block = self.queue.block_going_on(actor)
+        if block:  # their texts are there: they are not split over the actors
+            return Step("value", (block,), block, _amounts(block))
         if self.groups and self._is_full():
             return None
         block = self.queue.block(self.num_representing * DEPTH)
-        characters = sum(task.amounts[0] for task in block)
-        pairs = sum(task.amounts[1] for task in block)
-        amounts = characters, pairs
+        if not block:
+            return None
+        amounts = _amounts(block)
         max_seconds = SPLIT_BLOCKS * BLOCK_SECONDS
         is_large = self.num_representing > 1 and self.rates.of(amounts) > max_seconds
-        if not (self.settings.compare_actors or is_large):
+        # the actor that values some pairs of a list keeps its texts for the others
+        is_part = any(task.whole for task in block)
+        if not self.settings.compare_actors and (is_part or not is_large):
             return Step("value", (block,), block, amounts)
         self._begin(block)
         return self.queue.step(kinds, busy)
@@ -99,7 +110,7 @@ class Work:
         enough_groups = len(self.groups) >= DEPTH * (self.num_representing + self.num_comparing)
         return enough_groups or self.held_bytes > self.store_bytes
 
-    def finished(self, step: Step, value: Any, outcome: StepResult) -> None:
+    def finished(self, step: Step, value: Any, outcome: StepResult, actor: str) -> None:
         """Takes a step's outcome: results, or what the next stage reads. One that comes late changes nothing.
 
         Raises:
@@ -121,6 +132,8 @@ class Work:
         if group is not None:
             self._end(group)
         for number, result in outcome.results:
+            if number in self.keys and step.method == "value":
+                self.homes[self.keys[number]] = actor
             self._result(number, result)
 
     def back(self, step: Step) -> None:
@@ -225,3 +238,8 @@ class Work:
     def _result(self, number: int, result: Result | DiscorankError) -> None:
         if number in self.keys:  # nobody waits for one that is forgotten
             self.results.append((self.keys.pop(number), result))
+
+
+def _amounts(block: Sequence[SentTask]) -> Amounts:
+    """Characters and pairs of a block."""
+    return sum(task.amounts[0] for task in block), sum(task.amounts[1] for task in block)

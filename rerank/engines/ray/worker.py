@@ -24,7 +24,8 @@ from ....metrics.scorer import Scorer
 from ....metrics.spec.limits import Limits, set_limits
 from ....metrics.text.texts import Comparison
 from ..interface import Loaded, Result, Task, loaded_as
-from ..local import LocalEngine, problem_of
+from ..list_results import problem_of
+from ..local import LocalEngine
 from .stages import Reduced, Share, TileValues, results
 
 Keyed = tuple[int, Result | DiscorankError]  # the result of the list of this key

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import sys
 import traceback
 import warnings
@@ -61,6 +62,8 @@ NAMED = frozenset(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line; returns its exit code."""
+    # numpy's products are small: several threads would cost twice the CPU time and save none (torch has its own)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]

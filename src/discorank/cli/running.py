@@ -81,7 +81,7 @@ def check_output(output: str | None, inputs: Sequence[str | None]) -> Path | Non
             "rows are written plain, so that a run can go on", where="--output", fix="Leave .gz off"
         )
     if path is not None:
-        for suffix in ("", ".run.json", ".run.json.tmp", ".errors.jsonl", ".lock"):
+        for suffix in ("", ".run.json", ".run.json.tmp", ".rows.jsonl", ".errors.jsonl", ".lock"):
             check_not_input(f"{path}{suffix}", inputs)
     return path
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..metrics.errors import InputError
+from ..metrics.spec.arrow_package import lines_of_run
 from ..metrics.text.line_source import LineSource
 from ..rerank.choice import Ranking
 from ..rerank.lists import CandidateList
@@ -112,9 +113,10 @@ def read_run(path: str | Path) -> ChosenRun:
         fix = "Run decode or rerank with --format jsonl"
         raise InputError("is no run with a row per list", where=str(path), fix=fix)
     recorded = recorded_run(values, str(run_file), AS_INPUT)
-    for end, name in (("", "rows"), (".errors.jsonl", "errors")):
-        check_read(f"{path}{end}", name, recorded)
-    rows = [checked(ChosenRow, line, f"{path}:{n}", _FIX) for n, line in LineSource(path)]
+    lines = lines_of_run(path)
+    check_read(lines, "rows", recorded)
+    check_read(f"{path}.errors.jsonl", "errors", recorded)
+    rows = [checked(ChosenRow, line, f"{lines}:{n}", _FIX) for n, line in LineSource(lines)]
     errors = _first_errors(f"{path}.errors.jsonl") if head.counts.get("errors") else []
     return ChosenRun(str(path), head, {row.id: row for row in rows}, tuple(errors))
 

@@ -848,7 +848,8 @@ def test_unknown_formats_and_foreign_options_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"unknown format 'mose'\. Did you mean 'moses'"):
         open_lists(path, "mose")
     with pytest.raises(
-        InputError, match=r"num_candidates: not an option of the format 'jsonl'\. Its options: none"
+        InputError,
+        match=r"num_candidates: not an option of the format 'jsonl'\. Its options: columns",
     ):
         open_lists(path, num_candidates=2)
     with pytest.raises(

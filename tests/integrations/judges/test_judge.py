@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -24,7 +23,6 @@ from discorank.metrics.spec.allowed_code import NO_CODE, CodeRefusedError
 from discorank.metrics.text.texts import Context
 
 from ...support.judging import (
-    Answer,
     asked,
     compared,
     judge,
@@ -37,7 +35,7 @@ from ...support.judging import (
     texts_of,
     verdict,
 )
-from ...support.serving import Reply, Seen, serving
+from ...support.serving import Reply, Seen, once_broken, serving
 
 KEY = "sk-very-secret-0123456789"
 SAID = pytest.mark.filterwarnings("ignore:judge m. an answer without a value:RuntimeWarning")
@@ -274,20 +272,6 @@ def test_a_text_that_no_answer_has_a_value_for_is_nan(kind: str, folder: dict[st
 # servers that misbehave
 
 
-def once_broken(broken: Reply) -> Answer:
-    """Every request fails once."""
-    bodies: set[str] = set()
-
-    def answer(seen: Seen, number: int) -> Reply:
-        body = json.dumps(seen.body)
-        if body in bodies:
-            return judged(seen)
-        bodies.add(body)
-        return broken
-
-    return answer
-
-
 @pytest.mark.parametrize(
     "broken",
     [
@@ -299,7 +283,7 @@ def once_broken(broken: Reply) -> Answer:
     ids=["429", "500", "half JSON", "cut off"],
 )
 def test_what_may_pass_is_tried_again(broken: Reply, folder: dict[str, str]) -> None:
-    with serving(once_broken(broken)) as server:
+    with serving(once_broken(broken, judged)) as server:
         values = judge(server, retries=1, **folder).score(list("ab"), None, list("st"))
     assert values.tolist() == [verdict("s", "", "a"), verdict("t", "", "b")]
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from benchmarks.support.scripted_upstream import Script
+from benchmarks.support.scripted_replies import Script
 from discorank.integrations.proxy.response_forms import with_form
 from discorank.integrations.proxy.running_server import _listening
 from discorank.integrations.proxy.settings import DoorSettings

@@ -12,7 +12,7 @@ from typing import Any, cast
 import httpx2
 import pytest
 
-from benchmarks.support.scripted_upstream import FAULTS, Script, marker
+from benchmarks.support.scripted_replies import FAULTS, Script, marker
 from discorank import decode
 from discorank.integrations.proxy.candidate_draw import IGNORED_SECONDS, Upstream
 from discorank.integrations.proxy.response_forms import MAX_STEPS, with_form

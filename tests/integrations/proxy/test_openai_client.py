@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 
-from benchmarks.support.scripted_upstream import Script, marker
+from benchmarks.support.scripted_replies import Script, marker
 from discorank import decode
 from discorank.rerank.lists import Candidate
 from discorank.rerank.mbr_decoder import MBRDecoder

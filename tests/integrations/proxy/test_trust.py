@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.support.scripted_upstream import Script, marker
+from benchmarks.support.scripted_replies import Script, marker
 from discorank.integrations.proxy.own_fields import OwnFields
 from discorank.integrations.proxy.settings import DoorSettings
 from discorank.metrics.errors import InputError

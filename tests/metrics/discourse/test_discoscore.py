@@ -23,8 +23,8 @@ from discorank.metrics.discourse.coherence.foci import FocusReader
 from discorank.metrics.discourse.coherence.token_vectors import TokenReader, lowered
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.store import Store
-from discorank.metrics.neural.models.encoder import tokenizer_of
 from discorank.metrics.neural.models.inner_products import products
+from discorank.metrics.neural.models.pretrained import tokenizer_of
 from discorank.metrics.text.texts import NO_CONTEXT
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "discoscore"

@@ -199,6 +199,25 @@ def test_group_sizes_do_not_change_values(name: str, lists: list[list[str]], cel
     assert [u.tobytes() for u in parts] == [u.tobytes() for u in whole]
 
 
+@pytest.mark.parametrize("name", ["chrf", "chrf++", "bleu", "nist", "ter", "meteor"])
+@given(rows=st.lists(st.lists(WORDS, min_size=2, max_size=4), min_size=1, max_size=5))
+@bounded(BOUNDED, max_examples=15)
+def test_both_of_one_comparison_are_those_of_two(name: str, rows: list[list[str]]) -> None:
+    metric = load_metric(name)
+    assert isinstance(metric, Metric)
+    metric = metric.fit([text for row in rows for text in row]) if name == "nist" else metric
+    store = Store(metric.scorer)
+    blocks = store.add([made(row[:1], row[1:]) for row in rows])
+    values, statistics = metric.scorer.values_and_statistics(store.reps, blocks)
+    one_by_one = metric.scorer.compare_multi(store.reps, blocks)
+    assert values.tobytes() == np.concatenate(one_by_one).tobytes()
+    assert statistics.tobytes() == metric.scorer.statistics(store.reps, blocks).tobytes()
+    matrices_of_blocks = metric.scorer.compare(store.reps, blocks)
+    best = [u.min() if name == "ter" else u.max() for u in matrices_of_blocks]
+    if name in ("chrf", "chrf++", "meteor"):
+        assert values.tolist() == best
+
+
 def test_hundreds_of_lists_are_compared_in_one_call() -> None:
     metric = Recorder()
     scorer = metric.scorer

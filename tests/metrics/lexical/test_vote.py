@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from discorank import Document, InputError, MBRDecoder, load_metric
 from discorank.cli.main import main
 from discorank.metrics.errors import MetricError
+from discorank.metrics.lexical import vote
 from discorank.metrics.lexical.answer_agreement import number, number_key
 from discorank.metrics.lexical.answers import boxed, json_value, steps_of
 from discorank.metrics.lexical.vote import Vote
@@ -202,6 +203,25 @@ def test_of_equal_shares_the_first_wins_and_no_answer_never() -> None:
     assert ranking.flags == ("no-answer",)
     (nothing,) = decoder.decode([{"id": "x", "candidates": ["a", "b"]}])
     assert (nothing.index, nothing.utility) == (0, 0)
+
+
+def test_an_answer_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+
+    def find(text: str) -> str | None:
+        searched.append(text)
+        return boxed(text)
+
+    monkeypatch.setattr(vote, "finder", lambda *settings: find)
+    long = "x" * vote.REMEMBERED_CHARACTERS + r"\boxed{2}"
+    texts = ["none", r"\boxed{1}", r"\boxed{2}", r"so \boxed{1}", long]
+    metric = Vote(answer="boxed")
+    (ranking,) = MBRDecoder(metric).decode([{"id": "x", "candidates": texts}])
+    assert (ranking.index, ranking.flags) == (1, ("no-answer",))
+    assert sorted(searched) == sorted(texts)
+    assert metric.answer_of(long) == "2"
+    assert searched[-1] == long
+    assert len(searched) == len(texts) + 1
 
 
 def test_scores_tell_of_texts_without_an_answer(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from discorank import Context, InputError, MBRDecoder, Metric, ModelLoadError, load_metric
 from discorank.metrics.execution.store import Store
 from discorank.metrics.neural.likelihood.bartscore import BARTScore, BARTScoreFaithfulness
-from discorank.metrics.neural.models.encoder import pretrained, tokenizer_of
+from discorank.metrics.neural.models.pretrained import pretrained, tokenizer_of
 
 BOUNDED = bounded(max_examples=6, deadline=None, database=None, print_blob=True)
 GOLDEN = Path(__file__).parents[2] / "golden" / "docmetrics"

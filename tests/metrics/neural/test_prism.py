@@ -22,7 +22,7 @@ from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.store import Store
 from discorank.metrics.neural.likelihood.prism import BY_LANGUAGE, CODES, Prism
-from discorank.metrics.neural.models.encoder import pretrained, tokenizer_of
+from discorank.metrics.neural.models.pretrained import pretrained, tokenizer_of
 from discorank.metrics.representations import Block
 
 BOUNDED = bounded(max_examples=6, deadline=None, database=None, print_blob=True)

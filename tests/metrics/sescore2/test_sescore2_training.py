@@ -25,7 +25,7 @@ from discorank.cli.commands.train.train_sescore2 import validator
 from discorank.cli.main import main
 from discorank.integrations.formats.corpora import RatedText, read_rated, read_texts
 from discorank.metrics.errors import InputError, ResumeError
-from discorank.metrics.neural.models.encoder import pretrained
+from discorank.metrics.neural.models.pretrained import pretrained
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.sescore2.examples import SAME, STRANGE, Examples, sample
 from discorank.metrics.sescore2.fitting import fit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from discorank import InputError
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.budget.plan import METHODS, Request, drive, plan
+from discorank.rerank.budget.plan import METHODS, Request, drive, num_pairs, plan
 from discorank.rerank.expectation import expected_utility
 
 from .lists import blocks_of, estimate_of, matrices, regret_of
@@ -27,11 +28,11 @@ def test_a_budget_of_all_pairs_is_exact_to_the_bit(method: str, without_self: bo
     matrix, cheap = matrices(0)
     weights = np.random.default_rng(1).integers(1, 4, len(matrix)).astype(np.float64)
     own = np.ones(len(matrix)) if without_self else None
-    steps = plan(method, weights, len(matrix), own, cheap, pairs=matrix.size)  # type: ignore[arg-type]
+    steps = plan(method, weights, len(matrix), own, cheap[None], pairs=matrix.size)  # type: ignore[arg-type]
     estimate = drive(steps, blocks_of(matrix))
     assert estimate.values.tobytes() == expected_utility(matrix, weights, own).tobytes()
     assert (estimate.pairs, estimate.of) == (matrix.size, matrix.size)
-    assert (estimate.confidence, estimate.regret) == (1.0, 0.0)
+    assert (estimate.confidence, estimate.at_least, estimate.regret) == (1.0, 1.0, 0.0)
     assert estimate.computed.all()
 
 
@@ -61,9 +62,9 @@ def test_no_plan_exceeds_its_budget_or_asks_twice(
     weights = random.integers(0, 3, num_columns).astype(np.float64)
     weights[0] = 2.0
     own = np.minimum(weights, 1.0) if without_self and num_rows == num_columns else None
-    prior = (
-        matrix + random.normal(size=matrix.shape) if has_prior or method == "centroids" else None
-    )
+    prior = None
+    if has_prior or method == "centroids":
+        prior = matrix + random.normal(size=(2, *matrix.shape))
     asked = np.zeros(matrix.shape, np.int64)
 
     def answered(request: Request) -> FloatArray:
@@ -76,10 +77,63 @@ def test_no_plan_exceeds_its_budget_or_asks_twice(
     assert asked.sum() == estimate.pairs <= pairs
     assert estimate.computed.tolist() == (asked > 0).tolist()
     assert estimate.of == matrix.size
-    assert 0 <= estimate.confidence <= 1
+    assert 0 <= estimate.at_least <= estimate.confidence <= 1
     assert not estimate.regret < 0
     if pairs < matrix.size:
         assert not asked[:, weights == 0].any()
+
+
+@given(
+    st.sampled_from(METHODS),
+    st.integers(2, 9),
+    st.integers(1, 45),
+    st.integers(1, 3),
+    st.booleans(),
+    st.integers(0, 3),
+)
+@BOUNDED
+def test_two_texts_of_a_symmetric_utility_are_one_pair(
+    method: str, size: int, pairs: int, nbest: int, has_addend: bool, seed: int
+) -> None:
+    """It is asked for one way round; both have its value, and what is known beside it is added to either."""
+    random = np.random.default_rng(seed)
+    matrix, prior = random.normal(size=(2, size, size))
+    matrix = matrix + matrix.T
+    addend = random.normal(size=(size, size)) if has_addend else np.zeros((size, size))
+    weights = random.integers(1, 3, size).astype(np.float64)
+    asked = np.zeros(matrix.shape, np.int64)
+
+    def answered(request: Request) -> FloatArray:
+        block = np.ix_(request.rows, request.columns)
+        if request.rows.tolist() == request.columns.tolist():  # as an engine computes it
+            asked[block] += np.tri(len(request.rows), dtype=np.int64)
+        else:
+            asked[block] += 1
+        return np.asarray(matrix[block])
+
+    steps = plan(
+        method,  # type: ignore[arg-type]
+        weights,
+        size,
+        None,
+        prior[None],
+        pairs=pairs,
+        nbest=nbest,
+        seed=seed,
+        square=True,
+        symmetric=True,
+        addend=addend if has_addend else None,
+    )
+    estimate = drive(steps, answered)
+    both = asked + asked.T - np.diag(asked.diagonal())
+    assert estimate.of == num_pairs(size, size, True) == size * (size + 1) // 2
+    if pairs < estimate.of:
+        assert both.max() <= 1
+        assert asked.sum() == estimate.pairs <= pairs
+        assert estimate.computed.tolist() == (both > 0).tolist()
+    computed = estimate.computed
+    np.testing.assert_array_equal(estimate.utilities[computed], (matrix + addend)[computed])
+    assert np.isnan(estimate.utilities[~computed]).all()
 
 
 @each_method
@@ -88,12 +142,16 @@ def test_the_same_every_time(method: str) -> None:
     first, second = (estimate_of(method, matrix, cheap, 60, seed=5) for _ in range(2))
     assert first.values.tobytes() == second.values.tobytes()
     assert first.computed.tobytes() == second.computed.tobytes()
-    assert first[1:5] == second[1:5]
+    assert first[1:6] == second[1:6]
 
 
 @each_method
-@pytest.mark.parametrize("without_self", [False, True])
-def test_permuted_candidates_choose_the_same_text(method: str, without_self: bool) -> None:
+@pytest.mark.parametrize(
+    ("without_self", "is_symmetric"), [(False, False), (True, False), (False, True)]
+)
+def test_permuted_candidates_choose_the_same_text(
+    method: Any, without_self: bool, is_symmetric: bool
+) -> None:
     """Values, statements and computed pairs go with the texts, to the last bit."""
     for seed in range(6):
         matrix, cheap = matrices(seed)
@@ -103,14 +161,23 @@ def test_permuted_candidates_choose_the_same_text(method: str, without_self: boo
         order = random.permutation(size)
         block = np.ix_(order, order)
         own = np.ones(size) if without_self else None
-        settings = {"pairs": 50, "nbest": 2, "square": True}
-        plain = plan(method, weights, size, own, cheap, **settings)  # type: ignore[arg-type]
-        permuted = plan(method, weights[order], size, own, cheap[block], **settings)  # type: ignore[arg-type]
+        settings: dict[str, Any] = {
+            "pairs": 50,
+            "nbest": 2,
+            "square": True,
+            "symmetric": is_symmetric,
+        }
+        if is_symmetric:
+            matrix = matrix + matrix.T
+        plain = plan(method, weights, size, own, cheap[None], **settings)
+        permuted = plan(
+            method, weights[order], size, own, cheap[None][:, order[:, None], order], **settings
+        )
         ours = drive(plain, blocks_of(matrix))
         theirs = drive(permuted, blocks_of(matrix[block]))
         assert ours.values[order].tobytes() == theirs.values.tobytes()
         assert ours.computed[block].tolist() == theirs.computed.tolist()
-        assert ours[1:5] == theirs[1:5]
+        assert ours[1:6] == theirs[1:6]
 
 
 @each_method
@@ -156,7 +223,7 @@ def test_one_column_of_costly_scores() -> None:
         random = np.random.default_rng(seed)
         quality = random.normal(size=(30, 1))
         cheap = quality + 0.4 * random.normal(size=(30, 3))
-        estimate = estimate_of("adaptive", quality, cheap, 12)
+        estimate = estimate_of("adaptive", quality, cheap.T[:, :, None], 12)
         assert estimate.pairs <= 12
         found += int(np.nanargmax(estimate.values)) == int(np.argmax(quality))
     assert found >= 28

@@ -10,7 +10,7 @@ import pytest
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.budget import statement
 from discorank.rerank.budget.observed import Observed, Problem
-from discorank.rerank.budget.posterior import COEFFICIENTS, USUAL, posterior
+from discorank.rerank.budget.posterior import USUAL, coefficients, posterior, scale_of
 from discorank.rerank.budget.regressors import Regressors, regressors_of
 from discorank.rerank.budget.statement import Calibration, Statement, leaders, state_of
 
@@ -19,7 +19,8 @@ from .lists import estimate_of, matrices
 
 def problem_of(cheap: FloatArray | None, shares: FloatArray, is_square: bool = True) -> Problem:
     selves = np.arange(len(shares)) if is_square else np.full(len(shares), -1)
-    return Problem(shares, cheap, selves, shares.size, None, 1, 0)
+    prior = None if cheap is None else cheap[None]
+    return Problem(shares, prior, selves, shares.size, None, 1, 0)
 
 
 def observed_of(problem: Problem, matrix: FloatArray, share: float, seed: int) -> Observed:
@@ -36,9 +37,10 @@ def conditioned(observed: Observed, features: Regressors) -> tuple[FloatArray, F
     rows, columns = (grid.ravel() for grid in np.indices(observed.seen.shape))
     seen = observed.seen.ravel()
     values = observed.utilities.ravel()[seen]
-    is_other = features.selves[rows[seen]] != columns[seen]
-    centre, unit = values[is_other].mean(), values[is_other].std()
-    known = COEFFICIENTS | {kind: (0.0, size) for kind, size in USUAL._asdict().items()}
+    is_self = features.selves[rows] == columns
+    scale = scale_of(values, is_self[seen])
+    centres = np.where(is_self, scale.of_selves, scale.centre)
+    known = coefficients(USUAL)
     means, sizes = np.transpose([known[kind] for kind in features.kinds])
     regressors = features.of(rows, columns)
     mean = regressors @ means
@@ -47,11 +49,11 @@ def conditioned(observed: Observed, features: Regressors) -> tuple[FloatArray, F
     covariance += USUAL.column * (columns[:, None] == columns)
     covariance += USUAL.noise * np.eye(len(rows))
     gain = covariance[:, seen] @ np.linalg.inv(covariance[np.ix_(seen, seen)])
-    after = mean + gain @ ((values - centre) / unit - mean[seen])
+    after = mean + gain @ ((values - centres[seen]) / scale.unit - mean[seen])
     spread = covariance - gain @ covariance[seen]
     weights = np.zeros((num_rows, num_rows * num_columns))
     weights[rows, np.arange(len(rows))] = observed.problem.shares.ravel()
-    return weights @ (centre + unit * after), unit**2 * weights @ spread @ weights.T
+    return weights @ (centres + scale.unit * after), scale.unit**2 * weights @ spread @ weights.T
 
 
 @pytest.mark.parametrize("share", [0.3, 0.8])
@@ -112,6 +114,34 @@ def test_a_calibration_by_hand() -> None:
     later = calibration.applied(Statement(0.5, 3.0), round(100 * e), 1000)
     assert later == pytest.approx((1 / (1 + exp(0.5)), 6 * exp(0.5)), rel=2e-3)
     assert 0.999 < calibration.applied(Statement(1.0, 0.0), 100, 1000).confidence < 1
+
+
+def test_at_least_by_hand() -> None:
+    """Odds of 9 to 1 become 9 to e^1.3; what is certain stays so."""
+    assert Statement(0.9, 0.0).at_least == pytest.approx(9 / (9 + exp(1.3)))
+    assert [Statement(sure, 0.0).at_least for sure in (0.0, 1.0)] == [0.0, 1.0]
+
+
+def test_a_list_stops_when_it_is_at_least_as_sure() -> None:
+    """And not when the confidence alone is high enough; a list that could not stop uses its whole budget."""
+    num_stopped = 0
+    for seed in range(20):
+        matrix, cheap = matrices(seed)
+        estimate = estimate_of("adaptive", matrix, cheap, 200, square=True, confidence=0.8)
+        num_stopped += estimate.pairs < 200
+        assert estimate.at_least > 0.75 or estimate.pairs == 200
+    assert num_stopped > 5
+
+
+def test_a_kernel_is_worth_more_against_itself_than_anything() -> None:
+    """1 against values near 1e-8, as of tree kernels on long texts: what is said is of the size of these."""
+    matrix, cheap = matrices(5)
+    small = 1e-8 * (matrix - matrix.min())
+    np.fill_diagonal(small, 1.0)
+    estimate = estimate_of("adaptive", small, cheap, 60, square=True)
+    assert 0 <= estimate.regret < 1e-7
+    exact = small.mean(axis=1)
+    assert abs(np.nanmax(estimate.values) - exact.max()) < 1e-7
 
 
 def test_what_the_posterior_says_is_true_of_synthetic_lists(

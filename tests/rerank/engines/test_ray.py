@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from discorank import Budget
 from discorank.cli.main import main
 from discorank.metrics.base import Metric
 from discorank.metrics.errors import InputError, MetricError, ModelLoadError, ResourceError
@@ -118,6 +119,19 @@ def test_budgets_are_the_same_bytes(on_ray: None, tmp_path: Path) -> None:
             on = (*ON_RAY, f"ray.actors={actors}")
             assert decode(source, out, "ter + 0.1*chrf", *budget, *on) == 0
             assert out.read_bytes() == local.read_bytes()
+
+
+def test_texts_under_a_budget_are_represented_once(on_ray: None) -> None:
+    """Steps of a list go to the worker that has its texts."""
+    records = [read_list(record) for record in made_lists(6, 14, seed=8)]
+    decoder = MBRDecoder(f"bertscore({TINY})", budget=Budget(0.3, force=True))
+    with RayEngine(RaySettings(actors=2)) as engine:
+        engines: list[Engine] = [LocalEngine(), engine]
+        texts = []
+        for one in engines:
+            list(decoder.decode(records, one))
+            texts.append(one.status().work.texts)
+    assert texts[0] == texts[1]
 
 
 def test_a_server_of_scores_that_stops_ends_the_run(on_ray: None, tmp_path: Path) -> None:

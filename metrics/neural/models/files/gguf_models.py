@@ -10,6 +10,7 @@ that has read a file serves again while the file is as it was.
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from collections.abc import Iterator
@@ -111,6 +112,22 @@ def _texts(data: memoryview, at: int, count: int) -> tuple[list[Any], int]:
         at = start + length_of(data, at)[0]
         texts.append(bytes(data[start:at]))
     return texts, at
+
+
+def with_own_tokens(tokenizer: Any) -> Any:
+    """The tokenizer of a GGUF file without tokens that the file does not have, and its model no embedding for.
+
+    transformers gives every byte-level tokenizer a token <|endoftext|>, behind the last one of the file if need be.
+    """
+    from tokenizers import Tokenizer
+
+    count = tokenizer.vocab_size
+    if len(tokenizer) <= count:
+        return tokenizer
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    state["added_tokens"] = [token for token in state["added_tokens"] if token["id"] < count]
+    tokenizer._tokenizer = Tokenizer.from_str(json.dumps(state))
+    return tokenizer
 
 
 def unpacked(config: Any) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from ...metrics.registry import load_without_code
 from ...metrics.spec.allowed_code import CodeRefusedError
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.texts import Document, Text
-from ...rerank.budget.settings import Budget
+from ...rerank.budget.plan import num_pairs
+from ...rerank.budget.settings import Budget, two_texts_are_one_pair
 from ...rerank.distinct import Distinct
 from ...rerank.lists import CandidateList
 from ...rerank.pass_counts import PassCounts
@@ -161,6 +162,7 @@ class UtilityCosts:
         self.budget: Budget | None = None
         self.budget_counts: list[PassCounts] = []
         self.budget_pairs = 0
+        self.one_pair = False  # two texts of a list's own candidates
         self.problems: list[str] = []
         try:
             self.utility = adapted(load_without_code(self.named), values)
@@ -188,6 +190,7 @@ class UtilityCosts:
             self.problems.append(f"no budget: {error.problem}")
             return
         self.budget = budget
+        self.one_pair = two_texts_are_one_pair(utility, budget.force)
         self.budget_counts = [PassCounts(counts.metric, counts.scorer) for counts in self.counts]
 
     def add(self, record: CandidateList) -> None:
@@ -207,7 +210,7 @@ class UtilityCosts:
         self, budget: Budget, texts: Sequence[Text], references: Sequence[Text], source: Text | None
     ) -> None:
         """Counts what the budget of one list allows, as if all texts were compared with some references."""
-        size = len(texts) * len(references)
+        size = num_pairs(len(texts), len(references), self.one_pair and references is texts)
         allowed = min(size, budget.pairs(size))
         self.budget_pairs += allowed
         num_references = -(-allowed // len(texts))

@@ -18,8 +18,10 @@ from ...rerank.runs.rows import as_line, error_row
 from ...rerank.runs.run import stopped
 from ..options import Options
 from ..options.inputs import InputOptions, open_input
-from ..running import OutputOptions, check_not_input, complete_or_absent
+from ..row_files import complete_rows
+from ..running import OutputOptions, check_not_input
 from ..terminal.console import Progress, say
+from .convert_documents import run_documents
 
 
 @settings
@@ -31,16 +33,20 @@ class ConvertOptions:
         prior: the file of a prior over systems: every candidate gets its weight as prior_weight, for --weights
             field:prior_weight.
         prior_strength: how much the prior counts.
+        to: a form of documents with outputs of systems instead of candidate lists: systems, mtme, wmt-xml, wmt-jsonl,
+            sacrebleu or summeval.
     """
 
     max_errors: Annotated[int, Field(ge=0)] = 0
     prior: str | None = None
     prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
+    to: str | None = None
 
 
 OPTIONS = Options(
     "convert",
-    "Write candidate lists of any format as JSONL. The output appears when it is complete.",
+    "Write candidate lists of any format as JSONL, or as a Parquet or Arrow file by its ending; or documents in "
+    "another form. Outputs appear when complete.",
     [InputOptions, OutputOptions, ConvertOptions],
     positional={"input": "?"},
     short={"output": "o", "num_candidates": "n"},
@@ -52,6 +58,8 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     inputs = [values[name] for name in ("input", "sources", "documents", "prior")]
     check_not_input(values["output"], inputs)
+    if values["to"]:
+        return run_documents(values)
     prior = load_prior(values["prior"])
     check_strength(prior, values["prior_strength"])
     num_done = num_errors = 0
@@ -94,5 +102,5 @@ def _output(values: Mapping[str, Any]) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
-    with complete_or_absent(values["output"]) as file:
+    with complete_rows(values["output"]) as file:
         yield file

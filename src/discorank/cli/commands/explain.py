@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import isfinite
 from typing import Annotated, Any, Literal
@@ -13,18 +13,20 @@ from pydantic import Field
 
 from ...integrations.formats.open_lists import Lists
 from ...metrics.base import Metric
-from ...metrics.errors import InputError
+from ...metrics.errors import DiscorankError, InputError
 from ...metrics.representations import FloatArray
 from ...metrics.spec.checked_settings import settings
-from ...metrics.text.texts import Text
+from ...metrics.text.texts import Context, Text
 from ...printable import printable
 from ...report.marked_errors import MarkedError, in_words, marked_errors
 from ...rerank.choice import Ranking
 from ...rerank.distinct import Distinct
+from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.runs.rows import as_line
+from ...rerank.scheduler import Program, Scheduler
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in
 from ..options.inputs import CodeOptions, InputOptions, cache_in, check_model, metric_in, open_input
@@ -82,11 +84,11 @@ def run(arguments: Sequence[str]) -> int:
             where=lists.name,
             fix="Raise --limit, or see the input's ids",
         )
-    for ranking in decoder.decode(records.values(), LocalEngine(cache_in(values))):
+    for ranking, context in _decided(decoder, records.values(), LocalEngine(cache_in(values))):
         if ids and ranking.id not in ids:
             continue
         metrics = [metric for _, metric in utility.parts]
-        data = explanation(ranking, records[ranking.id], metrics)
+        data = explanation(ranking, records[ranking.id], metrics, context=context)
         if values["format"] == "json":
             sys.stdout.write(as_line(data).decode())
         else:
@@ -103,15 +105,37 @@ def _records(lists: Lists, ids: frozenset[str]) -> Iterator[CandidateList]:
             yield entry.record
 
 
+def _decided(
+    decoder: MBRDecoder, records: Iterable[CandidateList], engine: Engine
+) -> Iterator[tuple[Ranking, Context]]:
+    """The ranking of every list, and the context in which it was decided; raises the first error, naming the list."""
+    contexts: dict[str, Context] = {}
+
+    def program(record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
+        contexts[record.id] = context
+        return decoder.program(record, context, flags)
+
+    engine.load(decoder.metrics)
+    scheduler = Scheduler(program, engine, decoder.resolved_strategy, decoder.width)
+    named = ((f"list {record.id!r}", record) for record in records)
+    for name, outcome in scheduler.run(named):
+        if isinstance(outcome, DiscorankError):
+            raise outcome.inside(name)
+        if outcome is not None:
+            yield outcome, contexts.pop(outcome.id)
+
+
 def explanation(
     ranking: Ranking,
     record: CandidateList,
     metrics: Sequence[Metric] = (),
     reasons: int | None = None,
+    context: Context | None = None,
 ) -> dict[str, Any]:
     """The places of a ranking, each with the pseudo-references that agree most with it and what the metrics say of the
-    first of these, as JSON data; errors that they mark also by their place in the whole text. Metrics that read context
-    say nothing: it is gone with the decoding. With `reasons`, they speak of that many places only.
+    first of these, as JSON data; errors that they mark also by their place in the whole text. Without the context in
+    which the list was decided, metrics that read context say nothing. With `reasons`, they speak of that many places
+    only.
     """
     distinct = Distinct(record.candidates)
     pool = Distinct(record.pseudo_references) if record.pseudo_references else distinct
@@ -128,7 +152,7 @@ def explanation(
             utilities = matrix[number]
             agreeing = _agreeing(utilities, pool.texts, place.text)
         nearest = [text for text, _ in agreeing[:1]]
-        why = _why(speaking, place.text, nearest, record.source)
+        why = _why(speaking, place.text, nearest, record.source, context)
         errors = _errors(place.text, why)
         places.append(
             {
@@ -206,13 +230,20 @@ def _agreeing(
 
 
 def _why(
-    metrics: Sequence[Metric], text: Text, nearest: Sequence[Text], source: Text | None
+    metrics: Sequence[Metric],
+    text: Text,
+    nearest: Sequence[Text],
+    source: Text | None,
+    context: Context | None,
 ) -> dict[str, Any]:
     """What each metric says of a text against the one that agrees most with it, by its signature."""
     reasons = {}
     for metric in metrics:
-        if metric.reads.context == 0 and (nearest or not metric.info.needs_references):
-            reasons[metric.signature()] = metric.explain(text, nearest, source)[0]
+        width = metric.reads.context
+        knows_context = not width or context is not None
+        if knows_context and (nearest or not metric.info.needs_references):
+            before = None if context is None else context.last(width)
+            reasons[metric.signature()] = metric.explain(text, nearest, source, before)[0]
     return {name: reason for name, reason in reasons.items() if reason}
 
 

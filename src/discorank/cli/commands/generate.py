@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ...integrations.arrow.open_rows import open_rows
 from ...integrations.generation.document_turns import Turns
 from ...integrations.generation.generation_run import run_generation
 from ...integrations.generation.generator import Generator
@@ -20,7 +21,6 @@ from ...integrations.server.settings import Connection
 from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.few_shot import read_examples
-from ...metrics.text.line_source import LineSource
 from ...metrics.text.prompt_template import Template
 from ...rerank.engines.local import LocalEngine
 from ...rerank.mbr_decoder import MBRDecoder
@@ -36,9 +36,10 @@ class GeneratorOptions:
     """What generates, from what.
 
     Args:
-        input: the file of inputs (.gz too), or - for stdin.
+        input: the file of inputs (.gz too; .parquet, .arrow, .arrows, .feather), or - for stdin.
         input_format: its format: jsonl (id, source, and document, position, references where there are some) or text
             (one input per line).
+        columns: of a Parquet or Arrow file, which column is which key, such as source=prompt; id=# numbers the rows.
         backend: what kind of generator it is.
         generator: the model that generates: a folder, a GGUF file, a name on the hub, or what a package brings: smollm2
             (Apache-2.0) or gemma3-270m (Gemma terms of use, ai.google.dev/gemma/terms).
@@ -54,6 +55,7 @@ class GeneratorOptions:
 
     input: str | None = None
     input_format: Literal["jsonl", "text"] = "jsonl"
+    columns: tuple[str, ...] = ()
     backend: Literal["huggingface", "server"] = "huggingface"
     generator: str | None = None
     revision: str | None = None
@@ -113,7 +115,7 @@ def run(arguments: Sequence[str]) -> int:
     turns = Turns(generator, template, first_template, values["context"], decider, engine, examples)
     reading = GenerationWatch(turns)
     with (
-        closing(LineSource(path)) as source,
+        closing(open_rows(path, values["columns"])) as source,
         Progress("lists", source.fraction, values["quiet"], reading) as progress,
     ):
         about = {"seeds": {"generation": values["seed"]}}

@@ -26,7 +26,6 @@ from .rerank import FeatureOptions, chosen_features
 
 RERANK = "rerank"  # the name of the decoder that features make
 SWITCH_SECONDS = 0.0005  # after which the thread that chooses lets the event loop go on
-STORE_SHARE = 1 / 32  # of what a run keeps of texts for later lists: requests rarely share texts
 
 
 @settings
@@ -72,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
     connection = build(Connection, values, base_url=needed(values, "upstream", "--upstream"))
     deciders = _deciders(values)
     door, drawing = build(DoorSettings, values), build(DrawingSettings, values)
-    with engine_in(values, STORE_SHARE) as engine:
+    with engine_in(values) as engine:
         server = ProxyServer(connection, deciders, engine, drawing, door, say)
         server.load()
         gc.freeze()  # what is loaded stays: looking through it again would hold up answers

@@ -31,8 +31,9 @@ class BudgetOptions:
     Args:
         budget: compute at most this share of the pairs of each list, such as 0.1; see docs/budget.md.
         budget_method: which pairs are computed.
-        confidence: stop with a list when its choice is that of all pairs with this probability, such as 0.95.
-        cheap_utility: a utility that guides the method, as all its pairs are computed first; none for none.
+        confidence: stop with a list when its choice is that of all pairs with at least this probability, such as 0.95.
+        cheap_utility: a utility all of whose pairs are computed first and guide the method, or a sum, each part of
+            which guides it; none for none.
         budget_seed: of the method's random draws.
         force_budget: allow a budget where pairs cost next to nothing, as with chrf or bertscore.
     """

@@ -18,11 +18,11 @@ RAY_THREADS = "ray_"  # how the names of threads begin in which Ray prints, on s
 
 
 @contextmanager
-def engine_in(values: Mapping[str, Any], store_share: float = 1.0) -> Iterator[Engine]:
-    """The engine that the options name, stopped at the end of the block; `store_share` is that of a local one."""
+def engine_in(values: Mapping[str, Any]) -> Iterator[Engine]:
+    """The engine that the options name, stopped at the end of the block."""
     cache = cache_in(values)
     if values["engine"] == "local":
-        yield LocalEngine(cache, store_share)
+        yield LocalEngine(cache)
         return
     from ...rerank.engines.ray.engine import RayEngine
 

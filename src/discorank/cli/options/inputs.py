@@ -26,14 +26,18 @@ class InputOptions:
     """Where candidate lists come from.
 
     Args:
-        input: the file (.gz too), or - for stdin.
-        input_format: its format: jsonl, flat, fairseq, marian, moses, sockeye or systems.
+        input: the file (.gz too; .parquet, .arrow, .arrows, .feather), or - for stdin.
+        input_format: its format: jsonl, flat, fairseq, marian, moses, sockeye, systems, or a form of test sets: mtme,
+            wmt-xml, wmt-jsonl, sacrebleu, summeval.
         num_candidates: flat: lines per source, read from the counts if not given.
         sources: all but jsonl and systems: the file of sources, one per line.
         documents: all but jsonl and systems: the file of document ids, one per line.
         human: systems: keys that hold human scores, such as mqm:lower.
         as_systems: systems: references to treat as systems.
         include: systems: further keys that hold systems.
+        columns: jsonl and systems in a Parquet or Arrow file: which column is which key, such as id=prompt_id
+            candidates=samples; =COLUMN leaves one out, id=# numbers the rows.
+        language_pair: mtme: the language pair of the folder.
     """
 
     input: str | None = None
@@ -44,6 +48,8 @@ class InputOptions:
     human: tuple[str, ...] = ()
     as_systems: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    language_pair: str | None = None
 
 
 @settings
@@ -82,6 +88,8 @@ def open_input(values: Mapping[str, Any]) -> Lists:
         human=values["human"],
         as_systems=values["as_systems"],
         include=values["include"],
+        columns=values["columns"],
+        language_pair=values["language_pair"],
     )
 
 
@@ -147,7 +155,15 @@ def reading_in(values: Mapping[str, Any]) -> dict[str, Any]:
         )
     if values.get("budget_seconds"):
         reading["budget_seconds"] = values["budget_seconds"]
-    for name in ("input_format", "num_candidates", "human", "as_systems", "include"):
+    for name in (
+        "input_format",
+        "num_candidates",
+        "human",
+        "as_systems",
+        "include",
+        "columns",
+        "language_pair",
+    ):
         value = values[name]
         if value not in (None, ()):
             reading[name] = list(value) if isinstance(value, tuple) else value

@@ -79,6 +79,23 @@ def test_which_models_run_packed() -> None:
     assert [runner(family).packed for family in PLAIN] == [False] * len(PLAIN)
 
 
+@pytest.mark.parametrize(("shift", "places", "packed"), [(0.2, 100, False), (0.3, 1, True)])
+def test_in_bfloat16_a_token_may_round_otherwise_but_not_all_of_them(
+    monkeypatch: pytest.MonkeyPatch, shift: float, places: int, packed: bool
+) -> None:
+    own = CausalLM._packed
+
+    def moved(self: CausalLM, texts: Prompted, rows: Sequence[int]) -> list[FloatArray]:
+        values = own(self, texts, rows)
+        values[0][:places] -= shift
+        for more in values[1:] if places > 1 else ():
+            more -= shift
+        return values
+
+    monkeypatch.setattr(CausalLM, "_packed", moved)
+    assert CausalLM(causal_model("llama", VOCABULARY), "cpu", "bfloat16").packed == packed
+
+
 @pytest.mark.parametrize("family", [*PACKED, "gemma2"])
 @given(prompts=lists)
 @BOUNDED
@@ -91,6 +108,33 @@ def test_shared_prompts_equal_a_plain_pass_per_text(
         ids = texts.ids.values[texts.ids.offsets[row] : texts.ids.offsets[row + 1]]
         expected = forward(family, ids, int(texts.first[row]))
         np.testing.assert_allclose(of_row, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("family", PLAIN)
+def test_a_plain_pass_has_logits_of_scored_tokens_alone(family: str, dtype: Any) -> None:
+    model = CausalLM(causal_model(family, VOCABULARY), "cpu", dtype)
+    ids = np.random.default_rng(0).integers(0, VOCABULARY, 71)
+    texts = Prompted(Ragged.of_rows([ids, ids[:50]]), np.array([6, 40]))
+    model.head_rows = 16
+    rows: list[int] = []
+    counting = model.head.register_forward_hook(
+        lambda _, inputs, __: rows.append(inputs[0].numel() // inputs[0].shape[-1])
+    )
+    values = model.log_probabilities(texts).values
+    counting.remove()
+    assert rows == [16] * 6  # 65 and 10 tokens
+    model.knows_head = False
+    assert values.tobytes() == model.log_probabilities(texts).values.tobytes()
+
+
+def test_a_head_that_is_not_known_is_asked_for_all_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CausalLM, "_logits", lambda self, states: 2 * self.head(states))
+    model = CausalLM(causal_model("gemma2", VOCABULARY), "cpu", "float32")
+    assert not model.knows_head
+    ids = np.arange(30) % VOCABULARY
+    values = model.log_probabilities(Prompted(Ragged.of_rows([ids]), np.array([3]))).values
+    np.testing.assert_allclose(values, forward("gemma2", ids, 3), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

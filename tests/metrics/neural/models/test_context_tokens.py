@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from discorank import ModelLoadError
 from discorank.metrics.neural.models.context_tokens import Frame, Reader, TruncationRule
-from discorank.metrics.neural.models.encoder import tokenizer_of
+from discorank.metrics.neural.models.pretrained import tokenizer_of
 from discorank.metrics.text.texts import Item
 
 BOUNDED = bounded(max_examples=100, deadline=None, database=None, print_blob=True)

@@ -15,15 +15,9 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from discorank import InputError, ModelLoadError
-from discorank.metrics.neural.models.encoder import (
-    PACKED,
-    Encoder,
-    device_of,
-    from_state,
-    pretrained,
-    tokenizer_of,
-)
+from discorank.metrics.neural.models.encoder import PACKED, Encoder, device_of
 from discorank.metrics.neural.models.packed_attention import Slab, slabs_of
+from discorank.metrics.neural.models.pretrained import from_state, pretrained, tokenizer_of
 from discorank.metrics.representations import Ragged
 
 MODELS = Path(__file__).parents[3] / "golden" / "docmetrics" / "models"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from discorank.metrics.errors import ModelLoadError
 from discorank.metrics.neural.models import seq2seq
-from discorank.metrics.neural.models.encoder import pretrained
+from discorank.metrics.neural.models.pretrained import pretrained
 from discorank.metrics.neural.models.seq2seq import Seq2Seq
 from discorank.metrics.neural.models.shared_prefix import DecoderPass, Targets, batches, pairs_of
 from discorank.metrics.neural.models.span_attention import Attention, Spans

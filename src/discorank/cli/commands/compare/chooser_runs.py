@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ....integrations.formats.earlier_choices import read_chosen
 from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
+from ....metrics.spec.arrow_package import is_table, lines_of_run
 from ....metrics.spec.checked_settings import settings
 from ....metrics.text.line_source import LineSource
 from ....rerank.runs.output_checks import check_beside
@@ -106,8 +108,9 @@ def _read_decoded(path: str, candidates: Choices) -> Chosen:
     """The choices in a file, and the metrics by which they were made if its run says so."""
     run = check_beside(path)
     metrics = frozenset() if run is None else _metrics_of_run(run, f"{path}.run.json")
-    source = LineSource(path)
-    return read_chosen(source, candidates, source.stem, metrics)
+    source = LineSource(lines_of_run(path))
+    name = Path(path).stem if is_table(path) else source.stem
+    return read_chosen(source, candidates, name, metrics)
 
 
 def _metrics_of_run(run: Mapping[str, Any], path: str) -> frozenset[str]:

@@ -21,6 +21,7 @@ from ....rerank.selection.kept_comparison import KeptTable, kept
 from ....rerank.selection.resampling_units import segments_of_unit
 from ....rerank.selection.significance import Correction
 from ....rerank.selection.statistics import DRAWS
+from ...eval_set_options import EvalSetReading
 from ...options import Options, needed
 from ...options.inputs import CodeOptions, JudgeOptions, check_model, metric_in
 from ...running import check_not_input
@@ -29,7 +30,10 @@ from .chooser_runs import ChooserOptions, check_decoded
 from .chooser_tables import choosers_tables
 from .printed_sets import printed
 from .score_files import document_rows, segment_rows, write_scores
+from .set_places import SetPlace, set_places
 from .set_runs import ComparedSet, compare_set
+from .task_options import TaskOptions, has_metric_scores, only_folder
+from .wmt_runs import run_statistics, run_task_set
 
 
 def _checked_unit(unit: str | int) -> str | int:
@@ -42,7 +46,9 @@ class CompareOptions:
     """What is compared.
 
     Args:
-        input: systems files, each with a document per line; of several, each is compared, and means are added.
+        columns: of Parquet and Arrow files, which column is which key, such as systems=outputs.
+        input: systems files, each with a document per line, or folders of mt-metrics-eval; of several, each is
+            compared, and means are added.
         metric: metrics by name or signature.
         human: keys that hold human scores, such as mqm:lower.
         references: the references that metrics read, by name; all if not given.
@@ -53,13 +59,15 @@ class CompareOptions:
         level: of significance; intervals cover the rest.
         unit: what draws take: document, segment, or how many successive segments of a document.
         correction: of p for the number of pairs: none, holm or fdr.
-        segment_scores: a file for a row per segment and system, CSV if its name ends so, else JSONL.
+        segment_scores: a file for a row per segment and system, CSV, Parquet or Arrow if its name ends so, else
+            JSONL.
         document_scores: the same for documents.
         save: a folder for texts, scores and tests, from which discorank report makes a page.
         format: what is printed.
     """
 
     input: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
     metric: tuple[str, ...] = ()
     human: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
@@ -79,7 +87,7 @@ class CompareOptions:
 OPTIONS = Options(
     "compare",
     "Compare whole systems, and what chooses among their outputs. Tables go to stdout.",
-    [CompareOptions, ChooserOptions, CodeOptions, JudgeOptions],
+    [CompareOptions, ChooserOptions, EvalSetReading, TaskOptions, CodeOptions, JudgeOptions],
     positional={"input": "*"},
     short={"metric": "m"},
 )
@@ -88,7 +96,7 @@ OPTIONS = Options(
 class _Inputs(NamedTuple):
     """What is compared, by what, and where it is saved."""
 
-    names: list[str]  # of the sets
+    places: list[SetPlace]
     metrics: list[Utility]
     choosers: list[Utility]
     folders: list[Path]  # of the sets, none if nothing is saved
@@ -100,9 +108,20 @@ def run(arguments: Sequence[str]) -> int:
     values = OPTIONS.parse(arguments)
     paths = needed(values, "input", "SYSTEMS")
     inputs = _checked_inputs(paths, values)
+    if values["tasks"]:
+        return run_task_set(only_folder(paths), inputs.metrics, values)
+    if values["statistics"] == "wmt":
+        return run_statistics(inputs.places, inputs.metrics, values)
     sets = [
-        compare_set(path, name, inputs.metrics, inputs.choosers, inputs.keys, values)
-        for path, name in zip(paths, inputs.names, strict=True)
+        compare_set(
+            place.path,
+            place.name,
+            inputs.metrics,
+            inputs.choosers,
+            inputs.keys,
+            {**values, "language_pair": place.language_pair},
+        )
+        for place in inputs.places
     ]
     if values["unit"] != "document":
         say(
@@ -111,16 +130,16 @@ def run(arguments: Sequence[str]) -> int:
         )
     write_scores(values["segment_scores"], segment_rows, sets)
     write_scores(values["document_scores"], document_rows, sets)
-    _save(inputs.folders, sets, values)
+    _save(inputs.folders, sets, inputs.places, values)
     sys.stdout.write(printed(sets, values["format"], values["level"], values["correction"]))
     return 0
 
 
 def _checked_inputs(paths: Sequence[str], values: Mapping[str, Any]) -> _Inputs:
     """What the options name; raises InputError where they do not fit together, before anything is read."""
-    names = _set_names(paths)
-    with_choosers = bool(values["choosers"] or values["decoded"])
-    specs = values["metric"] if with_choosers else needed(values, "metric", "--metric")
+    places = [] if values["tasks"] else set_places(paths, values)
+    without_metrics = values["choosers"] or values["decoded"] or has_metric_scores(values)
+    specs = values["metric"] if without_metrics else needed(values, "metric", "--metric")
     metrics = [metric_in(values, spec) for spec in specs]
     choosers = [metric_in(values, spec) for spec in values["choosers"]]
     check_model(values, [*metrics, *choosers])
@@ -128,18 +147,9 @@ def _checked_inputs(paths: Sequence[str], values: Mapping[str, Any]) -> _Inputs:
     _check_once(choosers, "--choosers")
     check_decoded(values, len(paths))
     _check_outputs(paths, values)
-    folders = _folders(values, names)
+    folders = _folders(values, [place.name for place in places])
     keys = tuple(map(HumanKey.read, values["human"]))
-    return _Inputs(names, metrics, choosers, folders, keys)
-
-
-def _set_names(paths: Sequence[str]) -> list[str]:
-    """The names of the sets: of their files, with folders where two are alike."""
-    repeated = [path for i, path in enumerate(paths) if path in paths[:i]]
-    if repeated:
-        raise InputError("is given twice", where=repeated[0], fix="Give each systems file once")
-    stems = [Path(path.removesuffix(".gz")).stem for path in paths]
-    return stems if len(set(stems)) == len(stems) else list(paths)
+    return _Inputs(places, metrics, choosers, folders, keys)
 
 
 def _check_once(metrics: Sequence[Utility], flag: str) -> None:
@@ -179,14 +189,19 @@ def _folders(values: Mapping[str, Any], names: Sequence[str]) -> list[Path]:
     return folders
 
 
-def _save(folders: Sequence[Path], sets: Sequence[ComparedSet], values: Mapping[str, Any]) -> None:
+def _save(
+    folders: Sequence[Path],
+    sets: Sequence[ComparedSet],
+    places: Sequence[SetPlace],
+    values: Mapping[str, Any],
+) -> None:
     """Writes every set into its folder."""
     names = ("level", "draws", "seed", "unit", "correction")
     test_settings = {name: values[name] for name in names}
-    for folder, compared, path in zip(folders, sets, values["input"], strict=False):
+    for folder, compared, place in zip(folders, sets, places, strict=False):
         if compared.systems is not None:
             tables = _kept_tables(compared, values)
-            save(kept(compared.systems, {"input": path, **test_settings}, tables), folder)
+            save(kept(compared.systems, {"input": place.path, **test_settings}, tables), folder)
 
 
 def _kept_tables(compared: ComparedSet, values: Mapping[str, Any]) -> list[KeptTable]:

@@ -9,7 +9,7 @@ from ....metrics.representations import FloatArray
 from ....rerank.runs.rows import as_line
 from ....rerank.selection.comparison import MetaEvaluation, SystemComparison, clean
 from ....tables import comma_separated
-from ...running import complete_or_absent
+from ...row_files import complete_rows
 from .set_runs import ComparedSet
 
 Row = dict[str, Any]
@@ -23,7 +23,7 @@ def write_scores(
     """Writes the rows of all sets, with the set's name where there are several; CSV if the path ends so."""
     if path is None:
         return
-    with complete_or_absent(path) as file:
+    with complete_rows(path) as file:
         file.writelines(score_lines(_rows_of_sets(sets, rows_of), path.endswith(".csv")))
 
 

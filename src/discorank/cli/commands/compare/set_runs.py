@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....integrations.formats.document_forms import open_documents
 from ....integrations.formats.human_scores import HumanKey
 from ....integrations.formats.systems import SystemsOptions, read_documents
 from ....metrics.errors import InputError
 from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter
 from ....metrics.mixture import Utility
-from ....metrics.text.line_source import LineSource
 from ....metrics.text.texts import Text
 from ....rerank.selection.choosers import ChooserComparison
 from ....rerank.selection.comparison import SystemComparison, compare_systems
@@ -65,7 +65,9 @@ def _read_documents(
 ) -> list[DocumentOutputs]:
     """The documents of a systems file, at least one."""
     options = SystemsOptions(keys, tuple(values["as_systems"]), tuple(values["include"]))
-    source = LineSource(path)
+    source = open_documents(
+        path, values["input_format"], values["language_pair"], values["columns"]
+    )
     documents = list(read_documents(source, options))
     if not documents:
         raise InputError("no documents", where=source.name, fix="Give at least one line")

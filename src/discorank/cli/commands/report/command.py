@@ -62,7 +62,7 @@ OPTIONS = Options(
     [ReportOptions, InputOptions, CodeOptions],
     positional={"run": "*"},
     short={"output": "o"},
-    hidden=["input_format", "num_candidates", "human", "as_systems", "include"],
+    hidden=["input_format", "num_candidates", "human", "as_systems", "include", "columns"],
 )
 
 

@@ -141,7 +141,7 @@ def input_values(run: ChosenRun, values: Mapping[str, Any]) -> dict[str, Any]:
         "num_candidates": saved.get("num_candidates"),
     }
     try:
-        for name in ("human", "as_systems", "include"):
+        for name in ("human", "as_systems", "include", "columns"):
             reading[name] = tuple(saved.get(name, ()))
         build(InputOptions, reading)
     except (TypeError, InputError) as error:

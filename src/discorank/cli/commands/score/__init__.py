@@ -1,4 +1,4 @@
-"""``discorank score``: `command` scores segments; `score_answers` and `score_contrastive` have its other two tasks."""
+"""``discorank score``: `command` scores segments; `score_answers`, `score_contrastive`, `score_eval_set` the rest."""
 
 from .command import OPTIONS, run
 

@@ -24,13 +24,16 @@ from ....metrics.spec.checked_settings import settings
 from ....rerank.lists import plain
 from ....rerank.runs.rows import as_line
 from ....tables import aligned
+from ...eval_set_options import EvalSetReading
 from ...options import Options, needed
 from ...options.inputs import CodeOptions, JudgeOptions, cache_in, check_model, metric_in
-from ...running import OutputOptions, check_not_input, complete_or_absent
+from ...row_files import complete_rows
+from ...running import OutputOptions, check_not_input
 from ...terminal.console import say
 from ...terminal.watching import judged_line
 from .score_answers import run_answers
 from .score_contrastive import run_contrastive
+from .score_eval_set import is_test_set, run_eval_set
 from .segments import Segment, batches, placed, read_segments, systems_of
 
 
@@ -40,7 +43,8 @@ class ScoreOptions:
 
     Args:
         input: one JSONL instead of the files below, a segment per line: hypothesis (a text, or an object of systems),
-            and what the metrics need of references, source and document.
+            and what the metrics need of references, source and document; or a Parquet or Arrow file of such rows.
+        columns: of a Parquet or Arrow file, which column is which key, such as hypothesis=answer.
         metric: metrics by name or signature.
         hypotheses: one file per system, a segment per line.
         references: files of references, aligned by line; several are several references.
@@ -50,9 +54,13 @@ class ScoreOptions:
         lists: instead of all these, candidate lists with references; pass@k and maj@k of their answers under vote.
         at: k of pass@k and maj@k.
         format: what is printed for each system, text or json.
+        input_format: segments, or a test set with outputs: systems, mtme (a folder needs no --from), wmt-xml,
+            wmt-jsonl, sacrebleu, summeval.
+        metric_scores: of a test set: a folder for the scores in the form of mt-metrics-eval.
     """
 
     input: str | None = None
+    columns: tuple[str, ...] = ()
     metric: tuple[str, ...] = ()
     hypotheses: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
@@ -62,6 +70,8 @@ class ScoreOptions:
     lists: str | None = None
     at: tuple[int, ...] = (1,)
     format: Literal["text", "json"] = "text"
+    input_format: str = "segments"
+    metric_scores: str | None = None
 
 
 # what is said of some segments, by the name of a metric
@@ -71,7 +81,7 @@ FLAGGED = "{}: {{}} segments have {}"
 OPTIONS = Options(
     "score",
     "Score texts. The table goes to stdout, a row per segment to -o.",
-    [ScoreOptions, OutputOptions, CodeOptions, JudgeOptions],
+    [ScoreOptions, EvalSetReading, OutputOptions, CodeOptions, JudgeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
 )
@@ -84,6 +94,8 @@ def run(arguments: Sequence[str]) -> int:
         return run_contrastive(values)
     if values["lists"]:
         return run_answers(values)
+    if is_test_set(values):
+        return run_eval_set(values)
     return _run_segments(values)
 
 
@@ -254,7 +266,7 @@ def _segment_file(path: str | None) -> Iterator[BinaryIO | None]:
     if path is None:
         yield None
         return
-    with complete_or_absent(path) as file:
+    with complete_rows(path) as file:
         yield file
 
 

@@ -20,7 +20,8 @@ from ....rerank.selection.answer_accuracy import Answers, answers_of, majority_a
 from ....tables import aligned
 from ...options import needed
 from ...options.inputs import metric_in
-from ...running import check_not_input, complete_or_absent
+from ...row_files import complete_rows
+from ...running import check_not_input
 from ...terminal.console import Progress, say
 
 Z = 1.96  # of a normal interval of 95 %
@@ -44,7 +45,7 @@ def run_answers(values: Mapping[str, Any]) -> int:
     chances: list[list[list[_Chances]]] = []  # [list][metric][k]
     num_without = 0
     with (
-        complete_or_absent(out) if out else nullcontext() as file,
+        complete_rows(out) if out else nullcontext() as file,
         open_lists(path) as lists,
         Progress("lists", lists.fraction, values["quiet"]) as progress,
     ):

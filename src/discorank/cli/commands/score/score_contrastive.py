@@ -24,7 +24,8 @@ from ....rerank.selection.contrastive import (
 from ....tables import aligned
 from ...options import needed
 from ...options.inputs import cache_in, check_model, metric_in
-from ...running import check_not_input, complete_or_absent
+from ...row_files import complete_rows
+from ...running import check_not_input
 from ...terminal.console import Progress, say
 from ...terminal.watching import judged_line
 
@@ -44,7 +45,7 @@ def run_contrastive(values: Mapping[str, Any]) -> int:
     signatures = [metric.signature() for metric in metrics]
     tallies, notes = [Tally() for _ in metrics], Counter[str]()
     with (
-        complete_or_absent(out) if out else nullcontext() as file,
+        complete_rows(out) if out else nullcontext() as file,
         Progress("items", source.fraction, values["quiet"]) as progress,
     ):
         engine = LocalEngine(cache_in(values))

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
+from ....integrations.arrow.arrow_source import ArrowSource
+from ....integrations.arrow.open_rows import open_rows
 from ....integrations.files.seen_keys import SeenKeys
 from ....integrations.files.strict_json import parse_json
 from ....metrics.errors import InputError, excerpt
@@ -32,7 +34,9 @@ class Segment(NamedTuple):
 
 def read_segments(values: Mapping[str, Any]) -> Iterator[Segment]:
     """The segments that the options name."""
-    return _from_jsonl(values["input"]) if values["input"] else _from_files(values)
+    return (
+        _from_rows(values["input"], values["columns"]) if values["input"] else _from_files(values)
+    )
 
 
 def batches(segments: Iterator[Segment]) -> Iterator[list[Segment]]:
@@ -123,10 +127,12 @@ def _together(columns: Sequence[Iterator[str]], names: Sequence[str]) -> Iterato
         yield tuple(line for line in lines if line is not None)
 
 
-def _from_jsonl(path: str) -> Iterator[Segment]:
+def _from_rows(path: str, columns: Sequence[str]) -> Iterator[Segment]:
+    """Segments from one file of JSON lines, or a Parquet or Arrow file."""
     check_beside(path)
-    for number, line in LineSource(path):
-        where = f"{path}:{number}"
+    source = open_rows(path, columns)
+    for number, line in source:
+        where = source.place(number) if isinstance(source, ArrowSource) else f"{path}:{number}"
         try:
             yield _segment(parse_json(line), where, number)
         except InputError as error:

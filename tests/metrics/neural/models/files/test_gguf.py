@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from discorank import InputError, ModelLoadError, use_limits
+from discorank import CandidateList, InputError, ModelLoadError, use_limits
+from discorank.integrations.generation.generator import Prompt
+from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGenerator
 from discorank.integrations.huggingface.model_loading import load
 from discorank.metrics.neural.models.files import (
     bundled_models,
@@ -26,6 +28,7 @@ from discorank.metrics.neural.models.files.bundled_models import Bundled, bundle
 from discorank.metrics.neural.models.files.gguf_header import check_gguf, read_gguf_header
 from discorank.metrics.neural.models.files.gguf_models import quick_reader
 from discorank.metrics.spec.digests import digest_of
+from tests.support import tiny_gguf
 from tests.support.tiny_gguf import tokens, weights, write_gguf
 
 pytest.importorskip("gguf")
@@ -50,6 +53,24 @@ def test_a_model_of_a_file_has_its_weights_and_tokenizer(tiny: Path) -> None:
     assert [tokens()[i] for i in ids] == ["a", "Ġth", "Ã", "©", "ĊĊ"]
     assert tokenizer.decode(ids) == "a thé\n\n"
     assert len(digest) == 16
+
+
+def test_a_file_without_the_token_that_transformers_adds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = ["<|im_end|>" if token == "<|endoftext|>" else token for token in tokens()]
+    monkeypatch.setattr(tiny_gguf, "tokens", lambda: own)
+    model, tokenizer, _ = load(str(write_gguf(tmp_path / "own.gguf")), device="cpu")
+    assert len(tokenizer) == len(own)
+    ids = tokenizer("a <|endoftext|><|im_end|>", add_special_tokens=False)["input_ids"]
+    assert max(ids) < len(own)
+    assert (ids[0], ids[-1]) == (own.index("a"), own.index("<|im_end|>"))
+    generator = HuggingFaceGenerator(
+        model, tokenizer, GenerationSettings(num_candidates=2, max_new_tokens=4)
+    )
+    (generated,) = generator.generate([Prompt("1", "a")])
+    assert isinstance(generated, CandidateList)
+    assert len(generated.candidates) == 2
 
 
 def test_a_model_of_a_file_is_a_plain_one(tiny: Path, tmp_path: Path) -> None:

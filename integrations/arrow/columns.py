@@ -1,0 +1,202 @@
+"""Which column of a table is which key of a row, as ``--columns KEY=COLUMN ...`` says.
+
+id=prompt_id                   the column prompt_id is the key id; columns that nothing names keep their names
+id=#                           the number of the row, from 0
+candidates=samples             a list of texts, or of structs of which one is named text
+candidates.text=response       in every struct of candidates, the field response is the text;
+candidates.logprob=logprobs    or, where logprobs is a column: a list as long as the candidates
+text=response                  a row is a candidate; rows of one id that follow each other are a list
+=image  =*                     the column image is left out; so are all that are not named
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...metrics.errors import InputError, unknown
+
+ROW_NUMBER = "#"
+ALL_OTHERS = "*"
+# what is said of a list as a whole: the same in every row of its candidates
+OF_LIST = (
+    "id",
+    "source",
+    "document",
+    "position",
+    "references",
+    "pseudo_references",
+    "context_only",
+)
+OF_CANDIDATES = ("candidates", "pseudo_references")
+_WHERE = "--columns"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnNames:
+    """Which columns are which keys.
+
+    Args:
+        keys: the column of every key that is named.
+        inner: the same for keys inside the candidates of a list, by its key.
+        left_out: columns that are not read.
+        others: whether columns that nothing names are read, under their own names.
+    """
+
+    keys: Mapping[str, str] = field(default_factory=dict)
+    inner: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
+    others: bool = True
+
+    @classmethod
+    def read(cls, assignments: Iterable[str]) -> ColumnNames:
+        """The names in assignments ``KEY=COLUMN``.
+
+        Raises:
+            InputError: one is none, or a key or a column is named twice.
+        """
+        keys: dict[str, str] = {}
+        inner: dict[str, dict[str, str]] = {}
+        left_out = []
+        for assignment in assignments:
+            key, mark, column = assignment.partition("=")
+            if not mark or not column:
+                problem = f"found {assignment!r:.80}, expected KEY=COLUMN"
+                raise InputError(problem, where=_WHERE, fix="Write, for example, id=prompt_id")
+            outer, dot, name = key.partition(".")
+            if not key:
+                left_out.append(column)
+                continue
+            target = inner.setdefault(outer, {}) if dot else keys
+            key = name if dot else key
+            if key in target or (dot and outer not in OF_CANDIDATES):
+                problem = (
+                    f"the key {assignment!r:.80} is named twice, or stands in no list of candidates"
+                )
+                raise InputError(problem, where=_WHERE, fix="Name every key once")
+            target[key] = column
+        _check_once([*keys.values(), *left_out])
+        others = ALL_OTHERS not in left_out
+        return cls(keys, inner, frozenset(left_out) - {ALL_OTHERS}, others)
+
+    def fitted(self, columns: Sequence[str], where: str, of_lists: bool) -> FittedColumns:
+        """These names for a file with these columns.
+
+        Args:
+            columns: of the file.
+            where: the file, for errors.
+            of_lists: whether its rows are lists, or candidates of them.
+
+        Raises:
+            InputError: a column that is named is not there, or two are one key.
+        """
+        named = [column for column in self.keys.values() if column != ROW_NUMBER]
+        for column in (*named, *self.left_out):
+            if column not in columns:
+                raise unknown("column", column, columns, where=where)
+        key_of: dict[str, str] = {
+            column: key for key, column in self.keys.items() if column != ROW_NUMBER
+        }
+        aside = {
+            column
+            for names in self.inner.values()
+            for column in names.values()
+            if column in columns
+        }
+        for column in columns:
+            is_other = column not in key_of and column not in aside
+            if is_other and self.others and column not in self.left_out:
+                if column in self.keys:
+                    problem = f"the column {column!r:.80} stands beside the one named for this key"
+                    fix = f"Leave it out: {_WHERE} ={column}"
+                    raise InputError(problem, where=where, fix=fix)
+                key_of[column] = column
+        keys = key_of.values()
+        is_flat = of_lists and "text" in keys and "candidates" not in keys
+        inner = {} if is_flat else self.inner
+        numbered = tuple(key for key, column in self.keys.items() if column == ROW_NUMBER)
+        return FittedColumns(key_of, inner, frozenset(aside), numbered, is_flat)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedColumns:
+    """The keys of the columns of one file.
+
+    Args:
+        key_of: the key of every column that is one.
+        inner: columns and fields that belong into candidates, by the key of these and the name there.
+        aside: the columns among them.
+        numbered: keys that are the number of the row.
+        is_flat: whether a row is a candidate.
+    """
+
+    key_of: Mapping[str, str]
+    inner: Mapping[str, Mapping[str, str]]
+    aside: frozenset[str]
+    numbered: tuple[str, ...]
+    is_flat: bool
+
+    @property
+    def read(self) -> list[str]:
+        """The columns that are read."""
+        return list(dict.fromkeys([*self.key_of, *sorted(self.aside)]))
+
+    def keyed(self, row: Mapping[str, Any], number: int) -> dict[str, Any]:
+        """A row by its keys, without those that are null; `number` counts rows from 1."""
+        made = {key: str(number - 1) for key in self.numbered}
+        made |= {key: row[column] for column, key in self.key_of.items() if row[column] is not None}
+        for key in OF_CANDIDATES:
+            if key in made:
+                made[key] = self._candidates(made[key], self.inner.get(key, {}), row)
+        return made
+
+    def _candidates(self, value: Any, names: Mapping[str, str], row: Mapping[str, Any]) -> Any:
+        """Candidates as a list: of columns side by side, or of structs whose fields have other names."""
+        beside = {name: row[column] for name, column in names.items() if column in self.aside}
+        renamed = {column: name for name, column in names.items() if column not in self.aside}
+        if isinstance(value, Mapping):
+            value = _side_by_side(_renamed(value, renamed))
+        if isinstance(value, list) and renamed:
+            value = [_renamed(item, renamed) for item in value]
+        beside = {name: items for name, items in beside.items() if items is not None}
+        if not beside or not isinstance(value, list):
+            return value
+        if any(
+            not isinstance(items, list) or len(items) != len(value) for items in beside.values()
+        ):
+            # an object in place of the list: its reader says what it found
+            return {"text": value, **beside}
+        texts = [item if isinstance(item, Mapping) else {"text": item} for item in value]
+        return [
+            {**item, **{name: items[i] for name, items in beside.items() if items[i] is not None}}
+            for i, item in enumerate(texts)
+        ]
+
+
+def _renamed(item: Any, names: Mapping[str, str]) -> Any:
+    if not isinstance(item, Mapping):
+        return item
+    return {names.get(key, key): value for key, value in item.items()}
+
+
+def _side_by_side(columns: Mapping[str, Any]) -> Any:
+    """Objects of lists of one length; what is none stays as it is, and is an error of its reader."""
+    lists = list(columns.values())
+    lengths = {len(items) if isinstance(items, list) else -1 for items in lists}
+    if "text" not in columns or len(lengths) != 1 or -1 in lengths:
+        return columns
+    rows = zip(*lists, strict=True)
+    return [
+        {name: value for name, value in zip(columns, row, strict=True) if value is not None}
+        for row in rows
+    ]
+
+
+def _check_once(columns: Collection[str]) -> None:
+    """Raises InputError for a column that is named twice."""
+    seen = [column for column in columns if column != ROW_NUMBER]
+    repeated = [column for i, column in enumerate(seen) if column in seen[:i]]
+    if repeated:
+        problem = f"the column {repeated[0]!r:.80} is named twice"
+        raise InputError(problem, where=_WHERE, fix="Name every column once")

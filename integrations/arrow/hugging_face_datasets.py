@@ -1,0 +1,36 @@
+"""What was chosen as a Hugging Face dataset, whose columns are the keys of rows of runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ...metrics.errors import ModelLoadError
+from ...metrics.spec.arrow_package import require_arrow
+from ...rerank.choice import Ranking
+from ...rerank.runs.rows import json_row
+from ...rerank.runs.table_files import table_of
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+def to_dataset(rankings: Iterable[Ranking]) -> Dataset:
+    """Rankings as a dataset in memory: id, index, text, utility, gap, ranking, and the other keys of the lists.
+
+    Raises:
+        ModelLoadError: the packages datasets and pyarrow are not installed.
+        DiscorankError: what `rankings` raises.
+    """
+    where = "to_dataset"
+    require_arrow(where)
+    if find_spec("datasets") is None:
+        problem = "datasets of Hugging Face need the package datasets"
+        raise ModelLoadError(problem, where=where, fix="pip install datasets")
+    from datasets import Dataset
+    from datasets.table import InMemoryTable
+
+    rows = (json.loads(json_row(ranking)) for ranking in rankings)
+    return Dataset(InMemoryTable(table_of(rows)))

@@ -1,0 +1,46 @@
+"""Opens what has a record on every line or row: JSON lines, or a Parquet or Arrow file by its ending."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from ...metrics.errors import InputError
+from ...metrics.spec.arrow_package import is_table
+from ...metrics.text.line_source import LineSource
+from ...metrics.text.numbered_lines import NumberedLines
+from ...rerank.runs.entry import Entry
+from .arrow_source import ArrowSource
+from .columns import ColumnNames
+
+T = TypeVar("T")
+RowSource = LineSource | ArrowSource
+
+
+def open_rows(
+    path: str | Path, columns: Sequence[str] = (), *, of_lists: bool = False
+) -> RowSource:
+    """The lines of a file.
+
+    Args:
+        path: a file; ``-`` is standard input.
+        columns: which columns are which keys, as `ColumnNames` has them; of Parquet and Arrow files.
+        of_lists: whether rows are candidate lists, or candidates of them.
+
+    Raises:
+        InputError: it cannot be opened; columns are named of a text file.
+        ModelLoadError: it needs pyarrow, which is not installed.
+    """
+    if is_table(path):
+        return ArrowSource(path, ColumnNames.read(columns), of_lists)
+    if columns:
+        problem = "names columns of a file that has none"
+        fix = "Leave it out, or give a file .parquet, .arrow, .arrows or .feather"
+        raise InputError(problem, where="--columns", fix=fix)
+    return LineSource(path)
+
+
+def placed_entries(source: NumberedLines, entries: Iterable[Entry[T]]) -> Iterator[Entry[T]]:
+    """The entries of a file, errors with row group and row where it has them."""
+    return source.placed(entries) if isinstance(source, ArrowSource) else iter(entries)

@@ -1,0 +1,250 @@
+"""A test set of mt-metrics-eval as rows of a systems file, and rows as a test set.
+
+A text that was not supplied is an empty text in a row, which says so: ``not_supplied`` has the segments by name.
+People's scores of segments (of documents, where there are no others) stand under ``human``, metrics' scores of segments
+under ``metrics``. A row holds no scores of systems or domains, so those of a test set made of rows are means of the
+rated segments or documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ....metrics.errors import InputError, excerpt
+from ....metrics.representations import FloatArray
+from ....rerank.selection.meta_evaluation.eval_set import (
+    DocumentPlace,
+    EvalSet,
+    Level,
+    Scores,
+    Texts,
+)
+from ..test_sets.document_rows import Row, segments_of, texts_of
+
+_ROW_LEVELS: tuple[Level, ...] = ("seg", "doc")
+DOMAIN = "all"  # of a row that names none
+
+
+def eval_set_rows(eval_set: EvalSet) -> Iterator[Row]:
+    """The documents, each with the texts of all systems; a reference that is an output too stands once."""
+    human = row_scores(eval_set)
+    systems = [name for name in eval_set.outputs if name not in eval_set.references]
+    for number, document in enumerate(eval_set.documents):
+        inside = slice(document.start, document.stop)
+        row: Row = {"id": document.name, "domain": document.domain}
+        row["source"] = _supplied(eval_set.sources[inside])
+        row["references"] = {
+            name: _supplied(texts[inside]) for name, texts in eval_set.references.items()
+        }
+        row["systems"] = {name: _supplied(eval_set.outputs[name][inside]) for name in systems}
+        row["not_supplied"] = _not_supplied(eval_set, inside)
+        row["human"] = {
+            name: _of_document(scores, level, number, inside)
+            for name, (level, scores) in human.items()
+        }
+        row["metrics"] = {
+            str(name): _of_document(scores, level, number, inside)
+            for (name, level), scores in eval_set.metric_scores.items()
+            if level == "seg"
+        }
+        yield {key: value for key, value in row.items() if value != {}}
+
+
+def row_scores(eval_set: EvalSet) -> dict[str, tuple[Level, Scores]]:
+    """The people's scores that rows hold, by name: those of segments, else those of documents."""
+    held: dict[str, tuple[Level, Scores]] = {}
+    for level in _ROW_LEVELS:
+        for (name, of_level), scores in eval_set.human_scores.items():
+            if of_level == level and name not in held:
+                held[name] = (level, scores)
+    return held
+
+
+def missing_texts(eval_set: EvalSet) -> int:
+    """How many texts of systems and references were not supplied."""
+    tables = [*eval_set.outputs.values(), *eval_set.references.values()]
+    return sum(text is None for texts in tables for text in texts)
+
+
+def _not_supplied(eval_set: EvalSet, inside: slice) -> dict[str, list[int]]:
+    """The segments of a document that systems and references lack."""
+    lacking: dict[str, list[int]] = {}
+    for name, texts in {**eval_set.references, **eval_set.outputs}.items():
+        numbers = [i for i, text in enumerate(texts[inside]) if text is None]
+        if numbers:
+            lacking[name] = numbers
+    return lacking
+
+
+def _supplied(texts: Texts) -> list[str]:
+    return [text or "" for text in texts]
+
+
+def _of_document(scores: Scores, level: Level, number: int, inside: slice) -> dict[str, Any]:
+    """Scores of one document by system, None for nan."""
+    by_system: dict[str, Any] = {}
+    for system, values in scores.items():
+        if level == "seg":
+            by_system[system] = [_or_none(value) for value in values[inside].tolist()]
+        else:
+            by_system[system] = _or_none(float(values[number]))
+    return by_system
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def eval_set_of_rows(
+    rows: Iterable[Row], name: str, language_pair: str, lower: Iterable[str] = ()
+) -> EvalSet:
+    """The test set that documents make.
+
+    Args:
+        rows: documents with the same systems and references.
+        name: of the test set.
+        language_pair: such as en-de.
+        lower: human scores of which lower is better: they are negated.
+
+    Raises:
+        InputError: there are no documents, or documents differ in systems, references or the form of scores.
+    """
+    made = _Columns()
+    for row in rows:
+        made.add(row)
+    if not made.documents:
+        raise InputError("no documents", where=name, fix="Give at least one")
+    judged = {ref for scores in made.human.values() for ref in scores if ref in made.references}
+    made.remove_not_supplied()
+    outputs = {**made.systems, **{ref: made.references[ref] for ref in sorted(judged)}}
+    human: dict[tuple[str, Level], Scores] = {}
+    for dimension, by_system in made.human.items():
+        sign = -1.0 if dimension in set(lower) else 1.0
+        of_levels = _by_level(made, dimension, by_system, sign)
+        human |= {(dimension, level): scores for level, scores in of_levels.items()}
+    return EvalSet(
+        name,
+        language_pair,
+        tuple(made.documents),
+        tuple(made.sources),
+        {ref: tuple(texts) for ref, texts in made.references.items()},
+        {system: tuple(texts) for system, texts in outputs.items()},
+        human,
+    )
+
+
+class _Columns:
+    """The texts and scores of all documents, one after the other."""
+
+    def __init__(self) -> None:
+        self.documents: list[DocumentPlace] = []
+        self.sources: list[str] = []
+        self.references: dict[str, list[str | None]] = {}
+        self.systems: dict[str, list[str | None]] = {}
+        self._not_supplied: list[tuple[str, int]] = []  # name and segment
+        # dimension -> system -> scores of segments, or of documents
+        self.human: dict[str, dict[str, list[float]]] = {}
+        self.whole: dict[str, bool] = {}  # whether a dimension has scores of documents
+
+    def add(self, row: Row) -> None:
+        """Takes one more document."""
+        where = f"document {row.get('id')!r:.80}"
+        try:
+            sources = segments_of(row.get("source"), "source")
+            start, stop = len(self.sources), len(self.sources) + len(sources)
+            domain = str(row.get("domain", DOMAIN))
+            self.sources += sources
+            self._add_texts(self.references, texts_of(row, "references"), stop, "references")
+            self._add_texts(self.systems, texts_of(row, "systems"), stop, "systems")
+            for dimension, by_system in (row.get("human") or {}).items():
+                for system, scores in by_system.items():
+                    self._add_scores(dimension, system, scores, start, stop)
+            for name, numbers in (row.get("not_supplied") or {}).items():
+                self._not_supplied += [(name, start + number) for number in numbers]
+            self.documents.append(DocumentPlace(str(row["id"]), domain, start, stop))
+        except InputError as error:
+            raise error.inside(where) from None
+
+    def remove_not_supplied(self) -> None:
+        """Empty texts that were not supplied become none."""
+        for name, segment in self._not_supplied:
+            for columns in (self.systems, self.references):
+                if name in columns and segment < len(columns[name]) and not columns[name][segment]:
+                    columns[name][segment] = None
+
+    def _add_texts(
+        self,
+        columns: dict[str, list[str | None]],
+        texts: Mapping[str, list[str]],
+        stop: int,
+        what: str,
+    ) -> None:
+        if self.documents and set(texts) != set(columns):
+            raise InputError(
+                f"{what} {sorted(texts)}, the first document has {sorted(columns)}",
+                fix="Give the same of every document",
+            )
+        for name, added in texts.items():
+            column = columns.setdefault(name, [])
+            column += added
+            if len(column) != stop:
+                raise InputError(f"{len(added)} segments", where=f"{what}.{name}")
+
+    def _add_scores(self, dimension: str, system: str, scores: Any, start: int, stop: int) -> None:
+        """Takes one system's scores of a document: a list of segments, a number, or None."""
+        if scores is None:
+            return
+        is_whole = not isinstance(scores, list)
+        if self.whole.setdefault(dimension, is_whole) != is_whole:
+            raise InputError(
+                f"found {excerpt(scores)}; other scores are of "
+                f"{'segments' if is_whole else 'documents'}",
+                where=f"human.{dimension}.{system}",
+                fix="Give both kinds under names of their own",
+            )
+        column = self.human.setdefault(dimension, {}).setdefault(system, [])
+        begin, end = (len(self.documents), len(self.documents) + 1) if is_whole else (start, stop)
+        column += [np.nan] * (begin - len(column))
+        values = [scores] if is_whole else scores
+        column += [np.nan if value is None else float(value) for value in values]
+        if len(column) != end:
+            raise InputError(f"{len(values)} scores", where=f"human.{dimension}.{system}")
+
+
+def _by_level(
+    made: _Columns, dimension: str, by_system: Mapping[str, list[float]], sign: float
+) -> dict[Level, dict[str, FloatArray]]:
+    """A dimension's scores of segments or documents, and their means for the levels above."""
+    is_whole = made.whole[dimension]
+    length = len(made.documents) if is_whole else len(made.sources)
+    units = [(n, n + 1) if is_whole else (d.start, d.stop) for n, d in enumerate(made.documents)]
+    domains = sorted({document.domain for document in made.documents})
+    levels: dict[Level, dict[str, FloatArray]] = {}
+    for system, column in by_system.items():
+        values = sign * np.array(column + [np.nan] * (length - len(column)))
+        scores: dict[Level, FloatArray] = {} if is_whole else {"seg": values}
+        scores["doc"] = np.array([_mean(values[start:stop]) for start, stop in units])
+        inside = [
+            np.concatenate(
+                [
+                    values[start:stop]
+                    for (start, stop), document in zip(units, made.documents, strict=True)
+                    if document.domain == domain
+                ]
+            )
+            for domain in domains
+        ]
+        scores["domain"] = np.array([_mean(part) for part in inside])
+        scores["sys"] = np.array([_mean(values)])
+        for level, of_level in scores.items():
+            levels.setdefault(level, {})[system] = of_level
+    return levels
+
+
+def _mean(values: FloatArray) -> float:
+    """The mean of the scores there are, nan where there are none."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else np.nan

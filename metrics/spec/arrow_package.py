@@ -1,0 +1,35 @@
+"""The package that Parquet and Arrow files need, imported on first use, and the endings of these files."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..errors import ModelLoadError
+
+TABLE_ENDINGS = frozenset({".parquet", ".arrow", ".arrows", ".feather"})
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether a file is one of rows and columns, by its ending.
+
+    >>> is_table("lists.parquet"), is_table("lists.jsonl")
+    (True, False)
+    """
+    return Path(path).suffix.lower() in TABLE_ENDINGS
+
+
+def lines_of_run(out: str | Path) -> Path:
+    """Where the rows of a run stand as lines: beside a Parquet or Arrow file, which is made of them.
+
+    >>> str(lines_of_run("chosen.parquet")), str(lines_of_run("chosen.jsonl"))
+    ('chosen.parquet.rows.jsonl', 'chosen.jsonl')
+    """
+    return Path(f"{out}.rows.jsonl") if is_table(out) else Path(out)
+
+
+def require_arrow(where: str) -> None:
+    """Raises ModelLoadError unless pyarrow is installed."""
+    if find_spec("pyarrow") is None:
+        problem = "Parquet and Arrow files need pyarrow"
+        raise ModelLoadError(problem, where=where, fix='pip install "discorank[arrow]"')

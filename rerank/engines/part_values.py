@@ -1,0 +1,163 @@
+"""Expected values of lists under one part of their utility: by the linear form, from whole matrices, or from tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...metrics.base import Metric
+from ...metrics.errors import MetricError
+from ...metrics.execution.by_sentence import lift
+from ...metrics.execution.evaluate import Folded, matrices, shape_of, tile_values
+from ...metrics.execution.failures import failures_named
+from ...metrics.execution.meter import Meter
+from ...metrics.execution.store import Store
+from ...metrics.execution.tiles import Tile, is_large
+from ...metrics.representations import FloatArray
+from ...metrics.text.texts import Comparison
+from ..expectation import (
+    TiledSums,
+    expected_of_sums,
+    expected_utility,
+    has_weight,
+    linear_expected_utility,
+    weighted_sums,
+)
+from .finite_pairs import PairCounts
+from .interface import Task
+
+
+class Expectation(NamedTuple):
+    """Expected values [H] of a list under one part of its utility, and the matrix [H, R] where it is kept.
+
+    `pairs` counts the matrix; a linear form, which has none, counts nothing, and its values are finite.
+    """
+
+    values: FloatArray
+    matrix: FloatArray | None = None
+    pairs: PairCounts = PairCounts()
+
+
+class TileSums(NamedTuple):
+    """What is kept of a tile: the weighted sum of every row [rows], and how many of its pairs are finite."""
+
+    sums: FloatArray
+    pairs: PairCounts
+
+
+def places_of(tasks: Sequence[Task]) -> dict[Metric, list[tuple[int, int]]]:
+    """Which (task, part) every metric is."""
+    places: dict[Metric, list[tuple[int, int]]] = {}
+    for i, task in enumerate(tasks):
+        for p, (_, part) in enumerate(task.metric.parts):
+            places.setdefault(part, []).append((i, p))
+    return places
+
+
+def is_linear(metric: Metric, keep_matrix: bool) -> bool:
+    """Whether the list is valued without its matrix."""
+    return metric.info.linear and not keep_matrix
+
+
+def is_tiled(metric: Metric, comparison: Comparison, task: Task) -> bool:
+    """Whether the list is so large that its matrix is never whole: each tile is reduced when it is compared."""
+    return not task.keep_matrix and is_large(*shape_of(metric, comparison))
+
+
+def expectations(
+    metric: Metric, store: Store, lists: Sequence[tuple[Comparison, Task]]
+) -> list[Expectation]:
+    """Expected values of every list, by the linear form of the metric if it has one, else from matrix or tiles."""
+    with_matrix = [
+        comparison
+        for comparison, task in lists
+        if not is_linear(metric, task.keep_matrix) and not is_tiled(metric, comparison, task)
+    ]
+    whole = iter(matrices(metric, with_matrix, store))
+    result: list[Expectation] = []
+    for comparison, task in lists:
+        if is_linear(metric, task.keep_matrix):
+            result.append(linear_form(metric, store, comparison, task))
+        elif is_tiled(metric, comparison, task):
+            result.append(tiled(metric, store, comparison, task))
+        else:
+            result.append(reduced(metric, task, next(whole), store.meter))
+    return result
+
+
+def reduced(metric: Metric, task: Task, matrix: FloatArray, meter: Meter) -> Expectation:
+    """Expected values from the whole matrix [H, R] of a list."""
+    with meter.stage("choose"):
+        values = expected_utility(matrix, *weights_of(metric, task))
+        pairs = PairCounts.of(matrix)
+    return Expectation(values, matrix if task.keep_matrix else None, pairs)
+
+
+def tiled(metric: Metric, store: Store, comparison: Comparison, task: Task) -> Expectation:
+    """Expected values of a large list, whose matrix is never whole."""
+    sums, pairs = TiledSums(*shape_of(metric, comparison)), PairCounts()
+    with failures_named(metric.signature()):
+        for tile, values in tile_values(metric, comparison, store):
+            of_tile = tile_sums(metric, task, tile, values, store.meter)
+            sums.add(tile, of_tile.sums)
+            pairs = pairs.plus(of_tile.pairs)
+    return reduced_sums(metric, task, sums, pairs)
+
+
+def tile_sums(metric: Metric, task: Task, tile: Tile, values: FloatArray, meter: Meter) -> TileSums:
+    """What is kept of the values [rows, columns] of a tile."""
+    with meter.stage("choose"):
+        sums = weighted_sums(values, *weights_of(metric, task), tile.top, tile.left)
+        return TileSums(sums, PairCounts.of(values))
+
+
+def reduced_sums(metric: Metric, task: Task, sums: TiledSums, pairs: PairCounts) -> Expectation:
+    """Expected values from the sums of all tiles of a list, of which so many pairs are finite.
+
+    Raises:
+        MetricError: all are finite, but their sums are not.
+    """
+    whole = sums.whole()
+    if not pairs.not_finite and not np.isfinite(whole).all():
+        problem = "utilities of this size cannot be added up"
+        fix = "Scale them down in the metric, or shorten the list"
+        raise MetricError(problem, where=metric.signature(), fix=fix)
+    return Expectation(expected_of_sums(whole, *weights_of(metric, task)), None, pairs)
+
+
+def weights_of(metric: Metric, task: Task) -> tuple[FloatArray, FloatArray | None]:
+    """The weights [R] and own weights [H] that the columns of a list's matrix have."""
+    if not metric.info.needs_references:  # one column, which is no reference
+        return np.ones(1), None
+    return task.weights, task.own
+
+
+def linear_form(metric: Metric, store: Store, comparison: Comparison, task: Task) -> Expectation:
+    """Expected values by the linear form; where one is not finite, from all pairs, which says of which."""
+    with failures_named(metric.signature()), np.errstate(over="ignore", invalid="ignore"):
+        values = _linear_values(metric, store, comparison, task)
+    _, own = weights_of(metric, task)
+    if np.isfinite(values[has_weight(task.weights, own)]).all():
+        return Expectation(values)
+    if is_tiled(metric, comparison, task):
+        return tiled(metric, store, comparison, task)
+    (matrix,) = matrices(metric, [comparison], store)
+    return reduced(metric, task, matrix, store.meter)
+
+
+def _linear_values(metric: Metric, store: Store, comparison: Comparison, task: Task) -> FloatArray:
+    """Expected values [H] by the linear form, averaged over the sentences of documents."""
+    sentences = lift(metric, comparison)
+    values, pairs = np.zeros(len(comparison.hypotheses)), 0
+    blocks = store.add(sentences)
+    with store.meter.stage("compare"):
+        for block in blocks:
+            folded = Folded.of(block)
+            values += linear_expected_utility(
+                metric.scorer, store.reps, block, folded, task.weights, task.own
+            )
+            pairs += folded.block.cells
+    store.meter.count(pairs=pairs)
+    return values / len(sentences)

@@ -1,0 +1,138 @@
+"""Rows of JSON lines as a Parquet or Arrow file, in bounded memory: they are read for their columns, and to be written.
+
+The same rows give the same bytes, with the same version of pyarrow. Of Parquet, pages are packed with zstd and have
+checksums.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, cast
+
+from ...metrics.complete_files import complete_file
+from ...metrics.errors import ResourceError
+from ...metrics.spec.arrow_package import require_arrow
+from .block_digests import BlockDigests
+from .output_checks import digests_of
+from .table_shapes import Shape
+
+GROUP_BYTES = 4 << 20  # of the lines that make a row group
+Row = dict[str, Any]
+
+
+def write_table(lines: Path, table: Path) -> BlockDigests:
+    """Writes the rows of a file as a table, which takes its name when it is complete; the digests of its bytes.
+
+    Args:
+        lines: JSON objects, one per line.
+        table: a name ending in .parquet, .arrow, .feather, or .arrows for a stream.
+
+    Raises:
+        ResourceError: it cannot be written.
+        ModelLoadError: pyarrow is not installed.
+    """
+    require_arrow(str(table))
+    real = Path(os.path.realpath(table))
+    with complete_file(real) as draft, open(draft, "wb") as file, open(lines, "rb") as rows:
+        write_rows(rows, file, table.suffix.lower())
+    return digests_of(real, real.stat().st_size)
+
+
+def write_rows(lines: BinaryIO, file: BinaryIO, ending: str) -> None:
+    """Writes the rows of a file as a table into an open file; errors as `write_table`."""
+    import pyarrow as pa
+
+    shape = Shape()
+    for group in row_groups(lines):
+        for row in group:
+            shape.note(row)
+    schema = pa.schema([inner.field(name) for name, inner in shape.fields.items()])
+    try:
+        with _writer(file, schema, ending) as writer:
+            for group in row_groups(lines):
+                batch = batch_of(group, shape, schema)
+                writer.write_batch(batch)
+    except pa.ArrowException as error:
+        raise ResourceError(f"cannot be written ({error})", where=file.name) from error
+
+
+def table_of(rows: Iterable[Row]) -> Any:
+    """Rows as a pyarrow.Table."""
+    import pyarrow as pa
+
+    kept = list(rows)
+    shape = Shape()
+    for row in kept:
+        shape.note(row)
+    schema = pa.schema([inner.field(name) for name, inner in shape.fields.items()])
+    return pa.Table.from_batches([batch_of(kept, shape, schema)], schema)
+
+
+def batch_of(rows: list[Row], shape: Shape, schema: Any) -> Any:
+    """Rows as a pyarrow.RecordBatch; halves of characters are written as their escapes, as in lines."""
+    import pyarrow as pa
+
+    changed = [shape.changed(row) for row in rows] if shape.needs_change else rows
+    try:
+        return pa.RecordBatch.from_pylist(changed, schema=schema)
+    except UnicodeEncodeError:
+        return pa.RecordBatch.from_pylist([_escaped(row) for row in changed], schema=schema)
+
+
+def row_groups(lines: BinaryIO) -> Iterator[list[Row]]:
+    """The rows of a file, some megabytes at a time."""
+    group: list[Row] = []
+    num_bytes = 0
+    lines.seek(0)
+    for line in lines:
+        group.append(json.loads(line))
+        num_bytes += len(line)
+        if num_bytes >= GROUP_BYTES:
+            yield group
+            group, num_bytes = [], 0
+    if group:
+        yield group
+
+
+def _escaped(value: Any) -> Any:
+    """The value with halves of characters written as their escapes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {_escaped(key): _escaped(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_escaped(inner) for inner in value]
+    return value
+
+
+def _writer(file: BinaryIO, schema: Any, ending: str) -> AbstractContextManager[Any]:
+    """What writes record batches in the form of an ending."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    if ending == ".parquet":
+        writer = parquet.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
+        return cast("AbstractContextManager[Any]", writer)
+    if ending == ".arrows":
+        return cast("AbstractContextManager[Any]", pa.ipc.new_stream(file, schema))
+    return cast("AbstractContextManager[Any]", pa.ipc.new_file(file, schema))
+
+
+@contextmanager
+def lines_of_table(path: Path, draft: BinaryIO) -> Iterator[BinaryIO]:
+    """A file for JSON lines, of which the draft of a table is made when the block ends well.
+
+    Args:
+        path: the table's name, for its ending and its folder, where the lines stand in a file without a name.
+        draft: where the table is written.
+    """
+    require_arrow(str(path))
+    folder = os.path.dirname(os.path.realpath(path))
+    with TemporaryFile(dir=folder) as lines:
+        yield cast(BinaryIO, lines)
+        write_rows(cast(BinaryIO, lines), draft, path.suffix.lower())

@@ -1,0 +1,276 @@
+"""One test set in one language pair as the WMT metrics task keeps it: texts, documents, people's and metrics' scores.
+
+Scores are arrays per system, one number for the system, or one per domain, document or segment; nan where people gave
+none. Nothing is averaged from segments up: scores of systems are those that are given. Every score is
+higher-is-better. Which systems and metrics count follows from the references that metrics read (`systems_scored`,
+`metrics_scored`); systems come sorted by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ....metrics.errors import InputError, unknown
+from ....metrics.representations import FloatArray
+
+Level = Literal["sys", "domain", "doc", "seg"]
+LEVELS: tuple[Level, ...] = ("sys", "domain", "doc", "seg")
+Texts = tuple[str | None, ...]  # None: no text was supplied
+Scores = Mapping[str, FloatArray]  # by system
+
+
+class DocumentPlace(NamedTuple):
+    """A document: its segments are start <= i < stop."""
+
+    name: str
+    domain: str
+    start: int
+    stop: int
+
+
+class MetricName(NamedTuple):
+    """A metric and the references it read, none for one without references."""
+
+    base: str
+    references: frozenset[str]
+
+    @classmethod
+    def parse(cls, written: str, references: Iterable[str]) -> MetricName:
+        """From ``BASE-REFS``: REFS is ``src``, ``all`` (of these references), or names joined by dots.
+
+        Raises:
+            InputError: no dash, or a reference that is not there.
+
+        >>> MetricName.parse("Free-QE-src", ["refA"])
+        MetricName(base='Free-QE', references=frozenset())
+        """
+        base, dash, joined = written.rpartition("-")
+        if not (dash and base):
+            raise InputError(
+                f"found {written!r:.80}, expected METRIC-REFERENCES",
+                where="metric",
+                fix="Such as BLEU-refA, or COMETKiwi-src",
+            )
+        known = frozenset(references)
+        names = {"src": frozenset[str](), "all": known}.get(joined, frozenset(joined.split(".")))
+        for name in sorted(names - known):
+            raise unknown("reference", name, known, where=f"metric {written!r:.80}")
+        return cls(base, names)
+
+    def __str__(self) -> str:
+        return f"{self.base}-{'.'.join(sorted(self.references)) or 'src'}"
+
+    def displayed(self, primary: Iterable[str]) -> str:
+        """The name in tables: ``*`` before what is not primary, ``[noref]`` behind what reads no reference."""
+        star = "" if self.base in set(primary) else "*"
+        return f"{star}{self.base}{'' if self.references else '[noref]'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Standards:
+    """What a test set takes for granted in a language pair.
+
+    Args:
+        reference: the main reference.
+        human_scores: the standard human scores by level.
+        outliers: systems that do not count.
+        close_references: references so close to the main one that they are no systems.
+        primary: the metrics that are primary submissions.
+    """
+
+    reference: str = "refA"
+    human_scores: Mapping[Level, str] = field(default_factory=dict)
+    outliers: frozenset[str] = frozenset()
+    close_references: frozenset[str] = frozenset()
+    primary: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class EvalSet:
+    """A test set in a language pair.
+
+    Args:
+        name: of the test set, such as wmt24.
+        language_pair: such as en-de.
+        documents: in order of their segments.
+        sources: N texts.
+        references, outputs: N texts by name; a reference that is judged too stands in both.
+        human_scores: by name and level.
+        metric_scores: by metric and level, of every output but the references it reads.
+        standards: what is taken for granted.
+    """
+
+    name: str
+    language_pair: str
+    documents: tuple[DocumentPlace, ...]
+    sources: Texts
+    references: Mapping[str, Texts]
+    outputs: Mapping[str, Texts]
+    human_scores: Mapping[tuple[str, Level], Scores] = field(default_factory=dict)
+    metric_scores: Mapping[tuple[MetricName, Level], Scores] = field(default_factory=dict)
+    standards: Standards = field(default_factory=Standards)
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The domains, sorted."""
+        return tuple(sorted({document.domain for document in self.documents}))
+
+    @property
+    def human_systems(self) -> frozenset[str]:
+        """The references that are outputs, too."""
+        return frozenset(self.references) & frozenset(self.outputs)
+
+    @property
+    def metrics(self) -> tuple[MetricName, ...]:
+        """All metrics with scores, sorted by name."""
+        return tuple(sorted({name for name, _ in self.metric_scores}, key=str))
+
+    def length(self, level: Level) -> int:
+        """How many scores a system has at a level."""
+        return units_of(self.documents, level)
+
+    def of_domain(self, domain: str) -> FloatArray:
+        """Whether each segment is of a domain, [N]."""
+        if domain not in self.domains:
+            raise unknown("domain", domain, self.domains)
+        inside = np.zeros(len(self.sources), bool)
+        for document in self.documents:
+            inside[document.start : document.stop] = document.domain == domain
+        return inside
+
+    def standard_human_scores(self, level: Level, human_scores: str | None = None) -> str:
+        """The name given, or the standard one of the level; raises InputError if there are no such scores."""
+        name = human_scores or self.standards.human_scores.get(level)
+        known = sorted(name for name, of_level in self.human_scores if of_level == level)
+        if name is None:
+            raise InputError(
+                f"no standard human scores at level {level}",
+                where=f"{self.name} {self.language_pair}",
+                fix=f"Name one of: {', '.join(known) or 'none'}",
+            )
+        if name not in known:
+            where = f"{self.name} {self.language_pair}, level {level}"
+            raise unknown("human scores", name, known, where=where)
+        return name
+
+    def main_references(self, references: Sequence[str] = ()) -> frozenset[str]:
+        """Those given, or the standard one; raises InputError for one that is not there."""
+        names = frozenset(references) or frozenset((self.standards.reference,))
+        for name in sorted(names - frozenset(self.references)):
+            raise unknown("reference", name, self.references, where=self.language_pair)
+        return names
+
+    def systems_scored(
+        self,
+        human_scores: str,
+        level: Level,
+        *,
+        human: bool = False,
+        outliers: bool = False,
+        references: Sequence[str] = (),
+        domain: str | None = None,
+    ) -> tuple[str, ...]:
+        """The systems that count, sorted: those with a human score, that are no main or close reference.
+
+        Args:
+            human_scores: their name.
+            level: of the scores.
+            human: whether the other references are systems.
+            outliers: whether outliers are.
+            references: the main references; the standard one if not given.
+            domain: where a score must be; anywhere if not given.
+        """
+        systems = set(self.outputs) - self.main_references(references)
+        systems -= self.standards.close_references
+        if not human:
+            systems -= self.human_systems
+        if not outliers:
+            systems -= self.standards.outliers
+        name = self.standard_human_scores(level, human_scores)
+        return tuple(
+            sorted(
+                system
+                for system in systems
+                if not np.isnan(self._scores(name, level, system, domain)).all()
+            )
+        )
+
+    def _scores(self, name: str, level: Level, system: str, domain: str | None) -> FloatArray:
+        """People's scores of a system, nan where there are none."""
+        at_level: Level = "domain" if level == "sys" and domain is not None else level
+        none = np.full(self.length(at_level), np.nan)
+        scores = self.human_scores.get((name, at_level), {}).get(system, none)
+        return self._inside(scores, at_level, domain)
+
+    def _inside(self, scores: FloatArray, level: Level, domain: str | None) -> FloatArray:
+        """The scores inside a domain."""
+        if domain is None:
+            return scores
+        inside = self.of_domain(domain)
+        if level == "domain":
+            return np.asarray(scores[[self.domains.index(domain)]])
+        if level == "doc":
+            starts = [document.start for document in self.documents]
+            return np.asarray(scores[inside[starts]])
+        return np.asarray(scores[inside])
+
+    def metrics_scored(
+        self, level: Level, *, references: Sequence[str] = (), primary: bool = False
+    ) -> tuple[MetricName, ...]:
+        """The metrics with scores at a level that read no reference but the main ones, sorted; or the primary ones."""
+        main = self.main_references(references)
+        wanted = self.standards.primary if primary else frozenset[str]()
+        return tuple(
+            name
+            for name in self.metrics
+            if (name, level) in self.metric_scores
+            and name.references <= main
+            and (not wanted or name.base in wanted)
+        )
+
+    def human_table(
+        self, name: str, level: Level, systems: Sequence[str], domain: str | None = None
+    ) -> FloatArray:
+        """People's scores [S, units], nan where there are none; of a domain at level sys, the domain's scores."""
+        return np.array([self._scores(name, level, system, domain) for system in systems])
+
+    def metric_table(
+        self, metric: MetricName, level: Level, systems: Sequence[str], domain: str | None = None
+    ) -> FloatArray:
+        """A metric's scores [S, units]; errors where a system has none."""
+        at_level: Level = "domain" if level == "sys" and domain is not None else level
+        scores = self.metric_scores.get((metric, at_level))
+        if scores is None:
+            known = [str(name) for name, of_level in self.metric_scores if of_level == at_level]
+            raise unknown(f"metric at level {at_level}", str(metric), known)
+        for system in systems:
+            if system not in scores:
+                raise InputError(
+                    f"no score of system {system!r:.80}",
+                    where=f"{metric} ({at_level})",
+                    fix="Score every output but the references that the metric reads",
+                )
+        return np.array([self._inside(scores[system], at_level, domain) for system in systems])
+
+    def with_metric(
+        self, metric: MetricName, scores: Mapping[Level, Scores], primary: bool = True
+    ) -> EvalSet:
+        """The set with one more metric, in place of one of its name and references."""
+        added = {(metric, level): by_system for level, by_system in scores.items()}
+        standards = self.standards
+        if primary and standards.primary:
+            standards = replace(standards, primary=standards.primary | {metric.base})
+        return replace(self, metric_scores={**self.metric_scores, **added}, standards=standards)
+
+
+def units_of(documents: Sequence[DocumentPlace], level: Level) -> int:
+    """How many scores a system has at a level."""
+    if level == "sys":
+        return 1
+    if level == "domain":
+        return len({document.domain for document in documents})
+    return len(documents) if level == "doc" else documents[-1].stop

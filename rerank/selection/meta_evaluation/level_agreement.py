@@ -1,0 +1,219 @@
+"""All metrics of a test set against one kind of human scores at one level, by the names of the WMT metrics task.
+
+A coefficient is called ``STATISTIC`` at level sys and ``STATISTIC/AVERAGING`` at the others. Ranks are those of
+`metric_ranks` over one-sided tests of all pairs, as in the task sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from ....metrics.representations import FloatArray
+from .averaged_correlations import CALIBRATED, Averaged, Coefficient, averaged
+from .cell_permutation import DrawSettings, Permutation, permutation_test, soft_accuracy_test
+from .eval_set import EvalSet, Level
+from .metric_ranks import LEVEL, metric_ranks
+from .pair_permutation import pair_permutation_test
+from .score_rows import AVERAGINGS
+from .soft_accuracy import soft_pairwise_accuracy
+
+SOFT = "soft_pairwise_accuracy"
+SYSTEM_STATISTICS = ("pearson", "spearman", "kendall_b", "kendall_c", "accuracy", "tau23")
+ITEM_STATISTICS = (
+    "tau23",
+    "acc23",
+    "tau_opt",
+    "acc_opt",
+    "kendall_like",
+    "pearson_pairwise_differences",
+)
+TESTED = ("pearson", "accuracy", SOFT, "pearson/none", "kendall_b/item", "acc_opt/item")
+
+
+@dataclass(frozen=True)
+class AgreementOptions:
+    """What counts, and how it is counted.
+
+    Args:
+        human: whether references that are judged are systems.
+        outliers: whether outliers are.
+        references: the main references; the standard one if not given.
+        domain: the only one that counts; all if not given.
+        nan_as_zero: whether rows without a correlation count as 0.
+        drawn: how tests draw; None: no tests.
+        level: of significance.
+    """
+
+    human: bool = False
+    outliers: bool = False
+    references: tuple[str, ...] = ()
+    domain: str | None = None
+    nan_as_zero: bool = False
+    drawn: DrawSettings | None = None
+    level: float = LEVEL
+
+
+@dataclass(frozen=True)
+class LevelAgreement:
+    """Every metric against people at one level.
+
+    Args:
+        human_scores: the name of people's scores.
+        level: of all scores.
+        systems: those that count, sorted.
+        values: coefficient by name, by metric and name of the coefficient.
+        ranks: of the metrics, by name of a coefficient that is tested.
+        p_values: one-sided, that the first metric of a pair is better, by name of the coefficient.
+    """
+
+    human_scores: str
+    level: Level
+    systems: tuple[str, ...]
+    values: Mapping[str, Mapping[str, Averaged]]
+    ranks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    p_values: Mapping[str, Mapping[tuple[str, str], float]] = field(default_factory=dict)
+
+
+def coefficients_of(level: Level, nan_as_zero: bool = False) -> dict[str, Coefficient]:
+    """The coefficients of a level by name, but for soft pairwise accuracy.
+
+    >>> list(coefficients_of("sys"))[:2]
+    ['pearson', 'spearman']
+    """
+    if level == "sys":
+        return {name: _coefficient(name, "none", nan_as_zero) for name in SYSTEM_STATISTICS}
+    by_name = {}
+    for name in ("pearson", "spearman", "kendall_b"):
+        for averaging in AVERAGINGS:
+            by_name[f"{name}/{averaging}"] = _coefficient(name, averaging, nan_as_zero)
+    for name in ITEM_STATISTICS:
+        by_name[f"{name}/item"] = _coefficient(name, "item", nan_as_zero)
+    return by_name
+
+
+def _coefficient(statistic: str, averaging: str, nan_as_zero: bool) -> Coefficient:
+    # names of tables, which the constructor checks
+    return Coefficient(statistic, averaging, nan_as_zero=nan_as_zero)  # type: ignore[arg-type]
+
+
+def level_agreement(
+    eval_set: EvalSet,
+    human_scores: str,
+    level: Level,
+    options: AgreementOptions | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> LevelAgreement:
+    """The metrics that have scores at a level.
+
+    Args:
+        eval_set: the test set.
+        human_scores: the name of people's scores.
+        level: of all scores.
+        options: what counts.
+        progress: told of every metric and every test that is done.
+
+    Raises:
+        InputError: there are no such scores, or a metric lacks one.
+    """
+    chosen = options or AgreementOptions()
+    systems = eval_set.systems_scored(
+        human_scores,
+        level,
+        human=chosen.human,
+        outliers=chosen.outliers,
+        references=chosen.references,
+        domain=chosen.domain,
+    )
+    human = eval_set.human_table(human_scores, level, systems, chosen.domain)
+    soft_human = _segment_table(eval_set, human_scores, systems, chosen) if level == "sys" else None
+    tables: dict[str, FloatArray] = {}
+    soft: dict[str, FloatArray] = {}
+    values: dict[str, dict[str, Averaged]] = {}
+    coefficients = coefficients_of(level, chosen.nan_as_zero)
+    for metric in eval_set.metrics_scored(level, references=chosen.references):
+        name = str(metric)
+        tables[name] = eval_set.metric_table(metric, level, systems, chosen.domain)
+        values[name] = {
+            key: averaged(coefficient, human, tables[name])
+            for key, coefficient in coefficients.items()
+        }
+        if soft_human is not None and (metric, "seg") in eval_set.metric_scores:
+            soft[name] = eval_set.metric_table(metric, "seg", systems, chosen.domain)
+            value = soft_pairwise_accuracy(soft_human, soft[name])
+            values[name][SOFT] = Averaged(value, len(systems))
+        progress(1)
+    agreement = LevelAgreement(human_scores, level, systems, values)
+    if chosen.drawn is None:
+        return agreement
+    return _tested(agreement, human, tables, soft_human, soft, chosen, progress)
+
+
+def _segment_table(
+    eval_set: EvalSet, human_scores: str, systems: Sequence[str], chosen: AgreementOptions
+) -> FloatArray | None:
+    """People's scores of segments, where there are any."""
+    if (human_scores, "seg") not in eval_set.human_scores:
+        return None
+    return eval_set.human_table(human_scores, "seg", systems, chosen.domain)
+
+
+def _tested(
+    agreement: LevelAgreement,
+    human: FloatArray,
+    tables: Mapping[str, FloatArray],
+    soft_human: FloatArray | None,
+    soft: Mapping[str, FloatArray],
+    chosen: AgreementOptions,
+    progress: Callable[[int], None],
+) -> LevelAgreement:
+    """The same with tests of all pairs and ranks."""
+    coefficients = coefficients_of(agreement.level, chosen.nan_as_zero)
+    drawn = chosen.drawn or DrawSettings()
+    ranks: dict[str, dict[str, int]] = {}
+    p_values: dict[str, dict[tuple[str, str], float]] = {}
+    for key in TESTED:
+        scores = values_of(agreement, key)
+        if not scores:
+            continue
+        order = sorted(scores, key=lambda name: (-scores[name], name))
+        of_key: dict[tuple[str, str], float] = {}
+        for better, worse in combinations(order, 2):
+            if key == SOFT and soft_human is not None:
+                test = soft_accuracy_test(soft_human, soft[better], soft[worse], drawn)
+            else:
+                test = _test(coefficients[key], human, tables[better], tables[worse], drawn)
+            of_key[better, worse] = 1.0 if test is None else test.p
+            progress(1)
+        p_values[key] = of_key
+        ranks[key] = metric_ranks(scores, of_key, chosen.level)
+    return LevelAgreement(
+        agreement.human_scores,
+        agreement.level,
+        agreement.systems,
+        agreement.values,
+        ranks,
+        p_values,
+    )
+
+
+def values_of(agreement: LevelAgreement, key: str) -> dict[str, float]:
+    """The values of one coefficient by metric, where it is defined."""
+    values = {name: by_key.get(key) for name, by_key in agreement.values.items()}
+    return {
+        name: value.value
+        for name, value in values.items()
+        if value is not None and value.value is not None
+    }
+
+
+def _test(
+    coefficient: Coefficient,
+    human: FloatArray,
+    better: FloatArray,
+    worse: FloatArray,
+    drawn: DrawSettings,
+) -> Permutation | None:
+    test = pair_permutation_test if coefficient.statistic in CALIBRATED else permutation_test
+    return test(human, better, worse, coefficient, drawn)

@@ -1,0 +1,229 @@
+"""Runs the tasks of the WMT metrics task: every metric's value and rank in each, and the weighted average with ranks.
+
+A metric's score is sum_t weight_t (value_t - low_t) / (high_t - low_t), of the metrics that are in all tasks. Ranks
+come from one-sided tests of all pairs, the better metric first (`cell_permutation`, for calibrated accuracy
+`pair_permutation`); the test of averages adds up the weighted differences of the tasks' draws, lists that ended early
+repeated to the length of the longest. Without draws every metric has its own rank. A value that is not defined is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from ....metrics.errors import InputError
+from ....metrics.representations import FloatArray
+from .averaged_correlations import CALIBRATED, averaged
+from .cell_permutation import (
+    DrawSettings,
+    Permutation,
+    joint_accuracy_test,
+    permutation_test,
+    share_as_large,
+    soft_accuracy_test,
+)
+from .eval_set import EvalSet, Level, MetricName
+from .metric_ranks import LEVEL, metric_ranks
+from .pair_counts import pair_counts
+from .pair_permutation import pair_permutation_test
+from .soft_accuracy import soft_pairwise_accuracy
+from .task_sets import MetricsTask, TaskSet
+
+Tables = list[FloatArray]  # scores [S, units], one per language pair
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """The metrics in one task.
+
+    Args:
+        task: what was asked.
+        values: by the metric's name in tables.
+        ranks: of the same metrics, the best first.
+        p_values: one-sided p that the first of a pair is better, of pairs in order of value; None without tests.
+        differences: of the same pairs, of every draw.
+    """
+
+    task: MetricsTask
+    values: Mapping[str, float]
+    ranks: Mapping[str, int]
+    p_values: Mapping[tuple[str, str], float] | None = None
+    differences: Mapping[tuple[str, str], FloatArray] | None = None
+
+
+@dataclass(frozen=True)
+class TaskSetResult:
+    """All tasks, and the average over them by metric: values, ranks and p as in `TaskResult`."""
+
+    results: tuple[TaskResult, ...]
+    average: Mapping[str, float]
+    ranks: Mapping[str, int]
+    p_values: Mapping[tuple[str, str], float] | None = None
+
+
+def run_tasks(
+    tasks: TaskSet,
+    eval_sets: Mapping[str, EvalSet],
+    drawn: DrawSettings | None = None,
+    level: float = LEVEL,
+    progress: Callable[[int], None] = lambda done: None,
+) -> TaskSetResult:
+    """The tasks over test sets by language pair.
+
+    Args:
+        tasks: what is asked.
+        eval_sets: by language pair.
+        drawn: how tests draw; None: no tests.
+        level: of significance.
+        progress: told of every task that is done.
+
+    Raises:
+        InputError: a language pair or score is missing, or no metric is in all tasks.
+    """
+    for pair in tasks.language_pairs:
+        if pair not in eval_sets:
+            raise InputError("no test set", where=pair, fix="Give the data of all language pairs")
+    results = []
+    for task in tasks.tasks:
+        results.append(run_task(task, eval_sets, drawn, level))
+        progress(1)
+    return average_results(results, level)
+
+
+def run_task(
+    task: MetricsTask,
+    eval_sets: Mapping[str, EvalSet],
+    drawn: DrawSettings | None = None,
+    level: float = LEVEL,
+) -> TaskResult:
+    """One task; errors as `run_tasks`."""
+    human, metrics = _tables(task, [eval_sets[pair] for pair in task.language_pairs])
+    values = {name: task_value(task, human, tables) for name, tables in metrics.items()}
+    if drawn is None:
+        return TaskResult(task, values, metric_ranks(values))
+    p_values: dict[tuple[str, str], float] = {}
+    differences: dict[tuple[str, str], FloatArray] = {}
+    order = sorted(values, key=lambda name: (-values[name], name))
+    for better, worse in combinations(order, 2):
+        test = _test(task, human, metrics[better], metrics[worse], drawn)
+        # what does not vary cannot be tested
+        p_values[better, worse] = 1.0 if test is None else test.p
+        differences[better, worse] = np.zeros(1) if test is None else test.differences
+    ranks = metric_ranks(values, p_values, level)
+    return TaskResult(task, values, ranks, p_values, differences)
+
+
+def _tables(task: MetricsTask, eval_sets: Sequence[EvalSet]) -> tuple[Tables, dict[str, Tables]]:
+    """People's scores, and every metric's by its name in tables."""
+    level: Level = "seg" if task.coefficient is None else task.level
+    human: Tables = []
+    metrics: dict[str, Tables] = {}
+    for number, eval_set in enumerate(eval_sets):
+        scores = eval_set.standard_human_scores(level)
+        systems = eval_set.systems_scored(scores, level, human=task.human)
+        human.append(eval_set.human_table(scores, level, systems))
+        for name in eval_set.metrics_scored(level, primary=True):
+            displayed = name.displayed(eval_set.standards.primary or {name.base})
+            tables = metrics.setdefault(displayed, [])
+            _check_once(tables, number, name, eval_set)
+            tables.append(eval_set.metric_table(name, level, systems))
+    complete = {name: tables for name, tables in metrics.items() if len(tables) == len(human)}
+    if not complete:
+        raise InputError("no metric has scores", where=task.name, fix="Add metric scores")
+    return human, complete
+
+
+def _check_once(tables: Tables, number: int, name: MetricName, eval_set: EvalSet) -> None:
+    """Raises InputError for a second metric of one name in a language pair."""
+    if len(tables) > number:
+        raise InputError(
+            f"two metrics are called {name.base!r:.80}",
+            where=f"{eval_set.name} {eval_set.language_pair}",
+            fix="Rename one, or give other main references",
+        )
+
+
+def task_value(task: MetricsTask, human: Tables, metric: Tables) -> float:
+    """A metric's value in a task, 0 where it is not defined; tables of every language pair."""
+    if task.coefficient is None:
+        return soft_pairwise_accuracy(human[0], metric[0]) or 0.0
+    if len(human) == 1:
+        return averaged(task.coefficient, human[0], metric[0]).value or 0.0
+    agreed = total = 0
+    for people, scores in zip(human, metric, strict=True):
+        is_scored = ~np.isnan(people)
+        counts = pair_counts(people[is_scored], scores[is_scored])
+        agreed += counts.agreed
+        total += counts.pairs
+    return agreed / total if total else 0.0
+
+
+def _test(
+    task: MetricsTask, human: Tables, better: Tables, worse: Tables, drawn: DrawSettings
+) -> Permutation | None:
+    """The test of two metrics in a task."""
+    if task.coefficient is None:
+        return soft_accuracy_test(human[0], better[0], worse[0], drawn)
+    if len(human) > 1:
+        return joint_accuracy_test(list(zip(human, better, worse, strict=True)), drawn)
+    test = pair_permutation_test if task.statistic in CALIBRATED else permutation_test
+    return test(human[0], better[0], worse[0], task.coefficient, drawn)
+
+
+def average_results(results: Sequence[TaskResult], level: float = LEVEL) -> TaskSetResult:
+    """The weighted average of tasks, of the metrics that are in all of them.
+
+    Raises:
+        InputError: there are no tasks, or no metric is in all.
+    """
+    names = _in_all(results)
+    average = {
+        name: sum(_scaled(result.task, result.values[name]) for result in results) for name in names
+    }
+    if any(result.p_values is None for result in results):
+        return TaskSetResult(tuple(results), average, metric_ranks(average))
+    order = sorted(average, key=lambda name: (-average[name], name))
+    p_values = {
+        (better, worse): _average_p(results, better, worse, average[better] - average[worse])
+        for better, worse in combinations(order, 2)
+    }
+    ranks = metric_ranks(average, p_values, level)
+    return TaskSetResult(tuple(results), average, ranks, p_values)
+
+
+def _in_all(results: Sequence[TaskResult]) -> list[str]:
+    """The metrics that are in all tasks."""
+    if not results:
+        raise InputError("no tasks", where="tasks", fix="Give at least one")
+    names = set(results[0].values).intersection(*(result.values for result in results))
+    if not names:
+        raise InputError(
+            "no metric is in all tasks",
+            where="tasks",
+            fix="Give scores of systems and segments in every language pair",
+        )
+    return sorted(names)
+
+
+def _scaled(task: MetricsTask, value: float) -> float:
+    """A value's share of the average."""
+    low, high = task.bounds
+    return task.weight * (value - low) / (high - low)
+
+
+def _average_p(results: Sequence[TaskResult], better: str, worse: str, observed: float) -> float:
+    """p that one metric's average is better, from the draws of the tasks."""
+    drawn = []
+    for result in results:
+        differences = result.differences or {}
+        of_pair = differences.get((better, worse))
+        if of_pair is None:
+            of_pair = -differences[worse, better]
+        low, high = result.task.bounds
+        drawn.append(result.task.weight / (high - low) * of_pair)
+    longest = max(map(len, drawn))
+    total = sum(np.resize(of_task, longest) for of_task in drawn)
+    return share_as_large(np.asarray(total), observed)

@@ -1,0 +1,242 @@
+"""Test sets of the WMT metrics task from the command line: compare --tasks and --statistics, score, convert --to."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank.cli.main import main
+from discorank.integrations.formats.mtme.eval_set_folder import read_eval_set
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "mtme"
+TOY = GOLDEN / "evalset" / "toy"
+META = [
+    *("--main-reference", "refA", "--human-scores", "mqm", "--outliers", "en-de:theta"),
+    *("--primary", "Coarse", "Free-QE", "Good", "Noisy", "--missing", "zeros"),
+]
+PAIRS = ["--language-pair", "en-de", "he-en"]
+
+
+@pytest.fixture(scope="module")
+def values() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((GOLDEN / "values.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> str:
+    """What a command prints, on stderr if it fails."""
+    assert main([str(argument) for argument in arguments]) == code
+    captured = capsys.readouterr()
+    return captured.err if code else captured.out
+
+
+def json_of(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Any:
+    return json.loads(run(capsys, *arguments, "--format", "json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("wmt23", "WMT23"), ("wmt24", "WMT24"), ("wmt24-on-wmt23", "WMT24OnWMT23")]
+)
+def test_task_sets(
+    capsys: pytest.CaptureFixture[str], values: dict[str, Any], name: str, key: str
+) -> None:
+    found = json_of(capsys, "compare", TOY, "--tasks", name, *META, *PAIRS, "--task-draws", "0")
+    expected = values["tasks"][key]
+    assert [task["weight"] for task in found["results"]] == expected["weights"]
+    for task, numbers, ranks in zip(
+        found["results"], expected["values"], expected["ranks"], strict=True
+    ):
+        tolerance = 0.002 if task["statistic"] == "soft_pairwise_accuracy" else 1e-9
+        assert task["values"] == pytest.approx(numbers, abs=tolerance)
+        assert task["ranks"] == ranks
+    assert found["average"]["values"] == pytest.approx(expected["average"], abs=0.002)
+    assert list(found["average"]["ranks"]) == list(expected["average"])
+
+
+def test_a_task_set_finds_its_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shutil.copytree(TOY, tmp_path / "wmt24")
+    arguments = [*META, *PAIRS, "--task-draws", "0", "--tasks", "wmt24"]
+    assert "Good" in run(capsys, "compare", tmp_path, *arguments)
+    error = run(capsys, "compare", tmp_path, *META, "--tasks", "wmt24", code=2)
+    assert "unknown language pair 'en-es'" in error
+    error = run(capsys, "compare", tmp_path, *META, "--tasks", "wmt26", code=2)
+    assert "unknown task set 'wmt26'" in error
+    error = run(capsys, "compare", tmp_path, TOY, "--tasks", "wmt24", code=2)
+    assert "found 2 paths" in error
+
+
+def test_tasks_with_tests_and_a_metric_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*META, *PAIRS, "--tasks", "wmt23", "--task-draws", "100", "-m", "chrf"]
+    found = json_of(capsys, "compare", TOY, *arguments)
+    assert set(found["average"]["values"]) == {"Coarse", "Free-QE[noref]", "Good", "Noisy", "chrf"}
+    pairs = found["average"]["p"]
+    assert len(pairs) == 10
+    assert all(0 <= pair["p"] <= 1 for pair in pairs)
+    assert found["average"]["ranks"]["Noisy"] == max(found["average"]["ranks"].values()) > 1
+    assert found == json_of(capsys, "compare", TOY, *arguments)
+
+
+@pytest.mark.parametrize("format", ["table", "markdown", "latex", "csv"])
+def test_formats(capsys: pytest.CaptureFixture[str], format: str) -> None:
+    arguments = [*META, *PAIRS[:2], "--task-draws", "50", "--format", format]
+    agreement = run(capsys, "compare", TOY, "--statistics", "wmt", *arguments)
+    tasks = run(capsys, "compare", TOY, "--tasks", "wmt24", *arguments)
+    for text in (agreement, tasks):
+        assert "Free-QE" in text
+    if format == "csv":
+        rows = list(csv.DictReader(io.StringIO(agreement)))
+        assert {row["kind"] for row in rows} == {"value", "count", "epsilon", "rank", "p"}
+
+
+def test_statistics_of_a_folder(capsys: pytest.CaptureFixture[str], values: dict[str, Any]) -> None:
+    arguments = [*META, *PAIRS[:2], "--task-draws", "0"]
+    found = json_of(capsys, "compare", TOY, "--statistics", "wmt", *arguments)
+    by_level = {each["level"]: each for each in found["sets"]["toy"]}
+    expected = values["en-de"]
+    systems = expected["system_level"]["mqm human=False"]
+    assert by_level["sys"]["systems"] == systems["systems"]
+    for metric in ("Coarse-refA", "Gap-refA", "SysOnly-refA"):
+        of_metric = by_level["sys"]["values"][metric]
+        for key in ("pearson", "kendall_c", "accuracy", "tau23"):
+            assert of_metric[key]["value"] == pytest.approx(systems[metric][key], abs=1e-9)
+    segments = expected["segment_level"]["mqm"]["Gap-refA"]
+    of_metric = by_level["seg"]["values"]["Gap-refA"]
+    assert of_metric["pearson/sys"]["value"] == pytest.approx(segments["pearson/sys"][0], abs=1e-9)
+    assert of_metric["acc_opt/item"]["value"] == pytest.approx(
+        segments["opt_acc23/item"]["value"], abs=1e-9
+    )
+    with_human = json_of(capsys, "compare", TOY, "--statistics", "wmt", *arguments, "--with-human")
+    assert "refB" in with_human["sets"]["toy"][0]["systems"]
+
+
+def test_statistics_of_a_systems_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    # the same set as a folder and as a systems file
+    path = tmp_path / "toy.jsonl"
+    run(capsys, "convert", TOY, "--from", "mtme", "--to", "systems", "-o", path, *PAIRS[:2])
+    arguments = ["-m", "chrf", "--task-draws", "0", "--statistics", "wmt"]
+    arguments += ["--human-scores", "da", "--main-reference", "refA", "--missing", "leave-out"]
+    of_file = json_of(capsys, "compare", path, *arguments)
+    of_folder = json_of(capsys, "compare", TOY, *arguments, *PAIRS[:2])
+    (by_file,) = [each for each in of_file["sets"]["toy"] if each["level"] == "seg"]
+    (by_folder,) = [each for each in of_folder["sets"]["toy"] if each["level"] == "seg"]
+    assert by_file["values"]["chrf-refA"] == by_folder["values"]["chrf-refA"]
+
+
+def test_compare_reads_folders(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json_of(capsys, "compare", TOY, "-m", "chrf", "--draws", "100")
+    assert list(found["sets"]) == ["toy en-de", "toy he-en"]
+    assert set(found["sets"]["toy en-de"]["meta_by_dimension"]) == {"da", "mqm"}
+    assert "theta" in found["sets"]["toy en-de"]["systems"]
+
+
+def test_score_writes_what_reads_back(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = tmp_path / "toy"
+    shutil.copytree(TOY, folder)
+    for path in folder.glob("metric-scores/*/Gap-*"):
+        path.unlink()
+    table = run(capsys, "score", folder, *PAIRS, "-m", "chrf", "ter", "--metric-scores", folder)
+    assert "ter-refA" in table
+    for pair in PAIRS[1:]:
+        found = read_eval_set(folder, pair)
+        names = {str(name) for name in found.metrics}
+        assert {"chrf-refA", "ter-refA", "Good-refB"} <= names
+    # and takes part in tasks
+    arguments = [*META[:6], *PAIRS, "--tasks", "wmt24", "--task-draws", "0"]
+    found_tasks = json_of(capsys, "compare", folder, *arguments)
+    assert {"chrf", "ter"} <= set(found_tasks["average"]["values"])
+
+
+def test_score_of_documents_in_other_forms(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "toy.xml"
+    run(
+        capsys, "convert", TOY, "--from", "mtme", "--to", "wmt-xml", "-o", path, *PAIRS[:1], "he-en"
+    )
+    arguments = ["--main-reference", "refA", "--format", "json", "-m", "chrf"]
+    of_xml = run(capsys, "score", path, "--from", "wmt-xml", *arguments).splitlines()
+    of_folder = run(
+        capsys, "score", TOY, *arguments, *PAIRS[:1], "he-en", "--missing", "leave-out"
+    ).splitlines()
+    scores = [
+        {row["system"]: row["corpus"] for row in map(json.loads, rows)}
+        for rows in (of_xml, of_folder)
+    ]
+    assert scores[0]["alpha"] == scores[1]["alpha"]
+    error = run(
+        capsys, "score", path, "--from", "wmt-xml", *arguments, "--metric-scores", tmp_path, code=2
+    )
+    assert "--language-pair: is missing" in error
+
+
+@pytest.mark.parametrize("form", ["systems", "wmt-xml", "wmt-jsonl", "sacrebleu"])
+def test_convert_there_and_back(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str
+) -> None:
+    pair = [*PAIRS[:1], "he-en"]
+    there = tmp_path / ("toy.he-en.src" if form == "sacrebleu" else f"toy.{form}")
+    run(capsys, "convert", TOY, "--from", "mtme", "--to", form, "-o", there, *pair)
+    back = tmp_path / "back"
+    run(capsys, "convert", there, "--from", form, "--to", "mtme", "-o", back, *pair)
+    for name in ("sources/he-en.txt", "references/he-en.refB.txt"):
+        assert (back / name).read_bytes() == (TOY / name).read_bytes()
+    outputs = read_eval_set(back, "he-en").outputs
+    whole = read_eval_set(TOY, "he-en", _leave_out()).outputs
+    for system in set(whole) - {"refA", "refB"}:
+        lacks = None if form == "systems" else ""
+        assert list(outputs[system]) == [lacks if text is None else text for text in whole[system]]
+
+
+def _leave_out() -> Any:
+    from discorank.integrations.formats.mtme.eval_set_folder import EvalSetOptions
+
+    return EvalSetOptions(missing="leave-out")
+
+
+def test_convert_says_what_a_form_has_no_place_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments = ["--from", "mtme", "--to", "wmt-jsonl", "-o", tmp_path / "x", *PAIRS[:2]]
+    assert main(["convert", str(TOY), *map(str, arguments)]) == 0
+    said = capsys.readouterr().err
+    assert "wmt-jsonl has no place for human" in said
+    assert "wmt-jsonl has no place for not_supplied, left out of 1 documents" in said
+
+
+def test_convert_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments: list[str | Path] = ["convert", TOY, "--from", "mtme", "--language-pair", "he-en"]
+    assert "unknown form 'xml'" in run(capsys, *arguments, "--to", "xml", code=2)
+    error = run(capsys, *arguments, "--to", "summeval", "-o", tmp_path / "x", code=2)
+    assert "document 'doc1': a document of segments" in error
+    assert not (tmp_path / "x").exists()
+    error = run(capsys, "convert", TOY, "--from", "mtme", "--to", "systems", code=2)
+    assert "2 language pairs: en-de, he-en. Name one with --language-pair" in error
+
+
+def test_decode_reads_folders_and_goes_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments: list[str | Path] = [
+        "decode",
+        TOY,
+        "--from",
+        "mtme",
+        "--language-pair",
+        "he-en",
+        "-u",
+        "chrf",
+    ]
+    out = tmp_path / "out.jsonl"
+    run(capsys, *arguments, "-o", out)
+    whole = out.read_bytes()
+    assert len(whole.splitlines()) == 24
+    run(capsys, *arguments, "-o", out)
+    assert out.read_bytes() == whole
+    other = [*arguments[:5], "en-de", *arguments[6:]]
+    assert "language_pair" in run(capsys, *other, "-o", out, code=4)

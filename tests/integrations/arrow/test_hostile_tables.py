@@ -1,0 +1,323 @@
+"""Parquet and Arrow files that are damaged or made to hurt: refused with their place, and before they cost anything."""
+
+from __future__ import annotations
+
+import io
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discorank.integrations.arrow.thrift_values import ThriftReader
+from discorank.integrations.formats.open_lists import open_lists
+from discorank.metrics.errors import InputError
+from discorank.metrics.spec.limits import use_limits
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def read(path: Path) -> list[Any]:
+    with open_lists(path) as lists:
+        return list(lists)
+
+
+def refusal(path: Path) -> InputError | None:
+    """Why a file is refused, None where it is read to its end."""
+    try:
+        read(path)
+    except InputError as error:
+        return error
+    return None
+
+
+def lists_table(count: int = 9) -> Any:
+    candidates = [{"text": f"é🚀 {k}", "logprob": -1.5 * k, "m": {"a": [1, None]}} for k in (1, 2)]
+    rows = [{"id": f"l{i}", "candidates": candidates, "source": "s"} for i in range(count)]
+    kind = pa.map_(pa.string(), pa.list_(pa.float64()))
+    human = pa.array([[("A", [1.0, None])]] * count, kind)
+    return pa.Table.from_pylist(rows).append_column("human", human)
+
+
+def as_parquet(draw: random.Random) -> bytes:
+    file = io.BytesIO()
+    parquet.write_table(
+        lists_table(),
+        file,
+        row_group_size=4,
+        compression=draw.choice(["zstd", "snappy", "none", "gzip"]),
+        use_dictionary=draw.random() < 0.5,
+        data_page_version=draw.choice(["1.0", "2.0"]),
+    )
+    return file.getvalue()
+
+
+def as_ipc(draw: random.Random, open_writer: Callable[..., Any]) -> bytes:
+    file = io.BytesIO()
+    table = lists_table()
+    options = pa.ipc.IpcWriteOptions(compression=draw.choice([None, "lz4", "zstd"]))
+    with open_writer(file, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=4)
+    return file.getvalue()
+
+
+WHOLE: dict[str, Callable[[random.Random], bytes]] = {
+    ".parquet": as_parquet,
+    ".arrow": lambda draw: as_ipc(draw, pa.ipc.new_file),
+    ".arrows": lambda draw: as_ipc(draw, pa.ipc.new_stream),
+}
+
+
+def spoiled(data: bytes, draw: random.Random) -> bytes:
+    """The bytes after one to three accidents, half of them near the end, where a footer stands."""
+    made = bytearray(data)
+    for _ in range(draw.randrange(1, 4)):
+        near_end = draw.random() < 0.5
+        at = len(made) - 1 - draw.randrange(min(len(made), 3000 if near_end else len(made)))
+        length = draw.choice([1, 4, 8])
+        made[at : at + length] = draw.choice(
+            [
+                draw.randbytes(length),
+                b"",
+                made[at : at + length] * 2,
+                b"\xff" * length,
+                b"\xff\xff\xff\x7f" * (length // 4),
+            ]
+        )
+        made = made or bytearray(b"x")
+    return bytes(made)
+
+
+@pytest.mark.parametrize("ending", WHOLE)
+def test_no_damage_raises_anything_but_our_errors(tmp_path: Path, ending: str) -> None:
+    refused = 0
+    for case in range(130):
+        draw = random.Random(f"{ending} {case}")
+        path = tmp_path / f"case{case}{ending}"
+        path.write_bytes(spoiled(WHOLE[ending](draw), draw))
+        try:
+            error = refusal(path)
+        except Exception as other:
+            raise AssertionError(f"{ending} {case}") from other
+        if error is not None:
+            refused += 1
+            assert str(path) in error.where, (case, str(error))
+        path.unlink()
+    assert refused > 80
+
+
+@pytest.mark.parametrize("ending", WHOLE)
+def test_no_start_of_a_file_is_taken_for_the_whole(tmp_path: Path, ending: str) -> None:
+    data = WHOLE[ending](random.Random(1))
+    path = tmp_path / f"part{ending}"
+    for length in range(0, len(data) - 8, 97):
+        path.write_bytes(data[:length])
+        error = refusal(path)
+        if error is not None:
+            assert str(path) in error.where
+        else:  # a stream may end between two of its messages
+            assert ending == ".arrows"
+            assert len(read(path)) % 4 == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.parquet", b"", "found '' at its start, expected a Parquet file"),
+        ("a.parquet", b"PAR1", "a Parquet file that ends early"),
+        ("a.parquet", b"PARE" + b"\0" * 20, "is encrypted"),
+        ("a.parquet", b'{"id": "a"}\n', r"found '\{\"id' at its start"),
+        ("a.parquet", b"PAR1\xff\xff\xff\x7fPAR1", "a footer of 2147483647 bytes in a file of 12"),
+        ("a.arrow", b"PAR1" * 4, "found 'PAR1PA' at its start, expected an Arrow file or stream"),
+        ("a.arrow", b"ARROW1\0\0" + b"\0" * 30, "an Arrow file that ends early"),
+        ("a.arrows", b"\xff\xff\xff\xff\xff\xff\xff\x7f", "metadata of 2147483647 bytes"),
+    ],
+)
+def test_files_that_are_something_else(
+    tmp_path: Path, name: str, data: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        read(path)
+
+
+def test_a_parquet_file_of_another_ending_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "lists.jsonl"
+    path.write_bytes(as_parquet(random.Random(1)))
+    with pytest.raises(InputError, match=r"found a Parquet file.*"):
+        read(path)
+
+
+def footer_of(fields: bytes) -> bytes:
+    return b"PAR1" + fields + len(fields).to_bytes(4, "little") + b"PAR1"
+
+
+def varint(value: int) -> bytes:
+    made = b""
+    while value >= 0x80:
+        made += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return made + bytes([value])
+
+
+def test_footers_made_to_hurt(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    # version 1, and a schema of a hundred thousand structs of one byte
+    path.write_bytes(footer_of(b"\x15\x02\x19\xfc" + varint(200_000) + b"\0" * 200_001))
+    with pytest.raises(InputError, match="a footer of more than 100000 structs"):
+        read(path)
+    # each element has one child, so that pyarrow would descend for each
+    element = b"\x48\x01a\x15\x02\x00"
+    levels = b"\x15\x02\x19\xfc" + varint(50_000) + element * 50_000 + b"\x16\x00\x19\x0c\x00"
+    path.write_bytes(footer_of(levels))
+    with pytest.raises(InputError, match="columns nested deeper than 100 levels"):
+        read(path)
+    with use_limits(json_bytes=1000), pytest.raises(InputError, match="at most 1000 are read"):
+        read(path)
+
+
+def test_thrift_values() -> None:
+    # 1: -1, 2: "ab", 3: [true, false], 4: {1: 5}, 20: true
+    data = b"\x15\x01\x18\x02ab\x19\x21\x01\x02\x1c\x15\x0a\x00\x01\x28\x00"
+    reader = ThriftReader(data, 10, 10)
+    assert reader.struct() == {1: -1, 2: b"ab", 3: [1, 2], 4: {1: 5}, 20: True}
+    assert reader.offset == len(data)
+    with pytest.raises(IndexError):
+        ThriftReader(data[:4], 10, 10).struct()
+    with pytest.raises(ValueError, match="nested too deeply"):
+        ThriftReader(b"\x1c" * 40, 100, 100).struct()
+
+
+def test_pages_that_unpack_to_too_much(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    ids, texts = [str(i) for i in range(300)], [["y" * 10_000]] * 300
+    table = pa.table({"id": ids, "candidates": texts})
+    parquet.write_table(table, path, compression="zstd", use_dictionary=False)
+    assert len(read(path)) == 300
+    with (
+        use_limits(batch_bytes=1 << 20),
+        pytest.raises(
+            InputError, match=r"row group 0, column 'candidates.list.element': .* unpacked"
+        ),
+    ):
+        read(path)
+    ipc = tmp_path / "a.arrow"
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(ipc, table.schema, options=options) as writer:
+        writer.write_table(table)
+    with (
+        use_limits(batch_bytes=1 << 20),
+        pytest.raises(InputError, match=r"record batch 0: .* unpacked"),
+    ):
+        read(ipc)
+
+
+def test_what_the_header_of_a_page_hides_is_stopped_while_it_is_unpacked(tmp_path: Path) -> None:
+    """Pages are small, and so are rows; those that are read together are not, as only memory tells."""
+    path = tmp_path / "a.parquet"
+    draw = random.Random(1)
+    texts = [[draw.randbytes(50_000).hex()] for _ in range(40)]
+    table = pa.table({"id": list(map(str, range(40))), "candidates": texts})
+    parquet.write_table(table, path, use_dictionary=False, write_batch_size=1)
+    assert len(read(path)) == 40
+    with (
+        use_limits(batch_bytes=2 << 20),
+        pytest.raises(InputError, match="rows of more than 2097152"),
+    ):
+        read(path)
+
+
+def test_a_text_that_stands_often_in_one_row(tmp_path: Path) -> None:
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), ["x" * 1000])
+    candidates = pa.ListArray.from_arrays(pa.array([0, 1, 100_000], pa.int32()), texts)
+    table = pa.table({"id": ["a", "b"], "candidates": candidates})
+    path = tmp_path / "a.parquet"
+    parquet.write_table(table, path)
+    assert path.stat().st_size < 10_000
+    with pytest.raises(
+        InputError, match=r"a.parquet:2: row group 0, row 1: a row of more than 33554432"
+    ):
+        read(path)
+
+
+def test_lists_of_nothing_without_end(tmp_path: Path) -> None:
+    width = 50_000_000
+    nothing = pa.FixedSizeListArray.from_arrays(pa.nulls(width), width)
+    batch = pa.record_batch([pa.array(["a"]), nothing], names=["id", "candidates"])
+    path = tmp_path / "a.arrow"
+    with pa.ipc.new_file(path, batch.schema) as writer:
+        writer.write(batch)
+    assert path.stat().st_size < 2000
+    with pytest.raises(InputError, match="a row of more than"):
+        read(path)
+
+
+@pytest.mark.parametrize("ending", WHOLE)
+def test_text_that_is_no_utf8(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a{ending}"
+    data = bytes.fromhex("ff41")
+    texts = pa.StringArray.from_buffers(
+        3,
+        pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0])),
+        pa.py_buffer(b"a" + data + b"b"),
+    )
+    table = pa.table({"id": ["x", "y", "z"], "source": texts, "candidates": [["t"]] * 3})
+    if ending == ".parquet":
+        parquet.write_table(table, path)
+    else:
+        opened = pa.ipc.new_file if ending == ".arrow" else pa.ipc.new_stream
+        with opened(path, table.schema) as writer:
+            writer.write_table(table)
+    with pytest.raises(InputError, match=r"row group 0, row [01]: text that is not UTF-8"):
+        read(path)
+
+
+def test_columns_of_one_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    columns = [pa.array(["a"]), pa.array(["b"]), pa.array([["x"]])]
+    table = pa.Table.from_arrays(columns, names=["id", "id", "candidates"])
+    parquet.write_table(table, path)
+    with pytest.raises(InputError, match="two columns are called 'id'"):
+        read(path)
+
+
+def test_types_that_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    deep: Any = pa.string()
+    for _ in range(120):
+        deep = pa.list_(deep)
+    for kind in (pa.binary(), pa.timestamp("s"), pa.decimal128(5), pa.duration("s"), deep):
+        parquet.write_table(pa.table({"id": ["a"], "k": pa.nulls(1, kind)}), path)
+        with pytest.raises(InputError, match=r"found the type|nested deeper"):
+            read(path)
+
+
+def test_values_of_other_types_are_error_entries(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"id": [1, None], "candidates": [["x"], None]}), path)
+    first, second = read(path)
+    assert "a.parquet:1: row group 0, row 0: id: found a number (1)" in str(first.error)
+    assert "id: found nothing" in str(second.error)
+    parquet.write_table(pa.table({"id": ["a", "b"], "candidates": [["x", None], None]}), path)
+    first, second = read(path)
+    assert "candidates[1]: found null" in str(first.error)
+    assert "no candidates" in str(second.error)
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    import os
+
+    path = tmp_path / "a.parquet"
+    os.mkfifo(path)
+    with pytest.raises(InputError, match="is a device or a pipe"):
+        read(path)
+
+
+def test_nothing_is_imported_before_a_table_is_read() -> None:
+    script = "import sys, discorank.cli.commands.decode, discorank.cli.commands.convert; sys.exit('pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,422 @@
+"""The statistics of the WMT metrics task: worked by hand from their definitions, and fast paths against plain ones."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from math import nan, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discorank.metrics.errors import InputError
+from discorank.metrics.representations import FloatArray
+from discorank.rerank.selection.agreement import tie_calibration
+from discorank.rerank.selection.meta_evaluation.averaged_correlations import (
+    Averaged,
+    Coefficient,
+    averaged,
+    row_value,
+)
+from discorank.rerank.selection.meta_evaluation.cell_permutation import (
+    DrawSettings,
+    joint_accuracy_test,
+    measure_of,
+    permutation_test,
+    soft_accuracy_test,
+)
+from discorank.rerank.selection.meta_evaluation.metric_ranks import metric_ranks
+from discorank.rerank.selection.meta_evaluation.pair_counts import (
+    OrderCounts,
+    kendall_like,
+    pair_counts,
+)
+from discorank.rerank.selection.meta_evaluation.pair_permutation import pair_permutation_test
+from discorank.rerank.selection.meta_evaluation.row_coefficients import row_values
+from discorank.rerank.selection.meta_evaluation.score_rows import score_rows
+from discorank.rerank.selection.meta_evaluation.soft_accuracy import (
+    SoftAccuracy,
+    one_sided_p,
+    soft_pairwise_accuracy,
+)
+from discorank.rerank.selection.meta_evaluation.task_results import (
+    TaskResult,
+    average_results,
+    run_tasks,
+)
+from discorank.rerank.selection.meta_evaluation.task_sets import MetricsTask, task_set
+from discorank.rerank.selection.pair_differences import PairDifferences
+
+HUMAN = np.array([[1.0, 2, nan], [2, 2, 5], [3, nan, 4]])  # [systems, segments]
+METRIC = np.array([[1.0, 1, 9], [3, 2, 2], [2, 8, 1]])
+
+
+def array(*rows: list[float]) -> FloatArray:
+    return np.array(rows, float)
+
+
+# -- worked by hand --
+
+
+def test_rows_lose_what_people_did_not_score() -> None:
+    by_item = score_rows(HUMAN, METRIC, "item")
+    assert [(h.tolist(), m.tolist()) for h, m in by_item] == [
+        ([1, 2, 3], [1, 3, 2]),
+        ([2, 2], [1, 2]),
+        ([5, 4], [2, 1]),
+    ]
+    by_system = score_rows(HUMAN, METRIC, "sys")
+    assert [h.tolist() for h, _ in by_system] == [[1, 2], [2, 2, 5], [3, 4]]
+    (all_of_them,) = score_rows(HUMAN, METRIC, "none")
+    assert all_of_them[0].tolist() == [1, 2, 2, 2, 5, 3, 4]
+
+
+def test_rows_of_one_text_are_none() -> None:
+    assert score_rows(array([1, nan], [nan, 2]), array([1, 2], [3, 4]), "item") == []
+
+
+def test_pearson_is_averaged_over_rows_where_it_is_defined() -> None:
+    # segments: (1,2,3)x(1,3,2) has 1/2, (2,2) none, (5,4)x(2,1) has 1
+    plain = averaged(Coefficient("pearson", "item"), HUMAN, METRIC)
+    assert plain[:2] == pytest.approx((0.75, 2), abs=1e-12)
+    with_zeros = averaged(Coefficient("pearson", "item", nan_as_zero=True), HUMAN, METRIC)
+    assert with_zeros[:2] == pytest.approx((0.5, 3), abs=1e-12)
+    weighted = averaged(Coefficient("pearson", "item", micro=True), HUMAN, METRIC)
+    assert weighted[:2] == pytest.approx(((3 * 0.5 + 2 * 1) / 5, 5), abs=1e-12)
+
+
+def test_a_constant_metric_has_no_correlation() -> None:
+    human, metric = array([1], [2], [3]), array([7], [7], [7])
+    assert averaged(Coefficient("pearson"), human, metric) == Averaged(None, 0)
+    assert averaged(Coefficient("pearson", nan_as_zero=True), human, metric) == Averaged(0, 1)
+
+
+def test_counts_of_pairs() -> None:
+    human, metric = np.array([1.0, 2, 2, 3]), np.array([1.0, 1, 1, 0])
+    # 1-2 and 1-2: metric ties; 2-2: both tie; each with 3: the other way round
+    assert pair_counts(human, metric) == OrderCounts(0, 3, 0, 2, 1)
+    assert pair_counts(human, metric).acc23() == pytest.approx(1 / 6)
+    assert pair_counts(human, metric).tau23() == pytest.approx((1 - 5) / 6)
+    # ties reach epsilon, inclusive
+    assert pair_counts(human, metric, epsilon=1) == OrderCounts(0, 0, 0, 5, 1)
+
+
+def test_kendall_like_counts_ties_as_discordant() -> None:
+    human, metric = np.array([0.0, 10, 40, 40]), np.array([1.0, 1, 5, 6])
+    # of 6 pairs: 0-10 metric tie (-), 40-40 human tie (-), four alike (+)
+    assert kendall_like(human, metric) == pytest.approx((2 / 6, 6))
+    # pairs that people put 25 or more apart
+    assert kendall_like(human, metric, threshold=25) == (1, 4)
+    value, pairs = kendall_like(human, metric, threshold=50)
+    assert np.isnan(value)
+    assert pairs == 0
+
+
+def test_kendall_like_pools_the_pairs_of_all_rows() -> None:
+    human = array([1, 1], [2, 2], [3, nan])
+    metric = array([1, 5], [2, 4], [3, 9])
+    found = averaged(Coefficient("kendall_like", "item"), human, metric)
+    assert found[:2] == pytest.approx(((3 - 1) / 4, 4), abs=1e-12)
+
+
+def test_pearson_of_pairwise_differences() -> None:
+    # differences of people (0-1): 1; (1-2) twice; of the metric: 2, 1, 1, as (h, m) = (1, 2), (1, 0), (2, 2), (1, 1)
+    human = array([1, 1], [2, 2], [3, nan])
+    metric = array([1, 1], [3, 2], [3, 7])
+    pairs = [(1, 2), (1, 0), (2, 2), (1, 1)]
+    products = sum(h * m for h, m in pairs)
+    norms = sqrt(sum(h * h for h, _ in pairs) * sum(m * m for _, m in pairs))
+    found = averaged(Coefficient("pearson_pairwise_differences", "item"), human, metric)
+    assert found[:2] == pytest.approx((products / norms, 1), abs=1e-12)
+    with pytest.raises(InputError, match="averaging item"):
+        averaged(Coefficient("pearson_pairwise_differences", "sys"), human, metric)
+
+
+def test_tie_calibration_takes_one_epsilon_for_all_rows() -> None:
+    human = array([1, 1], [1, 2])
+    metric = array([0.1, 0.1], [0.2, 0.9])
+    found = averaged(Coefficient("acc_opt", "item"), human, metric)
+    assert found.value == 1
+    assert found.epsilon == pytest.approx(0.1)
+    tau = averaged(Coefficient("tau_opt", "item"), human, metric)
+    assert (tau.value, tau.counted) == (1, 2)
+
+
+def test_calibration_within_segments_is_that_of_compare() -> None:
+    draw = np.random.default_rng(3)
+    human, metric = draw.integers(3, size=(5, 20)).astype(float), draw.random((5, 20))
+    found = averaged(Coefficient("acc_opt", "item"), human, metric)
+    accuracy, epsilon = tie_calibration(metric, human) or (0, 0)
+    assert found.value == pytest.approx(accuracy, abs=1e-12)
+    assert found.epsilon == pytest.approx(epsilon, abs=1e-12)
+
+
+def test_soft_pairwise_accuracy_of_two_segments() -> None:
+    # differences of people are (1, 1): their signed sums are 2, 0, 0, -2, and one of four reaches 2
+    # differences of the metric are (1, -1): signed sums 0, 2, -2, 0, and three of four reach 0
+    human, metric = array([2, 2], [1, 1]), array([2, 0], [1, 1])
+    found = soft_pairwise_accuracy(human, metric, enumerate_all=True)
+    assert found == pytest.approx(1 - abs(1 / 4 - 3 / 4))
+
+
+def test_equal_systems_are_each_better() -> None:
+    assert one_sided_p(array([1, 2, 3], [1, 2, 3]))[0, 1] == 1
+
+
+def test_soft_accuracy_needs_two_systems_and_a_segment() -> None:
+    assert soft_pairwise_accuracy(array([1, 2]), array([1, 2])) is None
+    assert soft_pairwise_accuracy(array([nan, 1], [1, nan]), array([1, 2], [3, 4])) is None
+    with pytest.raises(InputError, match="at most 20 are enumerated"):
+        soft_pairwise_accuracy(np.ones((2, 21)), np.ones((2, 21)), enumerate_all=True)
+
+
+def test_perm_both_exchanges_scores_of_systems() -> None:
+    human = array([1], [2], [3])
+    better, worse = array([1], [2], [3]), array([1], [3], [2])
+    found = permutation_test(human, better, worse, Coefficient("accuracy"))
+    assert found is not None
+    # 8 assignments by hand: standardised, better is (-s, 0, s) and worse (-s, s, 0), so that systems 2 and 3 decide
+    draws = []
+    for swaps in product((False, True), repeat=3):
+        one = [worse[i, 0] if swap else better[i, 0] for i, swap in enumerate(swaps)]
+        other = [better[i, 0] if swap else worse[i, 0] for i, swap in enumerate(swaps)]
+        draws.append(_accuracy(one) - _accuracy(other))
+    observed = 1 - 2 / 3
+    assert found.exact
+    assert found.difference == pytest.approx(observed)
+    assert found.p == np.mean([draw >= observed - 1e-9 for draw in draws])
+    assert found.p_strict == 0
+
+
+def _accuracy(scores: list[float]) -> float:
+    return float(np.mean([scores[a] < scores[b] for a, b in combinations(range(3), 2)]))
+
+
+def test_a_constant_metric_has_no_test() -> None:
+    human, varied, constant = array([1], [2]), array([1], [3]), array([1], [1])
+    assert permutation_test(human, varied, constant, Coefficient("pearson")) is None
+
+
+def test_a_test_stops_where_p_is_clear() -> None:
+    draw = np.random.default_rng(1)
+    human = draw.random((5, 40))
+    good, bad = human + 0.01 * draw.random((5, 40)), draw.random((5, 40))
+    coefficient = Coefficient("pearson")
+    stopped = permutation_test(human, good, bad, coefficient, DrawSettings(1000, 0, 100))
+    whole = permutation_test(human, good, bad, coefficient, DrawSettings(1000))
+    assert stopped is not None
+    assert whole is not None
+    assert (stopped.draws, whole.draws) == (100, 1000)
+    # the same draws, as far as they go
+    assert stopped.differences.tolist() == pytest.approx(whole.differences[:100].tolist())
+
+
+def test_joint_accuracy_counts_pairs_within_a_language_pair() -> None:
+    human = array([1], [2], [3])
+    good, bad = array([1], [2], [3]), array([3], [2], [1])
+    found = joint_accuracy_test([(human, good, bad), (human[:2], good[:2], bad[:2])])
+    assert found is not None
+    assert found.difference == 1
+
+
+def test_ranks_of_metrics() -> None:
+    values = {"B": 0.5, "A": 0.5, "C": 0.4}
+    assert metric_ranks(values) == {"A": 1, "B": 2, "C": 3}
+    p_values = {("A", "B"): 0.05, ("A", "C"): 0.9, ("B", "C"): 0.9}
+    assert metric_ranks(values, p_values) == {"A": 1, "B": 2, "C": 2}
+    assert metric_ranks(values, p_values, level=0.04) == {"A": 1, "B": 1, "C": 1}
+
+
+def test_draws_of_tasks_are_added_up_in_the_order_of_the_average() -> None:
+    # A is better in one task, B in the other; on average A, by 0.05
+    results = []
+    for better, worse, values, drawn in [
+        ("A", "B", (0.9, 0.7), [0.2, -0.2, -0.4, 0.2, -0.2, -0.4]),
+        ("B", "A", (0.6, 0.5), [0.0, -0.4, -0.3]),  # repeated: it ended early
+    ]:
+        task = MetricsTask(("x",), "sys", Coefficient("accuracy"), False, 0.5)
+        of_pair = {(better, worse): np.array(drawn)}
+        by_metric = dict(zip((better, worse), values, strict=True))
+        results.append(TaskResult(task, by_metric, {}, {(better, worse): 0.5}, of_pair))
+    found = average_results(results)
+    assert found.average == pytest.approx({"A": 0.7, "B": 0.65})
+    # A less B: 0.2 / 2, (-0.2 + 0.4) / 2, (-0.4 + 0.3) / 2, and again
+    assert found.p_values == {("A", "B"): pytest.approx(4 / 6)}
+    assert found.ranks == {"A": 1, "B": 1}
+
+
+def test_what_does_not_fit_a_task_set() -> None:
+    with pytest.raises(InputError, match="unknown task set 'wmt22'"):
+        task_set("wmt22")
+    with pytest.raises(InputError, match="no language pairs"):
+        task_set("wmt25")
+    with pytest.raises(InputError, match="no test set"):
+        run_tasks(task_set("wmt24"), {})
+    assert sum(task.weight for task in task_set("wmt23").tasks) == pytest.approx(1)
+    # with three language pairs, a quarter and nine twelfths
+    assert [task.weight for task in task_set("wmt23").tasks] == pytest.approx(
+        [1 / 4] + 9 * [1 / 12]
+    )
+
+
+# -- refusals --
+
+
+def test_a_text_that_people_scored_needs_the_metrics_score() -> None:
+    with pytest.raises(InputError, match="no score of system 1, segment 0"):
+        averaged(Coefficient("pearson"), array([1], [2]), array([1], [nan]))
+    # what people did not score may lack it
+    assert averaged(Coefficient("accuracy"), array([1], [2], [nan]), array([1], [2], [nan]))
+
+
+def test_tables_have_one_shape() -> None:
+    with pytest.raises(InputError, match="tables of the same systems"):
+        averaged(Coefficient("pearson"), np.ones((2, 3)), np.ones((3, 2)))
+
+
+def test_pairs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("discorank.rerank.selection.pair_differences.MAX_PAIRS", 5)
+    with pytest.raises(InputError, match="6 pairs, at most 5"):
+        averaged(Coefficient("acc_opt", "none"), np.ones((2, 2)), np.ones((2, 2)))
+
+
+# -- fast paths against plain ones --
+
+FEW = st.integers(0, 3).map(float)  # so that there are ties
+ROWS = st.integers(2, 7).flatmap(
+    lambda n: st.tuples(
+        st.lists(FEW, min_size=n, max_size=n),
+        st.lists(st.lists(FEW, min_size=n, max_size=n), min_size=1, max_size=4),
+    )
+)
+COEFFICIENTS = [
+    Coefficient("pearson"),
+    Coefficient("spearman"),
+    Coefficient("kendall_b"),
+    Coefficient("kendall_c"),
+    Coefficient("accuracy"),
+    Coefficient("tau23", epsilon=1),
+    Coefficient("acc23", epsilon=1),
+    Coefficient("kendall_like"),
+    Coefficient("kendall_like", threshold=2),
+]
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS, ids=str)
+@given(rows=ROWS)
+def test_many_rows_at_once_are_each_row(
+    coefficient: Coefficient, rows: tuple[list[float], list[list[float]]]
+) -> None:
+    human, metrics = np.array(rows[0]), np.array(rows[1])
+    found = row_values(coefficient, human, metrics)
+    plain = [row_value(coefficient, (human, metric))[0] for metric in metrics]
+    assert found.tolist() == pytest.approx(plain, abs=1e-9, nan_ok=True)
+
+
+@given(rows=ROWS)
+def test_counts_are_those_of_all_pairs(rows: tuple[list[float], list[list[float]]]) -> None:
+    human, metric = rows[0], rows[1][0]
+    plain = [0] * 5
+    for a, b in combinations(range(len(human)), 2):
+        h, m = np.sign(human[a] - human[b]), np.sign(metric[a] - metric[b])
+        kind = 4 if h == m == 0 else 2 if h == 0 else 3 if m == 0 else 0 if h == m else 1
+        plain[kind] += 1
+    assert pair_counts(np.array(human), np.array(metric)) == OrderCounts(*plain)
+
+
+def test_counts_of_long_rows_are_taken_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(5)
+    human, metric = draw.integers(4, size=30).astype(float), draw.integers(4, size=30).astype(float)
+    whole = pair_counts(human, metric), kendall_like(human, metric)
+    name = "discorank.rerank.selection.meta_evaluation.pair_counts._BLOCK_CELLS"
+    monkeypatch.setattr(name, 70)
+    assert (pair_counts(human, metric), kendall_like(human, metric)) == whole
+
+
+TABLES = st.tuples(st.integers(2, 4), st.integers(1, 4), st.integers(0, 1 << 30))
+
+
+@pytest.mark.parametrize("averaging", ["none", "sys", "item"])
+@pytest.mark.parametrize(
+    "statistic", ["pearson", "kendall_b", "acc23", "kendall_like", "acc_opt"], ids=str
+)
+@given(shape=TABLES)
+def test_what_a_test_measures_is_the_averaged_coefficient(
+    statistic: str, averaging: str, shape: tuple[int, int, int]
+) -> None:
+    num_systems, num_segments, seed = shape
+    draw = np.random.default_rng(seed)
+    human = draw.integers(3, size=(num_systems, num_segments)).astype(float)
+    human[draw.random(human.shape) < 0.2] = nan
+    metric = draw.integers(3, size=human.shape).astype(float)
+    coefficient = Coefficient(statistic, averaging)  # type: ignore[arg-type]
+    cells = metric[~np.isnan(human)]
+    (found,) = measure_of(coefficient, human)(cells[None])
+    plain = averaged(coefficient, human, metric).value
+    assert found == pytest.approx(nan if plain is None else plain, abs=1e-9, nan_ok=True)
+
+
+@given(rows=ROWS)
+def test_calibration_is_the_best_of_all_epsilons(
+    rows: tuple[list[float], list[list[float]]],
+) -> None:
+    table = [(np.array(rows[0]), np.array(metric)) for metric in rows[1]]
+    pairs = PairDifferences.within_rows(table)
+    candidates = sorted({0.0, *np.abs(pairs.metric).tolist()})
+    accuracies = [pairs.accuracy(epsilon) or 0.0 for epsilon in candidates]
+    accuracy, epsilon = pairs.calibrated() or (nan, nan)
+    assert accuracy == pytest.approx(max(accuracies), abs=1e-12)
+    first = next(i for i, a in enumerate(accuracies) if a >= max(accuracies) - 1e-12)
+    assert epsilon == candidates[first]
+
+
+def test_exchanged_pairs_are_those_of_every_assignment() -> None:
+    draw = np.random.default_rng(24)
+    human = draw.integers(3, size=(3, 3)).astype(float)
+    first, second = draw.random((3, 3)), draw.random((3, 3))
+    coefficient = Coefficient("acc_opt", "item")
+    found = pair_permutation_test(human, first, second, coefficient, DrawSettings(200_000))
+    assert found is not None
+    # every pair changes places or not; epsilons stay
+    sides = []
+    weights = np.zeros(0)
+    for metric in (first, second):
+        pairs = PairDifferences.within_rows(score_rows(human, metric, "item"))
+        _, epsilon = pairs.calibrated() or (0, 0)
+        sides.append(pairs.right(epsilon).astype(float))
+        weights = pairs.weights()
+    gains = (sides[0] - sides[1]) * weights
+    differences = [float(np.dot(signs, gains)) for signs in product((1, -1), repeat=len(gains))]
+    exact = float(np.mean([d >= found.difference - 1e-9 for d in differences]))
+    assert 0.1 < exact < 0.9
+    assert found.difference == pytest.approx(gains.sum())
+    assert found.p == pytest.approx(exact, abs=4 * sqrt(exact * (1 - exact) / 200_000) + 1e-9)
+
+
+def test_soft_accuracy_of_many_metrics_is_that_of_each() -> None:
+    draw = np.random.default_rng(2)
+    human = draw.integers(5, size=(4, 30)).astype(float)
+    metrics = draw.random((3, 4, 30))
+    found = SoftAccuracy(human).values(metrics.reshape(3, -1))
+    plain = [soft_pairwise_accuracy(human, metric) for metric in metrics]
+    assert found.tolist() == pytest.approx(plain)
+
+
+def test_a_test_of_soft_accuracy_finds_what_differs() -> None:
+    draw = np.random.default_rng(4)
+    quality = np.linspace(0, 2, 6)[:, None]
+    human = quality + draw.random((6, 30))
+    good, bad = human + 0.1 * draw.random((6, 30)), draw.random((6, 30))
+    found = soft_accuracy_test(human, good, bad, DrawSettings(100))
+    assert found is not None
+    assert found.difference > 0
+    assert found.p < 0.05
+
+
+def test_rounding_decides_no_tie_in_double_precision() -> None:
+    scores = array([0.1, 0.2, 0.3], [0.3, 0.2, 0.1])  # equal sums, to rounding
+    assert (
+        one_sided_p(scores, precision="double")[0, 1]
+        == one_sided_p(scores * 3, precision="double")[0, 1]
+    )
