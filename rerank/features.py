@@ -13,8 +13,9 @@ from ..metrics.registry import load_metric, names
 from ..metrics.representations import FloatArray
 from ..metrics.spec.limits import limits
 from .lists import CandidateList, finite, number_field
+from .surface import SURFACE, surface_feature
 
-PLAIN = ("logprob", "logprob/length", "logprob/tokens", "length")
+PLAIN = ("logprob", "logprob/length", "logprob/tokens", "length", *SURFACE)
 EXPECTED = "expected"
 # sums of squares of numbers up to here are finite, and those of differences from here on are above 0
 MAX_SQUARED, MIN_SQUARED = 1e150, 1e-150
@@ -90,6 +91,8 @@ def plain_feature(name: str, record: CandidateList) -> FloatArray:
     Raises:
         InputError: a candidate does not have it.
     """
+    if name in SURFACE:
+        return surface_feature(name, record)
     candidates = record.candidates
     lengths = np.array([len(str(candidate.text)) for candidate in candidates], float)
     if name == "length":

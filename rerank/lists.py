@@ -16,7 +16,9 @@ from ..metrics.text.texts import Document, Text
 
 NOTHING: Mapping[str, Any] = {}
 ANNOTATIONS = ("roles", "foci", "rst")
-OUTPUT_KEYS = frozenset({"index", "text", "utility", "gap", "ranking", "flags", "budget"})
+OUTPUT_KEYS = frozenset(
+    {"index", "text", "utility", "gap", "ranking", "flags", "budget", "chooser"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
 from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
 from ..running import OutputOptions, run_decider
+from .decode_by_chooser import ChooserFileOptions, run_chooser
 
 
 @settings
@@ -44,6 +45,7 @@ OPTIONS = Options(
         FormOptions,
         DecisionOptions,
         SavedOptions,
+        ChooserFileOptions,
         CodeOptions,
         JudgeOptions,
     ],
@@ -58,6 +60,10 @@ def run(arguments: Sequence[str]) -> int:
     """Decodes; returns the exit code."""
     values = OPTIONS.parse(arguments)
     with_every_place(values)
+    if values["chooser"]:
+        return run_chooser(values, OPTIONS.defaults)
+    if values["abstain"]:
+        raise InputError("without a chooser", where="--abstain", fix="Give --chooser")
     _check_budget(values)
     # until the engine is there to measure it, seconds stand for any share
     budget = budget_in(values, 1.0 if values["budget_seconds"] else None)

@@ -1,4 +1,4 @@
-"""``discorank train rst|roles|sescore2|combination|prior``: makes a model from data; each kind has its own module."""
+"""``discorank train rst|roles|sescore2|...``: makes a model from data; each kind has its own module."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ KINDS = {
     "sescore2": "the metric sescore2 from texts, without ratings",
     "combination": "a weighted combination of metrics from human preferences",
     "prior": "how many errors each of several systems makes, from human judgements",
+    "chooser": "how to choose among several systems' texts, from human judgements or none",
 }
 
 

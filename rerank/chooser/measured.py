@@ -1,0 +1,97 @@
+"""What a chooser is trained on: utilities, features and errors of the systems' texts of every segment, as arrays.
+
+The lists are those that ``discorank decode --from systems`` makes of a systems file. Features are standardised within
+their list as a `Reranker` does it, so that what is learned here means the same there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...metrics.execution.cache import Cache
+from ...metrics.mixture import Utility
+from ...metrics.representations import FloatArray, IntArray
+from ..distinct import Distinct
+from ..engines.local import LocalEngine
+from ..features import Feature, check_finite, normalized, plain_feature
+from ..lists import CandidateList
+from ..mbr_decoder import MBRDecoder
+from ..scheduler import StrategySetting
+from ..tuning.candidate_features import features as metric_values
+
+
+class MeasuredTexts(NamedTuple):
+    """n segments of S systems.
+
+    Args:
+        utilities: u(h, r) between all texts of a segment, [n, S, S].
+        columns: standardised features of every text, [n, S, F].
+        errors: of every text, lower is better, nan where nobody judged it, [n, S].
+        document: its number, of every segment, [n].
+        scores: what people gave, turned so that lower is better, [n, S].
+    """
+
+    utilities: FloatArray
+    columns: FloatArray
+    errors: FloatArray
+    document: IntArray
+    scores: FloatArray
+
+    def rows(self, index: IntArray) -> MeasuredTexts:
+        """Some of the segments."""
+        return MeasuredTexts(
+            self.utilities[index],
+            self.columns[index],
+            self.errors[index],
+            self.document[index],
+            self.scores[index],
+        )
+
+    @property
+    def judged(self) -> IntArray:
+        """The segments of which two or more texts were judged."""
+        return np.flatnonzero((~np.isnan(self.errors)).sum(axis=1) > 1)
+
+
+def utilities_of(
+    utility: Utility,
+    lists: Sequence[CandidateList],
+    cache: Cache | None = None,
+) -> FloatArray:
+    """u(h, r) between all candidates of every list, [n, S, S], distances negated; errors as `MBRDecoder.decode`."""
+    # one-best context, where there is any: nobody has chosen yet
+    strategy: StrategySetting = "one-best" if utility.reads.context else "auto"
+    decoder = MBRDecoder(utility=utility, keep_matrix=True, strategy=strategy)
+    matrices = []
+    for record, ranking in zip(lists, decoder.decode(lists, LocalEngine(cache)), strict=True):
+        of = Distinct(record.candidates).of
+        if ranking.matrix is not None:
+            matrices.append(ranking.matrix[np.ix_(of, of)])
+    return np.stack(matrices)
+
+
+def columns_of(
+    features: Sequence[Feature],
+    lists: Sequence[CandidateList],
+    cache: Cache | None = None,
+) -> FloatArray:
+    """Standardised features of every candidate of every list, [n, S, F].
+
+    Raises:
+        InputError, MetricError: a list does not have a feature.
+    """
+    columns = []
+    for feature in features:
+        if isinstance(feature, str):
+            values = [plain_feature(feature, record) for record in lists]
+        else:
+            values = metric_values(feature, lists, "candidates", cache)
+        for own in values:
+            check_finite(feature, own)
+        columns.append(np.stack([normalized(own, "zscore") for own in values]))
+    if not columns:
+        return np.zeros((len(lists), len(lists[0].candidates), 0))
+    return np.stack(columns, axis=2)

@@ -1,0 +1,166 @@
+"""Trains a chooser on documents of which people judged some; see `chooser_fit` for what is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...metrics.errors import InputError
+from ...metrics.execution.cache import Cache
+from ...metrics.mixture import Utility
+from ...metrics.representations import FloatArray, IntArray
+from ...metrics.text.texts import Document
+from ..features import Feature, name_of
+from ..lists import Candidate, CandidateList
+from ..selection.document_outputs import DocumentOutputs, check_systems
+from ..selection.system_prior import Root, estimate_prior
+from ..selection.system_scores import human_scored
+from .chooser_fit import Defaults, Fit, fit
+from .difficulty import learned_difficulty, traits_of
+from .gains import UNKNOWN, ErrorRatio, measured_gain
+from .measured import MeasuredTexts, columns_of, utilities_of
+from .model import ExpectedRatio, TrainedChooser
+from .shipped import shipped
+
+LEVEL = 0.97  # where a ratio below this is ruled out, the single system is as good
+
+
+def train_chooser(
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    lower: bool,
+    utility: Utility,
+    features: Sequence[Feature] = (),
+    root: Root = "auto",
+    cache: Cache | None = None,
+) -> TrainedChooser:
+    """The chooser that the judgements of some documents make.
+
+    Args:
+        documents: all with the same systems; judgements may be missing.
+        dimension: of the human scores.
+        lower: whether lower scores are better.
+        utility: of consensus.
+        features: read off the lists, or metrics without references.
+        root: as for `estimate_prior`.
+        cache: what models made of texts.
+
+    Raises:
+        InputError: as `estimate_prior`, or a list does not have a feature.
+        MetricError: a text has no finite value.
+    """
+    prior = estimate_prior(documents, dimension, lower, root)
+    lists, scores, document = judged_lists(documents, dimension, lower)
+    errors = np.sqrt(scores) if prior.rooted else scores
+    data = MeasuredTexts(
+        utilities_of(utility, lists, cache),
+        columns_of(features, lists, cache),
+        errors,
+        document,
+        scores,
+    )
+    _check_finite(data, lists)
+    defaults = shipped().defaults(len(features))
+    learned, gain = learn(data, defaults, shipped().gain if lower else UNKNOWN)
+    names = [name for name, _ in prior.systems]
+    difficulty = learned_difficulty(
+        np.stack([traits_of(record) for record in lists]),
+        data.errors,
+        learned.held_out,
+        learned.sigma,
+        prior.rooted,
+        shipped().difficulty,
+    )
+    weights = zip(map(name_of, features), learned.weights[1:].tolist(), strict=True)
+    return TrainedChooser(
+        utility=utility.signature(),
+        weights=tuple(weights),
+        consensus=float(learned.weights[0]),
+        strength=learned.strength,
+        prior=prior,
+        difficulty=difficulty,
+        expectation=_expectation(gain, names, learned),
+        provenance=f"{prior.segments} judged segments of {prior.documents} documents; defaults: {shipped().provenance}",
+    )
+
+
+def learn(
+    data: MeasuredTexts, defaults: Defaults, default_gain: ErrorRatio
+) -> tuple[Fit, ErrorRatio]:
+    """What judged segments teach, and what it gains on others; `UNKNOWN` where the default gain is."""
+    learned = fit(data, defaults)
+    if np.isinf(default_gain.deviation):
+        return learned, UNKNOWN
+    return learned, measured_gain(data, defaults).mixed(default_gain)
+
+
+def as_good(gain: ErrorRatio) -> bool:
+    """Whether nothing to speak of is gained over the single system: the whole interval lies above `LEVEL`."""
+    return gain.interval[0] >= LEVEL
+
+
+def _expectation(gain: ErrorRatio, names: Sequence[str], learned: Fit) -> ExpectedRatio | None:
+    """What is expected of a chooser, as its file has it."""
+    if np.isinf(gain.deviation):
+        return None
+    low, high = gain.interval
+    best = names[int(learned.means.argmin())]
+    return ExpectedRatio(best, gain.ratio, low, high, ships=as_good(gain))
+
+
+def judged_lists(
+    documents: Sequence[DocumentOutputs],
+    dimension: str,
+    lower: bool,
+) -> tuple[list[CandidateList], FloatArray, IntArray]:
+    """The lists of which two or more texts were judged, their scores [n, S] and the document of each, [n].
+
+    Scores are turned so that lower is better. Where every score is of a whole document, so is every list.
+    """
+    names = check_systems(documents)
+    people = human_scored(dimension, lower, documents)
+    part = people.parts[0]
+    scores = np.full((len(part.owner), len(names)), np.nan)
+    for name, rows in zip(people.systems, part.rows, strict=True):
+        judged = np.where(rows[:, 1] > 0, rows[:, 0], np.nan)
+        scores[:, names.index(name)] = judged if lower else -judged
+    kept = np.flatnonzero((~np.isnan(scores)).sum(axis=1) > 1)
+    starts = np.searchsorted(part.owner, part.owner)  # the first row of the document of every row
+    whole = people.segments is None
+    lists = []
+    for i in kept.tolist():
+        number = int(part.owner[i])
+        lists.append(_list(documents[number], names, i - int(starts[i]), whole))
+    return lists, scores[kept], part.owner[kept]
+
+
+def _list(
+    document: DocumentOutputs,
+    names: Sequence[str],
+    segment: int,
+    whole: bool,
+) -> CandidateList:
+    """The texts of one segment, or of the whole document."""
+    candidates = []
+    for name in names:
+        texts = document.systems[name]
+        text = Document(texts) if whole else texts[segment]
+        candidates.append(Candidate(text, fields={"system": name}))
+    source = None
+    if document.source is not None:
+        source = Document(document.source) if whole else document.source[segment]
+    if whole:
+        return CandidateList(document.id, tuple(candidates), source)
+    identity = f"{document.id}:{segment}"
+    return CandidateList(identity, tuple(candidates), source, document.id, segment)
+
+
+def _check_finite(data: MeasuredTexts, lists: Sequence[CandidateList]) -> None:
+    """Raises InputError for a list with a pair or a feature that is not finite."""
+    is_finite = np.isfinite(data.utilities).all(axis=(1, 2)) & np.isfinite(data.columns).all(
+        axis=(1, 2)
+    )
+    if not is_finite.all():
+        where = f"list {lists[int((~is_finite).argmax())].id!r:.80}"
+        raise InputError("a utility or feature that is not finite", where=where, fix="Leave it out")

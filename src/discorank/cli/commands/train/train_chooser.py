@@ -1,0 +1,147 @@
+"""``discorank train chooser SYSTEMS --human NAME:lower -o CHOOSER.json``: how to choose, from judgements or none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ....integrations.formats.human_scores import HumanKey
+from ....integrations.formats.systems import SystemsOptions, read_documents
+from ....metrics.errors import InputError
+from ....metrics.spec.checked_settings import settings
+from ....metrics.spec.checksums import with_checksum
+from ....metrics.text.line_source import LineSource
+from ....rerank.chooser.chooser_fit import SHIP
+from ....rerank.chooser.model import TrainedChooser
+from ....rerank.chooser.shipped import default_chooser, shipped
+from ....rerank.chooser.training import train_chooser
+from ....rerank.features import Feature, feature_of
+from ....rerank.selection.document_outputs import DocumentOutputs
+from ....rerank.selection.system_prior import Root
+from ....rerank.surface import SURFACE
+from ....tables import aligned
+from ...options import Options, needed
+from ...options.inputs import CodeOptions, adapted, cache_in, metric_in
+from ...running import check_not_input, check_writable, complete_or_absent
+from ...terminal.console import say
+
+
+@settings
+class TrainChooserOptions:
+    """Whose judgements count, what is looked at, and where the chooser goes.
+
+    Args:
+        input: the systems file, a document per line; "mqm": null where nobody judged one.
+        human: the key of the human scores, such as mqm:lower; without one, the chooser that is shipped is written.
+        as_systems: references to treat as systems.
+        include: further keys that hold systems.
+        root: whether an error is the square root of a score; auto, where lower is better and no score is negative.
+        utility: of consensus; the one that the defaults were learned with if not given.
+        metric: features beside consensus, by name, field:NAME, or a metric without references; none for no features.
+        output: the file of the chooser, .json.
+        format: how the chooser is printed, text or json.
+    """
+
+    input: str | None = None
+    human: tuple[str, ...] = ()
+    as_systems: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    root: Root = "auto"
+    utility: str | None = None
+    metric: tuple[str, ...] = SURFACE
+    output: str | None = None
+    format: Literal["text", "json"] = "text"
+
+
+OPTIONS = Options(
+    "train chooser",
+    "Learn from judgements how to choose among the texts of several systems: which systems are better, how much that "
+    "counts, and what the texts tell. Use it as: discorank decode NEW --from systems --chooser CHOOSER.json. "
+    "What was learned, and what to expect of it, goes to stdout.",
+    [TrainChooserOptions, CodeOptions],
+    positional={"input": "?"},
+    short={"output": "o", "utility": "u", "metric": "m"},
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Trains; returns the exit code."""
+    values = OPTIONS.parse(arguments)
+    out = needed(values, "output", "--output")
+    check_not_input(out, [values["input"]])
+    check_writable(out)
+    chooser = _trained(values) if values["human"] else default_chooser()
+    row = with_checksum(chooser.as_json())
+    with complete_or_absent(out) as file:
+        file.write(json.dumps(row, ensure_ascii=False, indent=1).encode() + b"\n")
+    sys.stdout.write((json.dumps(row) if values["format"] == "json" else shown(chooser)) + "\n")
+    say(f"{out}: use it as discorank decode --chooser {out}", values["quiet"])
+    return 0
+
+
+def _trained(values: Mapping[str, Any]) -> TrainedChooser:
+    """The chooser that the judgements of a file make."""
+    path = needed(values, "input", "SYSTEMS")
+    keys = tuple(map(HumanKey.read, values["human"]))
+    options = SystemsOptions(keys, tuple(values["as_systems"]), tuple(values["include"]))
+    documents = list(read_documents(LineSource(path), options))
+    dimension = _dimension(documents, keys)
+    utility = metric_in(values, values["utility"] or shipped().utility)
+    features = [_feature(name, values) for name in values["metric"] if name != "none"]
+    try:
+        return train_chooser(
+            documents,
+            dimension,
+            keys[0].lower,
+            utility,
+            features,
+            values["root"],
+            cache_in(values),
+        )
+    except InputError as error:
+        raise error.inside(path) from None
+
+
+def _dimension(documents: Sequence[DocumentOutputs], keys: Sequence[HumanKey]) -> str:
+    """The dimension of the human scores; raises InputError for several."""
+    names = {name for document in documents for name in document.human}
+    dimensions = sorted(names or {key.name for key in keys})
+    if len(keys) > 1 or len(dimensions) > 1:
+        problem = f"found {', '.join(dimensions)}"
+        raise InputError(problem, where="--human", fix=f"Name one, such as --human {dimensions[0]}")
+    return dimensions[0]
+
+
+def _feature(name: str, values: Mapping[str, Any]) -> Feature:
+    feature = feature_of(name, values["allow_code"])
+    return feature if isinstance(feature, str) else adapted(feature, values)
+
+
+def shown(chooser: TrainedChooser) -> str:
+    """Systems, weights and what is expected, as text."""
+    lines = []
+    if chooser.prior is not None:
+        rows = [["system", "segments", "errors beside the mean system's", "+-"]]
+        for name, system in sorted(chooser.prior.systems, key=lambda pair: pair[1].mean):
+            rows.append([name, str(system.segments), f"{system.mean:+.3f}", f"{system.error:.3f}"])
+        lines.append(aligned(rows))
+    rows = [["feature", "weight"], [f"expected {chooser.utility}", f"{chooser.consensus:+.3f}"]]
+    rows += [[name, f"{weight:+.3f}"] for name, weight in chooser.weights]
+    strength = "ships the best system" if chooser.strength >= SHIP else f"{chooser.strength:g}"
+    lines += [aligned(rows), f"strength of systems: {strength}", f"from {chooser.provenance}"]
+    return "\n".join([*lines, expected(chooser)])
+
+
+def expected(chooser: TrainedChooser) -> str:
+    """One line: how many fewer errors than shipping the best single system."""
+    expectation = chooser.expectation
+    if expectation is None:
+        return "expected: nothing can be said of it before segments are judged (scores of which lower is better)"
+    fewer = 100 * (1 - expectation.ratio)
+    low, high = 100 * (1 - expectation.high), 100 * (1 - expectation.low)
+    interval = f"[{low:+.0f}, {high:+.0f}]"
+    if expectation.ships:
+        return f"ship {expectation.system}: choosing saves {fewer:+.1f} % of its errors {interval}"
+    return f"expected: {fewer:.1f} % fewer errors than shipping {expectation.system} {interval}"
