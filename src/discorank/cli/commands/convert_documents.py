@@ -24,8 +24,8 @@ from ...integrations.formats.test_sets.wmt_jsonl import written_wmt_jsonl
 from ...integrations.formats.test_sets.wmt_xml import written_wmt_xml
 from ...metrics.errors import InputError, unknown
 from ...rerank.runs.rows import as_line
-from ..eval_set_options import checked_rows
 from ..options import needed
+from ..options.eval_set_options import checked_rows
 from ..running import complete_or_absent
 from ..terminal.console import say
 

@@ -41,7 +41,7 @@ class ChooserFileOptions:
     abstain: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 
-def run_chooser(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> int:
+def run_chooser(values: dict[str, Any], defaults: Mapping[str, Any]) -> int:
     """Decides every list of the input as a chooser does; returns the exit code."""
     for name in SETTLED:
         if values.get(name) != defaults.get(name):

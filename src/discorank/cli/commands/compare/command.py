@@ -21,8 +21,8 @@ from ....rerank.selection.kept_comparison import KeptTable, kept
 from ....rerank.selection.resampling_units import segments_of_unit
 from ....rerank.selection.significance import Correction
 from ....rerank.selection.statistics import DRAWS
-from ...eval_set_options import EvalSetReading
 from ...options import Options, needed
+from ...options.eval_set_options import EvalSetReading
 from ...options.inputs import CodeOptions, JudgeOptions, check_model, metric_in
 from ...running import check_not_input
 from ...terminal.console import say

@@ -21,7 +21,7 @@ from ....rerank.selection.meta_evaluation.level_agreement import (
 )
 from ....rerank.selection.meta_evaluation.task_results import TaskSetResult, run_tasks
 from ....rerank.selection.meta_evaluation.task_sets import folder_of, task_set
-from ...eval_set_options import eval_set_at, with_own_metrics
+from ...options.eval_set_options import eval_set_at, with_own_metrics
 from ...terminal.console import Counted
 from .set_places import SetPlace
 from .task_options import BLOCK

@@ -24,8 +24,8 @@ from ....metrics.spec.checked_settings import settings
 from ....rerank.lists import plain
 from ....rerank.runs.rows import as_line
 from ....tables import aligned
-from ...eval_set_options import EvalSetReading
 from ...options import Options, needed
+from ...options.eval_set_options import EvalSetReading
 from ...options.inputs import CodeOptions, JudgeOptions, cache_in, check_model, metric_in
 from ...row_files import complete_rows
 from ...running import OutputOptions, check_not_input

@@ -19,8 +19,8 @@ from ....rerank.runs.rows import as_line
 from ....rerank.selection.meta_evaluation.eval_set import EvalSet, MetricName
 from ....rerank.selection.meta_evaluation.own_scores import base_name
 from ....tables import aligned
-from ...eval_set_options import eval_set_at, with_own_metrics
 from ...options import needed
+from ...options.eval_set_options import eval_set_at, with_own_metrics
 from ...options.inputs import check_model, metric_in
 from ...terminal.console import say
 

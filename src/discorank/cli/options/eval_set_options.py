@@ -6,25 +6,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from ..integrations.files.strict_json import parse_json
-from ..integrations.formats.document_forms import open_documents
-from ..integrations.formats.human_scores import HumanKey
-from ..integrations.formats.mtme.eval_set_folder import (
+from ...integrations.files.strict_json import parse_json
+from ...integrations.formats.document_forms import open_documents
+from ...integrations.formats.human_scores import HumanKey
+from ...integrations.formats.mtme.eval_set_folder import (
     EvalSetOptions,
     read_eval_set,
     standards_of,
 )
-from ..integrations.formats.mtme.eval_set_rows import eval_set_of_rows, missing_texts
-from ..integrations.formats.systems_document import read_document
-from ..metrics.errors import InputError
-from ..metrics.execution.meter import Meter
-from ..metrics.mixture import Utility
-from ..metrics.spec.checked_settings import settings
-from ..rerank.selection.meta_evaluation.eval_set import EvalSet
-from ..rerank.selection.meta_evaluation.own_scores import score_eval_set
-from .options.inputs import cache_in
-from .terminal.console import Counted, say
-from .terminal.watching import judged_line
+from ...integrations.formats.mtme.eval_set_rows import eval_set_of_rows, missing_texts
+from ...integrations.formats.systems_document import read_document
+from ...metrics.errors import InputError
+from ...metrics.execution.meter import Meter
+from ...metrics.mixture import Utility
+from ...metrics.spec.checked_settings import settings
+from ...rerank.selection.meta_evaluation.eval_set import EvalSet
+from ...rerank.selection.meta_evaluation.own_scores import score_eval_set
+from ..terminal.console import Counted, say
+from ..terminal.watching import judged_line
+from .inputs import cache_in
 
 NO_PAIR = "-"  # of a test set that names no languages
 
