@@ -332,10 +332,12 @@ def test_large_lists_have_the_same_sums_whatever_the_tiles(
     sizes = []
     finished = ray_work.Work.finished
 
-    def measured(work: ray_work.Work, step: Step, value: Any, outcome: StepResult) -> None:
+    def measured(
+        work: ray_work.Work, step: Step, value: Any, outcome: StepResult, actor: str
+    ) -> None:
         if step.method == "compare":
             sizes.append(outcome.nbytes)
-        finished(work, step, value, outcome)
+        finished(work, step, value, outcome, actor)
 
     monkeypatch.setattr(ray_work.Work, "finished", measured)
     with RayEngine(RaySettings(actors=2)) as engine:
