@@ -72,7 +72,8 @@ def test_the_same_tokens_as_the_plain_way(
     before = logits.clone()
     expected = drawn_plainly(logits, chance, *way)
     scratch = SCRATCH if keeps_memory else None
-    assert drawn(logits, chance, *way, scratch).tolist() == expected.tolist()
+    method, cutoff = way
+    assert drawn(logits, chance, method, cutoff, scratch).tolist() == expected.tolist()
     assert bool((logits.gather(1, expected[:, None]) > -math.inf).all())
     assert torch.equal(logits, before)
 
