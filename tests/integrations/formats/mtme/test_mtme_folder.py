@@ -332,7 +332,6 @@ def test_own_scores_are_the_metrics_own() -> None:
             "system 'refA' lacks scores",
         ),
     ],
-    ids=str,
 )
 def test_what_the_form_cannot_hold_is_refused(
     tmp_path: Path, change: dict[str, Any], message: str
