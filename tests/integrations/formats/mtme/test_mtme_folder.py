@@ -189,7 +189,6 @@ def edited(toy: Path, name: str, edit: Any) -> Path:
             "system 'alpha' lacks a score",
         ),
     ],
-    ids=str,
 )
 def test_what_is_wrong_is_refused_with_its_place(
     toy: Path, name: str, edit: Any, message: str
