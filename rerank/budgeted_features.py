@@ -106,12 +106,4 @@ def _estimated(estimate: Estimate, computed: FloatArray, flags: tuple[str, ...])
     # what was read is known, whatever the plan makes of it
     values = np.where(is_read, computed, estimate.values)
     given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
-    spent = Spent(
-        estimate.pairs,
-        estimate.of,
-        estimate.confidence,
-        estimate.at_least,
-        estimate.regret,
-        estimate.computed,
-    )
-    return EstimatedSums(np.where(is_odd, np.nan, values), flags, spent, given_up)
+    return EstimatedSums(np.where(is_odd, np.nan, values), flags, estimate.spent, given_up)

@@ -214,12 +214,5 @@ def _estimated(estimate: Estimate, flags: tuple[str, ...], keep_matrix: bool) ->
     given_up = np.flatnonzero(np.isnan(estimate.values) & ~is_odd)
     if not np.isfinite(values).any():  # nothing is known of any: all have their place
         given_up = given_up[:0]
-    spent = Spent(
-        estimate.pairs,
-        estimate.of,
-        estimate.confidence,
-        estimate.at_least,
-        estimate.regret,
-        estimate.computed,
-    )
-    return Estimated(values, flags, spent, given_up, estimate.utilities if keep_matrix else None)
+    kept = estimate.utilities if keep_matrix else None
+    return Estimated(values, flags, estimate.spent, given_up, kept)

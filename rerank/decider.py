@@ -17,7 +17,7 @@ from .dataset_rows import list_rows
 from .engines.interface import Engine, Result
 from .engines.local import LocalEngine
 from .lists import CandidateList, read_list
-from .scheduler import Accept, Outcome, Program, Strategy, accept_all
+from .scheduler import Accept, Outcome, Program, Scheduler, Strategy, accept_all
 
 
 class Decider(Protocol):
@@ -46,6 +46,14 @@ class Decider(Protocol):
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
+
+
+def scheduled(
+    decider: Decider, records: Iterable[Any], engine: Engine, accept: Accept
+) -> Iterator[tuple[Any, Outcome]]:
+    """The outcomes of a decider's programs; see `Scheduler`."""
+    scheduler = Scheduler(decider.program, engine, decider.resolved_strategy, decider.width, accept)
+    return scheduler.run(records)
 
 
 def decide_all(

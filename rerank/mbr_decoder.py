@@ -16,7 +16,7 @@ from ..metrics.spec.checked_settings import settings
 from ..metrics.text.texts import Context
 from .budget.settings import Budget, load_budget
 from .choice import Ranking
-from .decider import decide_all
+from .decider import decide_all, scheduled
 from .engines.interface import Engine
 from .lists import Candidate, CandidateList
 from .mbr import MBR
@@ -26,7 +26,6 @@ from .scheduler import (
     Accept,
     Outcome,
     Program,
-    Scheduler,
     Strategy,
     StrategySetting,
     accept_all,
@@ -181,8 +180,7 @@ class MBRDecoder:
         self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
-        scheduler = Scheduler(self.program, engine, self.resolved_strategy, self.width, accept)
-        return scheduler.run(records)
+        return scheduled(self, records, engine, accept)
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""

@@ -22,7 +22,7 @@ from ..metrics.text.texts import Context
 from .budget.settings import Budget, load_budget
 from .budgeted_features import check_features, estimated_sums
 from .choice import Ranking, Spent, choose
-from .decider import decide_all
+from .decider import decide_all, scheduled
 from .distinct import Distinct
 from .engines.interface import Engine, Result, Task
 from .features import (
@@ -41,7 +41,6 @@ from .scheduler import (
     Accept,
     Outcome,
     Program,
-    Scheduler,
     Strategy,
     StrategySetting,
     accept_all,
@@ -152,8 +151,7 @@ class Reranker:
         self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
-        scheduler = Scheduler(self.program, engine, self.resolved_strategy, self.width, accept)
-        return scheduler.run(records)
+        return scheduled(self, records, engine, accept)
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...metrics.representations import FloatArray, IntArray
+from ..choice import Spent
 
 BoolArray = NDArray[np.bool_]
 
@@ -47,6 +48,13 @@ class Estimate(NamedTuple):
     regret: float
     utilities: FloatArray
     computed: BoolArray
+
+    @property
+    def spent(self) -> Spent:
+        """What a row says of it."""
+        return Spent(
+            self.pairs, self.of, self.confidence, self.at_least, self.regret, self.computed
+        )
 
 
 Plan = Generator[Request, FloatArray, Estimate]

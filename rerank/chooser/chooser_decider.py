@@ -12,10 +12,11 @@ from ...metrics.errors import InputError
 from ...metrics.mixture import Utility
 from ...metrics.text.texts import Context
 from ..choice import Ranking
+from ..decider import scheduled
 from ..engines.interface import Engine
 from ..lists import CandidateList
 from ..reranker import Reranker
-from ..scheduler import Accept, Outcome, Program, Scheduler, Strategy, accept_all
+from ..scheduler import Accept, Outcome, Program, Strategy, accept_all
 from .difficulty import traits_of
 from .model import TrainedChooser
 
@@ -71,8 +72,7 @@ class ChooserDecider:
         self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
     ) -> Iterator[tuple[Any, Outcome]]:
         """(tag, outcome) of (tag, record), errors as outcomes; see `Scheduler`."""
-        scheduler = Scheduler(self.program, engine, self.resolved_strategy, self.width, accept)
-        return scheduler.run(records)
+        return scheduled(self, records, engine, accept)
 
     def program(self, record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
         """The decision of one list, task by task."""
