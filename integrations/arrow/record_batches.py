@@ -55,7 +55,7 @@ def open_table(path: str | Path) -> TableFile:
         ModelLoadError: pyarrow is not installed.
     """
     require_arrow(str(path))
-    check_regular(path, "Give a file, not a pipe: its end is read first")
+    check_regular(path, "Give a file that is there, no pipe, as its end is read first")
     return ParquetFile(path) if Path(path).suffix.lower() == ".parquet" else IpcFile(path)
 
 

@@ -18,6 +18,7 @@ from ..metrics.errors import InputError
 from ..metrics.spec.arrow_package import lines_of_run
 from ..metrics.text.line_source import LineSource
 from ..rerank.choice import Ranking
+from ..rerank.features import is_plain
 from ..rerank.lists import CandidateList
 from ..rerank.runs.output_checks import AS_INPUT, check_read
 from ..rerank.runs.run_file import read_run_file, recorded_run
@@ -60,6 +61,21 @@ class RunHead:
     versions: dict[str, str]
     input: ReadInput
     complete: bool = False
+
+    @property
+    def decided_by(self) -> str:
+        """The signatures of what decided; of a reranker the sum of its features, as `rerank -m` takes it,
+        then what is expected."""
+        signatures = [self.signature] if isinstance(self.signature, str) else self.signature
+        features = self.settings.get("features")
+        if self.settings.get("decoder") != "rerank" or not isinstance(features, dict):
+            return "; ".join(signatures)
+        metrics = iter(signatures)
+        parts = []
+        for feature, weight in features.items():
+            name = feature if is_plain(feature) else next(metrics, feature)
+            parts.append(name if weight == 1 else f"{name}*{weight}")
+        return "; ".join([" + ".join(parts), *metrics])
 
 
 @dataclass(frozen=True)

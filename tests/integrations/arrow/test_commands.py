@@ -131,3 +131,10 @@ def test_prompts(tmp_path: Path) -> None:
     assert (first.record.id, first.record.source) == ("0", "q")
     assert first.record.extra == {"topic": "t"}
     assert "in.parquet:2: row group 0, row 1: source: found nothing" in str(second.error)
+
+
+def test_a_table_that_is_not_there_is_not_called_a_pipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["decode", str(tmp_path / "none.parquet"), "-u", "chrf"]) == 2
+    assert "No such file or directory. Give a file that is there" in capsys.readouterr().err

@@ -182,6 +182,35 @@ def test_trl_takes_the_rows(run_path: Path, form: str) -> None:
             assert trl.data_utils.maybe_extract_prompt(loaded[0])["prompt"] == rows[0]["prompt"]
 
 
+def test_rows_of_a_reranker_name_its_features(tmp_path: Path) -> None:
+    source = write_lists(tmp_path / "in.jsonl", LISTS)
+    for number, (features, named) in enumerate(
+        [
+            (["length*-1"], "length*-1.0"),
+            (["length", "repetition*2"], "length + repetition*2.0"),
+            (["length", "expected", "-u", "chrf"], "length + expected; chrf"),
+        ]
+    ):
+        out = tmp_path / f"{number}.jsonl"
+        command = ["rerank", str(source), "-m", *features, "--nbest", "all", "-o", str(out)]
+        assert main(command) == 0
+        assert {row["utility"] for row in export("pairs", out)} == {named}
+
+
+def test_a_run_into_a_table_is_exported_as_one_into_lines(
+    tmp_path: Path, run_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    table = tmp_path / "chosen.parquet"
+    command = ["decode", str(tmp_path / "in.jsonl"), "-u", "chrf", "--nbest", "all"]
+    assert main([*command, "-o", str(table)]) == 0
+    for kind in ("pairs", "sft", "kto", "ranking"):
+        assert export(kind, table) == export(kind, run_path)
+    assert "written as JSON lines" in refused(capsys, "sft", run_path, "-o", tmp_path / "s.parquet")
+    rows = tmp_path / "chosen.parquet.rows.jsonl"
+    assert "is an input and an output" in refused(capsys, "sft", table, "-o", rows)
+
+
 def test_rankings_in_python_are_decided_lists() -> None:
     (ranking,) = MBRDecoder("chrf", nbest=None).decode(LISTS[:1])
     (pair,), _ = pairs_in(DecidedList.of(ranking).standings)

@@ -13,6 +13,7 @@ from ...integrations.training_data.decided_lists import DecidedList, InputDigest
 from ...integrations.training_data.exported_rows import Export, ExportSettings
 from ...integrations.training_data.trl_rows import Kind, RowPrompts
 from ...metrics.errors import InputError, unknown
+from ...metrics.spec.arrow_package import is_table, lines_of_run
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.line_source import LineSource
 from ...metrics.text.prompt_template import Template
@@ -69,6 +70,9 @@ def run(arguments: Sequence[str]) -> int:
     if kind not in KINDS:
         raise unknown("kind", kind, KINDS, where="KIND")
     path, output = needed(values, "run", "RUN"), needed(values, "output", "--output")
+    if is_table(output):
+        problem = "training data are written as JSON lines"
+        raise InputError(problem, where=output, fix="Give a name such as rows.jsonl")
     prompts = RowPrompts(
         Template(values["prompt"], "--prompt"),
         values["conversational"],
@@ -81,13 +85,13 @@ def run(arguments: Sequence[str]) -> int:
     for out in (output, f"{output}{CARD}"):
         inputs = [
             path,
+            lines_of_run(path),
             f"{path}.run.json",
             *(reading[n] for n in ("input", "sources", "documents", "requests")),
         ]
         check_not_input(out, inputs)
         check_writable(out)
-    signature = head.signature if isinstance(head.signature, str) else "; ".join(head.signature)
-    export = Export(kind, build(ExportSettings, values), prompts, signature)
+    export = Export(kind, build(ExportSettings, values), prompts, head.decided_by)
     if values["balance_lengths"]:
         with _lists(path, head, reading) as (_, decided):
             export.balance(decided)
@@ -127,7 +131,7 @@ def _lists(
 ) -> Iterator[tuple[Lists, Iterator[DecidedList]]]:
     """The input of a run, and its decided lists."""
     with open_input(values) as lists:
-        rows = LineSource(path)
+        rows = LineSource(lines_of_run(path))
         try:
             read = InputDigest(head.input.entries, head.input.digest)
             yield lists, decided_lists(rows, lists, lists.name, read)

@@ -58,7 +58,10 @@ def _scored(
     path: str, pair: str | None, metrics: Sequence[Utility], values: Mapping[str, Any]
 ) -> list[Row]:
     """One language pair: writes its scores, and returns those of its systems."""
-    reading = values if pair is not None else {**values, "input_format": _form(values)}
+    # scores of others are not written: those with holes stop nothing
+    reading = {**values, "missing": "leave-out"}
+    if pair is None:
+        reading["input_format"] = _form(values)
     eval_set = eval_set_at(path, Path(path).name, pair, reading)
     if pair is None and values["language_pair"]:
         eval_set = replace(eval_set, language_pair=values["language_pair"][0])
