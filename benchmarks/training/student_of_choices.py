@@ -1,38 +1,38 @@
 """A student fine-tuned on what MBR chose: how much of MBR's gain does its beam search have, at a beam's cost?
 
-    python -m benchmarks.training.student_of_choices DATA TEACHER WORK [--train 3200] [--test 1000] [--epochs 6]
+    python -m benchmarks.training.student_of_choices DATA TEACHER WORK [--train 3200] [--test 1000]
 
 DATA are the captions and TEACHER the model that `caption_model` trained on them. The teacher draws candidates for
-captions of its training part (their references are never read), `discorank decode` chooses, `discorank export sft`
-writes what was chosen as prompts and completions, and a copy of the teacher is fine-tuned on these. The control is
-fine-tuned in the same way on the first candidate of each list in place of the choice.
+captions of its training part (their references are never read) and `discorank decode` chooses. The student is a copy
+of the teacher that learns preferences (DPO) from what `discorank export pairs` writes. The imitator is one that learns
+what was chosen (`discorank export sft`) by likelihood, and the control learns the first candidate of each list so.
 
-The table compares on the last captions, which no model has seen: the beam of teacher, control and student, and the
-teacher's MBR. chrF, BLEU and TER are those of the corpus, BERTScore the mean F1 with MiniLM, all with 95 % intervals by
-bootstrap over captions (1000 draws, the same for all rows); "share" is the student's gain over the teacher's beam in
-parts of MBR's. Every step keeps what it has done in WORK: the same command goes on after a kill.
+The table compares on the last captions, which no model has seen: the beam of teacher, control, imitator and student,
+and the teacher's MBR. chrF, BLEU and TER are those of the corpus, BERTScore the mean F1 with MiniLM, all with 95 %
+intervals by bootstrap over captions (1000 draws, the same for all rows); "share" is the student's gain over the
+teacher's beam in parts of MBR's. Every step keeps what it has done in WORK: the same command goes on after a kill.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import numpy as np
 
 from benchmarks.support.measuring import cpu_seconds
-from benchmarks.training.caption_model import HELD_BACK, LONGEST, batches, captions, loss_of
+from benchmarks.training.caption_model import HELD_BACK, captions
+from benchmarks.training.fine_tuning import fitted_to_preferences, fitted_to_texts
 from discorank import load_metric
 from discorank.cli.main import main as discorank
 from discorank.metrics.execution.evaluate import scores_and_statistics
 
 BEAM, SAMPLES, DRAWS, SEED = 5, 32, 1000, 1
-RATE, WARM_UP = 3e-4, 0.1
+PAIRS = ("--pairs", "best-worst")
+"""The pairs to learn from: the best text of every list against its worst."""
 MEASURES = {"chrF": "chrf", "BLEU": "bleu", "TER": "ter", "BERTScore": 'bertscore(model="minilm")'}
 LOWER = ("TER",)
 Scores = dict[
@@ -90,64 +90,12 @@ def texts_in(path: Path, of_list: bool) -> list[str]:
     return [one["text"] if isinstance(one, dict) else one for one in first]
 
 
-def pairs_of(path: Path) -> list[tuple[str, str]]:
-    """(prompt, completion) of exported rows."""
-    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return [(row["prompt"], row["completion"]) for row in rows]
-
-
-def fine_tuned(teacher: Path, pairs: Sequence[tuple[str, str]], folder: Path, epochs: int) -> None:
-    """Fine-tunes a copy of the teacher; what it was after each epoch is kept until it is done."""
-    import torch
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-    if (folder / "model.safetensors").exists():
-        return
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    tokenizer: Any = AutoTokenizer.from_pretrained(teacher)
-    model: Any = AutoModelForSeq2SeqLM.from_pretrained(teacher, dtype=torch.float32)
-    encoded = [tuple(tokenizer(list(pair))["input_ids"]) for pair in pairs]
-    short = [pair for pair in encoded if max(map(len, pair)) <= LONGEST]
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01)
-    num_steps = epochs * sum(1 for _ in batches(short, 0))
-    kept = folder.with_suffix(".kept.pt")
-    first, step = 0, 0
-    if kept.exists():
-        state = torch.load(kept, weights_only=True)
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        torch.set_rng_state(state["random"])
-        first, step = state["epoch"], state["step"]
-    for epoch in range(first, epochs):
-        model.train()
-        begun, losses = process_time(), []
-        for batch in batches(short, epoch):
-            done = step / num_steps
-            rate = RATE * min(done / WARM_UP, (1 - done) / (1 - WARM_UP))
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            loss = loss_of(model, batch)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(float(loss.detach()))
-            step += 1
-        spent = process_time() - begun
-        mean = sum(losses) / len(losses)
-        print(f"{folder.name}, epoch {epoch + 1}: loss {mean:.3f}, {spent:.0f} s", flush=True)
-        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        state |= {"random": torch.get_rng_state(), "epoch": epoch + 1, "step": step}
-        unfinished = kept.with_suffix(".part")
-        torch.save(state, unfinished)
-        os.replace(unfinished, kept)
-    unfinished = folder.with_suffix(".part")
-    model.eval()
-    model.save_pretrained(unfinished)
-    tokenizer.save_pretrained(unfinished)
-    os.replace(unfinished, folder)
-    kept.unlink()
+def exported(chosen: Path, out: Path, kind: str, columns: Sequence[str], *options: object) -> Any:
+    """These columns of the rows that `discorank export` writes of a run."""
+    if not out.exists():
+        command("export", kind, chosen, "-o", out, *options)
+    rows = map(json.loads, out.read_text(encoding="utf-8").splitlines())
+    return [tuple(row[column] for column in columns) for row in rows]
 
 
 def scores(texts: Sequence[str], references: Sequence[str]) -> Scores:
@@ -206,7 +154,8 @@ def main() -> None:
     parser.add_argument("work", metavar="WORK", type=Path)
     parser.add_argument("--train", type=int, default=3200)
     parser.add_argument("--test", type=int, default=1000)
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--likelihood-epochs", type=int, default=6)
+    parser.add_argument("--preference-epochs", type=int, default=1)
     parser.add_argument("--utility", default="chrf")
     parser.add_argument("--temperature", type=float, default=0.5)
     options = parser.parse_args()
@@ -220,17 +169,17 @@ def main() -> None:
 
     lists = samples(train, teacher, work / "train.lists.jsonl", options.temperature)
     chosen = decoded(lists, options.utility, work / "train.chosen.jsonl")
-    data = work / "train.sft.jsonl"
-    if not data.exists():
-        command("export", "sft", chosen, "-o", data)
-    pairs = pairs_of(data)
-    fine_tuned(teacher, pairs, work / "student", options.epochs)
+    texts_chosen = exported(chosen, work / "train.sft.jsonl", "sft", ("prompt", "completion"))
+    fitted_to_texts(teacher, texts_chosen, work / "imitator", options.likelihood_epochs)
     firsts = texts_in(lists, of_list=True)
-    control = [(prompt, first) for (prompt, _), first in zip(pairs, firsts, strict=True)]
-    fine_tuned(teacher, control, work / "control", options.epochs)
+    control = [(prompt, first) for (prompt, _), first in zip(texts_chosen, firsts, strict=True)]
+    fitted_to_texts(teacher, control, work / "control", options.likelihood_epochs)
+    columns = ("prompt", "chosen", "rejected")
+    preferences = exported(chosen, work / "train.pairs.jsonl", "pairs", columns, *PAIRS)
+    fitted_to_preferences(teacher, preferences, work / "student", options.preference_epochs)
 
     systems, seconds = {}, {}
-    for name in ("teacher", "control", "student"):
+    for name in ("teacher", "control", "imitator", "student"):
         begun = cpu_seconds()
         model = teacher if name == "teacher" else work / name
         out = beam(test, model, work / f"test.{name}.jsonl")
@@ -242,7 +191,8 @@ def main() -> None:
     seconds["teacher, MBR"] = cpu_seconds() - begun
     systems["teacher, MBR"] = scores(texts_in(out, of_list=False), references)
     print(
-        f"{len(pairs)} captions to train on, {len(references)} to test, utility {options.utility}"
+        f"{len(texts_chosen)} captions and {len(preferences)} pairs to train on, "
+        f"{len(references)} captions to test, utility {options.utility}"
     )
     print_table(systems)
     spent = ", ".join(f"{name} {value:.0f}" for name, value in seconds.items())
