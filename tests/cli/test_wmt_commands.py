@@ -275,7 +275,7 @@ def test_decode_reads_folders_and_goes_on(
 def test_holes_in_scores_of_others_do_not_stop_scoring(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["score", TOY, "-m", "chrf", *PAIRS[:2], "--metric-scores"]
+    arguments: list[str | Path] = ["score", TOY, "-m", "chrf", *PAIRS[:2], "--metric-scores"]
     run(capsys, *arguments, tmp_path)  # Gap lacks a system
     written = {path.name for path in tmp_path.glob("metric-scores/en-de/*")}
     assert written == {f"chrf-refA.{level}.score" for level in ("seg", "doc", "domain", "sys")}
