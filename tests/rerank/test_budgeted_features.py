@@ -11,14 +11,14 @@ import pytest
 
 from discorank import Budget, InputError, MBRDecoder, MetricError, Ranking, Reranker
 from discorank.metrics.base import Metric
-from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
+from discorank.metrics.representations import Block, FloatArray, Reps
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
-from discorank.metrics.text.texts import Item
 from discorank.rerank.budget.plan import METHODS as ALL
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.runs.rows import json_row
 
+from ..support.letters_scorer import LettersScorer
 from ..support.lists import made_lists
 
 METHODS = [method for method in ALL if method != "centroids"]
@@ -36,16 +36,8 @@ class Judge(Metric):
         return JudgeScorer(self.info)
 
 
-class JudgeScorer(Scorer):
-    """Represents a text by its letters."""
-
-    def __init__(self, info: Info) -> None:
-        self.info = info
-
-    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        rows = [np.frombuffer(f"{item.text} ".encode(), np.uint8) for item in items]
-        letters = Ragged.of_rows(rows)
-        return Reps({"letters": letters}), letters.lengths
+class JudgeScorer(LettersScorer):
+    """The share of e among the letters of a text."""
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         def value(row: int) -> float:

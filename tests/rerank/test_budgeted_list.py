@@ -14,10 +14,9 @@ import pytest
 import discorank
 from discorank import Budget, Document, InputError, MBRDecoder, MetricError, Ranking, load_metric
 from discorank.metrics.base import Metric
-from discorank.metrics.representations import Block, FloatArray, IntArray, Ragged, Reps
+from discorank.metrics.representations import Block, FloatArray, Reps
 from discorank.metrics.scorer import Info, Scorer
 from discorank.metrics.spec.checked_settings import settings
-from discorank.metrics.text.texts import Item
 from discorank.rerank.budget.plan import METHODS
 from discorank.rerank.budget.settings import two_texts_are_one_pair
 from discorank.rerank.diverse import diverse
@@ -28,6 +27,7 @@ from discorank.rerank.prior import Prior, SystemPrior
 from discorank.rerank.runs.rows import json_row
 
 from ..support.contextual import Echo
+from ..support.letters_scorer import LettersScorer
 from ..support.lists import made_lists
 
 MODELS = Path(__file__).parents[1] / "golden" / "docmetrics" / "models"
@@ -312,16 +312,8 @@ class Length(Metric):
         return LengthScorer(self.info)
 
 
-class LengthScorer(Scorer):
-    """Represents a text by its letters."""
-
-    def __init__(self, info: Info) -> None:
-        self.info = info
-
-    def prepare(self, items: Sequence[Item]) -> tuple[Reps, IntArray]:
-        rows = [np.frombuffer(f"{item.text} ".encode(), np.uint8) for item in items]
-        letters = Ragged.of_rows(rows)
-        return Reps({"letters": letters}), letters.lengths
+class LengthScorer(LettersScorer):
+    """The number of letters of a text."""
 
     def compare(self, reps: Reps, blocks: Sequence[Block]) -> list[FloatArray]:
         lengths = reps["letters"].lengths
