@@ -101,7 +101,7 @@ def _one_file(read: Callable[[LineSource], Iterator[ListEntry]]) -> OpenFormat:
 
 
 def _open_jsonl(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
-    source = open_rows(path, options["columns"], of_lists=True)
+    source = open_rows(path, options["columns"], "list")
     return [source], read_jsonl(source)
 
 

@@ -6,47 +6,30 @@ together; of input formats it knows nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
-from platform import python_version
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
-from ...metrics.spec.arrow_package import is_table, lines_of_run, require_arrow
+from ...metrics.spec.arrow_package import is_table
 from ...metrics.spec.checked_settings import settings
-from ...metrics.spec.signature import portable
 from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList
-from ..scheduler import Decided, Outcome
+from ..scheduler import Outcome
 from .entry import Entry
+from .replayed_choices import replayed_choices, written_lines
 from .resumable import Checkpoint
 from .row_forms import JsonRows, RowForm, row_form
-from .rows import error_row
 from .run_file import Measured
+from .run_identity import identity_of, signature_of
+from .run_outputs import completing, outputs
 from .saved_matrices import header, matrix_row
 from .stream import Stream
-from .table_files import write_table
-
-PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
-
-
-T = TypeVar("T")
-# what is added to every output, and to the counts
-Written = tuple[dict[str, bytes], dict[str, int]]
-
-
-class StoppedByErrorsError(DiscorankError):
-    """More error records than allowed; the run can be resumed after mending the input."""
-
-    exit_code = 3
+from .written_outcomes import Written, write_outcomes
 
 
 @settings
@@ -103,8 +86,8 @@ def run_lists(
     source = _metered(entries, meter)
     try:
         if checkpoint.state.counts.get("rows"):
-            form.resume(_lines(checkpoint), checkpoint.state.counts)
-        replayed = _skipped(decider, source, name, checkpoint, form)
+            form.resume(written_lines(checkpoint), checkpoint.state.counts)
+        replayed = replayed_choices(decider, source, name, checkpoint, form)
         outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
         with completing(checkpoint, lambda: _measured(engine, meter)):
             write_outcomes(
@@ -146,32 +129,9 @@ def _outputs(
         fix = "Leave --format and --output-format out, or name a text file"
         raise InputError(problem, where="format", fix=fix)
     more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
-    about: dict[str, Any] = {"name": name, "signature": _signature(decider), "seeds": {}}
-    return outputs(out, {**_identity(decider, run, form), **reading}, about, more)
-
-
-def outputs(
-    out: Path | None,
-    identity: Mapping[str, Any],
-    about: Mapping[str, Any],
-    more: Mapping[str, Path] = NOTHING,
-) -> Checkpoint | Stream:
-    """The outputs of a run: rows at `out`, error records beside it and `more`; or stdout and stderr without `out`.
-
-    Where `out` is a Parquet or Arrow file, the rows are lines beside it, of which it is made when the run is complete.
-
-    Raises:
-        InputError, ResumeError: as `Checkpoint`.
-        ModelLoadError: it needs pyarrow, which is not installed.
-    """
-    if out is None:
-        return Stream()
-    of_table = is_table(out)
-    if of_table:
-        require_arrow(str(out))
-    sinks = {"rows": lines_of_run(out), "errors": Path(f"{out}.errors.jsonl"), **more}
-    write = write_table if of_table else None
-    return Checkpoint(out, sinks, identity, {**about, "versions": _versions()}, write)
+    about: dict[str, Any] = {"name": name, "signature": signature_of(decider), "seeds": {}}
+    identity = identity_of(decider, form, bool(run.save_utilities))
+    return outputs(out, {**identity, **reading}, about, more)
 
 
 def _metered(
@@ -189,79 +149,6 @@ def _metered(
 def _measured(engine: Engine, meter: Meter) -> Measured:
     status = engine.status()
     return Measured(status.work + meter.now, status.workers)
-
-
-@contextmanager
-def completing(
-    checkpoint: Checkpoint | Stream, measured: Callable[[], Measured] = Measured
-) -> Iterator[None]:
-    """Opens the outputs; what was written is kept whatever happens, and complete at the end of the block."""
-    checkpoint.begin(measured)
-    try:
-        yield
-    except BaseException:
-        checkpoint.save()
-        raise
-    checkpoint.save(complete=True)
-
-
-def write_outcomes(
-    outcomes: Iterable[tuple[Entry[Any], T]],
-    written: Callable[[T], Written],
-    name: str,
-    checkpoint: Checkpoint | Stream,
-    max_errors: int,
-    on_progress: Callable[[int, int], None],
-    meter: Meter | None = None,
-) -> None:
-    """Writes what every entry yields, in input order.
-
-    Args:
-        outcomes: entries, each with what came of it.
-        written: what an outcome adds to the outputs and to the counts; raises the error that it ended in.
-        name: the input's name, for error records.
-        checkpoint: the outputs.
-        max_errors: how many error records a run may write.
-        on_progress: called with the number of entries done and of error records.
-        meter: counts the seconds of writing.
-
-    Raises:
-        StoppedByErrorsError: one error record more.
-    """
-    meter = meter or Meter()
-    for entry, outcome in outcomes:
-        with meter.stage("write"):
-            try:
-                writes, counts = written(outcome)
-            except DiscorankError as error:
-                error = _placed(error, entry, name)
-                row = error_row(error, name, entry.line, entry.id)
-                if checkpoint.state.counts.get("errors", 0) >= max_errors:
-                    checkpoint.leave("errors", row)
-                    raise stopped(error, entry, name) from error
-                writes, counts = {"errors": row}, {"errors": 1}
-            checkpoint.commit(entry.raw, writes, counts)
-        on_progress(checkpoint.state.entries, checkpoint.state.counts.get("errors", 0))
-
-
-def stopped(error: DiscorankError, entry: Entry[Any], name: str) -> StoppedByErrorsError:
-    """What ends a run at one error record more than it may have."""
-    placed = _placed(error, entry, name)
-    # one advice: that of the error, if it has any
-    fix = placed.fix or "Mend it and run again"
-    reason = type(placed)(placed.problem, where=placed.where)
-    return StoppedByErrorsError(
-        f"stopped at an error record: {reason}",
-        where=f"{name}:{entry.line}",
-        fix=f"{fix}, or allow more with --max-errors",
-    )
-
-
-def _placed(error: DiscorankError, entry: Entry[Any], name: str) -> DiscorankError:
-    """The error without the file and line that its record says beside it."""
-    prefix = f"{name}:{entry.line}"
-    where = error.where.removeprefix(prefix).removeprefix(": ")
-    return type(error)(error.problem, where=where, fix=error.fix)
 
 
 def _writes(
@@ -300,80 +187,3 @@ def _records(
         yield None, record
     for entry in entries:
         yield entry, entry.record if entry.record is not None else entry.error
-
-
-def _skipped(
-    decider: Decider,
-    entries: Iterator[Entry[CandidateList]],
-    name: str,
-    checkpoint: Checkpoint | Stream,
-    form: RowForm,
-) -> list[Decided]:
-    """Reads over what an earlier run has done; returns its last document's choices where they are context."""
-    chain = decider.width > 0 and checkpoint.resumed
-    lines = _lines(checkpoint) if chain else iter(())
-    failed = _failed_lines(checkpoint) if chain else set()
-    document: list[Decided] = []
-    name_of: str | None = None
-    for entry in islice(entries, checkpoint.state.entries):
-        checkpoint.skip(entry.raw)
-        record = entry.record
-        if not chain or record is None:
-            document += [Decided(None)] * (chain and document[-1:] != [Decided(None)])
-            continue
-        if record.document != name_of or record.document is None:
-            document, name_of = (
-                document[-1:] if document and document[-1].record is None else [],
-                record.document,
-            )
-        lost = (entry.line, entry.id) in failed
-        is_first = lost or record.context_only
-        text = record.candidates[0].text if is_first else form.chosen(lines, record)
-        document.append(Decided(record, text, lost))
-    checkpoint.check_input(name)
-    return document
-
-
-def _lines(checkpoint: Checkpoint | Stream) -> Iterator[str]:
-    """The lines that the earlier run wrote."""
-    with open(checkpoint.sinks["rows"], encoding="utf-8", newline="\n") as lines:
-        yield from lines
-
-
-def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]]:
-    """Line and id of the error records of the earlier run."""
-    path = checkpoint.sinks["errors"]
-    if not path.exists():
-        return set()
-    with open(path, encoding="utf-8") as lines:
-        return {(row["line"], row["id"]) for row in map(json.loads, lines)}
-
-
-def _identity(decider: Decider, run: RunSettings, form: RowForm) -> dict[str, Any]:
-    versions = {
-        part.signature(): part.info.version
-        for metric in decider.metrics
-        for _, part in metric.parts
-    }
-    saved = {"save_utilities": True} if run.save_utilities else {}
-    settings = {**decider.identity, "score_versions": versions, **form.identity, **saved}
-    return cast("dict[str, Any]", _portable(settings))
-
-
-def _portable(value: Any) -> Any:
-    """The value with files named by their digests alone: a model may be moved."""
-    if isinstance(value, dict):
-        return {_portable(key): _portable(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_portable(inner) for inner in value]
-    return portable(value) if isinstance(value, str) else value
-
-
-def _signature(decider: Decider) -> str | list[str]:
-    """The signature of every metric, or the only one."""
-    signatures = [metric.signature() for metric in decider.metrics]
-    return signatures[0] if len(signatures) == 1 else signatures
-
-
-def _versions() -> dict[str, str]:
-    return {"python": python_version(), **{package: version(package) for package in PACKAGES}}

@@ -191,9 +191,7 @@ def test_score_of_documents_in_other_forms(
     )
     arguments = ["--main-reference", "refA", "--format", "json", "-m", "chrf"]
     of_xml = run(capsys, "score", path, "--from", "wmt-xml", *arguments).splitlines()
-    of_folder = run(
-        capsys, "score", TOY, *arguments, *PAIRS[:1], "he-en", "--missing", "leave-out"
-    ).splitlines()
+    of_folder = run(capsys, "score", TOY, *arguments, *PAIRS[:1], "he-en").splitlines()
     scores = [
         {row["system"]: row["corpus"] for row in map(json.loads, rows)}
         for rows in (of_xml, of_folder)
@@ -203,6 +201,20 @@ def test_score_of_documents_in_other_forms(
         capsys, "score", path, "--from", "wmt-xml", *arguments, "--metric-scores", tmp_path, code=2
     )
     assert "--language-pair: is missing" in error
+
+
+def test_holes_are_refused_with_what_to_add(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*PAIRS[:2], "--statistics", "wmt", "--task-draws", "0"]
+    error = run(capsys, "compare", TOY, *arguments, code=2)
+    assert "Gap-refA.seg.score: no score of beta. Add --missing leave-out, or --miss" in error
+    assert "Gap-refA" not in run(capsys, "compare", TOY, *arguments, "--missing", "leave-out")
+    assert "Gap-refA" in run(capsys, "compare", TOY, *arguments, "--missing", "zeros")
+
+
+def test_score_has_no_options_for_the_scores_of_others() -> None:
+    # it writes none of them, so that holes in them stop nothing
+    with pytest.raises(SystemExit):
+        main(["score", str(TOY), "-m", "chrf", "--missing", "zeros"])
 
 
 @pytest.mark.parametrize("form", ["systems", "wmt-xml", "wmt-jsonl", "sacrebleu"])
@@ -237,6 +249,7 @@ def test_convert_says_what_a_form_has_no_place_for(
     said = capsys.readouterr().err
     assert "wmt-jsonl has no place for human" in said
     assert "wmt-jsonl has no place for not_supplied, left out of 1 documents" in said
+    assert f"{TOY}: 7 documents written as wmt-jsonl\n" in said
 
 
 def test_convert_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

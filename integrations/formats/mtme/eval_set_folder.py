@@ -263,7 +263,7 @@ def _completed(
         raise InputError(
             f"no score of {', '.join(lacking)[:200]}",
             where=str(path),
-            fix="Score every output; or --missing zeros, as mt-metrics-eval counts them, or leave-out",
+            fix="Add --missing leave-out, or --missing zeros as mt-metrics-eval counts it; or score every output",
         )
     return {**scores, **{system: np.zeros(bare.length(level)) for system in lacking}}
 

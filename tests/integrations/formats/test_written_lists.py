@@ -198,6 +198,15 @@ def test_what_a_form_cannot_say_is_refused(form: str, candidate: Candidate, mess
         FormWriter(form).written(CandidateList("0", (candidate,)))
 
 
+def test_features_alone_are_no_list_of_marian() -> None:
+    record = made("0", [("Haus", None, {"LM0": -3.0, "score": -4.0})])
+    with pytest.raises(InputError, match=r"no log-probability and no F0.*Write moses") as found:
+        list_writer("marian").written(record)
+    assert found.value.where == "candidates[0]: logprob"
+    ensemble = made("0", [("Haus", None, {"F0": -3.0, "F1": -2.0, "score": -4.0})])
+    assert list_writer("marian").written(ensemble) == b"0 ||| Haus ||| F0= -3.0 F1= -2.0 ||| -4.0\n"
+
+
 @pytest.mark.parametrize("identity", ["a", "007", "-1", "1.0", "9" * 30])
 def test_fairseq_numbers_its_sentences(identity: str) -> None:
     with pytest.raises(InputError, match=r"fairseq numbers its sentences|read back"):

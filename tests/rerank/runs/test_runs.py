@@ -101,6 +101,27 @@ def test_other_settings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert decode(source, out) == 0  # the refusals left the run as it was
 
 
+def test_a_run_that_ended_before_its_first_row_is_in_nobodys_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", [{"id": "a", "candidates": []}, *made_lists(3)])
+    out = tmp_path / "out.jsonl"
+    assert decode(source, out) == 3
+    assert rows(Path(f"{out}.errors.jsonl"))
+    words = ["decode", str(source), "-u", "bleu", "-o", str(out), "--quiet", "--max-errors", "1"]
+    assert main(words) == 3
+    assert (len(rows(out)), len(rows(Path(f"{out}.errors.jsonl")))) == (3, 1)
+    assert run_file(out)["settings"]["utility"].startswith("bleu")
+    assert decode(source, out) == 4  # now there are rows to lose
+    # rows that no checkpoint counts are not thrown away either
+    killed = tmp_path / "killed.jsonl"
+    assert decode(source, killed) == 3
+    killed.write_text('{"id": "a"}\n')
+    capsys.readouterr()
+    assert main([*words[:5], str(killed), "--quiet"]) == 4
+    assert "Choose another output" in capsys.readouterr().err
+
+
 def test_other_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lists = list(made_lists(5))
     out = tmp_path / "out"

@@ -278,7 +278,7 @@ def test_a_folder_is_written_as_it_was(toy: Path, tmp_path: Path, pair: str) -> 
     after = read_eval_set(copy, pair)
     assert equal(before, after)
     assert read_ratings(copy, after) == ratings
-    for folder in ("sources", "references", f"system-outputs/{pair}"):
+    for folder in ("documents", "sources", "references", f"system-outputs/{pair}"):
         for path in (copy / folder).iterdir():
             assert path.read_bytes() == (toy / folder / path.name).read_bytes()
 
