@@ -158,6 +158,27 @@ def test_statistics_of_documents_without_a_source(
     assert "bare: no human scores" in run(capsys, "compare", *arguments, code=2)
 
 
+def test_all_references_count(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "summaries.jsonl"
+    row = {"id": "a", "model_id": "M", "references": ["a cat sat", "a dog"], "decoded": "a dog"}
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    arguments: list[str | Path] = ["score", path, "--from", "summeval", "-m", "chrf"]
+    error = run(capsys, *arguments, code=2)
+    assert "no reference 'refA'; there are: reference1, reference2" in error
+    assert "--main-reference NAME" in error
+    (line,) = run(capsys, *arguments, "--main-reference", "all", "--format", "json").splitlines()
+    found = json.loads(line)
+    assert (found["metric"], found["corpus"]) == ("chrf-reference1.reference2", pytest.approx(100))
+    systems = json_of(
+        capsys,
+        *("compare", TOY, *PAIRS[:2], "--statistics", "wmt", "--task-draws", "0", "--with-human"),
+        *("--missing", "leave-out", "--main-reference", "all"),
+    )
+    (by_system, *_) = systems["sets"]["toy"]
+    assert "refB" not in by_system["systems"]
+    assert {"Both-refA.refB", "Good-refB"} <= set(by_system["values"])
+
+
 def test_compare_reads_folders(capsys: pytest.CaptureFixture[str]) -> None:
     found = json_of(capsys, "compare", TOY, "-m", "chrf", "--draws", "100")
     assert list(found["sets"]) == ["toy en-de", "toy he-en"]
@@ -211,10 +232,12 @@ def test_holes_are_refused_with_what_to_add(capsys: pytest.CaptureFixture[str]) 
     assert "Gap-refA" in run(capsys, "compare", TOY, *arguments, "--missing", "zeros")
 
 
-def test_score_has_no_options_for_the_scores_of_others() -> None:
+def test_score_has_no_options_for_the_scores_of_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     # it writes none of them, so that holes in them stop nothing
-    with pytest.raises(SystemExit):
-        main(["score", str(TOY), "-m", "chrf", "--missing", "zeros"])
+    error = run(capsys, "score", TOY, "-m", "chrf", "--missing", "zeros", code=2)
+    assert "unrecognized arguments: --missing zeros" in error
 
 
 @pytest.mark.parametrize("form", ["systems", "wmt-xml", "wmt-jsonl", "sacrebleu"])

@@ -36,7 +36,7 @@ class EvalSetTexts:
 
     Args:
         language_pair: folders of mt-metrics-eval: the language pairs that are read; all if not given.
-        main_reference: the reference that metrics of the WMT metrics task read, such as refA or he-en:refB.
+        main_reference: the reference that metrics of the WMT metrics task read, such as refA or he-en:refB; or all.
     """
 
     language_pair: tuple[str, ...] = ()

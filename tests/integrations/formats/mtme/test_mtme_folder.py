@@ -200,7 +200,7 @@ def test_what_is_wrong_is_refused_with_its_place(
 def test_parts_that_are_missing(toy: Path) -> None:
     with pytest.raises(InputError, match="unknown language pair 'de-en'"):
         read_eval_set(toy, "de-en")
-    with pytest.raises(InputError, match="unknown reference 'refC'"):
+    with pytest.raises(InputError, match="no reference 'refC'; there are: refA, refB"):
         read_eval_set(toy, "he-en", EvalSetOptions(reference=("refC",)))
     with pytest.raises(InputError, match="unknown human scores 'esa'"):
         read_eval_set(toy, "he-en", EvalSetOptions(human_scores=("esa",)))
