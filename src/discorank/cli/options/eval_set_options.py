@@ -26,7 +26,6 @@ from ..terminal.console import Counted, say
 from ..terminal.watching import judged_line
 from .inputs import cache_in
 
-_OF_SCORES = ("human_scores", "outliers", "close_references", "primary")
 NO_PAIR = "-"  # of a test set that names no languages
 
 
@@ -65,8 +64,11 @@ class EvalSetReading:
 def reading_options(values: Mapping[str, Any]) -> EvalSetOptions:
     """How folders are read, as the options say."""
     return EvalSetOptions(
-        tuple(values["main_reference"]),
-        *(tuple(values.get(name, ())) for name in _OF_SCORES),
+        reference=tuple(values["main_reference"]),
+        human_scores=tuple(values.get("human_scores", ())),
+        outliers=tuple(values.get("outliers", ())),
+        close_references=tuple(values.get("close_references", ())),
+        primary=tuple(values.get("primary", ())),
         missing=values["missing"],
     )
 
