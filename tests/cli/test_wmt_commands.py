@@ -285,6 +285,11 @@ def test_convert_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert "2 language pairs: en-de, he-en. Name one with --language-pair" in error
 
 
+def test_a_folder_is_named_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    error = run(capsys, "decode", TOY, "-u", "chrf", code=2)
+    assert "is the folder of a test set of mt-metrics-eval. Add --from mtme" in error
+
+
 def test_decode_reads_folders_and_goes_on(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 
 from discorank.cli.main import main
+from discorank.metrics.errors import InputError
 from discorank.metrics.spec.checksums import with_checksum
 from discorank.rerank.runs import resumable as checkpoint
+from discorank.rerank.runs.entry import Entry
 from discorank.rerank.runs.resumable import Checkpoint
+from discorank.rerank.runs.written_outcomes import stopped
 
 from ...support.lists import made_lists, write_lists
 
@@ -323,6 +326,20 @@ def test_stops_at_the_first_error_and_goes_on_when_it_is_mended(
     assert decode(write_lists(source, lists), out) == 0
     assert len(rows(out)) == 20
     assert not (tmp_path / "out.errors.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("fix", "advice"),
+    [
+        ("", "Mend it and run again, or allow more with --max-errors"),
+        ("Write moses", "Write moses, or allow more with --max-errors"),
+        ("Is it whole?", "Is it whole? Or allow more with --max-errors"),
+    ],
+)
+def test_what_ends_a_run_says_what_to_do(fix: str, advice: str) -> None:
+    entry: Entry[Any] = Entry(None, None, 3, b"")
+    error = stopped(InputError("no score", where="in.txt:3: score", fix=fix), entry, "in.txt")
+    assert str(error) == f"in.txt:3: stopped at an error record: score: no score. {advice}"
 
 
 def test_a_refused_file_leaves_a_resumable_run(
