@@ -169,11 +169,9 @@ def test_all_references_count(capsys: pytest.CaptureFixture[str], tmp_path: Path
     (line,) = run(capsys, *arguments, "--main-reference", "all", "--format", "json").splitlines()
     found = json.loads(line)
     assert (found["metric"], found["corpus"]) == ("chrf-reference1.reference2", pytest.approx(100))
-    systems = json_of(
-        capsys,
-        *("compare", TOY, *PAIRS[:2], "--statistics", "wmt", "--task-draws", "0", "--with-human"),
-        *("--missing", "leave-out", "--main-reference", "all"),
-    )
+    arguments = ["compare", TOY, *PAIRS[:2], "--statistics", "wmt", "--task-draws", "0"]
+    arguments += ["--with-human", "--missing", "leave-out", "--main-reference", "all"]
+    systems = json_of(capsys, *arguments)
     (by_system, *_) = systems["sets"]["toy"]
     assert "refB" not in by_system["systems"]
     assert {"Both-refA.refB", "Good-refB"} <= set(by_system["values"])
