@@ -179,7 +179,7 @@ def test_a_list_goes_through_every_form_and_back(
         ("moses", Candidate("a", None, {"b c": 1.0}), "the name of a feature is one word"),
         ("moses", Candidate(Document(("a", "b"))), "a text of several sentences"),
         ("marian", Candidate("a", -1.0), "no score, the last column"),
-        ("marian", Candidate("a", None, {"score": -1.0}), "expected F0= and a number"),
+        ("marian", Candidate("a", None, {"score": -1.0}), "no log-probability and no F0"),
         (
             "marian",
             Candidate("a", None, {"score": -1.0, "F0": -2.0}),
