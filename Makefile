@@ -47,5 +47,9 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.speed.encoding
 	$(BIN)/python -m benchmarks.speed.pairwise_comet
 
+# builds the package, installs it into fresh environments and uses it there
+fresh: .venv/core
+	$(BIN)/python -m benchmarks.structure.fresh_install
+
 clean:
 	rm -rf .venv build *.egg-info src/*.egg-info
