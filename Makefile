@@ -4,10 +4,10 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 TORCH ?= torch==2.13.0
 # Processes that run the tests: make test WORKERS=8
 WORKERS ?= 2
-BIN := .venv/bin
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint docs bench setup fresh clean
+.PHONY: demo test lint docs bench setup fresh build clean
 
 setup: .venv/ready
 
@@ -51,5 +51,11 @@ bench: .venv/ready
 fresh: .venv/core
 	$(BIN)/python -m benchmarks.structure.fresh_install
 
+# the source distribution and the wheel, in dist/
+build: .venv/core
+	rm -rf dist
+	$(BIN)/python -c "import setuptools.build_meta as b; b.build_sdist('dist')"
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation -w dist .
+
 clean:
-	rm -rf .venv build *.egg-info src/*.egg-info
+	rm -rf .venv build dist *.egg-info src/*.egg-info
