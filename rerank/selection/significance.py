@@ -178,15 +178,6 @@ def corrected(p: FloatArray, correction: Correction) -> FloatArray:
     return raised
 
 
-def least_p(units: int) -> float:
-    """The smallest p of this number of units: of all 2^units assignments, two differ as much as the one at hand.
-
-    >>> least_p(5)
-    0.0625
-    """
-    return float(2.0 ** (1 - units))
-
-
 def _samples(scored: Scored, draws: int, seed: int) -> FloatArray:
     """Scores of resampled documents, [S, draws]."""
     resamples = _resamples(scored.n_documents, draws, seed)

@@ -24,8 +24,9 @@ from discorank.report import plots, svg
 from discorank.report.choices import read_run, story
 from discorank.report.heat_map import heat_map
 from discorank.report.labels import Box, placed
+from discorank.report.metric_advice import believed
 from discorank.report.page import rendered
-from discorank.report.summary_text import believed, summary
+from discorank.report.summary_text import summary
 from discorank.rerank.selection import comparison_folder
 from discorank.rerank.selection.comparison_folder import DOCUMENTS, HEAD, load, save
 from discorank.rerank.selection.kept_comparison import KeptComparison
