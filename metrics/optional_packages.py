@@ -25,7 +25,7 @@ EXTRA_OF = {
     "matplotlib": "report",
     "jinja2": "report",
     "pyarrow": "arrow",
-    "datasets": "arrow",
+    "datasets": "datasets",
     "httpx2": "server",
     "tenacity": "server",
     "starlette": "server",

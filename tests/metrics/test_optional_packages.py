@@ -15,7 +15,7 @@ from discorank.metrics.optional_packages import EXTRA_OF, imported, missing_pack
 
 ROOT = Path(__file__).parents[2]
 PACKAGE_OF = {"prometheus_client": "prometheus-client", "huggingface_hub": "huggingface-hub"}
-BY_OTHERS = {"tokenizers": "transformers", "datasets": "pyarrow"}  # comes with, or is of use with
+BY_OTHERS = {"tokenizers": "transformers"}  # what brings it
 # stands for an environment without a package: no finder finds it
 WITHOUT = """
 import sys, importlib.machinery as machinery

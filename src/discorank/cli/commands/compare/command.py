@@ -134,10 +134,10 @@ def run(arguments: Sequence[str]) -> int:
         if comparison is not None:
             save(comparison, folder)
     if values["format"] == "table" and not values["details"]:
-        told = answered(comparisons, sets, values["level"], values["correction"])
+        output = answered(comparisons, sets, values["level"], values["correction"])
     else:
-        told = printed(sets, values["format"], values["level"], values["correction"])
-    sys.stdout.write(told)
+        output = printed(sets, values["format"], values["level"], values["correction"])
+    sys.stdout.write(output)
     return 0
 
 
