@@ -40,7 +40,10 @@ class PassCounts:
         """Counts one list, all pairs of it, without context; one that lacks a source it needs costs nothing."""
         if self.metric.needs_source and source is None:
             return
-        comparison = self.metric.comparison(hypotheses, references, source, NO_CONTEXT)
+        self.add_comparison(self.metric.comparison(hypotheses, references, source, NO_CONTEXT))
+
+    def add_comparison(self, comparison: Comparison) -> None:
+        """Counts one list with the context of its items."""
         for part in lift(self.metric, comparison):
             prepared, block = self._prepared(part)
             requested = self.scorer.requested(prepared, block)

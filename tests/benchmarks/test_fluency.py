@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from benchmarks.choice_quality import fluency, fluency_dtypes
-from benchmarks.choice_quality.fluency import JudgedSegments, contexts_of, if_complete
+from benchmarks.choice_quality.fluency import if_complete, picks_of
 from benchmarks.choice_quality.fluency_tables import Chosen, left_out, macro, markdown, relative
 from benchmarks.metric_quality import contrastive_lm
 from benchmarks.metric_quality.contrastive_lm import Grouped, cells, read_items
+from benchmarks.support.judged_segments import JudgedSegments, contexts_of
 from benchmarks.support.kept_values import KeptValues, ListTexts, digest
 from discorank.metrics.base import Metric
 from discorank.metrics.text.texts import NO_CONTEXT, Context, Item
@@ -215,6 +216,6 @@ def test_dtypes_are_compared_by_ranks_and_by_choices(tmp_path: Path) -> None:
         "toy.xx-en, 4 lists: Spearman 1.000, largest difference 0.500; w = 0.125"
     )
     turned = fluency_dtypes.compared(data, low, [-values for values in low])
-    changed = (data.picks(low) != data.picks([-values for values in low])).sum(axis=0)
+    changed = (picks_of(data, low) != picks_of(data, [-values for values in low])).sum(axis=0)
     assert "Spearman -1.000" in turned
     assert f"w = 0.75: {changed[-1]} changed" in turned
