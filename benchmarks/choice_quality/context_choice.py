@@ -22,10 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.choice_quality.fluency import limits_of
 from benchmarks.choice_quality.fluency_tables import Chosen, Relative, cell, macro, relative
 from benchmarks.support.context_readings import ALONE, KeptUtilities, Reading
-from benchmarks.support.judged_segments import JudgedSegments
+from benchmarks.support.judged_segments import JudgedSegments, limits_of
 from benchmarks.support.markdown import table, write_or_print
 from discorank.metrics.base import Metric
 from discorank.metrics.representations import FloatArray, IntArray

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.choice_quality.fluency_tables import Chosen, markdown
-from benchmarks.support.judged_segments import JudgedSegments
+from benchmarks.support.judged_segments import JudgedSegments, limits_of
 from benchmarks.support.kept_values import KeptValues
 from benchmarks.support.mqm_lists import SETS
 from discorank import load_metric
@@ -46,17 +46,6 @@ def language_model(model: str, context: int, dtype: str) -> Metric:
     """The metric of a reading with so many sentences of context."""
     metric: Any = load_metric("lm", model=model, context=context, dtype=dtype)
     return metric  # type: ignore[no-any-return]
-
-
-def limits_of(values: Sequence[str]) -> tuple[int | None, dict[str, int]]:
-    """How many segments of any set, and of some by name, from N and SET=N.
-
-    >>> limits_of(["250", "ted.en-de=100"])
-    (250, {'ted.en-de': 100})
-    """
-    named = [value.rpartition("=") for value in values]
-    of_any = [int(number) for name, _, number in named if not name]
-    return of_any[0] if of_any else None, {name: int(number) for name, _, number in named if name}
 
 
 def picks_of(data: JudgedSegments, values: Sequence[FloatArray]) -> IntArray:

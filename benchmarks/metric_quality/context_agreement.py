@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.choice_quality.fluency import MODELS, language_model, limits_of
+from benchmarks.choice_quality.fluency import MODELS, language_model
 from benchmarks.metric_quality.context_tables import Agreement, markdown
 from benchmarks.support.context_readings import (
     ALONE,
@@ -34,7 +34,7 @@ from benchmarks.support.context_readings import (
     contexts,
     first_context,
 )
-from benchmarks.support.judged_segments import JudgedSegments
+from benchmarks.support.judged_segments import JudgedSegments, limits_of
 from benchmarks.support.kept_values import KeptValues, ListTexts
 from benchmarks.support.markdown import write_or_print
 from benchmarks.support.mqm_lists import SETS

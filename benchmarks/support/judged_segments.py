@@ -30,6 +30,17 @@ from discorank.rerank.tuning.candidate_features import features
 CONSENSUS = "chrf + 100*rouge-l"
 
 
+def limits_of(values: Sequence[str]) -> tuple[int | None, dict[str, int]]:
+    """How many rows of any set, and of some by name, from N and SET=N.
+
+    >>> limits_of(["250", "ted.en-de=100"])
+    (250, {'ted.en-de': 100})
+    """
+    named = [value.rpartition("=") for value in values]
+    of_any = [int(number) for name, _, number in named if not name]
+    return of_any[0] if of_any else None, {name: int(number) for name, _, number in named if name}
+
+
 class JudgedSegments:
     """A set: all segments, of which those count whose every candidate is rated.
 

@@ -14,8 +14,8 @@ from benchmarks.choice_quality import fluency, fluency_dtypes
 from benchmarks.choice_quality.fluency import if_complete, picks_of
 from benchmarks.choice_quality.fluency_tables import Chosen, left_out, macro, markdown, relative
 from benchmarks.metric_quality import contrastive_lm
-from benchmarks.metric_quality.contrastive_lm import Grouped, cells, read_items
-from benchmarks.support.judged_segments import JudgedSegments, contexts_of
+from benchmarks.metric_quality.contrastive_lm import Grouped, cells, is_right, read_items
+from benchmarks.support.judged_segments import JudgedSegments, contexts_of, limits_of
 from benchmarks.support.kept_values import KeptValues, ListTexts, digest
 from discorank.metrics.base import Metric
 from discorank.metrics.text.texts import NO_CONTEXT, Context, Item
@@ -141,8 +141,8 @@ def test_first_segments_are_those_of_the_first_documents(tmp_path: Path) -> None
     rest = JudgedSegments(systems_file(tmp_path), 5, skipped=3)
     assert rest.documents == ["d1", "d2"]
     assert rest.texts("first-1") == data.texts("first-1")[3:]
-    assert fluency.limits_of(["9", "a=2"]) == (9, {"a": 2})
-    assert fluency.limits_of([]) == (None, {})
+    assert limits_of(["9", "a=2"]) == (9, {"a": 2})
+    assert limits_of([]) == (None, {})
 
 
 def chosen(name: str, gain: float) -> Chosen:
@@ -191,11 +191,15 @@ def test_accuracy_is_by_phenomenon_and_distance() -> None:
         for i in range(4)
     ]
     values = [np.array(own) for own in ([2.0, 1.0], [1.0, 2.0], [2.0, 1.0], [1.0, 1.0])]
-    rows = dict(cells(items, values))
+    right = is_right(values)
+    rows = dict(cells(items, right))
     # an equal one is not right
     assert rows["all (4)"].startswith("50.0 [")
     assert rows["p, 1 back (2)"] == "100.0 [100.0, 100.0]"
     assert rows["p, 2 back (2)"] == "0.0 [0.0, 0.0]"
+    gains = dict(cells(items, right, 1 - right))
+    assert gains["p, 1 back (2)"] == "100.0 [100.0, 100.0]; +100.0 [+100.0, +100.0]"
+    assert gains["p, 2 back (2)"] == "0.0 [0.0, 0.0]; -100.0 [-100.0, -100.0]"
 
 
 def test_a_contrastive_table_has_the_contexts_that_are_complete() -> None:
