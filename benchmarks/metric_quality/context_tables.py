@@ -45,6 +45,7 @@ def markdown(rows: Sequence[Agreement]) -> str:
     for metric in dict.fromkeys(row.metric for row in rows):
         own = [row for row in rows if row.metric == metric]
         parts += [_of_metric(own, statistic) for statistic in range(len(STATISTICS))]
+        parts += _whose(own)
     if not parts:
         return "nothing yet\n"
     return "\n\n".join([*parts, _facts(rows)]) + "\n"
@@ -100,6 +101,21 @@ def _mean(rows: Sequence[Agreement | None], bases: Sequence[Agreement], statisti
         # draws of different sets are independent, so each is put in another order
         draws.append(of_draws[random.permutation(len(of_draws))])
     return shown(float(np.mean(values)), np.mean(draws, axis=0), sign="" if alone else "+")
+
+
+def _whose(rows: Sequence[Agreement]) -> list[str]:
+    """The reference's sentences against a system's own, where the sets have both: the means of paired differences."""
+    readings = dict.fromkeys(row.reading for row in rows)
+    lines = []
+    for reading in readings:
+        other = reading.replace("reference", "hypothesis")
+        first = {row.data: row for row in rows if row.reading == reading}
+        second = {row.data: row for row in rows if row.reading == other}
+        if reading == other or not first or first.keys() != second.keys():
+            continue
+        cells = [_mean(list(first.values()), [second[name] for name in first], s) for s in (0, 1)]
+        lines.append([f"`{reading}` less `{other}`, mean ({len(first)})", *cells])
+    return [table([f"`{rows[0].metric}`", *STATISTICS], lines)] if lines else []
 
 
 def _facts(rows: Sequence[Agreement]) -> str:

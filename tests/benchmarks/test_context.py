@@ -232,6 +232,11 @@ def test_means_are_over_sets() -> None:
     # a set that lacks a reading
     assert markdown(rows[:3]).splitlines()[4] == "| mean (2) | 0.300 [0.300, 0.300] | - |"
     assert markdown([]) == "nothing yet\n"
+    # whose sentences: 0.5 - 0.2 and 0.5 - 0.3
+    rows += [row("a", "hypothesis-1", 0.2), row("b", "hypothesis-1", 0.3)]
+    difference = "+0.250 [+0.250, +0.250]"
+    whose = f"| `reference-1` less `hypothesis-1`, mean (2) | {difference} | {difference} |"
+    assert whose in markdown(rows).splitlines()
 
 
 def test_candidates_behind_their_own_sentences_are_lists_of_one(data: JudgedSegments) -> None:
