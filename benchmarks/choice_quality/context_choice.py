@@ -169,9 +169,10 @@ def main() -> None:
     tables = []
     rows: list[Row] = []
     for utility in options.utilities:
-        rows = list(rows_of(kept, sets, utility, options.readings))
-        if rows:
-            tables.append(utility_table(utility, rows))
+        own = list(rows_of(kept, sets, utility, options.readings))
+        if own:
+            tables.append(utility_table(utility, own))
+            rows = max(rows, own, key=len)
     markdown = "\n\n".join([*tables, facts(rows)]) if rows else "nothing yet"
     write_or_print(f"{markdown}\n", options.output)
 
