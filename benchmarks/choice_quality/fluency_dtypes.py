@@ -27,7 +27,7 @@ from benchmarks.support.judged_segments import JudgedSegments
 from benchmarks.support.kept_values import KeptValues
 from benchmarks.support.mqm_lists import SETS
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.selection.statistics import spearman
+from discorank.rerank.selection.correlation import spearman
 
 DTYPES = ("bfloat16", "float32")
 

@@ -41,8 +41,8 @@ from benchmarks.support.mqm_lists import SETS
 from benchmarks.support.resampling import Resampling
 from discorank.metrics.representations import FloatArray
 from discorank.rerank.selection.agreement import pairwise_accuracy, with_ties
+from discorank.rerank.selection.correlation import tau_b
 from discorank.rerank.selection.metric_tests import DRAWS, perm_both, perm_both_segments
-from discorank.rerank.selection.statistics import tau_b
 
 ENCODED, CAUSAL = ("bertscore", "embedding"), "lm"
 READINGS = (
