@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from math import isfinite
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ...integrations.formats.open_lists import Lists
 from ...metrics.base import Metric
-from ...metrics.errors import DiscorankError, InputError
+from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
 from ...metrics.spec.checked_settings import settings
 from ...metrics.text.texts import Context, Text
@@ -21,12 +21,10 @@ from ...printable import printable
 from ...report.marked_errors import MarkedError, in_words, marked_errors
 from ...rerank.choice import Ranking
 from ...rerank.distinct import Distinct
-from ...rerank.engines.interface import Engine
 from ...rerank.engines.local import LocalEngine
 from ...rerank.lists import CandidateList
 from ...rerank.mbr_decoder import MBRDecoder
 from ...rerank.runs.rows import as_line
-from ...rerank.scheduler import Program, Scheduler
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in
 from ..options.inputs import CodeOptions, InputOptions, cache_in, check_model, metric_in, open_input
@@ -84,11 +82,11 @@ def run(arguments: Sequence[str]) -> int:
             where=lists.name,
             fix="Raise --limit, or see the input's ids",
         )
-    for ranking, context in _decided(decoder, records.values(), LocalEngine(cache_in(values))):
+    for ranking in decoder.decode(records.values(), LocalEngine(cache_in(values))):
         if ids and ranking.id not in ids:
             continue
         metrics = [metric for _, metric in utility.parts]
-        data = explanation(ranking, records[ranking.id], metrics, context=context)
+        data = explanation(ranking, records[ranking.id], metrics, context=ranking.context)
         if values["format"] == "json":
             sys.stdout.write(as_line(data).decode())
         else:
@@ -103,26 +101,6 @@ def _records(lists: Lists, ids: frozenset[str]) -> Iterator[CandidateList]:
             raise entry.error
         if entry.record is not None and (not ids or entry.record.id in ids):
             yield entry.record
-
-
-def _decided(
-    decoder: MBRDecoder, records: Iterable[CandidateList], engine: Engine
-) -> Iterator[tuple[Ranking, Context]]:
-    """The ranking of every list, and the context in which it was decided; raises the first error, naming the list."""
-    contexts: dict[str, Context] = {}
-
-    def program(record: CandidateList, context: Context, flags: tuple[str, ...]) -> Program:
-        contexts[record.id] = context
-        return decoder.program(record, context, flags)
-
-    engine.load(decoder.metrics)
-    scheduler = Scheduler(program, engine, decoder.resolved_strategy, decoder.width)
-    named = ((f"list {record.id!r}", record) for record in records)
-    for name, outcome in scheduler.run(named):
-        if isinstance(outcome, DiscorankError):
-            raise outcome.inside(name)
-        if outcome is not None:
-            yield outcome, contexts.pop(outcome.id)
 
 
 def explanation(
@@ -276,6 +254,8 @@ def _brief(value: Any) -> str:
 
 def _lead(gap: float | None, utility: float | None, num_distinct: int) -> str:
     """How far the first place, of this utility, is ahead of the second."""
+    if gap is not None and gap < 0:
+        return f"{-gap:.3g} behind the best, for the sake of lists after it"
     if gap is not None:
         return f"{gap:.3g} ahead of the runner-up"
     if num_distinct == 1:
