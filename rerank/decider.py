@@ -15,7 +15,7 @@ from ..metrics.text.texts import Context
 from .choice import Ranking
 from .dataset_rows import list_rows
 from .document_scheduler import DocumentScheduler
-from .document_search import Search
+from .document_search import DocumentSearch
 from .engines.interface import Engine, Result
 from .engines.local import LocalEngine
 from .lists import CandidateList, read_list
@@ -35,7 +35,7 @@ class Decider(Protocol):
         """Where the context of a list comes from."""
 
     @property
-    def search(self) -> Search | None:
+    def search(self) -> DocumentSearch | None:
         """How documents are searched; None where each list is decided by itself or after those before it."""
 
     @property

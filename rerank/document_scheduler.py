@@ -13,7 +13,7 @@ from typing import Any
 
 from ..metrics.errors import DiscorankError, InputError
 from ..metrics.spec.limits import limits
-from .document_search import Search, num_contexts
+from .document_search import DocumentSearch
 from .engines.interface import Engine, Result
 from .scheduler import (
     WINDOW_CHARACTERS,
@@ -24,6 +24,7 @@ from .scheduler import (
     accept_all,
     collected,
 )
+from .search_counts import num_contexts
 from .searched_document import Entry, SearchedDocument, documents_of
 
 
@@ -45,7 +46,7 @@ class DocumentScheduler:
         accept: raises an InputError for a decision that cannot be written, which then counts as failed.
     """
 
-    def __init__(self, search: Search, engine: Engine, accept: Accept = accept_all) -> None:
+    def __init__(self, search: DocumentSearch, engine: Engine, accept: Accept = accept_all) -> None:
         self.search, self.engine, self.accept = search, engine, accept
         self.open: deque[SearchedDocument] = deque()  # in input order
         self.records = self.characters = 0  # of the open documents

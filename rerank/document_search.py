@@ -14,9 +14,8 @@ with the lower index. A beam of 1 is the decision from left to right, to the las
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +23,7 @@ import numpy as np
 from ..metrics.errors import DiscorankError
 from ..metrics.text.texts import Context
 from .choice import Ranking, chosen_first, in_order
-from .context import DocumentContext, Lane, follows
-from .distinct import Distinct
+from .context import DocumentContext, Lane
 from .lists import CandidateList
 from .scheduler import Accept, Decide, Outcome, Program, missing_document
 
@@ -33,7 +31,7 @@ Decision = Ranking | DiscorankError
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class DocumentSearch:
     """How documents are searched.
 
     Args:
@@ -97,11 +95,11 @@ class Search:
         return merged([history.settled(record, self.nbest, accept) for history in kept])
 
 
-class Chosen(NamedTuple):
+class HistoryLink(NamedTuple):
     """What a history has of a list, and of those before it."""
 
     outcome: Outcome
-    before: Chosen | None
+    before: HistoryLink | None
 
 
 class Taken(NamedTuple):
@@ -128,7 +126,7 @@ class History:
     reads: DocumentContext
     total: float = 0.0
     num_lacking: int = 0
-    last: Chosen | None = None
+    last: HistoryLink | None = None
     order: tuple[int, int] = (0, 0)
     taken: Taken | None = None
 
@@ -142,7 +140,7 @@ class History:
         failed = error is not None
         reads = self.reads.copy()
         reads.extend(record, record.candidates[0].text, is_chosen=False, failed=failed)
-        last = Chosen(error, self.last)
+        last = HistoryLink(error, self.last)
         return History(reads, self.total, self.num_lacking + failed, last, self.order)
 
     def taking(self, record: CandidateList, ranking: Ranking, place: int, number: int) -> History:
@@ -165,7 +163,7 @@ class History:
             accept(ranking)
         except DiscorankError as error:
             return replace(parent.without_choice(record, error), order=self.order)
-        return replace(self, last=Chosen(ranking, parent.last), taken=None)
+        return replace(self, last=HistoryLink(ranking, parent.last), taken=None)
 
 
 def _grown(
@@ -223,24 +221,3 @@ def _outcomes(history: History) -> list[Outcome]:
         outcomes.append(chosen.outcome)
         chosen = chosen.before
     return outcomes[::-1]
-
-
-def num_contexts(entries: Iterable[CandidateList | None], width: int) -> Iterator[int]:
-    """In how many contexts every list of a document may be decided, as many as choices that it reads.
-
-    Args:
-        entries: as for `Search.program`.
-        width: how many preceding sentences are context.
-    """
-    before: deque[int] = deque(maxlen=width)
-    position: int | None = None
-    after_gap = False
-    for record in entries:
-        if record is None:
-            after_gap = True
-            continue
-        if not follows(position, record.position, after_gap):
-            before.clear()
-        yield prod(before)
-        before.append(1 if record.context_only else len(Distinct(record.candidates)))
-        position, after_gap = record.position, False

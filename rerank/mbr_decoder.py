@@ -18,7 +18,7 @@ from ..metrics.text.texts import Context
 from .budget.settings import Budget, load_budget
 from .choice import Ranking
 from .decider import decide_all, scheduled
-from .document_search import Search
+from .document_search import DocumentSearch
 from .engines.interface import Engine
 from .lists import Candidate, CandidateList
 from .mbr import MBR
@@ -145,13 +145,13 @@ class MBRDecoder:
         return resolve(self.strategy, self.width, self.beam)
 
     @property
-    def search(self) -> Search | None:
+    def search(self) -> DocumentSearch | None:
         """How documents are searched; None where each list is decided by itself or after those before it."""
         strategy = self.resolved_strategy
         if strategy not in SEARCHES:
             return None
         beam = self.beam if strategy == "beam" else None
-        return Search(replace(self, nbest=None).program, self.width, beam, self.nbest)
+        return DocumentSearch(replace(self, nbest=None).program, self.width, beam, self.nbest)
 
     @property
     def identity(self) -> dict[str, Any]:

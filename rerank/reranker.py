@@ -24,7 +24,7 @@ from .budgeted_features import check_features, estimated_sums
 from .choice import Ranking, Spent, choose
 from .decider import decide_all, scheduled
 from .distinct import Distinct
-from .document_search import Search
+from .document_search import DocumentSearch
 from .engines.interface import Engine, Result, Task
 from .features import (
     EXPECTED,
@@ -133,13 +133,13 @@ class Reranker:
         return resolve(self.strategy, self.width, self.beam)
 
     @property
-    def search(self) -> Search | None:
+    def search(self) -> DocumentSearch | None:
         """How documents are searched; None where each list is decided by itself or after those before it."""
         strategy = self.resolved_strategy
         if strategy not in SEARCHES:
             return None
         beam = self.beam if strategy == "beam" else None
-        return Search(replace(self, nbest=None).program, self.width, beam, self.nbest)
+        return DocumentSearch(replace(self, nbest=None).program, self.width, beam, self.nbest)
 
     @property
     def identity(self) -> dict[str, Any]:

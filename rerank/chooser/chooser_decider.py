@@ -13,7 +13,7 @@ from ...metrics.mixture import Utility
 from ...metrics.text.texts import Context
 from ..choice import Ranking
 from ..decider import scheduled
-from ..document_search import Search
+from ..document_search import DocumentSearch
 from ..engines.interface import Engine
 from ..lists import CandidateList
 from ..reranker import Reranker
@@ -61,7 +61,7 @@ class ChooserDecider:
         return self.reranker.resolved_strategy
 
     @property
-    def search(self) -> Search | None:
+    def search(self) -> DocumentSearch | None:
         """How documents are searched, as the reranker does."""
         search = self.reranker.search
         if search is None:

@@ -30,10 +30,11 @@ from discorank import (
 from discorank.rerank import document_scheduler
 from discorank.rerank.choice import LOOKED_AHEAD
 from discorank.rerank.document_scheduler import DocumentScheduler
-from discorank.rerank.document_search import History, Search, num_contexts
+from discorank.rerank.document_search import DocumentSearch, History
 from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.runs.rows import json_row, text_row
 from discorank.rerank.scheduler import Decided, accept_all
+from discorank.rerank.search_counts import num_contexts
 
 from ..support.contextual import NewLetters
 from .test_scheduler import Echo, Shuffled, counted, documents, record
@@ -60,7 +61,9 @@ def searched(
     decider: Decider, beam: int | None, records: Sequence[Any], engine: Any = None
 ) -> Outcomes:
     """What a search of this beam makes of records, also one of 1, which `strategy` stands for in another way."""
-    search = Search(replace(decider, nbest=None).program, decider.width, beam, decider.nbest)
+    search = DocumentSearch(
+        replace(decider, nbest=None).program, decider.width, beam, decider.nbest
+    )
     scheduler = DocumentScheduler(search, engine or LocalEngine())
     return [outcome for _, outcome in scheduler.run(enumerate(records))]
 
@@ -359,7 +362,7 @@ def test_a_jump_decides_what_stands_before_it_by_itself() -> None:
 def test_lists_that_fail_are_avoided_where_another_history_does_not() -> None:
     """Echo fails for the text "broken" as a source: in every history; a choice that cannot be written in its own."""
     records = letters(("abc\n", "de"), ("abcf",))
-    search = Search(of_new_letters("joint", nbest=None).program, 1, None, 1)
+    search = DocumentSearch(of_new_letters("joint", nbest=None).program, 1, None, 1)
     found = [
         o for _, o in DocumentScheduler(search, LocalEngine(), text_row).run(enumerate(records))
     ]
@@ -441,7 +444,7 @@ def test_the_number_of_states_is_known_beforehand() -> None:
         asked.append(context)
         return decider.program(own, context, flags)
 
-    search = Search(program, 2, None, 1)
+    search = DocumentSearch(program, 2, None, 1)
     list(DocumentScheduler(search, LocalEngine(), accept_all).run(enumerate(records)))
     assert len(asked) == sum(num_contexts(records, 2))
 
