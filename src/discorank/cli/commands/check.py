@@ -175,6 +175,7 @@ class UtilityCosts:
         self.one_pair = False  # two texts of a list's own candidates
         self.problems: list[str] = []
         self.search = SearchCounts("auto", BEAM, 0)
+        self.texts = self.pairs = 0  # in the contexts of a search
         try:
             self.utility = adapted(load_without_code(self.named), values)
         except CodeRefusedError as error:
@@ -218,6 +219,9 @@ class UtilityCosts:
         references = texts
         if record.pseudo_references:
             references = Distinct(record.pseudo_references).texts
+        num_references = 0 if references is texts else len(references)
+        self.texts += num_contexts * (len(texts) + num_references)
+        self.pairs += num_contexts * len(texts) * len(references)
         for counts in self.counts:
             counts.add(texts, references, record.source, num_contexts)
         if self.budget is not None:
@@ -244,6 +248,11 @@ class UtilityCosts:
         num_distinct = report.get("distinct", 0) + report.get("pseudo_references", 0)
         num_texts, num_compared, problems = 0, 0, list(self.problems)
         for _, part in self.utility.parts:
+            if self.search.is_search and part.reads.context:
+                num_texts += self.texts
+                num_compared += self.pairs
+                problems += _problems(part, report)
+                continue
             in_every_context = part.reads.everywhere and report.get("with_documents", 0)
             num_texts += num_pairs if in_every_context else num_distinct
             # without references every text is compared with its source alone
