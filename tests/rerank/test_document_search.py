@@ -29,6 +29,8 @@ from discorank import (
 )
 from discorank.rerank import document_scheduler
 from discorank.rerank.choice import LOOKED_AHEAD
+from discorank.rerank.chooser.chooser_decider import ChooserDecider
+from discorank.rerank.chooser.chooser_files import load_chooser
 from discorank.rerank.document_scheduler import DocumentScheduler
 from discorank.rerank.document_search import DocumentSearch, History
 from discorank.rerank.engines.local import LocalEngine
@@ -342,6 +344,17 @@ def test_a_search_looks_ahead() -> None:
         assert (first.gap, first.flags, first.total) == (-0.875, (LOOKED_AHEAD,), 1.75)
         assert (second.text, second.utility, second.total) == ("abcf", 3.5, 5.25)
         assert (second.flags, second.context.target) == ((), ("de",))
+
+
+def test_a_chooser_looks_ahead_too() -> None:
+    records = letters(("abc", "de"), ("abcf",))
+    chooser = load_chooser("default")
+    decider = ChooserDecider(chooser, of_new_letters("joint", nbest=None), nbest=1)
+    found = [outcome for _, outcome in decider.outcomes(enumerate(records), LocalEngine())]
+    assert [[p.text for p in o.ranking] for o in found if isinstance(o, Ranking)] == [
+        ["de"],
+        ["abcf"],
+    ]
 
 
 def test_of_equally_good_histories_the_lowest_index_wins() -> None:

@@ -126,6 +126,24 @@ def test_an_n_best_list_leads_to_the_choice(tmp_path: Path) -> None:
     assert [text for _, text in best.values()] == [row["text"] for row in rows(plain)]
 
 
+def test_reasons_are_those_of_whole_documents(tmp_path: Path, capsys: Captured) -> None:
+    """A limit within a document changes no choice."""
+    source = write_lists(tmp_path / "in.jsonl", made_lists(21, 5))
+    out, page = tmp_path / "out", tmp_path / "page.html"
+    assert decode(source, out) == 0
+    texts = [row["text"] for row in rows(out)]
+    for limit, num_shown in ((1, 7), (7, 7), (9, 14)):
+        words = ["explain", str(source), "-u", ECHO, "--strategy", "joint", "--format", "json"]
+        assert main([*words, "--limit", str(limit), "--quiet"]) == 0
+        shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [one["ranking"][0]["text"] for one in shown] == texts[:num_shown]
+    behind = [one["gap"] for one in shown if (one["gap"] or 0) < 0]
+    assert behind
+    words = ["report", str(out), "--allow-code", "tests.support.contextual", "--quiet"]
+    assert main([*words, "--limit", "9", "-o", str(page)]) == 0
+    assert "No list is shown with reasons" not in page.read_text()
+
+
 def test_strategies_are_told_and_refused(tmp_path: Path, capsys: Captured) -> None:
     source = write_lists(tmp_path / "in.jsonl", made_lists(14, 5))
     out = tmp_path / "out"

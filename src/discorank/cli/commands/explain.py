@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Any, Literal
 
@@ -39,7 +38,7 @@ class ExplainOptions:
 
     Args:
         id: ids of the lists to explain; the first ones if not given.
-        limit: how many lists to explain.
+        limit: how many lists to explain; of a search, with the rest of the document of the last one.
         format: text or json.
     """
 
@@ -73,7 +72,8 @@ def run(arguments: Sequence[str]) -> int:
     # with lists of context, lists before the explained ones are decided too
     ids_to_read = frozenset[str]() if decoder.width else ids
     with open_input(values) as lists:
-        first = islice(_records(lists, ids_to_read), values["limit"])
+        is_whole = decoder.search is not None
+        first = _first(_records(lists, ids_to_read), values["limit"], is_whole)
         records = {record.id: record for record in first}
     missing = sorted(ids - records.keys())
     if missing:
@@ -92,6 +92,19 @@ def run(arguments: Sequence[str]) -> int:
         else:
             sys.stdout.write(_text(data, decoder))
     return 0
+
+
+def _first(
+    records: Iterable[CandidateList], limit: int | None, is_whole: bool
+) -> Iterator[CandidateList]:
+    """At most so many lists, and the rest of the document of the last one where documents are to be whole."""
+    document: str | None = None
+    for number, record in enumerate(records):
+        goes_on = is_whole and record.document is not None and record.document == document
+        if limit is not None and number >= limit and not goes_on:
+            return
+        document = record.document
+        yield record
 
 
 def _records(lists: Lists, ids: frozenset[str]) -> Iterator[CandidateList]:
