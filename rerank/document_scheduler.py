@@ -13,7 +13,7 @@ from typing import Any
 
 from ..metrics.errors import DiscorankError, InputError
 from ..metrics.spec.limits import limits
-from .document_search import DocumentSearch
+from .document_search import Decision, DocumentSearch
 from .engines.interface import Engine, Result
 from .scheduler import (
     WINDOW_CHARACTERS,
@@ -35,6 +35,11 @@ class _Running:
     document: SearchedDocument
     number: int
     program: Program
+
+    def end(self, decision: Decision) -> None:
+        """Notes what it has decided."""
+        self.document.decisions[self.number] = decision
+        self.document.num_waiting -= 1
 
 
 class DocumentScheduler:
@@ -128,11 +133,13 @@ class DocumentScheduler:
         if document.search is None:
             return
         try:
-            while None not in document.decisions:
+            while not document.num_waiting:
                 decisions = [one for one in document.decisions if one is not None]
+                # nothing was handed out before the first step
                 search = document.search
                 programs = search.send(decisions) if decisions else next(search)
                 document.decisions = [None] * len(programs)
+                document.num_waiting = len(programs)
                 for number, program in enumerate(programs):
                     self._run(_Running(document, number, program), None)
         except StopIteration as end:
@@ -140,23 +147,21 @@ class DocumentScheduler:
 
     def _run(self, running: _Running, result: Result | None) -> None:
         """Runs a program to its next task or its end."""
-        decisions, number = running.document.decisions, running.number
         try:
             program = running.program
             task = next(program) if result is None else program.send(result)
         except StopIteration as end:
-            decisions[number] = end.value
+            running.end(end.value)
         except DiscorankError as error:
-            decisions[number] = error
+            running.end(error)
         else:
             self.running[id(running)] = running
             self.engine.submit(id(running), task)
 
     def _step(self, running: _Running, result: Result | DiscorankError) -> None:
         """Hands a result to the program that asked for it, and goes on with its document if that was the last."""
-        document = running.document
         if isinstance(result, DiscorankError):
-            document.decisions[running.number] = result
+            running.end(result)
         else:
             self._run(running, result)
-        self._advance(document)
+        self._advance(running.document)

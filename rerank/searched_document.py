@@ -27,6 +27,7 @@ class SearchedDocument:
         outcomes: of its lists, when it is done.
         search: what is left of its search.
         decisions: of the programs that were handed out last, None where one is not done.
+        num_waiting: how many of these are not done.
     """
 
     lines: list[tuple[Any, Entry]]
@@ -34,6 +35,7 @@ class SearchedDocument:
     outcomes: list[Outcome] | None = None
     search: Searching | None = None
     decisions: list[Decision | None] = field(default_factory=list)
+    num_waiting: int = 0
 
     @property
     def name(self) -> str:
