@@ -75,13 +75,13 @@ def decode_cached(folder: Path) -> Target:
 
 def decode_searched(folder: Path) -> Target:
     """Documents that are searched, each as a whole."""
-    source = lists(folder, 150)
-    utility = f'doc-bertscore(model="{MODELS}/tiny-bert",layer=2)'
+    source = lists(folder, 600)
+    utility = "tests.support.contextual:Echo"
 
     def words(own: Path) -> Sequence[str]:
         return decode_words(source, own / OUT, "-u", utility, "--strategy", "beam")
 
-    command = "decode -u doc-bertscore --strategy beam"
+    command = "decode -u MODULE:METRIC --strategy beam"
     return Target("decode-search", command, words, source, code=3)
 
 
