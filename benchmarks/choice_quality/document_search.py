@@ -8,7 +8,7 @@ has no more than ``--states`` contexts. FOLDER keeps what was decided, numbers a
 benchmark that was stopped goes on by the same command; ``--shown`` prints what is there and computes nothing.
 
 Differences are to the decision from left to right, over the documents that both have decided: the expected utility of a
-list, the share of choices that are others, MQM of a list, with 95 % intervals by document (blocks of ten segments where
+list, the share of choices that are others, MQM of a list, the length of the picks, with 95 % intervals by document (blocks of ten segments where
 there are fewer than ten documents). Cost is how many contexts a list is decided in.
 """
 
@@ -151,8 +151,11 @@ def differences(
             mqm = [float(candidate.fields["mqm"]) for candidate in record.candidates]
             a, b = own.indices[i], plain.indices[i]
             same_text = record.candidates[a].text == record.candidates[b].text
-            rows.append([own.values[i] - plain.values[i], 100.0 * (not same_text), mqm[a] - mqm[b]])
-            rows[-1].append(plain.values[i])
+            lengths = [len(str(record.candidates[index].text)) for index in (a, b)]
+            longer = 100.0 * (lengths[0] / max(1, lengths[1]) - 1)
+            gained = own.values[i] - plain.values[i]
+            others = 100.0 * (not same_text)
+            rows.append([gained, others, mqm[a] - mqm[b], longer, plain.values[i]])
             places.append(f"{asked.file} {record.document}")
     matrix: FloatArray = np.array(rows)
     draws = Resampling(groups_of(places)).means(matrix)
@@ -160,10 +163,11 @@ def differences(
     yield [
         strategy,
         f"{len(both)} / {len(rows)}",
-        f"{means[3]:.4f}",
+        f"{means[4]:.4f}",
         shown(1000 * means[0], 1000 * draws[:, 0], 3, "+"),
         shown(means[1], draws[:, 1], 1),
         shown(means[2], draws[:, 2], 3, "+"),
+        shown(means[3], draws[:, 3], 1, "+"),
         f"{tasks[0] / tasks[1]:.1f}",
     ]
 
@@ -171,11 +175,11 @@ def differences(
 def tables(everything: Sequence[Asked], kept: Mapping[str, DecidedDocument]) -> str:
     """A table per utility, of each file and of all."""
     head = ["strategy", "documents / lists", "utility", "gained x 1000", "other choices %"]
-    head += ["MQM of the picks", "cost"]
+    head += ["MQM of the picks", "longer %", "cost"]
     lines: list[str] = []
     for signature in dict.fromkeys(asked.utility.signature() for asked in everything):
         of_utility = [asked for asked in everything if asked.utility.signature() == signature]
-        lines += ["", f"**{signature}**", "", _row(["set", *head]), _row(["---"] * 8)]
+        lines += ["", f"**{signature}**", "", _row(["set", *head]), _row(["---"] * 9)]
         files = list(dict.fromkeys(asked.file for asked in of_utility))
         for name in [*files, "all"]:
             own = [asked for asked in of_utility if name in (asked.file, "all")]
