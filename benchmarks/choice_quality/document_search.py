@@ -8,8 +8,8 @@ has no more than ``--states`` contexts. FOLDER keeps what was decided, numbers a
 benchmark that was stopped goes on by the same command; ``--shown`` prints what is there and computes nothing.
 
 Differences are to the decision from left to right, over the documents that both have decided: the expected utility of a
-list, the share of choices that are others, MQM of a list, the length of the picks, with 95 % intervals by document (blocks of ten segments where
-there are fewer than ten documents). Cost is how many contexts a list is decided in.
+list, the share of choices that are others, MQM of a list and the length of the pick, with 95 % intervals by document
+(blocks of ten segments where there are fewer than ten documents). Cost is how many contexts a list is decided in.
 """
 
 from __future__ import annotations
