@@ -14,10 +14,13 @@ from ..metrics.representations import FloatArray
 from ..metrics.text.texts import Context
 from .choice import Ranking
 from .dataset_rows import list_rows
+from .document_scheduler import DocumentScheduler
+from .document_search import DocumentSearch
 from .engines.interface import Engine, Result
 from .engines.local import LocalEngine
 from .lists import CandidateList, read_list
-from .scheduler import Accept, Outcome, Program, Scheduler, Strategy, accept_all
+from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
+from .strategies import Strategy
 
 
 class Decider(Protocol):
@@ -30,6 +33,10 @@ class Decider(Protocol):
     @property
     def resolved_strategy(self) -> Strategy:
         """Where the context of a list comes from."""
+
+    @property
+    def search(self) -> DocumentSearch | None:
+        """How documents are searched; None where each list is decided by itself or after those before it."""
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
@@ -51,7 +58,10 @@ class Decider(Protocol):
 def scheduled(
     decider: Decider, records: Iterable[Any], engine: Engine, accept: Accept
 ) -> Iterator[tuple[Any, Outcome]]:
-    """The outcomes of a decider's programs; see `Scheduler`."""
+    """The outcomes of a decider's programs; see `Scheduler`, and `DocumentScheduler` for searches."""
+    search = decider.search
+    if search is not None:
+        return DocumentScheduler(search, engine, accept).run(records)
     scheduler = Scheduler(decider.program, engine, decider.resolved_strategy, decider.width, accept)
     return scheduler.run(records)
 

@@ -101,7 +101,7 @@ class MBR:
         ranking = choose(
             record, of_candidates, self.nbest, expected.flags, matrix, distinct, left_out
         )
-        return replace(ranking, budget=expected.spent)
+        return replace(ranking, budget=expected.spent, context=context)
 
     def _unlike(self, expected: Expected, penalty: float) -> IntArray:
         """The numbers of the texts that are not in the diverse list."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Annotated, Any
 
@@ -17,18 +18,20 @@ from ..metrics.text.texts import Context
 from .budget.settings import Budget, load_budget
 from .choice import Ranking
 from .decider import decide_all, scheduled
+from .document_search import DocumentSearch
 from .engines.interface import Engine
 from .lists import Candidate, CandidateList
 from .mbr import MBR
 from .prior import STRENGTH, Prior, check_strength, load_prior
 from .pseudo_references import Weigh, candidate_weights, checked_weights
-from .scheduler import (
-    Accept,
-    Outcome,
-    Program,
+from .scheduler import Accept, Outcome, Program, accept_all
+from .strategies import (
+    BEAM,
+    MAX_BEAM,
+    SEARCHES,
     Strategy,
     StrategySetting,
-    accept_all,
+    check_searched,
     resolve,
 )
 
@@ -50,7 +53,10 @@ class MBRDecoder:
             their field "system".
         prior_strength: how much a prior counts; 0 not at all, a large one chooses the best system.
         nbest: how many places a ranking has; None (all, on the command line) for every distinct text.
-        strategy: where context comes from in lists of a document; "auto" is "sequential" for metrics with context.
+        strategy: where context comes from in lists of a document: what was chosen before ("sequential", which "auto" is
+            for metrics with context) or stands first ("one-best"); or a search for the choices of a document that have
+            the highest total together, exact ("joint") or among the best histories ("beam").
+        beam: how many histories "beam" keeps.
         shortlist: the utility of a first stage that keeps `top_k` distinct texts.
         top_k: how many the first stage keeps.
         oracle: decide against the human references instead: what the best choice would be.
@@ -68,6 +74,7 @@ class MBRDecoder:
     prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
+    beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
     shortlist: Annotated[MetricLike | None, PlainValidator(_optional_metric)] = None
     top_k: Annotated[int, Field(ge=1)] = 16
     oracle: bool = False
@@ -78,7 +85,7 @@ class MBRDecoder:
     def __post_init__(self) -> None:
         self._check_budget()
         self._check_diverse()
-        resolve(self.strategy, self.width)
+        self._check_search()
         check_strength(self.prior, self.prior_strength)
         if self.prior is not None and self.weights != "uniform":
             problem = (
@@ -95,6 +102,11 @@ class MBRDecoder:
             problem = "beside an oracle, which says what the best choice would be"
             raise InputError(problem, where="budget", fix="Leave one of them out")
         budget.check(load_metric(self.utility))
+
+    def _check_search(self) -> None:
+        """Raises InputError for a search that does not see the utility of every candidate, or that context forbids."""
+        if self.resolved_strategy in SEARCHES:
+            check_searched(self.strategy, self.budget is not None, self.diverse is not None)
 
     def _check_diverse(self) -> None:
         """Raises InputError for a diverse list of one place or all, or without the likeness of every two candidates."""
@@ -130,7 +142,16 @@ class MBRDecoder:
     @property
     def resolved_strategy(self) -> Strategy:
         """The strategy that "auto" stands for."""
-        return resolve(self.strategy, self.width)
+        return resolve(self.strategy, self.width, self.beam)
+
+    @property
+    def search(self) -> DocumentSearch | None:
+        """How documents are searched; None where each list is decided by itself or after those before it."""
+        strategy = self.resolved_strategy
+        if strategy not in SEARCHES:
+            return None
+        beam = self.beam if strategy == "beam" else None
+        return DocumentSearch(replace(self, nbest=None).program, self.width, beam, self.nbest)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -142,6 +163,7 @@ class MBRDecoder:
             **self.expectation,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
+            **({"beam": self.beam} if self.resolved_strategy == "beam" else {}),
             "shortlist": first and f"{first.signature()}, top {self.top_k}",
             "oracle": self.oracle,
             **({} if self.diverse is None else {"diverse": self.diverse}),

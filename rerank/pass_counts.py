@@ -35,15 +35,24 @@ class PassCounts:
         self.num_answered: Callable[[Sequence[bytes]], int] = lambda keys: 0
 
     def add(
-        self, hypotheses: Sequence[Text], references: Sequence[Text], source: Text | None
+        self,
+        hypotheses: Sequence[Text],
+        references: Sequence[Text],
+        source: Text | None,
+        num_contexts: int = 1,
     ) -> None:
-        """Counts one list, all pairs of it, without context; one that lacks a source it needs costs nothing."""
+        """Counts one list, all pairs of it, without context; one that lacks a source it needs costs nothing.
+
+        A metric that reads context reads it in each of `num_contexts`.
+        """
         if self.metric.needs_source and source is None:
             return
-        self.add_comparison(self.metric.comparison(hypotheses, references, source, NO_CONTEXT))
+        times = num_contexts if self.metric.reads.context else 1
+        comparison = self.metric.comparison(hypotheses, references, source, NO_CONTEXT)
+        self.add_comparison(comparison, times)
 
-    def add_comparison(self, comparison: Comparison) -> None:
-        """Counts one list with the context of its items."""
+    def add_comparison(self, comparison: Comparison, times: int = 1) -> None:
+        """Counts one list with the context of its items, `times` times."""
         for part in lift(self.metric, comparison):
             prepared, block = self._prepared(part)
             requested = self.scorer.requested(prepared, block)
@@ -51,9 +60,9 @@ class PassCounts:
                 self.requests |= requested.tokens
                 self.num_answered = requested.num_answered
             passes = self.scorer.passes(prepared, block)
-            self.passes += len(passes.lengths)
-            self.tokens += int(passes.lengths.sum())
-            self.flops += passes.flops
+            self.passes += times * len(passes.lengths)
+            self.tokens += times * int(passes.lengths.sum())
+            self.flops += times * passes.flops
 
     def calls(self) -> dict[str, int]:
         """The calls of servers that lists need, those already answered, and about how many tokens prompts have."""

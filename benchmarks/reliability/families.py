@@ -56,6 +56,7 @@ FAMILIES: Mapping[str, Trial] = {
     "decode-sum": storm(decode_storms.decode_plain),
     "decode-parquet": storm(decode_storms.decode_table),
     "decode-cache": storm(decode_storms.decode_cached),
+    "decode-search": storm(decode_storms.decode_searched),
     **{f"decode-budget-{method}": budget_storm(method) for method in METHODS},
     "rerank": storm(decode_storms.rerank),
     "generate": generate_storms.counted(generate_storms.model_in_turns),

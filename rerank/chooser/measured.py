@@ -19,7 +19,7 @@ from ..engines.local import LocalEngine
 from ..features import Feature, check_finite, normalized, plain_feature
 from ..lists import CandidateList
 from ..mbr_decoder import MBRDecoder
-from ..scheduler import StrategySetting
+from ..strategies import StrategySetting
 from ..tuning.candidate_features import features as metric_values
 
 

@@ -34,6 +34,7 @@ from .run_file import Measured
 from .saved_matrices import header, matrix_row
 from .stream import Stream
 from .table_files import write_table
+from .whole_documents import written_whole
 
 PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
 
@@ -106,6 +107,8 @@ def run_lists(
             form.resume(_lines(checkpoint), checkpoint.state.counts)
         replayed = _skipped(decider, source, name, checkpoint, form)
         outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
+        if decider.search is not None:
+            outcomes = written_whole(outcomes, lambda: run.max_errors - _num_errors(checkpoint))
         with completing(checkpoint, lambda: _measured(engine, meter)):
             write_outcomes(
                 outcomes,
@@ -119,6 +122,11 @@ def run_lists(
     finally:
         checkpoint.close()
     return checkpoint.state.counts
+
+
+def _num_errors(checkpoint: Checkpoint | Stream) -> int:
+    """How many error records are written."""
+    return checkpoint.state.counts.get("errors", 0)
 
 
 def _outputs(
@@ -236,12 +244,12 @@ def write_outcomes(
             except DiscorankError as error:
                 error = _placed(error, entry, name)
                 row = error_row(error, name, entry.line, entry.id)
-                if checkpoint.state.counts.get("errors", 0) >= max_errors:
+                if _num_errors(checkpoint) >= max_errors:
                     checkpoint.leave("errors", row)
                     raise stopped(error, entry, name) from error
                 writes, counts = {"errors": row}, {"errors": 1}
             checkpoint.commit(entry.raw, writes, counts)
-        on_progress(checkpoint.state.entries, checkpoint.state.counts.get("errors", 0))
+        on_progress(checkpoint.state.entries, _num_errors(checkpoint))
 
 
 def stopped(error: DiscorankError, entry: Entry[Any], name: str) -> StoppedByErrorsError:

@@ -262,13 +262,15 @@ def test_models_give_the_same_bytes(
         )
         for decider, name in (
             (MBRDecoder(utility=f"doc-bertscore({TINY})", nbest=None), "demo.jsonl"),
+            (MBRDecoder(f"doc-bertscore({TINY})", strategy="beam", nbest=None), "demo.jsonl"),
+            (MBRDecoder(f"bertscore(context=1,{TINY})", strategy="joint"), "demo.jsonl"),
             (MBRDecoder(utility=f'ds-sent(model="{DISCO}")', nbest=None), "summaries.jsonl"),
             (Reranker({f"comet-qe({QE})": 1.0, "length": 0.1}), "demo.jsonl"),
         )
     ]
     split = [pair for name in STAGED for pair in STAGED[name]]
     expected = rows_of(whole, LocalEngine())
-    assert len(expected) == 8
+    assert len(expected) == 14
     cache = Cache(tmp_path / "cache")
     with RayEngine(RaySettings(actors=2), cache) as engine:
         assert rows_of(whole, engine) == expected

@@ -448,15 +448,19 @@ def crashes(arguments: list[str], point: int) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("kind", ["rows", "text with context", "systems with utilities"])
+@pytest.mark.parametrize(
+    "kind", ["rows", "text with context", "systems with utilities", "searched documents"]
+)
 def test_dying_at_every_step_on_disk(tmp_path: Path, kind: str) -> None:
     """A run that dies again and again, one step further each time, ends as one that nobody stopped."""
     lists = list(made_lists(9))
     lists[2]["candidates"] = ["two\nlines"] if kind == "text with context" else []
     source = write_lists(tmp_path / "in.jsonl", lists)
-    options = ["--quiet", "--max-errors", "9", "-u", "chrf"]
-    if kind == "text with context":
-        options = ["--quiet", "--max-errors", "9", "-u", CONTEXTUAL, "--format", "text"]
+    by_kind = {
+        "text with context": ["-u", CONTEXTUAL, "--format", "text"],
+        "searched documents": ["-u", CONTEXTUAL, "--strategy", "beam"],
+    }
+    options = ["--quiet", "--max-errors", "9", *by_kind.get(kind, ["-u", "chrf"])]
     if kind == "systems with utilities":
         systems = {name: [f"{name} says {i % 3}" for i in range(6)] for name in "abc"}
         source = write_lists(source, [{"id": "s", "source": ["x"] * 6, "systems": systems}])

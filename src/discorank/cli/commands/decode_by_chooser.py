@@ -50,9 +50,8 @@ def run_chooser(values: dict[str, Any], defaults: Mapping[str, Any]) -> int:
     check_not_input(values["output"], [values["chooser"]])
     chooser = load_chooser(values["chooser"])
     allowed = AllowedCode.of(values["allow_code"])
-    reranker = chooser.reranker(
-        partial(_loaded, values=values, allowed=allowed), None, values["strategy"]
-    )
+    load = partial(_loaded, values=values, allowed=allowed)
+    reranker = chooser.reranker(load, None, values["strategy"], values["beam"])
     decider = ChooserDecider(chooser, reranker, values["nbest"], values["abstain"])
     with engine_in(values) as engine:
         return run_decider(values, decider, engine)

@@ -22,6 +22,7 @@ from ....rerank.features import EXPECTED, is_plain
 from ....rerank.mbr_decoder import MBRDecoder
 from ....rerank.prior import Prior, load_prior
 from ....rerank.reranker import Reranker
+from ....rerank.strategies import BEAM
 from ...options import build
 from ...options.inputs import InputOptions, adapted
 
@@ -47,6 +48,7 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
         if saved["decoder"] == "rerank":
             return _reranker(run, metrics, values)
         decoder_settings: dict[str, Any] = {name: saved[name] for name in ("strategy", "oracle")}
+        decoder_settings["beam"] = saved.get("beam", BEAM)
         if saved["shortlist"]:
             decoder_settings["shortlist"] = next(metrics)
             decoder_settings["top_k"] = _kept(saved["shortlist"])
@@ -85,6 +87,7 @@ def _reranker(run: ChosenRun, metrics: Iterator[Utility], values: Mapping[str, A
         normalize=saved["normalize"],
         nbest=None,
         strategy=saved["strategy"],
+        beam=saved.get("beam", BEAM),
         decoder=decoder,
         budget=budget,
     )
