@@ -22,6 +22,7 @@ from ..options.inputs import (
     check_model,
     metric_in,
 )
+from ..options.document_choice import DocumentChoiceOptions, of_choice
 from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
 from ..running import OutputOptions, run_decider
 
@@ -50,6 +51,7 @@ OPTIONS = Options(
         BudgetOptions,
         Reranker,
         MBRDecoder,
+        DocumentChoiceOptions,
         RunSettings,
         FormOptions,
         DecisionOptions,
@@ -82,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
     budget = budget_in(values)
     reranker = build(Reranker, values, features=chosen, decoder=expected, budget=budget)
     with engine_in(values) as engine:
-        return run_decider(values, reranker, engine)
+        return run_decider(values, of_choice(values, reranker), engine)
 
 
 def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:

@@ -39,6 +39,10 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
         InputError: the run file's settings are not those of a decoder, or another prior is given.
     """
     saved = run.settings
+    if saved.get("choice") == "document":
+        problem = "chose whole documents, which a report of lists has no place for"
+        fix = "Judge the choices instead: discorank compare --choosers ... --choice document"
+        raise InputError(problem, where=run.path, fix=fix)
     allowed = AllowedCode.of(values["allow_code"], plug_ins=False)
     loaded = [load_from_data(signature, allowed) for signature in run.signatures]
     reading = {**values, "decided_run": run.path}
