@@ -1,4 +1,4 @@
-"""The sentence lists of a document as one list of whole documents, and a decision about these as one for every sentence.
+"""The sentence lists of a document as one list of whole documents, and a decision about these as one for each sentence.
 
 Candidates belong together that have the same ``system``, where candidates name one (the n-th of it with the n-th), and
 those of the same number where none does. Log-probabilities and ``tokens`` of the sentences are added up, other numbers
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from ..metrics.errors import InputError, excerpt
@@ -106,7 +107,7 @@ def _of_sentence(
 
 def _check_positions(lists: Sequence[CandidateList]) -> None:
     """Raises InputError for sentences that do not follow one another, or that are documents themselves."""
-    for before, record in zip(lists, lists[1:], strict=False):
+    for before, record in pairwise(lists):
         if not follows(before.position, record.position):
             problem = f"position {record.position} follows {before.position}"
             fix = "Give all lists of the document, in order"

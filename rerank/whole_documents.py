@@ -108,7 +108,7 @@ class WholeDocuments:
     def outcomes(
         self, records: Iterable[Any], engine: Engine, accept: Accept = accept_all
     ) -> Iterator[tuple[Any, Outcome]]:
-        """(tag, outcome) of (tag, record), errors as outcomes; a document that cannot be decided has its own at each."""
+        """(tag, outcome) of (tag, record), errors as outcomes, that of a document at each of its lists."""
         for group, outcome in self.decider.outcomes(_groups(records), engine):
             if group is None:  # of an earlier run
                 continue
@@ -123,9 +123,23 @@ def _of_parts(group: Group, outcome: Outcome, accept: Accept) -> Iterator[tuple[
         if group.document is not None:
             rankings = group.document.of_sentences(outcome)
         outcomes = [_accepted(ranking, accept) for ranking in rankings]
+        changed = _changed(group.parts, rankings)
+        if changed is not None:
+            outcomes = [changed] * len(group.parts)
     for part, own in zip(group.parts, outcomes, strict=True):
         if not part.is_written:
             yield part.tag, part.entry if isinstance(part.entry, DiscorankError) else own
+
+
+def _changed(parts: tuple[Part, ...], rankings: list[Ranking]) -> DiscorankError | None:
+    """Why what is chosen does not go with what an earlier run wrote of the first lists; None where it does."""
+    for part, ranking in zip(parts, rankings, strict=True):
+        entry = part.entry
+        if isinstance(entry, Decided) and not entry.failed and entry.text != ranking.text:
+            problem = "the document has more lists than when its first were decided, and its best system is another now"
+            fix = "Decide the file anew: choose another output"
+            return InputError(problem, where=f"list {ranking.id!r:.80}", fix=fix)
+    return None
 
 
 def _accepted(ranking: Ranking, accept: Accept) -> Outcome:
@@ -208,7 +222,7 @@ def _flushed(
 
 def _lists(parts: tuple[Part, ...]) -> list[CandidateList]:
     """The lists of a document; raises InputError where one could not be read, or is only context."""
-    lists = []
+    lists: list[CandidateList] = []
     for part in parts:
         record = part.record
         if record is None:

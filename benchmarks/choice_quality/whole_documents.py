@@ -160,7 +160,8 @@ def learned(sets: Sequence[DocumentSet], at: int, parts: Sequence[str]) -> Rule 
     if not sets[at].parts.keys() >= set(parts):
         return None
     others = [own for i, own in enumerate(sets) if i != at and own.parts.keys() >= set(parts)]
-    best, highest = None, -np.inf
+    best: Rule | None = None
+    highest = -np.inf
     for rule in grid(parts):
         gains = [own.gain(rule) for own in others]
         mean = float(np.mean([gain.mean() for gain in gains if gain is not None]))
@@ -179,8 +180,8 @@ LEARNED = {
 def rows_of(sets: Sequence[DocumentSet]) -> dict[str, list[FloatArray | None]]:
     """The gains [documents] of every row of the table in every set."""
     rows: dict[str, list[FloatArray | None]] = {}
-    for rule in NAMED:
-        rows[name_of(rule)] = [own.gain(rule) for own in sets]
+    for named in NAMED:
+        rows[name_of(named)] = [own.gain(named) for own in sets]
     for name, parts in LEARNED.items():
         rules = [learned(sets, at, parts) for at in range(len(sets))]
         for own, rule in zip(sets, rules, strict=True):
@@ -248,7 +249,9 @@ def columns_of(sets: Sequence[DocumentSet]) -> list[tuple[str, list[int]]]:
         places = [
             i
             for i, own in enumerate(sets)
-            if own.name not in alone and own.kind != SUMMARIES_OF and (own.kind == kind) != (kind is None)
+            if own.name not in alone
+            and own.kind != SUMMARIES_OF
+            and (own.kind == kind) != (kind is None)
         ]
         if places:
             columns.append((f"{len(places)} sets {name}", places))

@@ -13,9 +13,9 @@ from ...rerank.runs.run import RunSettings
 from ...rerank.runs.saved_engine import SavedEngine
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, SecondsOptions, budget_in, share_of_seconds
+from ..options.document_choice import DocumentChoiceOptions, check_choice, of_choice
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import CodeOptions, InputOptions, JudgeOptions, check_model, metric_in
-from ..options.document_choice import DocumentChoiceOptions, check_choice, of_choice
 from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
 from ..running import OutputOptions, run_decider
 from .decode_by_chooser import ChooserFileOptions, run_chooser

@@ -13,6 +13,7 @@ from ...rerank.reranker import Reranker
 from ...rerank.runs.run import RunSettings
 from ..options import Options, build, needed
 from ..options.budget import BudgetOptions, budget_in
+from ..options.document_choice import DocumentChoiceOptions, of_choice
 from ..options.engines import GROUPS, engine_in
 from ..options.inputs import (
     CodeOptions,
@@ -22,7 +23,6 @@ from ..options.inputs import (
     check_model,
     metric_in,
 )
-from ..options.document_choice import DocumentChoiceOptions, of_choice
 from ..options.nbest_output import DecisionOptions, FormOptions, with_every_place
 from ..running import OutputOptions, run_decider
 
