@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ EXPECTED = "expected"
 # sums of squares of numbers up to here are finite, and those of differences from here on are above 0
 MAX_SQUARED, MIN_SQUARED = 1e150, 1e-150
 
+Normalize = Literal["none", "zscore", "minmax", "rank"]
 Feature = str | Utility
 WeightedFeatures = tuple[tuple[Feature, float], ...]
 
@@ -131,7 +132,7 @@ def check_finite(feature: Feature, values: FloatArray) -> None:
     )
 
 
-def normalized(values: FloatArray, normalize: str) -> FloatArray:
+def normalized(values: FloatArray, normalize: Normalize) -> FloatArray:
     """One feature of a list, [N], as `Reranker.normalize` says; a feature that does not vary becomes 0.
 
     What is not finite stays as it is, so that it never wins, and changes no other value.

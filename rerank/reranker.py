@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from pydantic import Field, PlainValidator
@@ -28,6 +28,7 @@ from .engines.interface import Engine, Result, Task
 from .features import (
     EXPECTED,
     Feature,
+    Normalize,
     WeightedFeatures,
     check_finite,
     name_of,
@@ -81,7 +82,7 @@ class Reranker:
     """
 
     features: Annotated[Mapping[Any, float] | WeightedFeatures, PlainValidator(weighted_features)]
-    normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
+    normalize: Normalize = "none"
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
     decoder: MBRDecoder | None = None
@@ -137,7 +138,7 @@ class Reranker:
             "normalize": self.normalize,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
-            **({} if self.decoder is None else {EXPECTED: self.decoder.expectation}),
+            **({} if self.decoder is None else {EXPECTED: self.decoder.expectation_settings}),
             **({} if self._budget is None else {"budget": self._budget.identity}),
         }
 

@@ -142,6 +142,12 @@ def _outputs(
             where="save_utilities",
             fix="Leave out one of them",
         )
+    if run.save_utilities and decider.identity.get("normalize_parts"):
+        raise InputError(
+            "the parts of the sum are normalised within each list, and a file of utilities holds their plain sum",
+            where="save_utilities",
+            fix="Leave out one of them",
+        )
     if out is not None and is_table(out) and not isinstance(form, JsonRows):
         problem = "texts alone have no columns"
         fix = "Leave --format and --output-format out, or name a text file"

@@ -395,11 +395,3 @@ def test_identity_says_that_documents_are_chosen() -> None:
     decoder = MBRDecoder("chrf")
     assert WholeDocuments(decoder).identity == {**decoder.identity, "choice": "document"}
     assert replace(WholeDocuments(decoder)).metrics == decoder.metrics
-
-
-def test_on_ray_the_bytes_are_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    source = write_lists(tmp_path / "in.jsonl", documents())
-    assert decode(source, tmp_path / "local") == 0
-    assert decode(source, tmp_path / "ray", "--engine", "ray", "--set", "ray.actors=2") == 0
-    assert (tmp_path / "ray").read_bytes() == (tmp_path / "local").read_bytes()

@@ -77,7 +77,7 @@ class Share:
         lacks_references = self.metric.info.needs_references and not comparison.references
         if not comparison.hypotheses or lacks_references:
             return []
-        if is_linear(self.metric, task.keep_matrix):
+        if is_linear(self.metric, task.needs_matrix):
             return [lift(self.metric, comparison)]
         return columns_of(self.metric, comparison)
 
@@ -146,7 +146,7 @@ class Share:
             if (
                 fresh is not None
                 and self.columns[place]
-                and is_linear(self.metric, task.keep_matrix)
+                and is_linear(self.metric, task.needs_matrix)
             ):
                 reduced_lists[task_and_part] = self.linear(fresh, place)
             elif self._is_tiled(place):

@@ -40,6 +40,10 @@ class FeatureOptions:
     metric: tuple[str, ...] = ()
 
 
+OF_EXPECTED = (
+    *("utility", "weights", "temperature", "self_pair", "prior", "prior_strength"),
+    *("expectation", "trim", "num_groups", "normalize_parts"),
+)
 OPTIONS = Options(
     "rerank",
     "Choose from every candidate list the candidate with the highest weighted sum of features. Run the same command "
@@ -90,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
 def _decoder(values: Mapping[str, Any], is_feature: bool) -> MBRDecoder | None:
     """The decoder of the feature "expected", None where it is no feature."""
     if not is_feature:
-        for name in ("utility", "weights", "temperature", "self_pair", "prior", "prior_strength"):
+        for name in OF_EXPECTED:
             if values[name] != OPTIONS.defaults[name]:
                 where = f"--{name.replace('_', '-')}"
                 raise InputError(

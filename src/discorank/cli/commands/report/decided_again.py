@@ -99,6 +99,8 @@ def _expectation(
 ) -> dict[str, Any]:
     """The settings that expected utilities depend on, as the run file has them."""
     expectation = {name: saved[name] for name in ("weights", "temperature", "self_pair")}
+    optional = ("expectation", "trim", "num_groups", "normalize_parts")
+    expectation |= {name: saved[name] for name in optional if name in saved}
     if "prior" in saved:
         expectation["prior"] = _prior(run, saved["prior"], values["prior"])
         expectation["prior_strength"] = saved["prior_strength"]
