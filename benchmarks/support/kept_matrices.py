@@ -54,8 +54,9 @@ class KeptMatrices:
                 return None
             known[name] = metric.pairwise(texts, texts, source)
             row = json.dumps({"list": name, "matrix": known[name].tolist()}) + "\n"
-            with path.open("a", encoding="utf-8") as file:
-                file.write(row)
+            # in one piece, as another benchmark may add to the same file
+            with path.open("ab", buffering=0) as file:
+                file.write(row.encode())
         return known[name]
 
     def _path(self, metric: Metric) -> Path:
