@@ -20,7 +20,7 @@ from ..representations import FloatArray, IntArray
 from ..scorer import Scoring
 from ..text.texts import Comparison, Item
 from .document_folds import links_of, values_of_documents
-from .document_units import Units, sentences_of, units_of
+from .document_units import DocumentUnits, sentences_of, units_of
 from .reading_plan import Piece
 from .source_spans import with_sources
 from .stand_in import stand_in_values
@@ -80,7 +80,7 @@ class AlignedPlan:
             pieces.append(self._piece(sides))
         return pieces
 
-    def _units(self, documents: Sequence[Item]) -> Units:
+    def _units(self, documents: Sequence[Item]) -> DocumentUnits:
         reading = self.metric.documents
         return units_of(documents, self.metric.reads.context, reading.longest, reading.by_length)
 
@@ -130,8 +130,8 @@ class Sides(NamedTuple):
         has_references: whether columns are references, or sources alone.
     """
 
-    rows: Units
-    columns: Units
+    rows: DocumentUnits
+    columns: DocumentUnits
     sources: tuple[Item, ...] | None = None
     has_references: bool = True
 
@@ -190,7 +190,7 @@ def _parts(documents: Sequence[Item], max_units: int) -> Iterator[Sequence[Item]
     yield documents[start:]
 
 
-def _means(rows: Units, matrices: Sequence[FloatArray]) -> FloatArray:
+def _means(rows: DocumentUnits, matrices: Sequence[FloatArray]) -> FloatArray:
     """The means over their own sentences, weighed by mass, [H, 1]."""
     (values,) = matrices
     means = []

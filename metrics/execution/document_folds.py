@@ -23,7 +23,7 @@ from ..alignment.sinkhorn import sinkhorn
 from ..alignment.transport import transport
 from ..representations import FloatArray, IntArray
 from ..scorer import DocumentReading
-from .document_units import Units
+from .document_units import DocumentUnits
 from .unit_values import LengthValues, UnitValues, neighbours, shares, side_by_side
 
 CELLS = 1 << 18  # pairs of sentences worked on at once
@@ -44,16 +44,16 @@ class Links(NamedTuple):
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-class Pairs(NamedTuple):
+class DocumentPairs(NamedTuple):
     """P pairs of documents and the utilities of their units."""
 
     values: UnitValues
-    rows: Units
-    columns: Units
+    rows: DocumentUnits
+    columns: DocumentUnits
     row: IntArray  # [P], number of the document
     column: IntArray
 
-    def some(self, which: NDArray[np.bool_]) -> Pairs:
+    def some(self, which: NDArray[np.bool_]) -> DocumentPairs:
         """Some of the pairs."""
         return self._replace(row=self.row[which], column=self.column[which])
 
@@ -74,7 +74,7 @@ class Pairs(NamedTuple):
 
 
 def values_of_documents(
-    reading: DocumentReading, values: UnitValues, rows: Units, columns: Units
+    reading: DocumentReading, values: UnitValues, rows: DocumentUnits, columns: DocumentUnits
 ) -> FloatArray:
     """The utilities of all documents of the rows with all of the columns, [H, R]; nan where there is no finite one."""
     result = np.empty((len(rows), len(columns)))
@@ -90,7 +90,9 @@ def values_of_documents(
     return result
 
 
-def links_of(reading: DocumentReading, values: UnitValues, rows: Units, columns: Units) -> Links:
+def links_of(
+    reading: DocumentReading, values: UnitValues, rows: DocumentUnits, columns: DocumentUnits
+) -> Links:
     """What is compared with what in all documents of the rows with all of the columns."""
     parts = []
     for pairs in _batches(values, rows, columns):
@@ -105,7 +107,7 @@ def links_of(reading: DocumentReading, values: UnitValues, rows: Units, columns:
     return Links.concat(parts)
 
 
-def _single_links(pairs: Pairs) -> Links:
+def _single_links(pairs: DocumentPairs) -> Links:
     """One sentence with one sentence."""
     row_unit, column_unit = (
         _places(pairs.rows, pairs.row)[1, 0],
@@ -114,7 +116,9 @@ def _single_links(pairs: Pairs) -> Links:
     return Links(pairs.row, pairs.column, row_unit, column_unit, np.ones(len(pairs.row)))
 
 
-def _batches(values: UnitValues, rows: Units, columns: Units) -> Iterator[Pairs]:
+def _batches(
+    values: UnitValues, rows: DocumentUnits, columns: DocumentUnits
+) -> Iterator[DocumentPairs]:
     """All pairs, those of like sizes together, about `CELLS` pairs of sentences at a time."""
     row, column = map(np.ravel, np.indices((len(rows), len(columns))))
     num_rows, num_columns = rows.num_sentences[row], columns.num_sentences[column]
@@ -124,13 +128,13 @@ def _batches(values: UnitValues, rows: Units, columns: Units) -> Iterator[Pairs]
         height, width = max(height, num_rows[pair]), max(width, num_columns[pair])
         if (at + 1 - start) * height * width > CELLS and at > start:
             part = order[start:at]
-            yield Pairs(values, rows, columns, row[part], column[part])
+            yield DocumentPairs(values, rows, columns, row[part], column[part])
             start, height, width = at, num_rows[pair], num_columns[pair]
     if len(order):
-        yield Pairs(values, rows, columns, row[order[start:]], column[order[start:]])
+        yield DocumentPairs(values, rows, columns, row[order[start:]], column[order[start:]])
 
 
-def _paths(pairs: Pairs) -> Paths:
+def _paths(pairs: DocumentPairs) -> Paths:
     """The best monotone alignments."""
     row_shares, column_shares = shares(pairs.rows, pairs.row), shares(pairs.columns, pairs.column)
     matched = {}
@@ -149,7 +153,7 @@ def _gain(share: FloatArray, values: FloatArray) -> FloatArray:
     return np.where(is_finite, 0.5 * share * np.where(is_finite, values, 0.0), -np.inf)
 
 
-def _plans(reading: DocumentReading, pairs: Pairs) -> tuple[FloatArray, FloatArray]:
+def _plans(reading: DocumentReading, pairs: DocumentPairs) -> tuple[FloatArray, FloatArray]:
     """How much of each pair's mass goes where, and what a mass of 1 is worth there; both [N, M, P].
 
     If unbalanced, the last row and column stand for no sentence.
@@ -209,7 +213,7 @@ def _in_order(values: FloatArray) -> FloatArray:
     return np.asarray(values.reshape(-1, values.shape[-1]).cumsum(axis=0)[-1])
 
 
-def _monotone_links(pairs: Pairs) -> Links:
+def _monotone_links(pairs: DocumentPairs) -> Links:
     """The beads of the best alignments."""
     beads = _paths(pairs).beads()
     share = np.zeros(len(beads.pair))
@@ -225,7 +229,7 @@ def _monotone_links(pairs: Pairs) -> Links:
     return Links(pairs.row[beads.pair], pairs.column[beads.pair], row_unit, column_unit, share)
 
 
-def _transport_links(reading: DocumentReading, pairs: Pairs) -> Links:
+def _transport_links(reading: DocumentReading, pairs: DocumentPairs) -> Links:
     """What goes where in the best plans."""
     plans, _ = _plans(reading, pairs)
     if reading.align == "unbalanced":  # what goes to no sentence counts half
@@ -238,7 +242,7 @@ def _transport_links(reading: DocumentReading, pairs: Pairs) -> Links:
     return Links(pairs.row[pair], pairs.column[pair], row_unit, column_unit, share)
 
 
-def _places(units: Units, documents: IntArray) -> IntArray:
+def _places(units: DocumentUnits, documents: IntArray) -> IntArray:
     """The places of 0, 1, ... sentences from every sentence on, and behind the last one, [lengths, N + 1, P]."""
     num_sentences = units.num_sentences[documents].max(initial=0) + 1
     places = np.zeros((LONGEST + 1, num_sentences, len(documents)), np.int64)
@@ -248,7 +252,7 @@ def _places(units: Units, documents: IntArray) -> IntArray:
     return places
 
 
-def beads_by_length(rows: Units, columns: Units) -> Beads:
+def beads_by_length(rows: DocumentUnits, columns: DocumentUnits) -> Beads:
     """The beads of one document with another, aligned by length."""
     only = np.zeros(1, np.int64)
-    return _paths(Pairs(LengthValues(rows, columns), rows, columns, only, only)).beads()
+    return _paths(DocumentPairs(LengthValues(rows, columns), rows, columns, only, only)).beads()

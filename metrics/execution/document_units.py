@@ -16,7 +16,7 @@ from ..text.texts import Document, Item, preceding
 
 
 @dataclass(frozen=True)
-class Units:
+class DocumentUnits:
     """The units of some documents.
 
     Args:
@@ -53,7 +53,7 @@ def span(item: Item, first: int, length: int, k: int) -> Item:
     return Item(" ".join(sentences[first : first + length]), context, item.side)
 
 
-def units_of(documents: Sequence[Item], k: int, longest: int, by_length: bool) -> Units:
+def units_of(documents: Sequence[Item], k: int, longest: int, by_length: bool) -> DocumentUnits:
     """The units of documents.
 
     Args:
@@ -74,7 +74,7 @@ def units_of(documents: Sequence[Item], k: int, longest: int, by_length: bool) -
             places = [place.setdefault(unit, len(place)) for unit in units]
             of_length[length - 1].append(np.array(places, np.int64))
         masses.append(_masses(document, by_length))
-    return Units(tuple(place), tuple(map(tuple, of_length)), tuple(masses))
+    return DocumentUnits(tuple(place), tuple(map(tuple, of_length)), tuple(masses))
 
 
 def _masses(document: Item, by_length: bool) -> IntArray:

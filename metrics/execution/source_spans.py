@@ -12,14 +12,14 @@ import numpy as np
 
 from ..text.texts import Item
 from .document_folds import beads_by_length
-from .document_units import Units, sentences_of, span, units_of
+from .document_units import DocumentUnits, sentences_of, span, units_of
 
 Span = tuple[int, int]  # first sentence, and the one behind the last
 
 
 def with_sources(
-    columns: Units, documents: Sequence[Item], source: Item, k: int
-) -> tuple[Units, tuple[Item, ...]]:
+    columns: DocumentUnits, documents: Sequence[Item], source: Item, k: int
+) -> tuple[DocumentUnits, tuple[Item, ...]]:
     """The units with their sources: a unit that has several is there once for each, and the source of every unit."""
     spans = source_spans(documents, source)
     place: dict[tuple[Item, Item], int] = {(columns.items[0], Item("", (), "source")): 0}
@@ -35,7 +35,7 @@ def with_sources(
             places.append(np.array(own, np.int64))
         of_length.append(tuple(places))
     items, sources = zip(*place, strict=True)
-    return Units(items, tuple(of_length), columns.masses), sources
+    return DocumentUnits(items, tuple(of_length), columns.masses), sources
 
 
 def source_spans(documents: Sequence[Item], source: Item) -> list[list[Span]]:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..text.texts import Comparison
-from .document_units import Units
+from .document_units import DocumentUnits
 from .store import Store
 from .unit_values import LengthValues, MatrixValues, UnitValues
 
 ROWS = 256  # units compared with all others at once
 
 
-def stand_in_values(name: str, rows: Units, columns: Units) -> UnitValues:
+def stand_in_values(name: str, rows: DocumentUnits, columns: DocumentUnits) -> UnitValues:
     """The utilities by which units are aligned: "chrf" or "length"."""
     if name == "length":
         return LengthValues(rows, columns)

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from ..representations import FloatArray, IntArray
-from .document_units import Units
+from .document_units import DocumentUnits
 
 
 class UnitValues(Protocol):
@@ -34,7 +34,7 @@ class MatrixValues:
         columns: the documents of the columns.
     """
 
-    def __init__(self, matrix: FloatArray, rows: Units, columns: Units) -> None:
+    def __init__(self, matrix: FloatArray, rows: DocumentUnits, columns: DocumentUnits) -> None:
         self.matrix = np.where(np.isfinite(matrix), matrix, -np.inf)
         self.rows, self.columns = rows, columns
 
@@ -57,7 +57,7 @@ class LengthValues:
     What is skipped is worth nothing. A stand-in for texts of two languages, after Gale and Church (1993).
     """
 
-    def __init__(self, rows: Units, columns: Units) -> None:
+    def __init__(self, rows: DocumentUnits, columns: DocumentUnits) -> None:
         self.rows, self.columns = rows, columns
 
     def matched(self, rows: IntArray, columns: IntArray, a: int, b: int) -> FloatArray:
@@ -81,7 +81,7 @@ def side_by_side(rows: Sequence[IntArray]) -> IntArray:
     return filled
 
 
-def shares(units: Units, documents: IntArray) -> FloatArray:
+def shares(units: DocumentUnits, documents: IntArray) -> FloatArray:
     """The share of every sentence in its document's mass, [N, P]; 0 where there is none."""
     masses = side_by_side([units.masses[d] for d in documents.tolist()])
     return np.asarray(masses / masses.sum(axis=0))
