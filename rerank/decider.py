@@ -16,8 +16,8 @@ from .choice import Ranking
 from .dataset_rows import list_rows
 from .engines.interface import Engine, Result
 from .engines.local import LocalEngine
-from .features import Normalize, normalized
 from .lists import CandidateList, read_list
+from .normalization import Normalize, normalized
 from .scheduler import Accept, Outcome, Program, Scheduler, Strategy, accept_all
 
 

@@ -30,8 +30,8 @@ from .decider import combined_matrix, combined_values
 from .distinct import Distinct
 from .diverse import diverse
 from .engines.interface import Result, Task
-from .features import Normalize
 from .lists import CandidateList
+from .normalization import Normalize
 from .pseudo_references import Weigh, human_references, pseudo_references
 from .robust import RobustMean
 from .scheduler import Program

@@ -18,9 +18,9 @@ from .budget.settings import Budget, load_budget
 from .choice import Ranking
 from .decider import decide_all, scheduled
 from .engines.interface import Engine
-from .features import Normalize
 from .lists import Candidate, CandidateList
 from .mbr import MBR
+from .normalization import Normalize
 from .prior import STRENGTH, Prior, check_strength, load_prior
 from .pseudo_references import Weigh, candidate_weights, checked_weights
 from .robust import Mean, RobustMean

@@ -28,16 +28,15 @@ from .engines.interface import Engine, Result, Task
 from .features import (
     EXPECTED,
     Feature,
-    Normalize,
     WeightedFeatures,
     check_finite,
     name_of,
-    normalized,
     plain_feature,
     weighted_features,
 )
 from .lists import CandidateList
 from .mbr_decoder import MBRDecoder
+from .normalization import Normalize, normalized
 from .scheduler import (
     Accept,
     Outcome,

@@ -27,7 +27,7 @@ Choice = Literal["segment", "document"]
 Entry = CandidateList | Decided | DiscorankError
 
 
-class Part(NamedTuple):
+class InputLine(NamedTuple):
     """A line of the input, or what an earlier run did with it, and the tag that comes back with its outcome."""
 
     tag: Any
@@ -46,10 +46,10 @@ class Part(NamedTuple):
         return isinstance(self.entry, Decided)
 
 
-class Group(NamedTuple):
+class LineGroup(NamedTuple):
     """Lines that are decided together, and how their decision becomes one for each; None where they are one line."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[InputLine, ...]
     document: DocumentList | None = None
 
 
@@ -115,7 +115,7 @@ class WholeDocuments:
             yield from _of_parts(group, outcome, accept)
 
 
-def _of_parts(group: Group, outcome: Outcome, accept: Accept) -> Iterator[tuple[Any, Outcome]]:
+def _of_parts(group: LineGroup, outcome: Outcome, accept: Accept) -> Iterator[tuple[Any, Outcome]]:
     """The outcome of every line of a group that is not written yet."""
     outcomes: list[Outcome] = [outcome] * len(group.parts)
     if isinstance(outcome, Ranking):
@@ -131,7 +131,7 @@ def _of_parts(group: Group, outcome: Outcome, accept: Accept) -> Iterator[tuple[
             yield part.tag, part.entry if isinstance(part.entry, DiscorankError) else own
 
 
-def _changed(parts: tuple[Part, ...], rankings: list[Ranking]) -> DiscorankError | None:
+def _changed(parts: tuple[InputLine, ...], rankings: list[Ranking]) -> DiscorankError | None:
     """Why what is chosen does not go with what an earlier run wrote of the first lists; None where it does."""
     for part, ranking in zip(parts, rankings, strict=True):
         entry = part.entry
@@ -151,16 +151,16 @@ def _accepted(ranking: Ranking, accept: Accept) -> Outcome:
     return ranking
 
 
-def _groups(records: Iterable[tuple[Any, Entry]]) -> Iterator[tuple[Group | None, Entry]]:
+def _groups(records: Iterable[tuple[Any, Entry]]) -> Iterator[tuple[LineGroup | None, Entry]]:
     """Groups of lines, each with the list, or the error, that is decided in their place.
 
     A document is held until its last list is read, at most as many lists as a text may have sentences.
     """
-    held: list[Part] = []
+    held: list[InputLine] = []
     document: str | None = None  # of those held
     refusal: DiscorankError | None = None  # why the rest of a document is not held
     for tag, entry in records:
-        part = Part(tag, entry)
+        part = InputLine(tag, entry)
         record = part.record
         # an unreadable line may stand inside the document
         is_inside = record is None and bool(held or refusal)
@@ -180,7 +180,7 @@ def _groups(records: Iterable[tuple[Any, Entry]]) -> Iterator[tuple[Group | None
     yield from _flushed(held, refusal)
 
 
-def _is_context(part: Part) -> bool:
+def _is_context(part: InputLine) -> bool:
     """Whether a list is only context."""
     return part.record is not None and part.record.context_only
 
@@ -194,14 +194,14 @@ def _refusal(count: int) -> DiscorankError | None:
     return None
 
 
-def _alone(part: Part) -> Iterator[tuple[Group | None, Entry]]:
+def _alone(part: InputLine) -> Iterator[tuple[LineGroup | None, Entry]]:
     """A line that is decided by itself."""
-    yield (None if part.is_written else Group((part,))), part.entry
+    yield (None if part.is_written else LineGroup((part,))), part.entry
 
 
 def _flushed(
-    held: list[Part], refusal: DiscorankError | None
-) -> Iterator[tuple[Group | None, Entry]]:
+    held: list[InputLine], refusal: DiscorankError | None
+) -> Iterator[tuple[LineGroup | None, Entry]]:
     """The lines held as one document; unreadable ones behind its last list stand alone."""
     end = len(held)
     while end and held[end - 1].record is None:
@@ -212,15 +212,15 @@ def _flushed(
             if refusal is not None:
                 raise refusal
             whole = DocumentList.of(_lists(body))
-            yield Group(body, whole), whole.whole
+            yield LineGroup(body, whole), whole.whole
         except DiscorankError as error:
             name = next(part.record.document for part in body if part.record is not None)
-            yield Group(body), error.inside(f"document {name!r:.80}")
+            yield LineGroup(body), error.inside(f"document {name!r:.80}")
     for part in held[end:]:
         yield from _alone(part)
 
 
-def _lists(parts: tuple[Part, ...]) -> list[CandidateList]:
+def _lists(parts: tuple[InputLine, ...]) -> list[CandidateList]:
     """The lists of a document; raises InputError where one could not be read, or is only context."""
     lists: list[CandidateList] = []
     for part in parts:

@@ -38,8 +38,8 @@ from discorank.metrics.representations import FloatArray, IntArray
 from discorank.metrics.text.texts import Context
 from discorank.rerank.choice import in_order
 from discorank.rerank.context import Lane
-from discorank.rerank.features import normalized
 from discorank.rerank.lists import CandidateList
+from discorank.rerank.normalization import normalized
 from discorank.rerank.tuning.candidate_features import features
 
 CONSENSUS = "chrf + 100*rouge-l"

@@ -5,8 +5,9 @@
 FOLDER holds the sets of `judged_sets`; matrices are kept in WORK, so that the same command goes on, and ``--kept``
 makes the tables of what is there. A document is decided as `decode --choice document --normalize zscore` does: every
 system's whole document is a candidate, each part of a sum is its expected utility against the other systems, turned
-into z-scores within the list. Segment metrics read translations sentence by sentence, summaries as one text. Sets of
-fewer than ten documents, and languages without blanks, are left out.
+into z-scores within the list. Segment metrics read translations segment by segment, summaries as one text; chrF also,
+on summaries and paragraphs, the text as one, and split into sentences and aligned. Sets of fewer than ten documents,
+and languages without blanks, are left out.
 
 A document's human score is the sum of its segments' MQM, where all systems are rated, or the mean of a summary's
 dimensions. A figure is the gain over a system drawn at random, in standard deviations of the scores within a document
@@ -32,20 +33,29 @@ from benchmarks.support.resampling import Resampling, shown
 from discorank import load_metric
 from discorank.metrics.base import Metric
 from discorank.metrics.representations import FloatArray
+from discorank.metrics.text.sentence_splitting import sentences
+from discorank.metrics.text.texts import Document, Text
 from discorank.rerank.choice import in_order
 from discorank.rerank.expectation import expected_utility
-from discorank.rerank.features import normalized
+from discorank.rerank.normalization import normalized
 from discorank.rerank.selection.document_outputs import DocumentOutputs
 
 FEW = 10  # documents, below which a set is left out
 WITHOUT_BLANKS = ("zh", "ja")
 LEXICAL = ("chrf", "rouge-l")
 ENGLISH = ("bertscore", "ds-focus", "ds-sent", "dr-lex")  # models and a parser for English
+# chrF of other readings of a document, on sets of texts that systems cut into sentences as they like
+ALIGNED = {
+    "chrf, joined": ("chrf", "joined"),
+    "chrf, monotone": ('chrf(align="monotone")', "sentences"),
+    "chrf, transport": ('chrf(align="transport")', "sentences"),
+}
+ALIGNED_SETS = ("summeval", "realsumm", "newsroom_ner18", "wmt23.en-de")
 WEIGHTS = (0.0, 0.5, 1.0)  # of every part, where weights are chosen on other sets
 SENTENCE_PARTS, DOCUMENT_PARTS = ("chrf", "rouge-l", "bertscore"), ("ds-focus", "ds-sent", "dr-lex")
 Rule = Mapping[str, float]  # weight of every part
 NAMED: tuple[Rule, ...] = (
-    *({part: 1.0} for part in (*LEXICAL, *ENGLISH)),
+    *({part: 1.0} for part in (*LEXICAL, *ALIGNED, *ENGLISH)),
     {"chrf": 1, "rouge-l": 1},
     {"chrf": 1, "bertscore": 1},
     {"chrf": 1, "ds-focus": 1},
@@ -91,7 +101,8 @@ class DocumentSet(NamedTuple):
 
 def metric_of(part: str, language: str) -> Metric:
     """A part as the language has it."""
-    (pair,) = load_metric(part).for_language(language).parts
+    spec, _ = ALIGNED.get(part, (part, ""))
+    (pair,) = load_metric(spec).for_language(language).parts
     return pair[1]
 
 
@@ -111,13 +122,23 @@ def judged(document: DocumentOutputs, judged_set: JudgedSet) -> FloatArray | Non
     return np.asarray(sign * np.mean(rows, axis=0))
 
 
+def read(part: str, document: DocumentOutputs, segments: tuple[str, ...]) -> Text:
+    """A system's document as a part reads it."""
+    _, reading = ALIGNED.get(part, (part, "segments"))
+    if reading == "segments":
+        return document.units(segments, True)[0]
+    if reading == "joined":
+        return " ".join(segments)
+    return Document([sentence for segment in segments for sentence in sentences(segment)])
+
+
 def expected(
-    metric: Metric, documents: Sequence[DocumentOutputs], kept: KeptMatrices
+    part: str, metric: Metric, documents: Sequence[DocumentOutputs], kept: KeptMatrices
 ) -> FloatArray | None:
     """Expected utilities [documents, S] against the other systems; None where not all are there."""
     rows = []
     for document in documents:
-        texts = [document.units(texts, True)[0] for texts in document.systems.values()]
+        texts = [read(part, document, segments) for segments in document.systems.values()]
         matrix = kept.matrix(metric, texts)
         if matrix is None:
             return None
@@ -139,7 +160,7 @@ def document_set(judged_set: JudgedSet, parts: Sequence[str], kept: KeptMatrices
     values = {}
     for part in parts:
         begun = process_time()
-        of_part = expected(metric_of(part, judged_set.language), documents, kept)
+        of_part = expected(part, metric_of(part, judged_set.language), documents, kept)
         if of_part is not None:
             values[part] = np.stack([normalized(row, "zscore") for row in of_part])
         seconds = process_time() - begun
@@ -243,7 +264,7 @@ def table(sets: Sequence[DocumentSet], against: str) -> str:
 
 def columns_of(sets: Sequence[DocumentSet]) -> list[tuple[str, list[int]]]:
     """What the columns of the table are: sets of their own, or several together, by number."""
-    alone = {"summeval", "realsumm", "newsroom_ner18", "wmt23.en-de", "wmt23.zh-en"}
+    alone = {*ALIGNED_SETS, "bio.de-en"}
     columns = [(own.name, [i]) for i, own in enumerate(sets) if own.name in alone]
     for kind, name in ((INTO_ENGLISH, "into English"), (None, "out of English")):
         places = [
@@ -278,7 +299,9 @@ def main() -> None:
         document_set(own, LEXICAL, kept)
     sets = []
     for own in judged_sets:
-        parts = (*LEXICAL, *ENGLISH) if own.language == "en" else LEXICAL
+        parts = (*LEXICAL, *(ALIGNED if own.name in ALIGNED_SETS else ()))
+        if own.language == "en":
+            parts = (*parts, *ENGLISH)
         sets.append(document_set(own, parts, kept))
     write_or_print(table(sets, "chrf"), given.output)
 

@@ -27,7 +27,7 @@ class Limits:
     Args:
         candidates: candidates, pseudo-references or references of one list.
         systems: systems of a document, a prior or a comparison.
-        sentences: sentences of one text.
+        sentences: sentences of one text, lists of one document that is chosen whole.
         segments: segments of a test set that is read whole.
         metrics: metrics of a sum, features of a combination, of a reranker or of a chooser.
         line_bytes: bytes of one line of text, and of one list that takes several lines.

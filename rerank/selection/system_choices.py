@@ -21,9 +21,9 @@ from ...metrics.spec.signature import Call, parse
 from ...metrics.text.texts import Document, Text
 from ..decider import Decider, decide_all
 from ..engines.local import LocalEngine
-from ..features import Normalize
 from ..lists import Candidate, CandidateList
 from ..mbr_decoder import MBRDecoder
+from ..normalization import Normalize
 from ..reranker import Reranker
 from .document_outputs import DocumentOutputs
 from .system_scores import Scored, human_scored

@@ -18,8 +18,8 @@ from benchmarks.metric_quality.contrastive_lm import Grouped, cells, read_items
 from benchmarks.support.kept_values import KeptValues, ListTexts, digest
 from discorank.metrics.base import Metric
 from discorank.metrics.text.texts import NO_CONTEXT, Context, Item
-from discorank.rerank.features import normalized
 from discorank.rerank.lists import Candidate, CandidateList
+from discorank.rerank.normalization import normalized
 from discorank.rerank.selection.contrastive import ContrastiveItem
 
 from ..support.contextual import NewLetters

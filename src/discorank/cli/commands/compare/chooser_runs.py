@@ -12,7 +12,7 @@ from ....metrics.mixture import Utility
 from ....metrics.spec.arrow_package import is_table, lines_of_run
 from ....metrics.spec.checked_settings import settings
 from ....metrics.text.line_source import LineSource
-from ....rerank.features import Normalize
+from ....rerank.normalization import Normalize
 from ....rerank.runs.output_checks import check_beside
 from ....rerank.selection.choosers import ChooserComparison, Judged, compare_choosers
 from ....rerank.selection.document_outputs import DocumentOutputs
