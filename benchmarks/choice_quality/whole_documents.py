@@ -26,7 +26,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.support.judged_sets import INTO_ENGLISH, SUMMARIES_OF, JudgedSet, paths, read_set
+from benchmarks.support.judged_sets import (
+    FROM_ENGLISH,
+    INTO_ENGLISH,
+    SUMMARIES_OF,
+    JudgedSet,
+    paths,
+    read_set,
+)
 from benchmarks.support.kept_matrices import KeptMatrices
 from benchmarks.support.markdown import write_or_print
 from benchmarks.support.resampling import Resampling, shown
@@ -266,16 +273,10 @@ def columns_of(sets: Sequence[DocumentSet]) -> list[tuple[str, list[int]]]:
     """What the columns of the table are: sets of their own, or several together, by number."""
     alone = {*ALIGNED_SETS, "bio.de-en"}
     columns = [(own.name, [i]) for i, own in enumerate(sets) if own.name in alone]
-    for kind, name in ((INTO_ENGLISH, "into English"), (None, "out of English")):
-        places = [
-            i
-            for i, own in enumerate(sets)
-            if own.name not in alone
-            and own.kind != SUMMARIES_OF
-            and (own.kind == kind) != (kind is None)
-        ]
+    for kind in (INTO_ENGLISH, FROM_ENGLISH):
+        places = [i for i, own in enumerate(sets) if own.name not in alone and own.kind == kind]
         if places:
-            columns.append((f"{len(places)} sets {name}", places))
+            columns.append((f"{len(places)} sets {kind}", places))
     return columns
 
 
