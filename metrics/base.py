@@ -57,7 +57,9 @@ class Metric(ABC):
     align_entropy: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = field(
         default=0.0, kw_only=True
     )
-    split_sentences: str | None = field(default=None, kw_only=True)
+    split_sentences: Annotated[str, Field(pattern=r"^(lines|rule|pysbd:[a-z]+)$")] | None = field(
+        default=None, kw_only=True
+    )
     name: ClassVar[str]
     info: ClassVar[Info]
     # Settings that no file may give, as they say where texts and keys are sent, or what a search may cost.

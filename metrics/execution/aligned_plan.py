@@ -63,10 +63,10 @@ class AlignedPlan:
         """What the matrix is made of."""
         comparison = self.comparison
         reading, context = self.metric.documents, self.metric.reads.context
-        if not self.metric.info.needs_references and comparison.source is None:
-            return [OwnMeans(units_of(comparison.hypotheses, context, 1, reading.by_length))]
         rows = self._units(comparison.hypotheses)
         if not self.metric.info.needs_references:
+            if comparison.source is None:
+                return [OwnMeans(units_of(comparison.hypotheses, context, 1, reading.by_length))]
             columns = self._units([comparison.source])
             return [self._piece(Sides(rows, columns, columns.items, has_references=False))]
         parts = list(_parts(comparison.references, PIECE_CELLS // len(rows.items)))
