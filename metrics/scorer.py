@@ -68,6 +68,7 @@ class DocumentReading(NamedTuple):
     align_weights: str = "length"
     align_skip: float | None = None
     align_entropy: float = 0.0
+    split_sentences: str | None = None
 
     @property
     def longest(self) -> int:

@@ -22,7 +22,8 @@ def with_sources(
 ) -> tuple[DocumentUnits, tuple[Item, ...]]:
     """The units with their sources: a unit that has several is there once for each, and the source of every unit."""
     spans = source_spans(documents, source)
-    place: dict[tuple[Item, Item], int] = {(columns.items[0], Item("", (), "source")): 0}
+    nothing = columns.items[0], Item("", (), "source")
+    place: dict[tuple[Item, Item], int] = {}
     of_length = []
     for length, of_documents in enumerate(columns.of_length, 1):
         places = []
@@ -31,10 +32,10 @@ def with_sources(
             for first, unit in enumerate(units.tolist()):
                 start, stop = spans[document][first][0], spans[document][first + length - 1][1]
                 text = span(source, start, stop - start, k)
-                own.append(place.setdefault((columns.items[unit], text), len(place)))
+                own.append(place.setdefault((columns.items[unit], text), len(place) + 1))
             places.append(np.array(own, np.int64))
         of_length.append(tuple(places))
-    items, sources = zip(*place, strict=True)
+    items, sources = zip(nothing, *place, strict=True)
     return DocumentUnits(items, tuple(of_length), columns.masses), sources
 
 
@@ -67,14 +68,11 @@ def _spans(document: Item, source: Item, count: int, num_sources: int) -> list[S
 
 def _filled(spans: list[Span | None], num_sources: int) -> list[Span]:
     """Spans that cover the whole source."""
-    known = sorted({found for found in spans if found is not None})
-    stops = [start for start, _ in known[1:]] + [num_sources]
-    whole = {found: (found[0], stop) for found, stop in zip(known, stops, strict=True)}
-    first = known[0] if known else (0, num_sources)
-    whole[first] = (0, whole[first][1] if known else num_sources)
+    starts = sorted({own[0] for own in spans if own is not None}) or [0]
+    stops = dict(zip(starts, [*starts[1:], num_sources], strict=True))
     filled = []
-    last = first
-    for found in spans:
-        last = found or last
-        filled.append(whole[last])
+    start = starts[0]
+    for own in spans:
+        start = start if own is None else own[0]
+        filled.append((0 if start == starts[0] else start, stops[start]))
     return filled
