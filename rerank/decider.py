@@ -19,6 +19,7 @@ from .document_search import DocumentSearch
 from .engines.interface import Engine, Result
 from .engines.local import LocalEngine
 from .lists import CandidateList, read_list
+from .normalization import Normalize, normalized
 from .scheduler import Accept, Outcome, Program, Scheduler, accept_all
 from .strategies import Strategy
 
@@ -91,12 +92,14 @@ def _named(number: int, data: Any) -> tuple[str, CandidateList | DiscorankError]
     return f"list {record.id!r}", record
 
 
-def combined_values(utility: Utility, result: Result) -> FloatArray:
-    """Expected utilities [H]: the weighted sum of the parts' expectations, distances negated.
+def combined_values(utility: Utility, result: Result, normalize: Normalize = "none") -> FloatArray:
+    """Expected utilities [H]: the weighted sum of the parts' expectations, distances negated, each normalised first.
 
     Raises:
         MetricError: as `added`.
     """
+    if normalize != "none":
+        return _sum_of_normalized(utility, result, normalize)
     factors = np.array([weight * part.utility_sign for weight, part in utility.parts])
     with np.errstate(over="ignore", invalid="ignore"):
         values = np.asarray((factors[:, None] * result.values).sum(axis=0))
@@ -105,6 +108,15 @@ def combined_values(utility: Utility, result: Result) -> FloatArray:
     values = np.zeros(values.shape)
     for factor, part_values in zip(factors.tolist(), result.values, strict=True):
         values = added(values, factor, part_values, utility.signature())
+    return values
+
+
+def _sum_of_normalized(utility: Utility, result: Result, normalize: Normalize) -> FloatArray:
+    """The weighted sum of the parts' expectations [H], each as a utility and normalised within the list."""
+    values = np.zeros(result.values.shape[1])
+    for (weight, part), part_values in zip(utility.parts, result.values, strict=True):
+        column = normalized(part.utility_sign * part_values, normalize)
+        values = added(values, weight, column, utility.signature())
     return values
 
 

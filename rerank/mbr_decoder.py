@@ -22,8 +22,10 @@ from .document_search import DocumentSearch
 from .engines.interface import Engine
 from .lists import Candidate, CandidateList
 from .mbr import MBR
+from .normalization import Normalize
 from .prior import STRENGTH, Prior, check_strength, load_prior
 from .pseudo_references import Weigh, candidate_weights, checked_weights
+from .robust import Mean, RobustMean
 from .scheduler import Accept, Outcome, Program, accept_all
 from .strategies import (
     BEAM,
@@ -49,6 +51,12 @@ class MBRDecoder:
         weights: "uniform", "logprob" or "field:NAME", the weights of pseudo-references.
         temperature: divides log-probabilities.
         self_pair: whether a candidate counts as a pseudo-reference for itself.
+        expectation: the mean over pseudo-references: the weighted mean, or one that a few bad ones cannot upset, a
+            trimmed mean or the median of means of groups.
+        trim: of a trimmed mean, the share of all weight that is left out at either end.
+        num_groups: of a median of means, how many groups pseudo-references are in.
+        normalize_parts: what is done to the expected utilities of each part of a sum within a list before they are
+            added: none, zscore, minmax (to 0..1) or rank (share of texts that are worse).
         prior: the file of a prior over systems (`discorank train prior`), which weighs pseudo-references instead, by
             their field "system".
         prior_strength: how much a prior counts; 0 not at all, a large one chooses the best system.
@@ -70,6 +78,10 @@ class MBRDecoder:
     weights: Annotated[str, AfterValidator(checked_weights)] = "uniform"
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     self_pair: bool = True
+    expectation: Mean = "mean"
+    trim: Annotated[float, Field(ge=0, lt=0.5, allow_inf_nan=False)] = 0.2
+    num_groups: Annotated[int, Field(ge=1)] = 5
+    normalize_parts: Normalize = "none"
     prior: Annotated[Prior | str | None, PlainValidator(load_prior)] = None
     prior_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] = STRENGTH
     nbest: Annotated[int, Field(ge=1)] | None = 1
@@ -86,6 +98,7 @@ class MBRDecoder:
         self._check_budget()
         self._check_diverse()
         self._check_search()
+        self._check_expectation()
         check_strength(self.prior, self.prior_strength)
         if self.prior is not None and self.weights != "uniform":
             problem = (
@@ -125,6 +138,24 @@ class MBRDecoder:
             problem = "the utility compares no two candidates"
             raise InputError(problem, where="diverse", fix="Leave it out")
 
+    def _check_expectation(self) -> None:
+        """Raises InputError for a robust mean, or normalised parts, where values are not those of whole lists."""
+        asked = {
+            "expectation": self.expectation != "mean",
+            "normalize_parts": self.normalize_parts != "none",
+        }
+        needed = {
+            "expectation": "a robust mean needs all pairs",
+            "normalize_parts": "parts are normalised over a list",
+        }
+        for name, reason in needed.items():
+            if asked[name] and self.budget is not None:
+                problem = f"beside a budget, which computes some of the pairs: {reason}"
+                raise InputError(problem, where=name, fix="Leave one of them out")
+        if asked["normalize_parts"] and self.diverse is not None:
+            problem = "beside a diverse list, which is of utilities as they are"
+            raise InputError(problem, where="normalize_parts", fix="Leave one of them out")
+
     @property
     def metrics(self) -> tuple[Utility, ...]:
         """Every utility it uses, in the order of use."""
@@ -160,7 +191,7 @@ class MBRDecoder:
         budget = load_budget(self.budget)
         return {
             "decoder": "mbr",
-            **self.expectation,
+            **self.expectation_settings,
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
             **({"beam": self.beam} if self.resolved_strategy == "beam" else {}),
@@ -171,7 +202,7 @@ class MBRDecoder:
         }
 
     @property
-    def expectation(self) -> dict[str, Any]:
+    def expectation_settings(self) -> dict[str, Any]:
         """The settings that expected utilities depend on; a prior stands by what is in its file."""
         prior = load_prior(self.prior)
         return {
@@ -179,12 +210,23 @@ class MBRDecoder:
             "weights": self.weights,
             "temperature": self.temperature,
             "self_pair": self.self_pair,
+            **self._robust_settings,
+            **({} if self.normalize_parts == "none" else {"normalize_parts": self.normalize_parts}),
             **(
                 {}
                 if prior is None
                 else {"prior": prior.digest, "prior_strength": self.prior_strength}
             ),
         }
+
+    @property
+    def _robust_settings(self) -> dict[str, Any]:
+        """The settings of a robust mean; none of the weighted mean."""
+        if self.expectation == "mean":
+            return {}
+        if self.expectation == "trimmed":
+            return {"expectation": self.expectation, "trim": self.trim}
+        return {"expectation": self.expectation, "num_groups": self.num_groups}
 
     def decode(
         self, lists: Iterable[CandidateList | Mapping[str, Any]], engine: Engine | None = None
@@ -226,7 +268,16 @@ class MBRDecoder:
             self.keep_matrix,
             self.diverse,
             load_budget(self.budget),
+            self._robust,
+            self.normalize_parts,
         )
+
+    @property
+    def _robust(self) -> RobustMean | None:
+        """The robust mean, None for the weighted mean."""
+        if self.expectation == "mean":
+            return None
+        return RobustMean(self.expectation, self.trim, self.num_groups)
 
     @property
     def _weigh(self) -> Weigh:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from pydantic import Field, PlainValidator
@@ -32,12 +32,12 @@ from .features import (
     WeightedFeatures,
     check_finite,
     name_of,
-    normalized,
     plain_feature,
     weighted_features,
 )
 from .lists import CandidateList
 from .mbr_decoder import MBRDecoder
+from .normalization import Normalize, normalized
 from .scheduler import Accept, Outcome, Program, accept_all
 from .strategies import (
     BEAM,
@@ -83,7 +83,7 @@ class Reranker:
     """
 
     features: Annotated[Mapping[Any, float] | WeightedFeatures, PlainValidator(weighted_features)]
-    normalize: Literal["none", "zscore", "minmax", "rank"] = "none"
+    normalize: Normalize = "none"
     nbest: Annotated[int, Field(ge=1)] | None = 1
     strategy: StrategySetting = "auto"
     beam: Annotated[int, Field(ge=1, le=MAX_BEAM)] = BEAM
@@ -151,7 +151,7 @@ class Reranker:
             "nbest": self.nbest,
             "strategy": self.resolved_strategy,
             **({"beam": self.beam} if self.resolved_strategy == "beam" else {}),
-            **({} if self.decoder is None else {EXPECTED: self.decoder.expectation}),
+            **({} if self.decoder is None else {EXPECTED: self.decoder.expectation_settings}),
             **({} if self._budget is None else {"budget": self._budget.identity}),
         }
 

@@ -35,7 +35,7 @@ from discorank import load_metric
 from discorank.metrics.base import Metric
 from discorank.metrics.representations import FloatArray, IntArray
 from discorank.rerank.choice import in_order
-from discorank.rerank.features import normalized
+from discorank.rerank.normalization import normalized
 
 WEIGHTS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75)
 READINGS = ("alone", "chosen-2", "first-2", "chosen-1", "chosen-3", "chosen-4")

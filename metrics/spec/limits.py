@@ -27,7 +27,7 @@ class Limits:
     Args:
         candidates: candidates, pseudo-references or references of one list.
         systems: systems of a document, a prior or a comparison.
-        sentences: sentences of one text.
+        sentences: sentences of one text, lists of one document that is chosen whole.
         segments: segments of a test set that is read whole.
         document_lists: lists of one document that is searched (`--strategy beam` or `joint`), which is read whole.
         states: contexts in which the lists of one document are decided by `--strategy joint`, all together.

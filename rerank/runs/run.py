@@ -26,6 +26,7 @@ from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList
 from ..scheduler import Decided, Outcome
+from ..whole_documents import WholeDocuments
 from .entry import Entry
 from .resumable import Checkpoint
 from .row_forms import JsonRows, RowForm, row_form
@@ -146,6 +147,12 @@ def _outputs(
     if run.save_utilities and decider.identity.get("budget"):
         raise InputError(
             "under a budget most utilities are not computed, and a file of utilities holds whole matrices",
+            where="save_utilities",
+            fix="Leave out one of them",
+        )
+    if run.save_utilities and decider.identity.get("normalize_parts"):
+        raise InputError(
+            "the parts of the sum are normalised within each list, and a file of utilities holds their plain sum",
             where="save_utilities",
             fix="Leave out one of them",
         )
@@ -317,8 +324,9 @@ def _skipped(
     checkpoint: Checkpoint | Stream,
     form: RowForm,
 ) -> list[Decided]:
-    """Reads over what an earlier run has done; returns its last document's choices where they are context."""
-    chain = decider.width > 0 and checkpoint.resumed
+    """Reads over what an earlier run has done; returns its last document where that is context, or decided whole."""
+    is_read_again = decider.width > 0 or isinstance(decider, WholeDocuments)
+    chain = checkpoint.resumed and is_read_again
     lines = _lines(checkpoint) if chain else iter(())
     failed = _failed_lines(checkpoint) if chain else set()
     document: list[Decided] = []

@@ -19,8 +19,8 @@ from benchmarks.support.judged_segments import JudgedSegments, contexts_of, limi
 from benchmarks.support.kept_values import KeptValues, ListTexts, digest
 from discorank.metrics.base import Metric
 from discorank.metrics.text.texts import NO_CONTEXT, Context, Item
-from discorank.rerank.features import normalized
 from discorank.rerank.lists import Candidate, CandidateList
+from discorank.rerank.normalization import normalized
 from discorank.rerank.selection.contrastive import ContrastiveItem
 
 from ..support.contextual import NewLetters

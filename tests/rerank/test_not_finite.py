@@ -32,7 +32,7 @@ from discorank.rerank.engines.local import LocalEngine
 from discorank.rerank.engines.ray.stages import Share, results
 from discorank.rerank.engines.ray.worker import SentTask, Worker
 from discorank.rerank.expectation import expected_utility
-from discorank.rerank.features import normalized
+from discorank.rerank.normalization import normalized
 from discorank.rerank.tuning.combination_training import train_combination
 from discorank.rerank.tuning.preference_sources import Preferences
 

@@ -19,7 +19,7 @@ from discorank.metrics.representations import Block, FloatArray, IntArray, Reps
 from discorank.metrics.scorer import Info
 from discorank.metrics.spec.checked_settings import settings
 from discorank.metrics.text.texts import Item
-from discorank.rerank.features import normalized
+from discorank.rerank.normalization import normalized
 
 from ..support.contextual import NewLetters
 

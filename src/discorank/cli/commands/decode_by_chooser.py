@@ -23,6 +23,7 @@ from ..running import check_not_input, run_decider
 SETTLED = (
     *("utility", "utilities", "save_utilities", "shortlist", "oracle", "diverse", "keep_matrix"),
     *("weights", "temperature", "self_pair", "prior", "prior_strength"),
+    *("expectation", "trim", "num_groups", "normalize_parts"),
     *("budget", "budget_seconds"),
 )
 

@@ -58,6 +58,8 @@ OPTIONS = Options(
     short={"utility": "u", "metric": "m", "num_candidates": "n"},
     hidden=[
         *("base_url", "oracle", "keep_matrix", "features", "decoder", "nbest"),
+        # the rule that stops drawing knows the weighted mean of a sum alone
+        *("expectation", "trim", "num_groups", "normalize_parts"),
         *("budget", "diverse", "beam"),
         *("prior", "prior_strength"),  # candidates of a server name no system
     ],

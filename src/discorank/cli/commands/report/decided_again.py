@@ -40,6 +40,10 @@ def decider_of(run: ChosenRun, values: Mapping[str, Any]) -> MBRDecoder | Rerank
         InputError: the run file's settings are not those of a decoder, or another prior is given.
     """
     saved = run.settings
+    if saved.get("choice") == "document":
+        problem = "chose whole documents, which a report of lists has no place for"
+        fix = "Judge the choices instead: discorank compare --choosers ... --choice document"
+        raise InputError(problem, where=run.path, fix=fix)
     allowed = AllowedCode.of(values["allow_code"], plug_ins=False)
     loaded = [load_from_data(signature, allowed) for signature in run.signatures]
     reading = {**values, "decided_run": run.path}
@@ -98,6 +102,8 @@ def _expectation(
 ) -> dict[str, Any]:
     """The settings that expected utilities depend on, as the run file has them."""
     expectation = {name: saved[name] for name in ("weights", "temperature", "self_pair")}
+    optional = ("expectation", "trim", "num_groups", "normalize_parts")
+    expectation |= {name: saved[name] for name in optional if name in saved}
     if "prior" in saved:
         expectation["prior"] = _prior(run, saved["prior"], values["prior"])
         expectation["prior_strength"] = saved["prior_strength"]
