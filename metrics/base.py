@@ -19,6 +19,7 @@ from .execution.by_sentence import compared, is_aligned, lift, plan_of
 from .execution.failures import failures_named, is_interrupt
 from .execution.reading_plan import comparisons_of
 from .execution.store import Store
+from .optional_packages import missing_package
 from .papers import OF_ALIGNMENT, VERNIKOS_2022, Paper
 from .representations import FloatArray
 from .scorer import DocumentReading, Info, Reading, Scorer
@@ -154,7 +155,8 @@ class Metric(ABC):
     def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
         """The papers of the metric with these settings; context and alignment have some of their own."""
         papers_on_context = (VERNIKOS_2022,) if settings.get("context") else ()
-        return (*cls.info.papers, *papers_on_context, *OF_ALIGNMENT.get(settings.get("align"), ()))
+        papers_on_alignment = OF_ALIGNMENT.get(str(settings.get("align")), ())
+        return (*cls.info.papers, *papers_on_context, *papers_on_alignment)
 
     def for_language(self, lang: str) -> Self:
         """The metric with the defaults of a language (BCP 47) where settings were left at theirs; itself by default."""
@@ -187,7 +189,9 @@ class Metric(ABC):
         except BaseException as error:
             if is_interrupt(error):
                 raise
-            raise ModelLoadError(f"{type(error).__name__}: {error}", where=self.name) from error
+            missing = missing_package(error, self.name)
+            problem = f"{type(error).__name__}: {error}"
+            raise missing or ModelLoadError(problem, where=self.name) from error
         self.check_files()
         return scorer
 
