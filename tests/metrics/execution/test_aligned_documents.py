@@ -280,7 +280,7 @@ def test_tiles_and_stages_have_the_bytes_of_the_whole(
 ) -> None:
     r = random.Random(4)
     texts = []
-    for _ in range(9):
+    for _ in range(20):
         texts.append(Document([" ".join(r.choices(WORDS, k=5)) for _ in range(r.randint(1, 5))]))
     metric = ChrF(**{"align": "monotone", **more})
     comparison = metric.comparison(texts, texts, None, NO_CONTEXT)
@@ -290,15 +290,17 @@ def test_tiles_and_stages_have_the_bytes_of_the_whole(
     monkeypatch.setattr(aligned_plan, "PIECE_CELLS", 900)
     (pieces,) = matrices(metric, [comparison])
     assert pieces.tobytes() == whole.tobytes()
-    monkeypatch.setattr("discorank.metrics.execution.tiles.WIDEST", 4)
-    monkeypatch.setattr("discorank.metrics.execution.tiles.UNCUT", 2)
+    monkeypatch.setattr("discorank.metrics.execution.tiles.WIDEST", 16)
+    monkeypatch.setattr("discorank.metrics.execution.tiles.UNCUT", 16)
     for tile, values in tile_values(metric, comparison, Store(metric.scorer)):
         part = whole[tile.top : tile.bottom, tile.left : tile.right]
         assert values.tobytes() == np.ascontiguousarray(part).tobytes()
     monkeypatch.undo()
-    share = Share(metric, [Task("x", metric, (comparison,), np.ones(9), keep_matrix=True)], Meter())
+    share = Share(
+        metric, [Task("x", metric, (comparison,), np.ones(20), keep_matrix=True)], Meter()
+    )
     fresh = Fresh.concat([share.represent(k, 2, None) for k in range(2)])  # type: ignore[misc]
-    steps = tiles_of(0, 9, 9, True, 3)
+    steps = tiles_of(0, 20, 20, True, 3)
     tiles = [tile for step in steps for tile in share.compare(fresh, step)]
     ((expectation, _),) = share.reduce(fresh, tiles).values()
     assert expectation.matrix is not None
@@ -420,8 +422,9 @@ def test_the_command_aligns_and_splits(tmp_path: Path) -> None:
     assert main(["decode", str(lists), "-u", "chrf + 0.5*ter", *options]) == 0
     row = json.loads(output.read_text().splitlines()[0])
     metric = load_metric("chrf + 0.5*ter").with_defaults(align="monotone", split_sentences="rule")
-    assert row["text"] == texts[0]
-    assert row["utility"] == pytest.approx(metric.pairwise(texts, texts).mean(axis=1)[0])
+    expected = metric.pairwise(texts, texts).mean(axis=1)
+    assert row["text"] == texts[expected.argmax()]
+    assert row["utility"] == pytest.approx(expected.max())
     segments = tmp_path / "segments.jsonl"
     row = {"hypothesis": ["The fog.", "It lifts."], "references": [["The fog. It lifts."]]}
     segments.write_text(json.dumps(row) + "\n")
