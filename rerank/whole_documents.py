@@ -21,7 +21,8 @@ from .decider import Decider, decide_all
 from .document_lists import DocumentList
 from .engines.interface import Engine
 from .lists import CandidateList
-from .scheduler import Accept, Decided, Outcome, Program, Strategy, accept_all
+from .scheduler import Accept, Decided, Outcome, Program, accept_all
+from .strategies import Strategy
 
 Choice = Literal["segment", "document"]
 Entry = CandidateList | Decided | DiscorankError
@@ -84,6 +85,11 @@ class WholeDocuments:
     def resolved_strategy(self) -> Strategy:
         """That of the decider."""
         return self.decider.resolved_strategy
+
+    @property
+    def search(self) -> None:
+        """None: a document is one decision."""
+        return None
 
     @property
     def metrics(self) -> tuple[Utility, ...]:
