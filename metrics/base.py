@@ -180,6 +180,8 @@ class Metric(ABC):
     ) -> FloatArray:
         """The paper's number of every hypothesis, float64 [n].
 
+        A metric that waits for corpus state (`unfitted`) takes it from all references that are given.
+
         Args:
             hypotheses: n texts.
             references: one text or a list of texts per hypothesis; several combine the metric's own way.
@@ -192,11 +194,12 @@ class Metric(ABC):
         Warns:
             TruncationWarning: texts were too long for the model.
         """
-        store = Store(self.scorer)
         segments = self.segments(hypotheses, references, sources, documents)
-        values = evaluate.scores(self, segments, store)
-        comparisons = [c for segment in segments for c in lift(self, segment, strict=True)]
-        evaluate.warn_of_truncation(self, store, comparisons)
+        metric = self._fitted_to(segments)
+        store = Store(metric.scorer)
+        values = evaluate.scores(metric, segments, store)
+        comparisons = [c for segment in segments for c in lift(metric, segment, strict=True)]
+        evaluate.warn_of_truncation(metric, store, comparisons)
         return values
 
     @final
@@ -212,9 +215,16 @@ class Metric(ABC):
         if not segments:
             where = f"{self.name}.corpus"
             raise InputError("no hypotheses", where=where, fix="A corpus has at least one segment")
-        _, statistics = evaluate.scores_and_statistics(self, segments)
-        with failures_named(self.signature()):
-            return self.scorer.aggregate(statistics)
+        metric = self._fitted_to(segments)
+        _, statistics = evaluate.scores_and_statistics(metric, segments)
+        with failures_named(metric.signature()):
+            return metric.scorer.aggregate(statistics)
+
+    def _fitted_to(self, segments: Sequence[Comparison]) -> Self:
+        """The metric with corpus state from the references of these segments, if it waits for some."""
+        if not (self.unfitted and self.info.needs_references):
+            return self
+        return self.fit([item.text for segment in segments for item in segment.references])
 
     @final
     def pairwise(
