@@ -7,36 +7,64 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, final
+from typing import Annotated, Any, ClassVar, Literal, Self, final
 
-from .errors import DiscorankError, InputError, ModelLoadError
+from pydantic import Field
+
+from .errors import DiscorankError, InputError, ModelLoadError, excerpt
 from .execution import evaluate
-from .execution.by_sentence import columns_of, lift
+from .execution.by_sentence import compared, lift, plan_of
 from .execution.failures import failures_named, is_interrupt
+from .execution.reading_plan import comparisons_of
 from .execution.store import Store
 from .papers import VERNIKOS_2022, Paper
 from .representations import FloatArray
-from .scorer import Info, Reading, Scorer
+from .scorer import DocumentReading, Info, Reading, Scorer
 from .spec import signature
+from .spec.checked_settings import settings
 from .text.arguments import as_long_as, check_equally_many, check_texts, reference_lists
 from .text.texts import NO_CONTEXT, Comparison, Context, Text, aligned, paired
 
 
+@settings
 class Metric(ABC):
     """Settings of a metric: a frozen dataclass made by `@settings`, equal, hashable and picklable.
 
-    The scorer is loaded on first use and never pickled.
+    The scorer is loaded on first use and never pickled. Every metric of segments has these settings, by name alone:
+
+    Args:
+        align: how whole documents are compared: join (by sentence if counts are equal, else as one text), monotone,
+            transport or unbalanced.
+        align_by: what finds the alignment: the metric, or in its place chrf or length.
+        align_weights: the share of a sentence in its document: length (of its letters) or sentences (all alike).
+        align_skip: what a sentence without a counterpart is worth; its value with the empty text if not given.
+        align_entropy: smooths transport: the weight of entropy, in the range of a pair's sentence values; 0 is exact.
     """
 
+    align: Literal["join", "monotone", "transport", "unbalanced"] = field(
+        default="join", kw_only=True
+    )
+    align_by: Literal["metric", "chrf", "length"] = field(default="metric", kw_only=True)
+    align_weights: Literal["length", "sentences"] = field(default="length", kw_only=True)
+    align_skip: Annotated[float, Field(allow_inf_nan=False)] | None = field(
+        default=None, kw_only=True
+    )
+    align_entropy: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = field(
+        default=0.0, kw_only=True
+    )
     name: ClassVar[str]
     info: ClassVar[Info]
     # Settings that no file may give, as they say where texts and keys are sent, or what a search may cost.
     users_own: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *settings: Any, **more: Any) -> Self:
-        """Checks the class: not where it is defined, as a class from cloudpickle gets its attributes later."""
+        """Checks the class: not where it is defined, as a class from cloudpickle gets its attributes later.
+
+        Raises:
+            InputError: it lacks a name or facts, or a setting for metrics of segments is given to one of documents.
+        """
         for attribute in ("name", "info"):
             if not hasattr(cls, attribute):
                 raise InputError(
@@ -44,7 +72,20 @@ class Metric(ABC):
                     where=cls.__qualname__,
                     fix="See docs/writing-a-metric.md",
                 )
+        if cls.info.unit == "document":
+            for name in DocumentReading._fields:
+                if name in more and more[name] != getattr(Metric, name):
+                    raise InputError(
+                        f"{name}={excerpt(more[name])}, but {cls.name} reads documents as a whole",
+                        where=str(cls.name),
+                        fix=f"Leave out {name}",
+                    )
         return super().__new__(cls)
+
+    @property
+    def documents(self) -> DocumentReading:
+        """How whole documents are read."""
+        return DocumentReading(*(getattr(self, name) for name in DocumentReading._fields))
 
     @property
     def reads(self) -> Reading:
@@ -115,13 +156,16 @@ class Metric(ABC):
 
     def with_defaults(self, **values: Any) -> Self:
         """The metric with these settings where it has them and they are at their defaults."""
-        defaults = {field.name: field.default for field in fields(self) if field.init}  # type: ignore[arg-type]
+        defaults = {setting.name: setting.default for setting in fields(self) if setting.init}
+        if self.info.unit == "document":
+            for name in DocumentReading._fields:
+                del defaults[name]
         changes = {
             name: value
             for name, value in values.items()
             if name in defaults and getattr(self, name) == defaults[name]
         }
-        return replace(self, **changes) if changes else self  # type: ignore[type-var]
+        return replace(self, **changes) if changes else self
 
     @cached_property
     def scorer(self) -> Scorer:
@@ -198,7 +242,7 @@ class Metric(ABC):
         metric = self._fitted_to(segments)
         store = Store(metric.scorer)
         values = evaluate.scores(metric, segments, store)
-        comparisons = [c for segment in segments for c in lift(metric, segment, strict=True)]
+        comparisons = [c for segment in segments for c in compared(metric, segment)]
         evaluate.warn_of_truncation(metric, store, comparisons)
         return values
 
@@ -249,8 +293,7 @@ class Metric(ABC):
         store = Store(self.scorer)
         (matrix,) = evaluate.matrices(self, [comparison], store)
         values = self.utility_sign * matrix
-        columns = columns_of(self, comparison)
-        evaluate.warn_of_truncation(self, store, [c for column in columns for c in column])
+        evaluate.warn_of_truncation(self, store, comparisons_of([plan_of(self, comparison)]))
         return values
 
     @final

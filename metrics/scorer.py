@@ -60,6 +60,31 @@ class Reading(NamedTuple):
         return cls(context, context_from or "reference", context_from == "reference")
 
 
+class DocumentReading(NamedTuple):
+    """How a metric of segments reads whole documents: the settings that all of them have (see `Metric`)."""
+
+    align: str = "join"
+    align_by: str = "metric"
+    align_weights: str = "length"
+    align_skip: float | None = None
+    align_entropy: float = 0.0
+
+    @property
+    def longest(self) -> int:
+        """How many sentences a unit has at most."""
+        return 2 if self.align == "monotone" else 1
+
+    @property
+    def skips(self) -> bool:
+        """Whether sentences are compared with the empty text, as what stays without a counterpart."""
+        return self.align != "transport" and self.align_skip is None
+
+    @property
+    def by_length(self) -> bool:
+        """Whether a sentence has the share of its letters in its document, or all have the same."""
+        return self.align_weights == "length"
+
+
 class Passes(NamedTuple):
     """Forward passes of a model: the tokens of each, [n], and the floating point operations of all."""
 
@@ -198,6 +223,10 @@ class Scoring(Protocol):
     @property
     def reads(self) -> Reading:
         """How much context it reads, and whose."""
+
+    @property
+    def documents(self) -> DocumentReading:
+        """How it reads whole documents."""
 
     @property
     def scorer(self) -> Scorer:

@@ -29,9 +29,10 @@ from discorank import (
     Scorer,
     load_metric,
 )
-from discorank.metrics.execution.by_sentence import columns_of
+from discorank.metrics.execution.by_sentence import plan_of
 from discorank.metrics.execution.evaluate import matrices
 from discorank.metrics.execution.meter import Meter
+from discorank.metrics.execution.reading_plan import comparisons_of
 from discorank.metrics.execution.store import Fresh, Store
 from discorank.metrics.execution.tiles import tiles_of
 from discorank.metrics.registry import BUILT_IN, names
@@ -442,9 +443,7 @@ def test_tiles_equal_the_whole(
     store = Store(metric.scorer)
     assert u is not None
     assert u.tobytes() == matrices(metric, [comparison], store)[0].tobytes()
-    assert truncation == max(
-        store.truncation_of(column) for column in columns_of(metric, comparison)
-    )
+    assert truncation == store.truncation_of(comparisons_of([plan_of(metric, comparison)]))
 
 
 @every_metric_with_references
