@@ -41,6 +41,9 @@ class Metric(ABC):
         align_weights: the share of a sentence in its document: length (of its letters) or sentences (all alike).
         align_skip: what a sentence without a counterpart is worth; its value with the empty text if not given.
         align_entropy: smooths transport: the weight of entropy, in the range of a pair's sentence values; 0 is exact.
+        windows: documents are read in overlapping windows of so many sentences, of fewer where these do not fit the
+            model; whole or by sentence if not given.
+        stride: how many sentences further the next window begins; half a window if not given.
     """
 
     align: Literal["join", "monotone", "transport", "unbalanced"] = field(
@@ -54,6 +57,8 @@ class Metric(ABC):
     align_entropy: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = field(
         default=0.0, kw_only=True
     )
+    windows: Annotated[int, Field(ge=1)] | None = field(default=None, kw_only=True)
+    stride: Annotated[int, Field(ge=1)] | None = field(default=None, kw_only=True)
     name: ClassVar[str]
     info: ClassVar[Info]
     # Settings that no file may give, as they say where texts and keys are sent, or what a search may cost.
@@ -80,6 +85,7 @@ class Metric(ABC):
                         where=str(cls.name),
                         fix=f"Leave out {name}",
                     )
+        _check_windows(cls.name, more.get("windows"), more.get("stride"))
         return super().__new__(cls)
 
     @property
@@ -405,3 +411,15 @@ class Metric(ABC):
                 where=missing[0],
                 fix="Give it to all, or to none: scores with and without it do not compare",
             )
+
+
+def _check_windows(name: str, windows: object, stride: object) -> None:
+    """Raises InputError for a stride without windows, or one that would leave out sentences."""
+    if isinstance(stride, int) and windows is None:
+        raise InputError(f"stride={stride} without windows", where=name, fix="Set windows=k too")
+    if isinstance(stride, int) and isinstance(windows, int) and stride > windows:
+        raise InputError(
+            f"stride={stride} beside windows={windows} leaves sentences out",
+            where=name,
+            fix=f"Set a stride of at most {windows}",
+        )
