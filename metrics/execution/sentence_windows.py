@@ -15,12 +15,11 @@ depend on their document and its source alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from ..representations import TRUNCATION_COLUMN, FloatArray, IntArray
+from ..representations import TRUNCATION_COLUMN, Block, FloatArray, IntArray
 from ..scorer import Scoring
 from ..text.texts import Item, Truncation
 from .document_folds import Links
@@ -55,66 +54,65 @@ def windows_of(
 ) -> Mapping[Item, Spans]:
     """The windows of every document, and of the source.
 
-    A window fits if the model reads all of it, and all of the same sentences of a source that has as many. What is
-    read beside it is not counted.
+    A window fits if the model reads all of it, and all of the same sentences of a source that has as many; of models
+    that read texts side by side, if it does so beside a text as long as the window.
     """
     reading = metric.documents
     rule = WindowRule(reading.windows or 1, reading.step)
-    distinct = list(dict.fromkeys(documents if source is None else (*documents, source)))
-    fitting = _Fitting(metric, rule.length, source)
-    return {document: rule.spans(fitting.longest(document)) for document in distinct}
+    fitting = _Fitting(metric, rule.length)
+    windows = {}
+    for document in dict.fromkeys(documents):
+        windows[document] = rule.spans(fitting.longest(document, source))
+    if source is not None:
+        windows[source] = rule.spans(fitting.longest(source, source))
+    return windows
 
 
-class _Fitting:
-    """How many sentences of documents fit the model.
+class _Fitting(NamedTuple):
+    """How many sentences of documents fit the model of a metric, of so many at most."""
 
-    Args:
-        metric: the metric.
-        length: the most sentences of a window.
-        source: what is read beside every document.
-    """
+    metric: Scoring
+    length: int
 
-    def __init__(self, metric: Scoring, length: int, source: Item | None) -> None:
-        self.metric, self.length, self.source = metric, length, source
-
-    @cached_property
-    def of_source(self) -> list[int]:
-        """How many sentences of the source fit from each on."""
-        return [] if self.source is None else self._alone(self.source)
-
-    def longest(self, document: Item) -> list[int]:
+    def longest(self, document: Item, source: Item | None) -> list[int]:
         """How many sentences fit from each on, at least 1."""
-        alone = self.of_source if document == self.source else self._alone(document)
-        if len(alone) != len(self.of_source):
-            return alone
-        return [min(pair) for pair in zip(alone, self.of_source, strict=True)]
-
-    def _alone(self, document: Item) -> list[int]:
-        """As `longest`, of a document by itself."""
         num_sentences = len(sentences_of(document))
         longest = [min(self.length, num_sentences - first) for first in range(num_sentences)]
-        open_starts = list(range(num_sentences)) if self.metric.info.bucketed else []
-        while open_starts:
-            windows = [self._window(document, first, longest[first]) for first in open_starts]
-            open_starts = [
+        if source is None or len(sentences_of(source)) != num_sentences:
+            source = document if source is not None else None
+        starts = list(range(num_sentences)) if self.metric.info.bucketed else []
+        while starts:
+            spans = [(first, first + longest[first]) for first in starts]
+            is_cut = self._are_cut(document, source, spans)
+            starts = [
                 first
-                for first, is_cut in zip(open_starts, self._are_cut(windows), strict=True)
-                if is_cut and longest[first] > 1
+                for first, cut in zip(starts, is_cut, strict=True)
+                if cut and longest[first] > 1
             ]
-            for first in open_starts:
+            for first in starts:
                 longest[first] -= 1
         return longest
 
-    def _window(self, document: Item, first: int, length: int) -> Item:
-        return span(document, first, length, self.metric.reads.context)
+    def _are_cut(self, document: Item, source: Item | None, spans: Sequence[Span]) -> list[bool]:
+        """Whether the model does not read all of the windows of these sentences, alone or side by side."""
+        windows = self._windows(document, spans)
+        sources = [] if source is None else self._windows(source, spans)
+        scorer = self.metric.scorer
+        prepared, _ = scorer.prepare([*windows, *sources])
+        column = prepared.columns.get(TRUNCATION_COLUMN)
+        truncation = np.zeros(len(windows) + len(sources)) if column is None else np.asarray(column)
+        are_cut = []
+        for row in range(len(windows)):
+            own = np.array([row])
+            source_row = len(windows) + row if sources else -1
+            lost = max(truncation[row], truncation[source_row] if sources else 0)
+            together = scorer.pair_truncation(prepared, Block(own, own, source_row))
+            are_cut.append(max(lost, together) >= Truncation.TEXT)
+        return are_cut
 
-    def _are_cut(self, windows: Sequence[Item]) -> list[bool]:
-        """Whether the model does not read all of each."""
-        prepared, _ = self.metric.scorer.prepare(windows)
-        truncation = prepared.columns.get(TRUNCATION_COLUMN)
-        if truncation is None:
-            return [False] * len(windows)
-        return [value >= Truncation.TEXT for value in np.asarray(truncation).tolist()]
+    def _windows(self, document: Item, spans: Sequence[Span]) -> list[Item]:
+        context = self.metric.reads.context
+        return [span(document, start, stop - start, context) for start, stop in spans]
 
 
 def shares_of(spans: Spans, of_sentences: IntArray) -> FloatArray:

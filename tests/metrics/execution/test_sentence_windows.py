@@ -284,6 +284,16 @@ def test_windows_of_source_hypothesis_and_reference() -> None:
         assert np.isfinite(unequal).all()
 
 
+def test_texts_that_are_read_side_by_side_fit_together() -> None:
+    """Windows of 5 sentences fit one by one, not side by side with source and reference."""
+    texts, source = [document(i, 6, 6) for i in range(2)], document(77, 6, 6)
+    metric = comet("comet", "tiny-unite", windows=5)
+    joined = [text(one, 0, 5) for one in (*texts, source)]
+    with pytest.warns(TruncationWarning):
+        comet("comet", "tiny-unite").score(joined[:1], joined[1:2], joined[2:])
+    assert np.isfinite(metric.pairwise(texts, texts, source)).all()
+
+
 def test_a_source_that_does_not_fit_shortens_windows() -> None:
     source = Document(["river " * 14] * 4)
     metric = comet(windows=3, max_tokens=40)
