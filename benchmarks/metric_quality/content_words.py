@@ -24,7 +24,7 @@ from discorank.metrics.discourse.coherence.nouns import Nouns
 
 LIMITS = (4.5, 5.0, 5.25, 5.5, 5.75, 6.0)
 Place = tuple[int, int, int]  # document, sentence, first character
-Found = dict[Place, str]  # the word there, in small letters
+Occurrences = dict[Place, str]  # the word there, in small letters
 
 
 def gum(data: Path) -> Iterator[list[str]]:
@@ -52,9 +52,9 @@ def spread(documents: Iterable[list[str]], most: int) -> list[list[str]]:
     return list(islice(every, 0, None, max(1, round(total / most))))
 
 
-def found(nouns: Nouns, documents: Sequence[Sequence[str]]) -> Found:
+def occurrences(nouns: Nouns, documents: Sequence[Sequence[str]]) -> Occurrences:
     """The occurrences that a finder finds."""
-    places: Found = {}
+    places: Occurrences = {}
     for d, sentences in enumerate(documents):
         for s, sentence in enumerate(sentences):
             for noun in nouns.of(sentence):
@@ -64,14 +64,14 @@ def found(nouns: Nouns, documents: Sequence[Sequence[str]]) -> Found:
     return places
 
 
-def coming_back(places: Found) -> Found:
+def coming_back(places: Occurrences) -> Occurrences:
     """Those whose word is in another sentence of the document too."""
     sentences = {(d, s, word) for (d, s, _), word in places.items()}
     counts = Counter((d, word) for d, _, word in sentences)
     return {place: word for place, word in places.items() if counts[place[0], word] > 1}
 
 
-def agreement(guessed: Found, gold: Found) -> str:
+def agreement(guessed: Occurrences, gold: Occurrences) -> str:
     """Precision, recall and F1."""
     both = len(guessed.keys() & gold.keys())
     precision, recall = both / len(guessed), both / len(gold)
@@ -81,12 +81,12 @@ def agreement(guessed: Found, gold: Found) -> str:
 
 def table(language: str, documents: Sequence[Sequence[str]]) -> None:
     """Prints the rows of a language."""
-    gold = found(Nouns(f"hanta:{language}"), documents)
-    readings: tuple[Callable[[Found], Found], ...] = (dict, coming_back)
+    gold = occurrences(Nouns(f"hanta:{language}"), documents)
+    readings: tuple[Callable[[Occurrences], Occurrences], ...] = (dict, coming_back)
     for limit in LIMITS:
         words = Nouns(f"wordfreq:{language}")
         words.finder = content_words(language, limit)
-        guessed = found(words, documents)
+        guessed = occurrences(words, documents)
         cells = [agreement(read(guessed), read(gold)) for read in readings]
         mark = " (in force)" if limit == ZIPF else ""
         print(f"| {language} | {limit}{mark} | {' | '.join(cells)} |", flush=True)

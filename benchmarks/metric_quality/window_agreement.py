@@ -39,7 +39,7 @@ from discorank.rerank.selection.statistics import tau_b
 WINDOWS = ((2, 1), (2, 2), (3, 1), (3, 3), (4, 2), (4, 4))
 
 
-class Found(NamedTuple):
+class WindowValues(NamedTuple):
     """What one setting says of one document."""
 
     utilities: FloatArray  # expected, [candidates]
@@ -57,7 +57,7 @@ def candidates_of(document: DocumentOutputs, most: int) -> list[Document]:
     return list(dict.fromkeys(texts))
 
 
-def expected(metric: Metric, texts: Sequence[Document] | Sequence[str]) -> Found:
+def expected(metric: Metric, texts: Sequence[Document] | Sequence[str]) -> WindowValues:
     """The mean utility of every text against all."""
     meter = Meter()
     begun = process_time()
@@ -65,7 +65,7 @@ def expected(metric: Metric, texts: Sequence[Document] | Sequence[str]) -> Found
     comparison = metric.comparison(texts, texts, None, NO_CONTEXT)
     (matrix,) = matrices(metric, [comparison], store)
     seconds = process_time() - begun
-    return Found(matrix.mean(axis=1), int(store.lengths.sum()), seconds)
+    return WindowValues(matrix.mean(axis=1), int(store.lengths.sum()), seconds)
 
 
 def is_read_whole(metric: Metric, texts: Sequence[str]) -> bool:
@@ -88,11 +88,11 @@ def settings_of(name: str) -> dict[str, Metric]:
     return settings
 
 
-def row(name: str, found: Sequence[Found], whole: Sequence[Found]) -> str:
+def row(name: str, values: Sequence[WindowValues], whole: Sequence[WindowValues]) -> str:
     """A row of the table."""
-    tokens = sum(f.tokens for f in found) / sum(w.tokens for w in whole)
-    seconds = sum(f.seconds for f in found) / sum(w.seconds for w in whole)
-    pairs = [(f.utilities, w.utilities) for f, w in zip(found, whole, strict=True)]
+    tokens = sum(f.tokens for f in values) / sum(w.tokens for w in whole)
+    seconds = sum(f.seconds for f in values) / sum(w.seconds for w in whole)
+    pairs = [(f.utilities, w.utilities) for f, w in zip(values, whole, strict=True)]
     taus = [tau_b(u.tolist(), v.tolist()) for u, v in pairs]
     same = np.mean([u.argmax() == v.argmax() for u, v in pairs])
     kept = np.mean([(v[u.argmax()] - v.mean()) / (v.max() - v.mean()) for u, v in pairs])
@@ -118,8 +118,8 @@ def report(path: Path, name: str, documents: int, sentences: int) -> None:
     print("| | tokens | CPU seconds | tau | same choice | kept |\n|---|---|---|---|---|---|")
     whole = [expected(plain, [str(text) for text in texts]) for texts in lists]
     for shown, metric in settings_of(name).items():
-        found = [expected(metric, texts) for texts in lists]
-        print(row(shown, found, whole), flush=True)
+        values = [expected(metric, texts) for texts in lists]
+        print(row(shown, values, whole), flush=True)
 
 
 def main() -> None:

@@ -39,13 +39,13 @@ class WindowPiece(NamedTuple):
             return first
         weights = (self.shares / self.shares.sum()).tolist()
         with np.errstate(over="ignore", invalid="ignore"):
-            total = weights[0] * first
+            total: FloatArray = weights[0] * first
             for weight, matrix in zip(weights[1:], others, strict=True):
                 total = total + weight * matrix
         return total
 
 
-class Group(NamedTuple):
+class MatrixPart(NamedTuple):
     """Some rows with some columns of the matrix, and the pieces that these columns are made of."""
 
     rows: list[int]
@@ -58,24 +58,24 @@ class Group(NamedTuple):
         return np.concatenate(parts, axis=1)
 
 
-class GroupedPiece(NamedTuple):
-    """Groups that make a matrix of this shape."""
+class PartedPiece(NamedTuple):
+    """Parts that make a matrix of this shape."""
 
-    groups: Sequence[Group]
+    parts: Sequence[MatrixPart]
     shape: tuple[int, int]
 
     @property
     def comparisons(self) -> Sequence[Comparison]:
-        """Those of all groups, in order."""
-        pieces = [piece for group in self.groups for piece in group.pieces]
+        """Those of all parts, in order."""
+        pieces = [piece for part in self.parts for piece in part.pieces]
         return [comparison for piece in pieces for comparison in piece.comparisons]
 
     def fold(self, matrices: Sequence[FloatArray]) -> FloatArray:
         """The matrix."""
         result = np.empty(self.shape)
         values = iter(matrices)
-        for group in self.groups:
-            result[np.ix_(group.rows, group.columns)] = group.fold(values)
+        for part in self.parts:
+            result[np.ix_(part.rows, part.columns)] = part.fold(values)
         return result
 
 
@@ -86,7 +86,7 @@ class WindowPlan:
     Args:
         metric: the metric.
         comparison: the documents.
-        known: the windows of every document; found if not given.
+        known: the windows of every document; computed if not given.
 
     Raises:
         InputError: every hypothesis is to be read in the context of every reference.
@@ -115,23 +115,23 @@ class WindowPlan:
 
     @cached_property
     def pieces(self) -> Sequence[Piece]:
-        """All groups in one piece."""
+        """All parts in one piece."""
         num_columns = len(self.comparison.references) if self.metric.info.needs_references else 1
         shape = len(self.comparison.hypotheses), num_columns
-        return [GroupedPiece(list(self._groups()), shape)]
+        return [PartedPiece(list(self._parts()), shape)]
 
-    def _groups(self) -> Iterator[Group]:
+    def _parts(self) -> Iterator[MatrixPart]:
         """The rows of one kind of windows with the columns of one kind."""
         needs_references = self.metric.info.needs_references
         of_columns = _by_windows(self.comparison.references, self.windows)
         for spans, rows in _by_windows(self.comparison.hypotheses, self.windows).items():
             if not needs_references:
                 part = self.comparison.part(rows, [])
-                yield Group(rows, [0], self._pieces(part, spans, spans))
+                yield MatrixPart(rows, [0], self._pieces(part, spans, spans))
                 continue
             for other, columns in of_columns.items():
                 part = self.comparison.part(rows, columns)
-                yield Group(rows, columns, self._pieces(part, spans, other))
+                yield MatrixPart(rows, columns, self._pieces(part, spans, other))
 
     def _pieces(self, part: Comparison, of_rows: Spans, of_columns: Spans) -> Sequence[Piece]:
         """How documents of one kind of windows are read with those of another."""
@@ -163,7 +163,7 @@ def _by_windows(
     documents: Sequence[Item], windows: Mapping[Item, Spans]
 ) -> Mapping[Spans, list[int]]:
     """The numbers of the documents that have the same windows."""
-    groups: dict[Spans, list[int]] = {}
+    parts: dict[Spans, list[int]] = {}
     for i, document in enumerate(documents):
-        groups.setdefault(windows[document], []).append(i)
-    return groups
+        parts.setdefault(windows[document], []).append(i)
+    return parts

@@ -622,8 +622,8 @@ def test_content_words_are_rarer_than_function_words(monkeypatch: pytest.MonkeyP
     vars(wordfreq)["zipf_frequency"] = lambda word, language: zipf.get(word.lower(), 0.0)
     monkeypatch.setitem(sys.modules, "wordfreq", wordfreq)
     metric: Any = load_metric("rc", nouns="wordfreq:xa")
-    found = FocusReader(metric).read("Praha se loděmi a Xyz-1 12 !").occurrences[0]
-    assert [(noun.key, noun.start, noun.end) for noun in found] == [
+    nouns = FocusReader(metric).read("Praha se loděmi a Xyz-1 12 !").occurrences[0]
+    assert [(noun.key, noun.start, noun.end) for noun in nouns] == [
         ("praha", 0, 5),
         ("loděmi", 9, 15),
         ("xyz-1", 18, 23),
