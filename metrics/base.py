@@ -15,7 +15,7 @@ from pydantic import Field
 
 from .errors import DiscorankError, InputError, ModelLoadError, excerpt
 from .execution import evaluate
-from .execution.by_sentence import compared, lift, plan_of
+from .execution.by_sentence import compared, is_aligned, lift, plan_of
 from .execution.failures import failures_named, is_interrupt
 from .execution.reading_plan import comparisons_of
 from .execution.store import Store
@@ -25,6 +25,7 @@ from .scorer import DocumentReading, Info, Reading, Scorer
 from .spec import signature
 from .spec.checked_settings import settings
 from .text.arguments import as_long_as, check_equally_many, check_texts, reference_lists
+from .text.sentence_splitting import as_document
 from .text.texts import NO_CONTEXT, Comparison, Context, Text, aligned, paired
 
 
@@ -44,6 +45,8 @@ class Metric(ABC):
         windows: documents are read in overlapping windows of so many sentences, of fewer where these do not fit the
             model; whole or by sentence if not given.
         stride: how many sentences further the next window begins; half a window if not given.
+        split_sentences: makes documents of texts: at line breaks (lines), by rule (rule) or by those of pysbd for a
+            language (pysbd:en).
     """
 
     align: Literal["join", "monotone", "transport", "unbalanced"] = field(
@@ -59,6 +62,7 @@ class Metric(ABC):
     )
     windows: Annotated[int, Field(ge=1)] | None = field(default=None, kw_only=True)
     stride: Annotated[int, Field(ge=1)] | None = field(default=None, kw_only=True)
+    split_sentences: str | None = field(default=None, kw_only=True)
     name: ClassVar[str]
     info: ClassVar[Info]
     # Settings that no file may give, as they say where texts and keys are sent, or what a search may cost.
@@ -312,22 +316,43 @@ class Metric(ABC):
     ) -> list[dict[str, Any]]:
         """Why a hypothesis got its values: the scorer's JSON data per reference, or once where it reads none.
 
-        A segment metric that reads documents gives the data of their sentences one after the other.
+        A segment metric that reads documents gives the data of their sentences one after the other, or, of aligned
+        ones, what belongs together with its share of the value.
 
         Raises:
             InputError: as `pairwise`.
         """
         comparison = self.comparison([hypothesis], references, source, context or NO_CONTEXT)
-        sentences = lift(self, comparison)
         store = Store(self.scorer)
         num_references = len(references) if self.info.needs_references else 1
+        if is_aligned(self, comparison):
+            return [
+                self._explained_pair(comparison.part([0], [j]), store)
+                for j in range(num_references)
+            ]
         explanations: list[dict[str, Any]] = []
         with failures_named(self.signature()):
-            blocks = store.add(sentences)
+            blocks = store.add(lift(self, comparison))
             for j in range(num_references):
                 parts = [self.scorer.describe(store.reps, block, 0, j) for block in blocks]
                 explanations.append(parts[0] if len(parts) == 1 else {"sentences": parts})
         return explanations
+
+    def _explained_pair(self, pair: Comparison, store: Store) -> dict[str, Any]:
+        """What belongs together in an aligned document and its reference, or its source."""
+        explanations = []
+        for unit, share in evaluate.links_of_pair(self, pair, store):
+            (block,) = store.add([unit])
+            counterpart = unit.references[0] if unit.references else unit.source
+            explanations.append(
+                {
+                    "hypothesis": str(unit.hypotheses[0].text),
+                    "counterpart": None if counterpart is None else str(counterpart.text),
+                    "share": share,
+                    **self.scorer.describe(store.reps, block, 0, 0),
+                }
+            )
+        return {"aligned": explanations}
 
     @final
     def comparison(
@@ -347,12 +372,21 @@ class Metric(ABC):
                 where="source",
                 fix="Give the source of the list",
             )
+        split = self._split
+        rows = split(hypotheses)
+        columns = rows if references is hypotheses else split(references)
         return paired(
-            hypotheses,
-            references if self.info.needs_references else (),
-            source if self.reads_source else None,
+            rows,
+            columns if self.info.needs_references else (),
+            split([source])[0] if self.reads_source and source is not None else None,
             context.last(self.reads.context),
         )
+
+    def _split(self, texts: Sequence[Text]) -> Sequence[Text]:
+        """The texts as documents of sentences, where that is set; a text of one sentence stays a text."""
+        if self.split_sentences is None:
+            return texts
+        return [as_document(text, self.split_sentences) for text in texts]
 
     @final
     def segments(
@@ -377,9 +411,9 @@ class Metric(ABC):
         if self.reads.context:
             check_equally_many(used_references)
         return aligned(
-            hypotheses,
-            used_references,
-            used_sources,
+            self._split(hypotheses),
+            [self._split(own) for own in used_references],
+            None if used_sources is None else self._split(used_sources),
             documents,
             self.reads.context,
             self.reads.context_from,

@@ -70,6 +70,7 @@ class DocumentReading(NamedTuple):
     align_entropy: float = 0.0
     windows: int | None = None
     stride: int | None = None
+    split_sentences: str | None = None
 
     @property
     def by_units(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..metrics.base import Metric
-from ..metrics.execution.by_sentence import lift
+from ..metrics.execution.by_sentence import compared, is_aligned, lift
 from ..metrics.execution.meter import Meter
 from ..metrics.execution.store import Fresh, Store
 from ..metrics.representations import Block, Reps
@@ -41,7 +41,11 @@ class PassCounts:
         if self.metric.needs_source and source is None:
             return
         comparison = self.metric.comparison(hypotheses, references, source, NO_CONTEXT)
-        for part in lift(self.metric, comparison):
+        is_aligned_list = is_aligned(self.metric, comparison)
+        parts = (
+            compared(self.metric, comparison) if is_aligned_list else lift(self.metric, comparison)
+        )
+        for part in parts:
             prepared, block = self._prepared(part)
             requested = self.scorer.requested(prepared, block)
             if requested is not None:

@@ -35,7 +35,8 @@ def sinkhorn(
         costs, supply, demand = (np.repeat(array, 2, axis=-1) for array in (costs, supply, demand))
         return sinkhorn(costs, supply, demand, entropy)[:, :, :1]
     kernel = np.exp(costs / -entropy)
-    row_factors, column_factors = np.ones_like(supply), np.ones_like(demand)
+    # what has no mass adds nothing, from the first step on
+    row_factors, column_factors = np.ones_like(supply), (demand > 0).astype(np.float64)
     plans = np.empty_like(kernel)
     pairs = np.arange(num_pairs)
     for step in range(1, MAX_STEPS + 1):

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import InputError
 from ..representations import FloatArray, IntArray
-from ..scorer import Scoring
+from ..scorer import DocumentReading, Scoring
 from ..text.texts import Comparison, Item
 from .document_folds import Links, links_of, values_of_documents
 from .document_units import DocumentUnits, sentences_of, units_of
-from .reading_plan import Piece
 from .sentence_windows import Spans, links_by_place, window_units
 from .source_spans import with_sources
 from .stand_in import stand_in_values
@@ -58,65 +57,51 @@ class AlignedPlan:
         return AlignedPlan(self.metric, self.comparison.part(rows, columns), self.windows)
 
     @cached_property
-    def pieces(self) -> Sequence[Piece]:
+    def pieces(self) -> Sequence[UnitPiece | OwnMeans]:
         """What the matrix is made of."""
         comparison = self.comparison
+        context = self.metric.reads.context
+        if not self.metric.info.needs_references and comparison.source is None:
+            return [OwnMeans(self._units(comparison.hypotheses, longest=1))]
         rows = self._units(comparison.hypotheses)
         if not self.metric.info.needs_references:
-            if comparison.source is None:
-                return [Piece([Comparison(rows.items)], partial(_means, rows))]
             columns = self._units([comparison.source])
             return [self._piece(Sides(rows, columns, columns.items, has_references=False))]
         parts = list(_parts(comparison.references, PIECE_CELLS // len(rows.items)))
         is_square = comparison.references is comparison.hypotheses and len(parts) == 1
-        pieces = []
+        pieces: list[UnitPiece | OwnMeans] = []
         for part in parts:
             sides = Sides(rows, rows if is_square else self._units(part))
             if comparison.source is not None:
-                context = self.metric.reads.context
                 sides = Sides(rows, *with_sources(sides.columns, part, comparison.source, context))
             pieces.append(self._piece(sides))
         return pieces
 
-    def _units(self, documents: Sequence[Item]) -> DocumentUnits:
+    def _units(self, documents: Sequence[Item], longest: int | None = None) -> DocumentUnits:
         reading, context = self.metric.documents, self.metric.reads.context
         if self.windows is not None:
             return window_units(documents, self.windows, context, reading.by_length)
-        return units_of(documents, context, reading.longest, reading.by_length)
+        return units_of(documents, context, longest or reading.longest, reading.by_length)
 
-    def _piece(self, sides: Sides) -> Piece:
+    def _piece(self, sides: Sides) -> UnitPiece:
         """All hypotheses against some references, or against the source."""
         reading = self.metric.documents
         sign = 1.0 if self.metric.info.higher_is_better else -1.0
-
         if reading.align != "join" and reading.align_by == "metric":
             # the empty text stands first on both sides
             first = 0 if reading.skips else 1
             num_rows, num_columns = sides.shape
             cells = sides.of_one_source(np.arange(first, num_rows), np.arange(first, num_columns))
-
-            def fold(matrices: Sequence[FloatArray]) -> FloatArray:
-                matrix = sign * _with_skips(sides.matrix(cells, matrices), reading.align_skip)
-                values = MatrixValues(matrix, sides.rows, sides.columns)
-                return sign * values_of_documents(reading, values, sides.rows, sides.columns)
-
-            return Piece(sides.comparisons(cells), fold)
-
+            return UnitPiece(reading, sign, sides, cells)
         links = self._links(sides)
-        cells = []
         is_compared = (links.row_unit > 0) & (links.column_unit > 0) | reading.skips
-        for row in np.unique(links.row_unit[is_compared]):
-            columns = np.unique(links.column_unit[is_compared & (links.row_unit == row)])
-            cells += sides.of_one_source(np.array([row]), columns)
-
-        def fold_links(matrices: Sequence[FloatArray]) -> FloatArray:
-            matrix = _with_skips(sides.matrix(cells, matrices), reading.align_skip)
-            shape = len(sides.rows), len(sides.columns)
-            pair = np.ravel_multi_index((links.row, links.column), shape)
-            worth = links.share * matrix[links.row_unit, links.column_unit]
-            return np.asarray(np.bincount(pair, worth, shape[0] * shape[1]).reshape(shape))
-
-        return Piece(sides.comparisons(cells), fold_links)
+        needed = np.stack([links.row_unit, links.column_unit])[:, is_compared]
+        rows, columns = np.unique(needed, axis=1)
+        cells = []
+        for row in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rows)) + 1):
+            if len(row):
+                cells += sides.of_one_source(rows[row[:1]], columns[row])
+        return UnitPiece(reading, sign, sides, cells, links)
 
     def _links(self, sides: Sides) -> Links:
         """What is compared with what: windows by their place where no alignment is set, else as a stand-in finds."""
@@ -125,6 +110,60 @@ class AlignedPlan:
             return links_by_place(sides.rows, sides.columns)
         values = stand_in_values(reading.align_by, sides.rows, sides.columns)
         return links_of(reading, values, sides.rows, sides.columns)
+
+
+class UnitPiece(NamedTuple):
+    """Units of some documents that are compared, and how their values become those of documents.
+
+    Args:
+        reading: how documents are aligned.
+        sign: of utilities.
+        sides: the units.
+        cells: which of them are compared.
+        known_links: what belongs together, where a stand-in found it.
+    """
+
+    reading: DocumentReading
+    sign: float
+    sides: Sides
+    cells: Sequence[Cells]
+    known_links: Links | None = None
+
+    @property
+    def comparisons(self) -> Sequence[Comparison]:
+        """What is compared."""
+        return [self.sides.comparison(rows, columns) for rows, columns in self.cells]
+
+    def fold(self, matrices: Sequence[FloatArray]) -> FloatArray:
+        """The values of documents, [H, columns], from those of units."""
+        matrix = self.matrix(matrices)
+        if self.known_links is None:
+            values = self._utilities(matrix)
+            return self.sign * values_of_documents(self.reading, values, *self.sides[:2])
+        links = self.known_links
+        shape = len(self.sides.rows), len(self.sides.columns)
+        pair = np.ravel_multi_index((links.row, links.column), shape)
+        worth = links.share * matrix[links.row_unit, links.column_unit]
+        return np.asarray(np.bincount(pair, worth, shape[0] * shape[1]).reshape(shape))
+
+    def links(self, matrices: Sequence[FloatArray]) -> Links:
+        """What belongs together."""
+        if self.known_links is not None:
+            return self.known_links
+        values = self._utilities(self.matrix(matrices))
+        return links_of(self.reading, values, *self.sides[:2])
+
+    def matrix(self, matrices: Sequence[FloatArray]) -> FloatArray:
+        """The values of all units; nan where nothing was compared."""
+        matrix = np.full(self.sides.shape, np.nan)
+        for (rows, columns), values in zip(self.cells, matrices, strict=True):
+            matrix[np.ix_(rows, columns)] = values
+        if self.reading.align_skip is not None:
+            matrix[0, 1:] = matrix[1:, 0] = self.reading.align_skip
+        return matrix
+
+    def _utilities(self, matrix: FloatArray) -> MatrixValues:
+        return MatrixValues(self.sign * matrix, *self.sides[:2])
 
 
 def check_own_context(metric: Scoring) -> None:
@@ -167,11 +206,8 @@ class Sides(NamedTuple):
             by_source.setdefault(self.sources[column], []).append(column)
         return [(rows, np.array(some)) for some in by_source.values()]
 
-    def comparisons(self, cells: Sequence[Cells]) -> list[Comparison]:
-        """What is compared for some cells."""
-        return [self._comparison(rows, columns) for rows, columns in cells]
-
-    def _comparison(self, rows: IntArray, columns: IntArray) -> Comparison:
+    def comparison(self, rows: IntArray, columns: IntArray) -> Comparison:
+        """Some rows with some columns of one source."""
         hypotheses = tuple(self.rows.items[row] for row in rows.tolist())
         source = None if self.sources is None else self.sources[columns[0]]
         if not self.has_references:
@@ -180,20 +216,6 @@ class Sides(NamedTuple):
             return Comparison(hypotheses, hypotheses, source)
         references = tuple(self.columns.items[column] for column in columns.tolist())
         return Comparison(hypotheses, references, source)
-
-    def matrix(self, cells: Sequence[Cells], matrices: Sequence[FloatArray]) -> FloatArray:
-        """The matrix of all units; nan where nothing was compared."""
-        matrix = np.full(self.shape, np.nan)
-        for (rows, columns), values in zip(cells, matrices, strict=True):
-            matrix[np.ix_(rows, columns)] = values
-        return matrix
-
-
-def _with_skips(matrix: FloatArray, skip: float | None) -> FloatArray:
-    """The matrix with what is set for the empty text, which stands first on both sides."""
-    if skip is not None:
-        matrix[0, 1:] = matrix[1:, 0] = skip
-    return matrix
 
 
 def _parts(documents: Sequence[Item], max_units: int) -> Iterator[Sequence[Item]]:
@@ -208,10 +230,20 @@ def _parts(documents: Sequence[Item], max_units: int) -> Iterator[Sequence[Item]
     yield documents[start:]
 
 
-def _means(rows: DocumentUnits, matrices: Sequence[FloatArray]) -> FloatArray:
-    """The means over their own sentences, weighed by mass, [H, 1]."""
-    (values,) = matrices
-    means = []
-    for places, masses in zip(rows.of_length[0], rows.masses, strict=True):
-        means.append((values[places, 0] * (masses / masses.sum())).sum())
-    return np.array(means)[:, None]
+class OwnMeans(NamedTuple):
+    """Documents that are compared with nothing: the means over their own sentences, weighed by mass."""
+
+    rows: DocumentUnits
+
+    @property
+    def comparisons(self) -> Sequence[Comparison]:
+        """Every sentence by itself."""
+        return [Comparison(self.rows.items[1:])]
+
+    def fold(self, matrices: Sequence[FloatArray]) -> FloatArray:
+        """The means, [H, 1]."""
+        (values,) = matrices
+        means = []
+        for places, masses in zip(self.rows.of_length[0], self.rows.masses, strict=True):
+            means.append((values[places - 1, 0] * (masses / masses.sum())).sum())
+        return np.array(means)[:, None]

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..scorer import Reading, Scoring
 from ..text.texts import Comparison, Document, Item, preceding
 from .aligned_plan import AlignedPlan
-from .reading_plan import Piece, Plan, PlanOfMeans, comparisons_of
+from .reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
 from .window_plan import WindowPlan
 
 
@@ -110,9 +110,9 @@ def plan_of(metric: Scoring, comparison: Comparison) -> Plan:
         return WindowPlan(metric, comparison) if in_windows else AlignedPlan(metric, comparison)
     everywhere = metric.reads.everywhere and comparison.references
     if not everywhere or len(_sentence_counts(comparison)) != 1:
-        return PlanOfMeans([Piece(lift(metric, comparison))])
+        return PlanOfMeans([MeanPiece(lift(metric, comparison))])
     columns = [replace(comparison, references=(reference,)) for reference in comparison.references]
-    return PlanOfMeans([Piece(lift(metric, column, strict=True)) for column in columns])
+    return PlanOfMeans([MeanPiece(lift(metric, column, strict=True)) for column in columns])
 
 
 def compared(metric: Scoring, segment: Comparison) -> list[Comparison]:

@@ -15,16 +15,18 @@ from warnings import warn
 
 import numpy as np
 
-from ..errors import MetricError, TruncationWarning, excerpt
+from ..errors import InputError, MetricError, TruncationWarning, excerpt
 from ..representations import Block, FloatArray, IntArray, Reps
 from ..scorer import Scorer, Scoring
 from ..text.texts import Comparison, Truncation
+from .aligned_plan import AlignedPlan, OwnMeans
 from .batches import in_halves, is_out_of_memory
 from .by_sentence import is_aligned, lift, plan_of
 from .failures import failures_named
 from .reading_plan import Plan, comparisons_of, folded
 from .store import Store
 from .tiles import Tile, is_large, tiles_of
+from .window_plan import WindowPiece, WindowPlan
 
 COPIES = 3  # of a matrix that is kept: it is joined with those of a utility's other parts
 
@@ -208,14 +210,78 @@ def scores_and_statistics(
     segments: Sequence[Comparison],
     store: Store | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """`scores` [n], and statistics [rows, columns] for `Scorer.aggregate`; a document has a row for each sentence."""
+    """`scores` [n], and statistics [rows, columns] for `Scorer.aggregate`.
+
+    A document has a row for each sentence. One that is aligned has one for each bead with its best reference, or, where
+    corpus scores are means, one of its value; these rows come last.
+
+    Raises:
+        InputError: documents are transported, and the metric's corpus score is no mean.
+    """
     scorer = metric.scorer
     store = store or Store(scorer)
-    units = [lift(metric, segment, strict=True) for segment in segments]
+    aligned = np.array([is_aligned(metric, segment) for segment in segments], bool)
+    documents = list(compress(segments, aligned))
+    values = np.empty(len(segments))
+    values[aligned] = _scores_of_aligned(metric, documents, store)
+    is_mean = type(scorer).statistics is Scorer.statistics
+    units = [lift(metric, segment, strict=True) for segment in compress(segments, ~aligned)]
+    beads = [] if is_mean else [beads_of(metric, document, store) for document in documents]
     with failures_named(metric.signature()):
-        blocks = store.add(list(chain.from_iterable(units)))
-        values, statistics = _values_and_statistics(scorer, store, blocks)
-    return _means(values, units), statistics
+        blocks = store.add(list(chain.from_iterable(chain(units, beads))))
+        of_units, statistics = _values_and_statistics(scorer, store, blocks)
+    values[~aligned] = _means(of_units, units)
+    if is_mean and documents:
+        rows = values[aligned][:, None]
+        statistics = np.concatenate([statistics, rows]) if units else rows
+    return values, statistics
+
+
+def beads_of(metric: Scoring, document: Comparison, store: Store) -> list[Comparison]:
+    """The beads of a hypothesis with the reference it is nearest to.
+
+    Raises:
+        InputError: documents are transported, or read in windows.
+    """
+    reading = metric.documents
+    if reading.align != "monotone" or reading.windows is not None:
+        setting = "windows" if reading.windows is not None else f'align="{reading.align}"'
+        raise InputError(
+            f"its corpus score adds up counts, which {setting} has none of",
+            where=metric.signature(),
+            fix='Set align="monotone", without windows',
+        )
+    (matrix,) = matrices(metric, [document], store)
+    best = int((matrix if metric.info.higher_is_better else -matrix)[0].argmax())
+    return [link.comparison for link in links_of_pair(metric, document.part([0], [best]), store)]
+
+
+class Link(NamedTuple):
+    """Two units that belong together, and their share of the value of their documents."""
+
+    comparison: Comparison
+    share: float
+
+
+def links_of_pair(metric: Scoring, pair: Comparison, store: Store) -> list[Link]:
+    """What is compared with what in one document and one reference or its source; of aligned ones, or of windows."""
+    is_windowed = metric.documents.windows is not None
+    plan = WindowPlan(metric, pair).of_pair if is_windowed else AlignedPlan(metric, pair)
+    (piece,) = plan.pieces
+    if isinstance(piece, OwnMeans):
+        return []
+    if isinstance(piece, WindowPiece):
+        return list(map(Link, piece.comparisons, piece.weights))
+    with failures_named(metric.signature()):
+        spreads = [Folded.of(block) for block in store.add(piece.comparisons)]
+        compared = _compared(metric.scorer, store, [spread.block for spread in spreads])
+        of_units = [spread.spread(u) for spread, u in zip(spreads, compared, strict=True)]
+        links = piece.links(of_units)
+    result = []
+    for row, column, share in zip(links.row_unit, links.column_unit, links.share, strict=True):
+        comparison = piece.sides.comparison(np.array([row]), np.array([column]))
+        result.append(Link(comparison, float(share)))
+    return result
 
 
 def check_scores(

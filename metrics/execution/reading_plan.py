@@ -6,7 +6,7 @@ they are there. A part of a plan, some rows with some columns, has the same valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,8 +14,6 @@ import numpy as np
 from ..representations import FloatArray
 from ..text.texts import Comparison
 from .tiles import Tile
-
-Fold = Callable[[Sequence[FloatArray]], FloatArray]
 
 
 def mean(matrices: Sequence[FloatArray]) -> FloatArray:
@@ -31,11 +29,25 @@ def mean(matrices: Sequence[FloatArray]) -> FloatArray:
         return sum((matrix / len(matrices) for matrix in others), first / len(matrices))
 
 
-class Piece(NamedTuple):
+class Piece(Protocol):
     """Comparisons that make some columns of a list's matrix."""
 
+    @property
+    def comparisons(self) -> Sequence[Comparison]:
+        """What is compared."""
+
+    def fold(self, matrices: Sequence[FloatArray]) -> FloatArray:
+        """The columns [H, columns] from the matrices of the comparisons."""
+
+
+class MeanPiece(NamedTuple):
+    """Comparisons whose mean makes some columns of a list's matrix."""
+
     comparisons: Sequence[Comparison]
-    fold: Fold = mean  # from their matrices to [H, columns]
+
+    def fold(self, matrices: Sequence[FloatArray]) -> FloatArray:
+        """The mean."""
+        return mean(matrices)
 
 
 class Plan(Protocol):
@@ -52,7 +64,7 @@ class Plan(Protocol):
 class PlanOfMeans(NamedTuple):
     """Each piece is the mean of its comparisons; one piece for all columns, or one for each."""
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[MeanPiece]
 
     def part(self, tile: Tile) -> PlanOfMeans:
         """How a tile of its matrix is read."""
@@ -61,7 +73,7 @@ class PlanOfMeans(NamedTuple):
             pieces, references = pieces[references], slice(None)
         parts = []
         for piece in pieces:
-            parts.append(Piece([_part(unit, tile, references) for unit in piece.comparisons]))
+            parts.append(MeanPiece([_part(unit, tile, references) for unit in piece.comparisons]))
         return PlanOfMeans(parts)
 
 

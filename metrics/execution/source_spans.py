@@ -67,14 +67,11 @@ def _spans(document: Item, source: Item, count: int, num_sources: int) -> list[S
 
 def _filled(spans: list[Span | None], num_sources: int) -> list[Span]:
     """Spans that cover the whole source."""
-    known = sorted({found for found in spans if found is not None})
-    stops = [start for start, _ in known[1:]] + [num_sources]
-    whole = {found: (found[0], stop) for found, stop in zip(known, stops, strict=True)}
-    first = known[0] if known else (0, num_sources)
-    whole[first] = (0, whole[first][1] if known else num_sources)
+    starts = sorted({own[0] for own in spans if own is not None}) or [0]
+    stops = dict(zip(starts, [*starts[1:], num_sources], strict=True))
     filled = []
-    last = first
-    for found in spans:
-        last = found or last
-        filled.append(whole[last])
+    start = starts[0]
+    for own in spans:
+        start = start if own is None else own[0]
+        filled.append((0 if start == starts[0] else start, stops[start]))
     return filled

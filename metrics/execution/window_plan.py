@@ -19,9 +19,8 @@ import numpy as np
 from ..representations import FloatArray
 from ..scorer import Scoring
 from ..text.texts import Comparison, Item
-from .aligned_plan import AlignedPlan, check_own_context
+from .aligned_plan import AlignedPlan, OwnMeans, UnitPiece, check_own_context
 from .document_units import letters_of, sentences_of, span
-from .reading_plan import Piece
 from .sentence_windows import Spans, shares_of, windows_of
 from .tiles import Tile
 
@@ -32,12 +31,18 @@ class WindowPiece(NamedTuple):
     comparisons: Sequence[Comparison]
     shares: FloatArray
 
+    @property
+    def weights(self) -> list[float]:
+        """The shares, in sum 1."""
+        weights: list[float] = (self.shares / self.shares.sum()).tolist()
+        return weights
+
     def fold(self, matrices: Sequence[FloatArray]) -> FloatArray:
         """The mean, added up in the order of the windows; of a single window its own values."""
         first, *others = matrices
         if not others:
             return first
-        weights = (self.shares / self.shares.sum()).tolist()
+        weights = self.weights
         with np.errstate(over="ignore", invalid="ignore"):
             total: FloatArray = weights[0] * first
             for weight, matrix in zip(weights[1:], others, strict=True):
@@ -50,7 +55,7 @@ class MatrixPart(NamedTuple):
 
     rows: list[int]
     columns: list[int]
-    pieces: Sequence[Piece]
+    pieces: Sequence[WindowPiece | UnitPiece | OwnMeans]
 
     def fold(self, matrices: Iterator[FloatArray]) -> FloatArray:
         """The part of the matrix, [rows, columns], from the next matrices."""
@@ -113,8 +118,14 @@ class WindowPlan:
         documents = (*comparison.hypotheses, *comparison.references)
         return windows_of(self.metric, documents, comparison.source)
 
+    @property
+    def of_pair(self) -> MatrixPart:
+        """Of one hypothesis and at most one reference: how they are read."""
+        (part,) = self._parts()
+        return part
+
     @cached_property
-    def pieces(self) -> Sequence[Piece]:
+    def pieces(self) -> Sequence[PartedPiece]:
         """All parts in one piece."""
         num_columns = len(self.comparison.references) if self.metric.info.needs_references else 1
         shape = len(self.comparison.hypotheses), num_columns
@@ -133,7 +144,9 @@ class WindowPlan:
                 part = self.comparison.part(rows, columns)
                 yield MatrixPart(rows, columns, self._pieces(part, spans, other))
 
-    def _pieces(self, part: Comparison, of_rows: Spans, of_columns: Spans) -> Sequence[Piece]:
+    def _pieces(
+        self, part: Comparison, of_rows: Spans, of_columns: Spans
+    ) -> Sequence[WindowPiece | UnitPiece | OwnMeans]:
         """How documents of one kind of windows are read with those of another."""
         is_aligned = self.metric.documents.align != "join"
         if is_aligned or of_rows != of_columns or not self._has_source_of(of_rows):

@@ -20,7 +20,7 @@ from ....metrics.execution.cache import Cache
 from ....metrics.execution.evaluate import check_memory, matrices_of_plans, shape_of
 from ....metrics.execution.failures import failures_named
 from ....metrics.execution.meter import Meter
-from ....metrics.execution.reading_plan import Piece, Plan, PlanOfMeans, comparisons_of
+from ....metrics.execution.reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
 from ....metrics.execution.store import Fresh, Store
 from ....metrics.execution.tiles import Tile, with_their_turned
 from ....metrics.representations import FloatArray
@@ -79,7 +79,7 @@ class Share:
         if not comparison.hypotheses or lacks_references:
             return PlanOfMeans([])
         if is_linear(self.metric, task.keep_matrix):
-            return PlanOfMeans([Piece(lift(self.metric, comparison))])
+            return PlanOfMeans([MeanPiece(lift(self.metric, comparison))])
         return plan_of(self.metric, comparison)
 
     def represent(self, chunk: int, chunks: int, cache: Cache | None) -> Fresh | None:

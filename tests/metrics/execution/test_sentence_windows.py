@@ -301,6 +301,32 @@ def test_a_source_that_does_not_fit_shortens_windows() -> None:
     assert np.isfinite(values).all()
 
 
+# --- what is told
+
+
+def test_windows_are_explained() -> None:
+    h, same, unequal = document(0, 5), document(1, 5), document(2, 4)
+    metric = bertscore(windows=3, stride=2)
+    by_position, by_place = metric.explain(h, [same, unequal])
+    matrix = metric.pairwise([h], [same, unequal])
+    for explanation, value in zip((by_position, by_place), matrix[0], strict=True):
+        pairs = explanation["aligned"]
+        assert sum(pair["share"] for pair in pairs) == pytest.approx(1)
+        assert sum(pair["share"] * pair["F"] for pair in pairs) == pytest.approx(value)
+    assert [pair["hypothesis"] for pair in by_position["aligned"]] == [
+        text(h, *at) for at in plain_spans(5, 3, 2)
+    ]
+
+
+def test_corpus_scores() -> None:
+    hypotheses, references = [document(0, 5), document(1, 4)], [document(2, 5), document(3, 5)]
+    metric = bertscore(windows=3)
+    scores = metric.score(hypotheses, references)
+    assert metric.corpus(hypotheses, references) == pytest.approx(scores.mean())
+    with pytest.raises(InputError, match="adds up counts, which windows has none of"):
+        load_metric("bleu", windows=3).corpus(hypotheses, references)  # type: ignore[union-attr]
+
+
 # --- settings
 
 
