@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from time import process_time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,12 +79,20 @@ def is_read_whole(metric: Metric, texts: Sequence[str]) -> bool:
     return True
 
 
+def loaded(name: str, **settings: Any) -> Metric:
+    """A single metric."""
+    metric = load_metric(name, **settings)
+    if not isinstance(metric, Metric):
+        raise SystemExit(f"{name} is a sum, expected one metric")
+    return metric
+
+
 def settings_of(name: str) -> dict[str, Metric]:
     """The metric by sentence and in windows, by what the table calls them."""
-    settings = {"by sentence": load_metric(name, windows=1)}
+    settings = {"by sentence": loaded(name, windows=1)}
     for windows, stride in WINDOWS:
         shown = f"windows={windows}, stride={stride}"
-        settings[shown] = load_metric(name, windows=windows, stride=stride)
+        settings[shown] = loaded(name, windows=windows, stride=stride)
     return settings
 
 
@@ -102,7 +110,7 @@ def row(name: str, values: Sequence[WindowValues], whole: Sequence[WindowValues]
 
 def report(path: Path, name: str, documents: int, sentences: int) -> None:
     """The table of a file and a metric."""
-    plain = load_metric(name)
+    plain = loaded(name)
     lists = []
     for document in islice(read_set(path).documents, 4 * documents):
         texts = candidates_of(document, sentences)

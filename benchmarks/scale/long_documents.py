@@ -50,7 +50,7 @@ def changed(sentences: Sequence[str], others: Sequence[str], number: int, equal:
         if random.random() >= CHANGED:
             result.append(sentence)
         elif equal:
-            result.append(others[random.integers(len(others))])
+            result.append(others[int(random.integers(len(others)))])
         else:
             result += [sentence] * (2 * random.integers(2))
     if not equal and len(result) > 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from discorank import Document, InputError, MBRDecoder, Metric, Reranker, load_metric
+from discorank.cli.main import main
 from discorank.metrics.errors import TruncationWarning
 from discorank.metrics.execution.by_sentence import plan_of
 from discorank.metrics.execution.evaluate import matrices_of_plans
@@ -23,6 +25,8 @@ from discorank.metrics.execution.store import Store
 from discorank.metrics.execution.tiles import Tile
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import NO_CONTEXT
+
+from ...support.lists import write_lists
 
 MODELS = Path(__file__).parents[2] / "golden" / "docmetrics" / "models"
 BOUNDED = bounded(max_examples=40, deadline=None, database=None)
@@ -206,7 +210,8 @@ def read_tokens(metric: Metric, texts: Sequence[Document]) -> list[int]:
     """Lengths of the windows that are compared, in tokens."""
     comparison = metric.comparison(texts, texts, None, NO_CONTEXT)
     items = [i for one in comparisons_of([plan_of(metric, comparison)]) for i in one.items]
-    return metric.scorer.prepare(items)[1].tolist()
+    lengths: list[int] = metric.scorer.prepare(items)[1].tolist()
+    return lengths
 
 
 def test_windows_are_shortened_until_they_fit() -> None:
@@ -318,24 +323,40 @@ def test_windows_are_explained() -> None:
     ]
 
 
+def test_windows_from_the_command_line(tmp_path: Path) -> None:
+    texts = [list(document(i, n).sentences) for i, n in enumerate((5, 4, 5))]
+    write_lists(tmp_path / "in.jsonl", [{"id": "1", "candidates": texts}])
+    command = ["decode", str(tmp_path / "in.jsonl"), "-u", "chrf", "--quiet", "--nbest", "3"]
+    out = tmp_path / "out.jsonl"
+    assert main([*command, "--windows", "3", "--stride", "2", "-o", str(out)]) == 0
+    row = json.loads(out.read_text())
+    assert "flags" not in row
+    documents = [Document(text) for text in texts]
+    expected = load_metric("chrf", windows=3, stride=2).pairwise(documents, documents)
+    utilities = [ranked["utility"] for ranked in row["ranking"]]
+    assert utilities == pytest.approx(sorted(expected.mean(axis=1), reverse=True))
+    assert main([*command, "--stride", "2", "-o", str(tmp_path / "other")]) == 2
+
+
 def test_corpus_scores() -> None:
     hypotheses, references = [document(0, 5), document(1, 4)], [document(2, 5), document(3, 5)]
     metric = bertscore(windows=3)
     scores = metric.score(hypotheses, references)
     assert metric.corpus(hypotheses, references) == pytest.approx(scores.mean())
     with pytest.raises(InputError, match="adds up counts, which windows has none of"):
-        load_metric("bleu", windows=3).corpus(hypotheses, references)  # type: ignore[union-attr]
+        load_metric("bleu", windows=3).corpus(hypotheses, references)
 
 
 # --- settings
 
 
 def test_settings_that_are_refused() -> None:
-    for more, message in (
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"stride": 2}, "stride=2 without windows"),
         ({"windows": 2, "stride": 3}, "leaves sentences out"),
         ({"windows": 0}, "windows"),
-    ):
+    ]
+    for more, message in refused:
         with pytest.raises(InputError, match=message):
             load_metric("chrf", **more)
     with pytest.raises(InputError, match="reads documents as a whole"):

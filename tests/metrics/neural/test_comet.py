@@ -216,7 +216,7 @@ def test_against_the_equations(about: dict[str, Any], tmp_path: Path) -> None:
     assert hidden == 2, "by_hand knows three layers"
     scores = metric.score(*([text] for text in texts))
     assert scores[0] == pytest.approx(by_hand(texts, held["state_dict"], about, final), abs=1e-5)
-    deep = replace(metric, context=1)  # type: ignore[type-var]
+    deep = replace(metric, context=1)  # type: ignore[call-arg]
     if about["pool"] == "max":
         with pytest.raises(
             ModelLoadError, match=r"context is not defined for a max-pooling model. Set context=0"
