@@ -19,6 +19,7 @@ from .execution.by_sentence import compared, is_aligned, lift, plan_of
 from .execution.failures import failures_named, is_interrupt
 from .execution.reading_plan import comparisons_of
 from .execution.store import Store
+from .optional_packages import missing_package
 from .papers import VERNIKOS_2022, Paper
 from .representations import FloatArray
 from .scorer import DocumentReading, Info, Reading, Scorer
@@ -191,7 +192,9 @@ class Metric(ABC):
         except BaseException as error:
             if is_interrupt(error):
                 raise
-            raise ModelLoadError(f"{type(error).__name__}: {error}", where=self.name) from error
+            missing = missing_package(error, self.name)
+            problem = f"{type(error).__name__}: {error}"
+            raise missing or ModelLoadError(problem, where=self.name) from error
         self.check_files()
         return scorer
 
