@@ -63,10 +63,8 @@ def loop(metric: Metric, lists: list[list[Document]]) -> list[Any]:
 
 
 def masses(document: Document) -> list[float]:
-    """The shares of letters."""
-    letters = np.array([len("".join(text.split())) for text in document.sentences], float)
-    shares: list[float] = (letters / letters.sum()).tolist()
-    return shares
+    """The numbers of letters."""
+    return [float(len("".join(text.split()))) for text in document.sentences]
 
 
 def whole(metric: Metric, lists: list[list[Document]]) -> list[FloatArray]:

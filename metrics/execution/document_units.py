@@ -73,7 +73,7 @@ def units_of(documents: Sequence[Item], k: int, longest: int, by_length: bool) -
         by_length: whether the mass of a sentence is its number of letters, or 1.
     """
     side = documents[0].side if documents else "target"
-    place: dict[Item, int] = {Item("", (), side): 0}
+    place: dict[Item, int] = {}  # behind that of no sentence, which an empty sentence is not
     of_length: list[list[IntArray]] = [[] for _ in range(LONGEST)]
     masses = []
     for document in documents:
@@ -81,10 +81,10 @@ def units_of(documents: Sequence[Item], k: int, longest: int, by_length: bool) -
         for length in range(1, LONGEST + 1):
             num_units = max(0, num_sentences - length + 1) if length <= longest else 0
             units = [span(document, first, length, k) for first in range(num_units)]
-            places = [place.setdefault(unit, len(place)) for unit in units]
+            places = [place.setdefault(unit, len(place) + 1) for unit in units]
             of_length[length - 1].append(np.array(places, np.int64))
         masses.append(letters_of(document, by_length))
-    return DocumentUnits(tuple(place), tuple(map(tuple, of_length)), tuple(masses))
+    return DocumentUnits((Item("", (), side), *place), tuple(map(tuple, of_length)), tuple(masses))
 
 
 def letters_of(document: Item, by_length: bool) -> IntArray:

@@ -161,14 +161,16 @@ def window_units(
 ) -> DocumentUnits:
     """Windows as the units of documents, never two as one; arguments as `units_of`."""
     side = documents[0].side if documents else "target"
-    place: dict[Item, int] = {Item("", (), side): 0}
+    place: dict[Item, int] = {}
     places, masses = [], []
     for document in documents:
         spans = windows[document]
         units = [span(document, start, stop - start, k) for start, stop in spans]
-        own = [place.setdefault(unit, len(place)) for unit in units]
+        own = [place.setdefault(unit, len(place) + 1) for unit in units]
         places.append(np.array(own, np.int64))
         masses.append(_masses_of(spans, letters_of(document, by_length)))
     none = tuple(np.empty(0, np.int64) for _ in documents)
     spans_of_documents = tuple(windows[document] for document in documents)
-    return DocumentUnits(tuple(place), (tuple(places), none), tuple(masses), spans_of_documents)
+    nothing = Item("", (), side)
+    of_length = tuple(places), none
+    return DocumentUnits((nothing, *place), of_length, tuple(masses), spans_of_documents)

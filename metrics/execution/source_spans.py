@@ -21,7 +21,8 @@ def with_sources(
 ) -> tuple[DocumentUnits, tuple[Item, ...]]:
     """The units with their sources: a unit that has several is there once for each, and the source of every unit."""
     spans = source_spans(documents, source)
-    place: dict[tuple[Item, Item], int] = {(columns.items[0], Item("", (), "source")): 0}
+    nothing = columns.items[0], Item("", (), "source")
+    place: dict[tuple[Item, Item], int] = {}
     of_length = []
     for length, of_documents in enumerate(columns.of_length, 1):
         places = []
@@ -31,10 +32,10 @@ def with_sources(
                 begin, end = columns.sentences(document, first, length)
                 start, stop = spans[document][begin][0], spans[document][end - 1][1]
                 text = span(source, start, stop - start, k)
-                own.append(place.setdefault((columns.items[unit], text), len(place)))
+                own.append(place.setdefault((columns.items[unit], text), len(place) + 1))
             places.append(np.array(own, np.int64))
         of_length.append(tuple(places))
-    items, sources = zip(*place, strict=True)
+    items, sources = zip(nothing, *place, strict=True)
     return replace(columns, items=items, of_length=tuple(of_length)), sources
 
 

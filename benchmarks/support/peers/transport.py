@@ -20,8 +20,10 @@ def exact(pairs: Pairs) -> list[float]:
 
     values = []
     for utilities, a, b in pairs:
-        worth = np.array(utilities)
-        values.append(float(-ot.emd2(np.array(a), np.array(b), -worth)))
+        worth, rows, columns = np.array(utilities), np.array(a), np.array(b)
+        # whole numbers of one sum: POT wants both sides' masses to be equal to the last bit
+        cost = ot.emd2(rows * columns.sum(), columns * rows.sum(), worth.max() - worth)
+        values.append(float(worth.max() - cost / (rows.sum() * columns.sum())))
     return values
 
 
@@ -31,10 +33,15 @@ def entropic(pairs: Pairs, entropy: float) -> list[float]:
 
     values = []
     for utilities, a, b in pairs:
-        worth = np.array(utilities)
+        worth, rows, columns = np.array(utilities), np.array(a), np.array(b)
         costs = (worth.max() - worth) / ((worth.max() - worth.min()) or 1.0)
         plan: Any = ot.sinkhorn(
-            np.array(a), np.array(b), costs, entropy, numItermax=5000, stopThr=1e-10
+            rows / rows.sum(),
+            columns / columns.sum(),
+            costs,
+            entropy,
+            numItermax=5000,
+            stopThr=1e-10,
         )
         values.append(float((plan * worth).sum()))
     return values

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 from scipy.optimize import linprog  # type: ignore[import-untyped]
@@ -33,9 +33,8 @@ from discorank.metrics.text.texts import NO_CONTEXT, Comparison, Item
 from discorank.rerank.engines.interface import Task
 from discorank.rerank.engines.ray.stages import Share
 
-from ...support.letters_scorer import LettersScorer
-
-BOUNDED = bounded(max_examples=8, deadline=None, database=None, print_blob=True)
+PHASES = (Phase.explicit, Phase.generate)
+BOUNDED = bounded(max_examples=8, deadline=None, database=None, phases=PHASES)
 WORDS = ["the", "fog", "lifts", "over", "a", "harbour", "ferry", "waits", ".", "late"]
 FORMS = ("monotone", "transport", "unbalanced")
 sentences = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
@@ -144,8 +143,9 @@ def test_a_stand_in_that_is_the_metric_finds_the_same(
 @BOUNDED
 def test_documents_of_one_split_are_equal(h: Document, data: st.DataObject) -> None:
     """Where the best bead of every sentence is the same sentence, the value is the mean, as without alignment."""
-    metric = ChrF(align="monotone", align_weights="sentences")
-    assert metric.pairwise([h], [h])[0, 0] == pytest.approx(ChrF().pairwise([h], [h])[0, 0])
+    if all(h.sentences):
+        metric = ChrF(align="monotone", align_weights="sentences")
+        assert metric.pairwise([h], [h])[0, 0] == pytest.approx(ChrF().pairwise([h], [h])[0, 0])
     # a document is as near to another as one whose neighbours are split, or merged
     long = Document(["the fog lifts over the harbour", "a ferry waits there", "it was late"])
     merged = Document(["the fog lifts over the harbour a ferry waits there", "it was late"])
@@ -157,7 +157,11 @@ def test_two_sentences_that_change_places() -> None:
     first = ["the fog lifts over the harbour", "nobody was surprised", "it was late"]
     swapped = [Document([first[1], first[0], first[2]])]
     own = [Document(first)]
-    assert ChrF(align="monotone").pairwise(swapped, own)[0, 0] < 90
+    # a bead of 2-2 forgives neighbours much, but not all
+    assert ChrF(align="monotone").pairwise(swapped, own)[0, 0] < 99
+    turned = [Document([*first[1:], "a ferry waits there", first[0]])]
+    straight = [Document([*first, "a ferry waits there"])]
+    assert ChrF(align="monotone").pairwise(turned, straight)[0, 0] < 90
     for form in ("transport", "unbalanced"):
         metric = ChrF(align=form)  # type: ignore[arg-type]
         assert metric.pairwise(swapped, own)[0, 0] == pytest.approx(100)
@@ -184,8 +188,9 @@ def test_a_sentence_without_a_counterpart_is_worth_what_is_set() -> None:
     h, r = [Document(["the fog lifts", "xyz"])], [Document(["the fog lifts", "a ferry"])]
     metric = ChrF(align="unbalanced", align_skip=50.0, align_weights="sentences")
     assert metric.pairwise(h, r)[0, 0] == pytest.approx(75)
-    metric = ChrF(align="monotone", align_skip=50.0, align_weights="sentences")
-    assert metric.pairwise(h, r)[0, 0] == pytest.approx(75)
+    assert ChrF(align="unbalanced", align_skip=3.0).pairwise(h, r)[0, 0] > 60
+    metric = ChrF(align="monotone", align_skip=100.0, align_weights="sentences")
+    assert metric.pairwise(h, r)[0, 0] == pytest.approx(100)
     by_chrf = ChrF(align="monotone", align_skip=50.0, align_by="length")
     assert by_chrf.pairwise(h, h)[0, 0] == pytest.approx(100)
 
@@ -220,7 +225,7 @@ class Windows(Metric):
         return Reading(self.context, "hypothesis")
 
     def load(self) -> Scorer:
-        return LettersScorer(self.info)
+        raise NotImplementedError
 
 
 def test_context_and_source_are_those_of_a_sentence() -> None:
@@ -334,7 +339,7 @@ def test_explanations_add_up_to_the_value() -> None:
 
 def test_metrics_of_documents_refuse_the_settings() -> None:
     with pytest.raises(InputError, match=r"ds-focus.*align='monotone'.*as a whole"):
-        load_metric("rc", align="monotone") and load_metric("ds-focus", align="monotone")
+        load_metric("ds-focus", align="monotone")
 
 
 def test_signatures() -> None:
@@ -354,8 +359,10 @@ def test_every_context_and_an_alignment_exclude_each_other() -> None:
         def reads(self) -> Reading:
             return Reading(1, "reference", everywhere=True)
 
+    metric = Everywhere(align="monotone")
+    comparison = metric.comparison([Document(["a", "b"])], ["c"], None, NO_CONTEXT)
     with pytest.raises(InputError, match="context_from"):
-        Everywhere(align="monotone").pairwise([Document(["a", "b"])], ["c"])
+        plan_of(metric, comparison)
 
 
 def test_a_decision_by_aligned_documents() -> None:
