@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...errors import InputError, ModelLoadError
+from ...errors import InputError
+from ...optional_packages import imported
 
 ZIPF = 5.5
 # Their words are not between blanks: frequencies need tokenizers of their own.
@@ -28,11 +29,7 @@ def content_words(
         ModelLoadError: wordfreq is missing.
     """
     where = f"nouns 'wordfreq:{language}'"
-    try:
-        import wordfreq  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        fix = 'pip install "discorank[wordfreq]", or give Document(foci=...)'
-        raise ModelLoadError("wordfreq is not installed", where=where, fix=fix) from None
+    wordfreq = imported("wordfreq", where)
     languages = sorted(set(wordfreq.available_languages()) - set(UNSPACED))
     if language not in languages:
         fix = f"It has {', '.join(languages)}; or name your own finder: nouns=module:function"
