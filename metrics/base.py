@@ -63,7 +63,9 @@ class Metric(ABC):
     )
     windows: Annotated[int, Field(ge=1)] | None = field(default=None, kw_only=True)
     stride: Annotated[int, Field(ge=1)] | None = field(default=None, kw_only=True)
-    split_sentences: str | None = field(default=None, kw_only=True)
+    split_sentences: Annotated[str, Field(pattern=r"^(lines|rule|pysbd:[a-z]+)$")] | None = field(
+        default=None, kw_only=True
+    )
     name: ClassVar[str]
     info: ClassVar[Info]
     # Settings that no file may give, as they say where texts and keys are sent, or what a search may cost.

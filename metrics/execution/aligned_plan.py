@@ -61,13 +61,12 @@ class AlignedPlan:
         """What the matrix is made of."""
         comparison = self.comparison
         context = self.metric.reads.context
+        rows = self._units(comparison.hypotheses)
         if not self.metric.info.needs_references:
             if comparison.source is None:
                 return [OwnMeans(self._units(comparison.hypotheses, longest=1))]
-            rows = self._units(comparison.hypotheses)
             columns = self._units([comparison.source])
             return [self._piece(Sides(rows, columns, columns.items, has_references=False))]
-        rows = self._units(comparison.hypotheses)
         parts = list(_parts(comparison.references, PIECE_CELLS // len(rows.items)))
         is_square = comparison.references is comparison.hypotheses and len(parts) == 1
         pieces: list[UnitPiece | OwnMeans] = []

@@ -63,9 +63,6 @@ def as_document(text: Text, name: str) -> Text:
         InputError: there is no such splitter or language.
         ModelLoadError: its package is missing.
     """
-    if name != "lines" and is_function_name(name):
-        fix = "Write lines, rule or pysbd:LANGUAGE"
-        raise InputError(f"found {excerpt(name)}", where="split_sentences", fix=fix)
     if not isinstance(text, str):
         return text
     parts = _stripped(text.splitlines()) if name == "lines" else splitter(name)(text)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +18,7 @@ from scipy.optimize import linprog  # type: ignore[import-untyped]
 
 import discorank
 from discorank import Context, Document, InputError, MBRDecoder, Metric, load_metric
+from discorank.cli.main import main
 from discorank.metrics.execution import aligned_plan, document_folds
 from discorank.metrics.execution.by_sentence import plan_of
 from discorank.metrics.execution.evaluate import matrices, tile_values
@@ -400,8 +403,29 @@ def test_texts_are_split_on_request() -> None:
     aligned = ChrF(align="monotone")
     assert rule.pairwise(texts, texts).tobytes() == aligned.pairwise(whole, whole).tobytes()
     assert rule.score(texts, texts[::-1]).tobytes() == aligned.score(whole, whole[::-1]).tobytes()
-    with pytest.raises(InputError, match="Write lines, rule or pysbd"):
-        ChrF(split_sentences="os:getcwd").pairwise(texts, texts)
+    with pytest.raises(InputError, match=r"split_sentences.*lines\|rule\|pysbd"):
+        ChrF(split_sentences="os:getcwd")
+    pytest.importorskip("pysbd")
+    by_pysbd = ChrF(split_sentences="pysbd:en", align="monotone")
+    assert by_pysbd.pairwise(texts, texts).tobytes() == aligned.pairwise(whole, whole).tobytes()
+    with pytest.raises(InputError, match="pysbd:xx"):
+        ChrF(split_sentences="pysbd:xx").pairwise(texts, texts)
+
+
+def test_the_command_aligns_and_splits(tmp_path: Path) -> None:
+    texts = ["The fog lifts. A ferry waits.", "The fog lifts. A ferry is waiting.", "It was late."]
+    lists, output = tmp_path / "lists.jsonl", tmp_path / "chosen.jsonl"
+    lists.write_text(json.dumps({"id": "1", "candidates": texts}) + "\n")
+    options = ["--align", "monotone", "--split-sentences", "rule", "-o", str(output)]
+    assert main(["decode", str(lists), "-u", "chrf + 0.5*ter", *options]) == 0
+    row = json.loads(output.read_text().splitlines()[0])
+    metric = load_metric("chrf + 0.5*ter").with_defaults(align="monotone", split_sentences="rule")
+    assert row["text"] == texts[0]
+    assert row["utility"] == pytest.approx(metric.pairwise(texts, texts).mean(axis=1)[0])
+    segments = tmp_path / "segments.jsonl"
+    row = {"hypothesis": ["The fog.", "It lifts."], "references": [["The fog. It lifts."]]}
+    segments.write_text(json.dumps(row) + "\n")
+    assert main(["score", str(segments), "-m", "chrf", "--align", "monotone"]) == 0
 
 
 def test_what_is_compared_of_a_square_list_is_square() -> None:
