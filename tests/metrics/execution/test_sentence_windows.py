@@ -25,6 +25,7 @@ from discorank.metrics.execution.store import Store
 from discorank.metrics.execution.tiles import Tile
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.texts import NO_CONTEXT
+from discorank.rerank.pass_counts import PassCounts
 
 from ...support.lists import write_lists
 
@@ -336,6 +337,18 @@ def test_windows_from_the_command_line(tmp_path: Path) -> None:
     utilities = [ranked["utility"] for ranked in row["ranking"]]
     assert utilities == pytest.approx(sorted(expected.mean(axis=1), reverse=True))
     assert main([*command, "--stride", "2", "-o", str(tmp_path / "other")]) == 2
+
+
+def test_passes_are_counted_without_a_model() -> None:
+    metric = bertscore(windows=3, stride=2)
+    scorer = metric.unloaded()
+    assert scorer is not None
+    counts = PassCounts(metric, scorer)
+    texts = [document(i, n) for i, n in enumerate((5, 4))]
+    counts.add(texts, texts, None)
+    # windows of each document, with both of which it is compared
+    assert counts.passes >= len(plain_spans(5, 3, 2)) + len(plain_spans(4, 3, 2))
+    assert "scorer" not in vars(metric)
 
 
 def test_corpus_scores() -> None:
