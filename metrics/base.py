@@ -20,7 +20,7 @@ from .execution.failures import failures_named, is_interrupt
 from .execution.reading_plan import comparisons_of
 from .execution.store import Store
 from .optional_packages import missing_package
-from .papers import VERNIKOS_2022, Paper
+from .papers import OF_ALIGNMENT, VERNIKOS_2022, Paper
 from .representations import FloatArray
 from .scorer import DocumentReading, Info, Reading, Scorer
 from .spec import signature
@@ -159,9 +159,9 @@ class Metric(ABC):
 
     @classmethod
     def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
-        """The papers of the metric with these settings; context has one of its own."""
+        """The papers of the metric with these settings; context and alignment have some of their own."""
         papers_on_context = (VERNIKOS_2022,) if settings.get("context") else ()
-        return (*cls.info.papers, *papers_on_context)
+        return (*cls.info.papers, *papers_on_context, *OF_ALIGNMENT.get(settings.get("align"), ()))
 
     def for_language(self, lang: str) -> Self:
         """The metric with the defaults of a language (BCP 47) where settings were left at theirs; itself by default."""

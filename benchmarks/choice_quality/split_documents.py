@@ -1,11 +1,13 @@
 """Whether the choice among whole documents stays when some of them are split or merged at the ends of sentences.
 
-    python -m benchmarks.choice_quality.split_documents SYSTEMS_FILE ... [--trials 500] [--candidates 8] [--sentences 8]
+    python -m benchmarks.choice_quality.split_documents SYSTEMS_FILE ... [--trials 500] [--one]
+        [--candidates 8] [--sentences 8]
 
 A trial takes consecutive segments of a document by some systems, and the choice of MBR among these. Then about half of
-the candidates get other sentence ends: two neighbours become one, or a segment of several sentences becomes two (at a
-sentence end of the rule of `discorank.metrics.text.sentence_splitting`). Counted is how often the text chosen is the
-same, with a 95 % interval (Wilson), by form of alignment; beside it how much utilities moved on average.
+the candidates (with --one a single one) get other sentence ends: two neighbours become one, or a segment of several
+sentences becomes two (at a sentence end of the rule of `discorank.metrics.text.sentence_splitting`). Counted is how
+often the text chosen is the same, with a 95 % interval (Wilson), by form of alignment; beside it how much utilities
+moved on average.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def changed(r: random.Random, texts: list[str]) -> list[str]:
     return [*texts[:i], f"{texts[i]} {texts[i + 1]}", *texts[i + 2 :]]
 
 
-def trials(path: str, count: int, num_candidates: int, length: int) -> list[Any]:
+def trials(path: str, count: int, num_candidates: int, length: int, one: bool) -> list[Any]:
     """Documents of the candidates, before and after."""
     with gzip.open(path, "rt") as file:
         rows = [json.loads(line) for line in file]
@@ -55,7 +57,11 @@ def trials(path: str, count: int, num_candidates: int, length: int) -> list[Any]
         start = r.randrange(len(row["source"]) - length + 1)
         systems = r.sample(sorted(row["systems"]), min(num_candidates, len(row["systems"])))
         before = [row["systems"][system][start : start + length] for system in systems]
-        after = [changed(r, texts) if r.random() < 0.5 else texts for texts in before]
+        odd = r.randrange(len(before))
+        is_changed = [i == odd if one else r.random() < 0.5 for i in range(len(before))]
+        after = []
+        for texts, to_change in zip(before, is_changed, strict=True):
+            after.append(changed(r, texts) if to_change else texts)
         drawn.append(([Document(texts) for texts in before], [Document(texts) for texts in after]))
     return drawn
 
@@ -76,10 +82,11 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--candidates", type=int, default=8)
     parser.add_argument("--sentences", type=int, default=8)
+    parser.add_argument("--one", action="store_true")
     parser.add_argument("--forms", nargs="+", default=list(FORMS))
     options = parser.parse_args()
     for path in options.files:
-        drawn = trials(path, options.trials, options.candidates, options.sentences)
+        drawn = trials(path, options.trials, options.candidates, options.sentences, options.one)
         print(
             f"{Path(path).name}: {len(drawn)} trials, {options.candidates} candidates, {options.sentences} segments"
         )
