@@ -161,7 +161,8 @@ class Metric(ABC):
     def cited(cls, settings: Mapping[str, Any]) -> tuple[Paper, ...]:
         """The papers of the metric with these settings; context and alignment have some of their own."""
         papers_on_context = (VERNIKOS_2022,) if settings.get("context") else ()
-        return (*cls.info.papers, *papers_on_context, *OF_ALIGNMENT.get(settings.get("align"), ()))
+        papers_on_alignment = OF_ALIGNMENT.get(str(settings.get("align")), ())
+        return (*cls.info.papers, *papers_on_context, *papers_on_alignment)
 
     def for_language(self, lang: str) -> Self:
         """The metric with the defaults of a language (BCP 47) where settings were left at theirs; itself by default."""

@@ -6,7 +6,7 @@ declared here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
@@ -494,7 +494,7 @@ OF_BUDGETS = {
 
 
 # of the forms of aligning documents
-OF_ALIGNMENT = {
+OF_ALIGNMENT: Mapping[str, tuple[Paper, ...]] = {
     "monotone": (GALE_1993,),
     "transport": (JINNAI_2025,),
     "unbalanced": (JINNAI_2025,),

@@ -568,6 +568,22 @@ def test_unequal_documents_raise_in_score_and_are_joined_in_pairwise(metric: Met
     assert found.tobytes() == utilities(metric, plain, [str(three), str(two)]).tobytes()
 
 
+@every_segment_metric
+def test_aligned_documents_are_compared_pair_by_pair(metric: Metric) -> None:
+    """In any company, to the last bit; by a stand-in where each pair costs much."""
+    cheap = "length" if metric.costly_pairs else "metric"
+    metric = metric.with_defaults(align="monotone", align_by=cheap)
+    two, three = Document(["the cat sat .", "a mat"]), Document(["the cat", "sat .", "on the mat"])
+    texts = [two, three, "cat"]
+    source = Document(["the cat sat", "on", "the mat"])
+    found = metric.pairwise(texts, texts, source)
+    assert np.isfinite(found).all()
+    columns = texts if metric.info.needs_references else texts[:1]
+    for i, h in enumerate(texts):
+        for j, r in enumerate(columns):
+            assert metric.pairwise([h], [r], source)[0, 0] == found[i, j]
+
+
 @pytest.mark.parametrize("metric", [Coverage(), Coverage(context=1)], ids=str)
 def test_unequal_documents_raise_in_score_without_references(metric: Metric) -> None:
     with pytest.raises(InputError, match=r"2 sentences, 3 sentences"):
