@@ -43,6 +43,9 @@ class Metric(ABC):
         align_weights: the share of a sentence in its document: length (of its letters) or sentences (all alike).
         align_skip: what a sentence without a counterpart is worth; its value with the empty text if not given.
         align_entropy: smooths transport: the weight of entropy, in the range of a pair's sentence values; 0 is exact.
+        windows: documents are read in overlapping windows of so many sentences, of fewer where these do not fit the
+            model; whole or by sentence if not given.
+        stride: how many sentences further the next window begins; half a window if not given.
         split_sentences: makes documents of texts: at line breaks (lines), by rule (rule) or by those of pysbd for a
             language (pysbd:en).
     """
@@ -58,6 +61,8 @@ class Metric(ABC):
     align_entropy: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = field(
         default=0.0, kw_only=True
     )
+    windows: Annotated[int, Field(ge=1)] | None = field(default=None, kw_only=True)
+    stride: Annotated[int, Field(ge=1)] | None = field(default=None, kw_only=True)
     split_sentences: Annotated[str, Field(pattern=r"^(lines|rule|pysbd:[a-z]+)$")] | None = field(
         default=None, kw_only=True
     )
@@ -87,6 +92,7 @@ class Metric(ABC):
                         where=str(cls.name),
                         fix=f"Leave out {name}",
                     )
+        _check_windows(cls.name, more.get("windows"), more.get("stride"))
         return super().__new__(cls)
 
     @property
@@ -234,6 +240,8 @@ class Metric(ABC):
     ) -> FloatArray:
         """The paper's number of every hypothesis, float64 [n].
 
+        A metric that waits for corpus state (`unfitted`) takes it from all references that are given.
+
         Args:
             hypotheses: n texts.
             references: one text or a list of texts per hypothesis; several combine the metric's own way.
@@ -246,11 +254,12 @@ class Metric(ABC):
         Warns:
             TruncationWarning: texts were too long for the model.
         """
-        store = Store(self.scorer)
         segments = self.segments(hypotheses, references, sources, documents)
-        values = evaluate.scores(self, segments, store)
-        comparisons = [c for segment in segments for c in compared(self, segment)]
-        evaluate.warn_of_truncation(self, store, comparisons)
+        metric = self._fitted_to(segments)
+        store = Store(metric.scorer)
+        values = evaluate.scores(metric, segments, store)
+        comparisons = [c for segment in segments for c in compared(metric, segment)]
+        evaluate.warn_of_truncation(metric, store, comparisons)
         return values
 
     @final
@@ -266,9 +275,16 @@ class Metric(ABC):
         if not segments:
             where = f"{self.name}.corpus"
             raise InputError("no hypotheses", where=where, fix="A corpus has at least one segment")
-        _, statistics = evaluate.scores_and_statistics(self, segments)
-        with failures_named(self.signature()):
-            return self.scorer.aggregate(statistics)
+        metric = self._fitted_to(segments)
+        _, statistics = evaluate.scores_and_statistics(metric, segments)
+        with failures_named(metric.signature()):
+            return metric.scorer.aggregate(statistics)
+
+    def _fitted_to(self, segments: Sequence[Comparison]) -> Self:
+        """The metric with corpus state from the references of these segments, if it waits for some."""
+        if not (self.unfitted and self.info.needs_references):
+            return self
+        return self.fit([item.text for segment in segments for item in segment.references])
 
     @final
     def pairwise(
@@ -435,3 +451,15 @@ class Metric(ABC):
                 where=missing[0],
                 fix="Give it to all, or to none: scores with and without it do not compare",
             )
+
+
+def _check_windows(name: str, windows: object, stride: object) -> None:
+    """Raises InputError for a stride without windows, or one that would leave out sentences."""
+    if isinstance(stride, int) and windows is None:
+        raise InputError(f"stride={stride} without windows", where=name, fix="Set windows=k too")
+    if isinstance(stride, int) and isinstance(windows, int) and stride > windows:
+        raise InputError(
+            f"stride={stride} beside windows={windows} leaves sentences out",
+            where=name,
+            fix=f"Set a stride of at most {windows}",
+        )

@@ -68,7 +68,19 @@ class DocumentReading(NamedTuple):
     align_weights: str = "length"
     align_skip: float | None = None
     align_entropy: float = 0.0
+    windows: int | None = None
+    stride: int | None = None
     split_sentences: str | None = None
+
+    @property
+    def by_units(self) -> bool:
+        """Whether documents are compared unit by unit, whatever their sentence counts."""
+        return self.align != "join" or self.windows is not None
+
+    @property
+    def step(self) -> int:
+        """How many sentences further the next window begins; half a window if that is not set."""
+        return self.stride or max(1, (self.windows or 1) // 2)
 
     @property
     def longest(self) -> int:
@@ -78,12 +90,12 @@ class DocumentReading(NamedTuple):
     @property
     def skips(self) -> bool:
         """Whether sentences are compared with the empty text, as what stays without a counterpart."""
-        return self.align != "transport" and self.align_skip is None
+        return self.align not in ("join", "transport") and self.align_skip is None
 
     @property
     def by_length(self) -> bool:
         """Whether a sentence has the share of its letters in its document, or all have the same."""
-        return self.align_weights == "length"
+        return self.align != "join" and self.align_weights == "length"
 
 
 class Passes(NamedTuple):

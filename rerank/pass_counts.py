@@ -18,6 +18,21 @@ from ..metrics.scorer import Scorer
 from ..metrics.text.texts import NO_CONTEXT, Comparison, Text
 
 
+class UnloadedMetric:
+    """A metric with a scorer that has no weights, by which windows of documents are found.
+
+    Args:
+        metric: the metric.
+        scorer: its `unloaded` scorer.
+    """
+
+    def __init__(self, metric: Metric, scorer: Scorer) -> None:
+        self.scorer = scorer
+        self.name, self.info = metric.name, metric.info
+        self.reads, self.documents = metric.reads, metric.documents
+        self.signature = metric.signature
+
+
 class PassCounts:
     """Counts of the lists so far.
 
@@ -53,10 +68,9 @@ class PassCounts:
 
     def add_comparison(self, comparison: Comparison, times: int = 1) -> None:
         """Counts one list with the context of its items, `times` times."""
-        is_aligned_list = is_aligned(self.metric, comparison)
-        parts = (
-            compared(self.metric, comparison) if is_aligned_list else lift(self.metric, comparison)
-        )
+        unloaded = UnloadedMetric(self.metric, self.scorer)
+        is_aligned_list = is_aligned(unloaded, comparison)
+        parts = compared(unloaded, comparison) if is_aligned_list else lift(unloaded, comparison)
         for part in parts:
             prepared, block = self._prepared(part)
             requested = self.scorer.requested(prepared, block)

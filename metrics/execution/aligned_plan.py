@@ -8,7 +8,7 @@ one without references is aligned with the source; one that reads neither has th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from ..scorer import DocumentReading, Scoring
 from ..text.texts import Comparison, Item
 from .document_folds import Links, links_of, values_of_documents
 from .document_units import DocumentUnits, sentences_of, units_of
+from .sentence_windows import Spans, links_by_place, window_units
 from .source_spans import with_sources
 from .stand_in import stand_in_values
 from .tiles import Tile
@@ -37,6 +38,7 @@ class AlignedPlan:
     Args:
         metric: the metric.
         comparison: the documents.
+        windows: those of every document, where units are windows of sentences.
 
     Raises:
         InputError: every hypothesis is to be read in the context of every reference.
@@ -44,29 +46,25 @@ class AlignedPlan:
 
     metric: Scoring
     comparison: Comparison
+    windows: Mapping[Item, Spans] | None = None
 
     def __post_init__(self) -> None:
-        if self.metric.reads.everywhere:
-            raise InputError(
-                f'{self.metric.name} has context_from="reference" beside align="{self.metric.documents.align}"',
-                where="align",
-                fix="Leave out context_from: aligned sentences are read in the context of their own document",
-            )
+        check_own_context(self.metric)
 
     def part(self, tile: Tile) -> AlignedPlan:
         """How a tile of the list's matrix is read."""
         rows, columns = range(tile.top, tile.bottom), range(tile.left, tile.right)
-        return AlignedPlan(self.metric, self.comparison.part(rows, columns))
+        return AlignedPlan(self.metric, self.comparison.part(rows, columns), self.windows)
 
     @cached_property
     def pieces(self) -> Sequence[UnitPiece | OwnMeans]:
         """What the matrix is made of."""
         comparison = self.comparison
-        reading, context = self.metric.documents, self.metric.reads.context
+        context = self.metric.reads.context
         rows = self._units(comparison.hypotheses)
         if not self.metric.info.needs_references:
             if comparison.source is None:
-                return [OwnMeans(units_of(comparison.hypotheses, context, 1, reading.by_length))]
+                return [OwnMeans(self._units(comparison.hypotheses, longest=1))]
             columns = self._units([comparison.source])
             return [self._piece(Sides(rows, columns, columns.items, has_references=False))]
         parts = list(_parts(comparison.references, PIECE_CELLS // len(rows.items)))
@@ -79,22 +77,23 @@ class AlignedPlan:
             pieces.append(self._piece(sides))
         return pieces
 
-    def _units(self, documents: Sequence[Item]) -> DocumentUnits:
-        reading = self.metric.documents
-        return units_of(documents, self.metric.reads.context, reading.longest, reading.by_length)
+    def _units(self, documents: Sequence[Item], longest: int | None = None) -> DocumentUnits:
+        reading, context = self.metric.documents, self.metric.reads.context
+        if self.windows is not None:
+            return window_units(documents, self.windows, context, reading.by_length)
+        return units_of(documents, context, longest or reading.longest, reading.by_length)
 
     def _piece(self, sides: Sides) -> UnitPiece:
         """All hypotheses against some references, or against the source."""
         reading = self.metric.documents
         sign = 1.0 if self.metric.info.higher_is_better else -1.0
-        if reading.align_by == "metric":
+        if reading.align != "join" and reading.align_by == "metric":
             # the empty text stands first on both sides
             first = 0 if reading.skips else 1
             num_rows, num_columns = sides.shape
             cells = sides.of_one_source(np.arange(first, num_rows), np.arange(first, num_columns))
             return UnitPiece(reading, sign, sides, cells)
-        values = stand_in_values(reading.align_by, sides.rows, sides.columns)
-        links = links_of(reading, values, sides.rows, sides.columns)
+        links = self._links(sides)
         is_compared = (links.row_unit > 0) & (links.column_unit > 0) | reading.skips
         needed = np.stack([links.row_unit, links.column_unit])[:, is_compared]
         rows, columns = np.unique(needed, axis=1)
@@ -103,6 +102,14 @@ class AlignedPlan:
             if len(row):
                 cells += sides.of_one_source(rows[row[:1]], columns[row])
         return UnitPiece(reading, sign, sides, cells, links)
+
+    def _links(self, sides: Sides) -> Links:
+        """What is compared with what: windows by their place where no alignment is set, else as a stand-in finds."""
+        reading = self.metric.documents
+        if reading.align == "join":
+            return links_by_place(sides.rows, sides.columns)
+        values = stand_in_values(reading.align_by, sides.rows, sides.columns)
+        return links_of(reading, values, sides.rows, sides.columns)
 
 
 class UnitPiece(NamedTuple):
@@ -157,6 +164,17 @@ class UnitPiece(NamedTuple):
 
     def _utilities(self, matrix: FloatArray) -> MatrixValues:
         return MatrixValues(self.sign * matrix, *self.sides[:2])
+
+
+def check_own_context(metric: Scoring) -> None:
+    """Raises InputError if hypotheses are to be read in the context of every reference."""
+    if metric.reads.everywhere:
+        setting = "windows" if metric.documents.windows else "align"
+        raise InputError(
+            f'{metric.name} has context_from="reference" beside {setting}',
+            where=setting,
+            fix="Leave out context_from: parts of documents are read in the context of their own document",
+        )
 
 
 class Sides(NamedTuple):

@@ -1,4 +1,4 @@
-"""How a metric of segments reads whole documents: aligned, or sentence by sentence where they have equally many.
+"""How a metric of segments reads whole documents: aligned, in windows, or by sentence where they have equally many.
 
 Documents of unequal sentence counts are joined to one text where no alignment is set.
 """
@@ -14,6 +14,7 @@ from ..scorer import Reading, Scoring
 from ..text.texts import Comparison, Document, Item, preceding
 from .aligned_plan import AlignedPlan
 from .reading_plan import MeanPiece, Plan, PlanOfMeans, comparisons_of
+from .window_plan import WindowPlan
 
 
 def lift(metric: Scoring, comparison: Comparison, *, strict: bool = False) -> list[Comparison]:
@@ -48,13 +49,13 @@ def lift(metric: Scoring, comparison: Comparison, *, strict: bool = False) -> li
 
 def is_joined(metric: Scoring, comparison: Comparison) -> bool:
     """Whether documents of unequal sentence counts are compared as joined text."""
-    by_sentence = metric.info.unit == "segment" and metric.documents.align == "join"
+    by_sentence = metric.info.unit == "segment" and not metric.documents.by_units
     return by_sentence and len(_sentence_counts(comparison)) > 1
 
 
 def is_aligned(metric: Scoring, comparison: Comparison) -> bool:
     """Whether documents are compared unit by unit, whatever their sentence counts."""
-    return metric.documents.align != "join" and bool(_sentence_counts(comparison))
+    return metric.documents.by_units and bool(_sentence_counts(comparison))
 
 
 def _sentence_counts(comparison: Comparison) -> set[int]:
@@ -100,12 +101,13 @@ def _sentence(item: Item, at: int, k: int) -> Item:
 
 
 def plan_of(metric: Scoring, comparison: Comparison) -> Plan:
-    """How the matrix of a list is made: of one column of comparisons whose mean it is, or of aligned units.
+    """How the matrix of a list is made: of one column of comparisons whose mean it is, or of units or windows.
 
     A metric that reads documents in every context has a column, and so H representations, for each reference.
     """
     if is_aligned(metric, comparison):
-        return AlignedPlan(metric, comparison)
+        in_windows = metric.documents.windows is not None
+        return WindowPlan(metric, comparison) if in_windows else AlignedPlan(metric, comparison)
     everywhere = metric.reads.everywhere and comparison.references
     if not everywhere or len(_sentence_counts(comparison)) != 1:
         return PlanOfMeans([MeanPiece(lift(metric, comparison))])
@@ -116,5 +118,5 @@ def plan_of(metric: Scoring, comparison: Comparison) -> Plan:
 def compared(metric: Scoring, segment: Comparison) -> list[Comparison]:
     """All that is compared for the score of a segment."""
     if is_aligned(metric, segment):
-        return comparisons_of([AlignedPlan(metric, segment)])
+        return comparisons_of([plan_of(metric, segment)])
     return lift(metric, segment, strict=True)

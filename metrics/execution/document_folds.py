@@ -139,12 +139,18 @@ def _paths(pairs: DocumentPairs) -> Paths:
     row_shares, column_shares = shares(pairs.rows, pairs.row), shares(pairs.columns, pairs.column)
     matched = {}
     for a, b in BEADS:
-        if a and b and a <= len(row_shares) and b <= len(column_shares):
+        fits_rows = a <= _longest(pairs.rows, row_shares)
+        if a and b and fits_rows and b <= _longest(pairs.columns, column_shares):
             share = neighbours(row_shares, a)[:, None] + neighbours(column_shares, b)
             matched[a, b] = _gain(share, pairs.values.matched(pairs.row, pairs.column, a, b))
     rows, columns = pairs.values.skipped(pairs.row, pairs.column)
     gains = Gains(matched, _gain(row_shares, rows), _gain(column_shares, columns))
     return monotone(gains, pairs.num_rows, pairs.num_columns)
+
+
+def _longest(units: DocumentUnits, of_units: FloatArray) -> int:
+    """How many units stand as one at most, of numbers [N, P] of documents."""
+    return len(of_units) if units.spans is None else 1
 
 
 def _gain(share: FloatArray, values: FloatArray) -> FloatArray:

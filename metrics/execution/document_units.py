@@ -14,6 +14,8 @@ from ..alignment.monotone import LONGEST
 from ..representations import IntArray
 from ..text.texts import Document, Item, preceding
 
+Span = tuple[int, int]  # first sentence, and the one behind the last
+
 
 @dataclass(frozen=True)
 class DocumentUnits:
@@ -24,11 +26,19 @@ class DocumentUnits:
         of_length: the places among them of the 1, 2, ... `LONGEST` sentences from every sentence on, for each document;
             that of no sentence is 0.
         masses: a whole number for every sentence of every document.
+        spans: the sentences of every unit where units are windows, which are never two as one.
     """
 
     items: tuple[Item, ...]
     of_length: tuple[tuple[IntArray, ...], ...]
     masses: tuple[IntArray, ...]
+    spans: tuple[tuple[Span, ...], ...] | None = None
+
+    def sentences(self, document: int, first: int, length: int) -> Span:
+        """The sentences of so many units from one on."""
+        if self.spans is None:
+            return first, first + length
+        return self.spans[document][first][0], self.spans[document][first + length - 1][1]
 
     @property
     def num_sentences(self) -> IntArray:
@@ -73,11 +83,11 @@ def units_of(documents: Sequence[Item], k: int, longest: int, by_length: bool) -
             units = [span(document, first, length, k) for first in range(num_units)]
             places = [place.setdefault(unit, len(place) + 1) for unit in units]
             of_length[length - 1].append(np.array(places, np.int64))
-        masses.append(_masses(document, by_length))
+        masses.append(letters_of(document, by_length))
     return DocumentUnits((Item("", (), side), *place), tuple(map(tuple, of_length)), tuple(masses))
 
 
-def _masses(document: Item, by_length: bool) -> IntArray:
+def letters_of(document: Item, by_length: bool) -> IntArray:
     """The mass of every sentence; of a document without letters all are alike."""
     sentences = sentences_of(document)
     if by_length:

@@ -26,6 +26,7 @@ from .failures import failures_named
 from .reading_plan import Plan, comparisons_of, folded
 from .store import Store
 from .tiles import Tile, is_large, tiles_of
+from .window_plan import WindowPiece, WindowPlan
 
 COPIES = 3  # of a matrix that is kept: it is joined with those of a utility's other parts
 
@@ -240,13 +241,15 @@ def beads_of(metric: Scoring, document: Comparison, store: Store) -> list[Compar
     """The beads of a hypothesis with the reference it is nearest to.
 
     Raises:
-        InputError: documents are transported.
+        InputError: documents are transported, or read in windows.
     """
-    if metric.documents.align != "monotone":
+    reading = metric.documents
+    if reading.align != "monotone" or reading.windows is not None:
+        setting = "windows" if reading.windows is not None else f'align="{reading.align}"'
         raise InputError(
-            f'its corpus score adds up counts, which align="{metric.documents.align}" has none of',
+            f"its corpus score adds up counts, which {setting} has none of",
             where=metric.signature(),
-            fix='Set align="monotone"',
+            fix='Set align="monotone", without windows',
         )
     (matrix,) = matrices(metric, [document], store)
     best = int((matrix if metric.info.higher_is_better else -matrix)[0].argmax())
@@ -261,10 +264,14 @@ class Link(NamedTuple):
 
 
 def links_of_pair(metric: Scoring, pair: Comparison, store: Store) -> list[Link]:
-    """What is compared with what in one document and one reference or its source; of aligned ones."""
-    (piece,) = AlignedPlan(metric, pair).pieces
+    """What is compared with what in one document and one reference or its source; of aligned ones, or of windows."""
+    is_windowed = metric.documents.windows is not None
+    plan = WindowPlan(metric, pair).of_pair if is_windowed else AlignedPlan(metric, pair)
+    (piece,) = plan.pieces
     if isinstance(piece, OwnMeans):
         return []
+    if isinstance(piece, WindowPiece):
+        return list(map(Link, piece.comparisons, piece.weights))
     with failures_named(metric.signature()):
         spreads = [Folded.of(block) for block in store.add(piece.comparisons)]
         compared = _compared(metric.scorer, store, [spread.block for spread in spreads])

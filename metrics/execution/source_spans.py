@@ -7,14 +7,13 @@ sentences without a counterpart belong to the one before, and a sentence without
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ..text.texts import Item
 from .document_folds import beads_by_length
-from .document_units import DocumentUnits, sentences_of, span, units_of
-
-Span = tuple[int, int]  # first sentence, and the one behind the last
+from .document_units import DocumentUnits, Span, sentences_of, span, units_of
 
 
 def with_sources(
@@ -30,13 +29,14 @@ def with_sources(
         for document, units in enumerate(of_documents):
             own = []
             for first, unit in enumerate(units.tolist()):
-                start, stop = spans[document][first][0], spans[document][first + length - 1][1]
+                begin, end = columns.sentences(document, first, length)
+                start, stop = spans[document][begin][0], spans[document][end - 1][1]
                 text = span(source, start, stop - start, k)
                 own.append(place.setdefault((columns.items[unit], text), len(place) + 1))
             places.append(np.array(own, np.int64))
         of_length.append(tuple(places))
     items, sources = zip(nothing, *place, strict=True)
-    return DocumentUnits(items, tuple(of_length), columns.masses), sources
+    return replace(columns, items=items, of_length=tuple(of_length)), sources
 
 
 def source_spans(documents: Sequence[Item], source: Item) -> list[list[Span]]:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ...metrics.spec.checked_settings import settings
 
-DOCUMENT_OPTIONS = ("align", "align_by", "split_sentences")
+DOCUMENT_OPTIONS = ("align", "align_by", "windows", "stride", "split_sentences")
 MODEL_OPTIONS = ("model", "encoder_path", "tokenizer_path", "device", "dtype", "batch_tokens")
 
 
@@ -30,6 +30,8 @@ class CommonOptions:
             prism).
         align: how metrics of segments compare whole documents: monotone, transport or unbalanced.
         align_by: what finds the alignment in place of the metric: chrf or length.
+        windows: metrics of segments read whole documents in overlapping windows of so many sentences, as many as fit.
+        stride: how many sentences further the next window begins; half a window if not given.
         split_sentences: makes documents of texts, for metrics of segments: lines, rule or pysbd:LANGUAGE.
         max: another bound on what is read, such as candidates=100000; see docs/limits.md.
         quiet: say nothing on stderr but errors.
@@ -47,6 +49,8 @@ class CommonOptions:
     lang: str | None = None
     align: str | None = None
     align_by: str | None = None
+    windows: Annotated[int, Field(ge=1)] | None = None
+    stride: Annotated[int, Field(ge=1)] | None = None
     split_sentences: str | None = None
     max: tuple[str, ...] = ()
     quiet: bool = False
