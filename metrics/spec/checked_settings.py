@@ -15,7 +15,12 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ..errors import InputError, unknown
 
-_CONFIG = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+_CONFIG = ConfigDict(
+    strict=True,
+    extra="forbid",
+    arbitrary_types_allowed=True,
+    defer_build=True,  # until one is made: a command needs few of all classes
+)
 T = TypeVar("T")
 
 

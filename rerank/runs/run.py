@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import Field
 
+from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.arrow_package import is_table, lines_of_run, require_arrow
@@ -147,6 +148,9 @@ def _outputs(
         raise InputError(problem, where="format", fix=fix)
     more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
     about: dict[str, Any] = {"name": name, "signature": _signature(decider), "seeds": {}}
+    products = sorted({part.products for part in _parts(decider) if part.products})
+    if products:
+        about["products"] = ", ".join(products)
     return outputs(out, {**_identity(decider, run, form), **reading}, about, more)
 
 
@@ -350,14 +354,15 @@ def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]
 
 
 def _identity(decider: Decider, run: RunSettings, form: RowForm) -> dict[str, Any]:
-    versions = {
-        part.signature(): part.info.version
-        for metric in decider.metrics
-        for _, part in metric.parts
-    }
+    versions = {part.signature(): part.info.version for part in _parts(decider)}
     saved = {"save_utilities": True} if run.save_utilities else {}
     settings = {**decider.identity, "score_versions": versions, **form.identity, **saved}
     return cast("dict[str, Any]", _portable(settings))
+
+
+def _parts(decider: Decider) -> list[Metric]:
+    """The metrics that sums are made of."""
+    return [part for metric in decider.metrics for _, part in metric.parts]
 
 
 def _portable(value: Any) -> Any:
