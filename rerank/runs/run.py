@@ -7,9 +7,10 @@ together; of input formats it knows nothing.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
+from importlib.metadata import distribution, version
 from itertools import islice
 from pathlib import Path
 from platform import python_version
@@ -381,4 +382,11 @@ def _signature(decider: Decider) -> str | list[str]:
 
 
 def _versions() -> dict[str, str]:
-    return {"python": python_version(), **{package: version(package) for package in PACKAGES}}
+    return {"python": python_version(), **{package: _version_of(package) for package in PACKAGES}}
+
+
+def _version_of(package: str) -> str:
+    """As `importlib.metadata.version`, without parsing the package's description."""
+    headers = distribution(package).read_text("METADATA") or ""
+    found = re.search(r"^Version: (\S+)", headers, re.MULTILINE)
+    return found[1] if found else version(package)
