@@ -40,6 +40,9 @@ def settings(cls: type[T]) -> type[T]:
             plain_init(self, *args, **kwargs)
         except ValidationError as error:
             raise _in_our_words(checked, error) from None
+        finally:
+            if checked.__init__ is not __init__:  # building the checks puts pydantic's own there
+                checked.__init__ = __init__
 
     checked.__init__ = __init__
     return checked  # type: ignore[no-any-return]
