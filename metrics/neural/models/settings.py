@@ -103,7 +103,9 @@ class ModelMetric(Metric):
 
     @property
     def products(self) -> str:
-        """What multiplies for the model here."""
+        """What multiplies for the model here; empty where the settings need none."""
+        if "model" not in self.digests:
+            return ""
         from .encoder import device_of
         from .linear_products import products_on
 
