@@ -191,7 +191,7 @@ class Seq2Seq:
             for part, label in parts
         ]
         of_all = self.torch.cat(values)[: len(scored)]  # [scored]
-        return of_all.cpu().numpy()  # type: ignore[no-any-return]
+        return of_all.cpu().numpy()
 
     def _embedded(
         self,
