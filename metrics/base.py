@@ -16,6 +16,7 @@ from .execution import evaluate
 from .execution.by_sentence import columns_of, lift
 from .execution.failures import failures_named, is_interrupt
 from .execution.store import Store
+from .optional_packages import missing_package
 from .papers import VERNIKOS_2022, Paper
 from .representations import FloatArray
 from .scorer import Info, Reading, Scorer
@@ -137,7 +138,9 @@ class Metric(ABC):
         except BaseException as error:
             if is_interrupt(error):
                 raise
-            raise ModelLoadError(f"{type(error).__name__}: {error}", where=self.name) from error
+            missing = missing_package(error, self.name)
+            problem = f"{type(error).__name__}: {error}"
+            raise missing or ModelLoadError(problem, where=self.name) from error
         self.check_files()
         return scorer
 

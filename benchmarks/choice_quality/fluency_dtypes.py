@@ -20,7 +20,7 @@ from benchmarks.choice_quality.fluency import MODELS, WEIGHTS, JudgedSegments, l
 from benchmarks.support.kept_values import KeptValues
 from benchmarks.support.mqm_lists import SETS
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.selection.statistics import spearman
+from discorank.rerank.selection.correlation import spearman
 
 DTYPES = ("bfloat16", "float32")
 

@@ -18,7 +18,7 @@ import numpy as np
 from discorank import load_metric
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.sescore2.embedding import SentenceEncoder
-from discorank.rerank.selection.statistics import tau_b
+from discorank.rerank.selection.correlation import tau_b
 
 POOR = {"ted.zh-en": "refA"}  # a reference that people rate worse than every system
 Score = Callable[[Sequence[str], Sequence[Sequence[str]]], FloatArray]

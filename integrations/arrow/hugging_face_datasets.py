@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ...metrics.errors import ModelLoadError
-from ...metrics.spec.arrow_package import require_arrow
+from ...metrics.optional_packages import require
 from ...rerank.choice import Ranking
 from ...rerank.runs.rows import json_row
 from ...rerank.runs.table_files import table_of
@@ -25,10 +23,7 @@ def to_dataset(rankings: Iterable[Ranking]) -> Dataset:
         DiscorankError: what `rankings` raises.
     """
     where = "to_dataset"
-    require_arrow(where)
-    if find_spec("datasets") is None:
-        problem = "datasets of Hugging Face need the package datasets"
-        raise ModelLoadError(problem, where=where, fix="pip install datasets")
+    require(where, "pyarrow", "datasets")
     from datasets import Dataset
     from datasets.table import InMemoryTable
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...metrics.errors import InputError, ModelLoadError
+from ...metrics.errors import InputError
+from ...metrics.optional_packages import require
 from ...rerank.engines.interface import Engine
 from ...rerank.mbr_decoder import MBRDecoder
 from ..server.exchange import Exchange
@@ -25,6 +26,7 @@ from .own_fields import Allowed
 from .settings import DoorSettings, DrawingSettings
 
 HEADER_BYTES = 1 << 16
+PACKAGES = ("starlette", "uvicorn", "prometheus_client", "jsonschema", "httpx2", "tenacity")
 STOP_SECONDS = 5.0  # for the thread that chooses, when nothing waits any more
 
 
@@ -52,7 +54,7 @@ class ProxyServer:
         door: DoorSettings,
         report: Callable[[str], object],
     ) -> None:
-        check_packages()
+        require("serve", *PACKAGES)
         if drawing.adaptive:
             deciders = {name: _with_matrix(name, one) for name, one in deciders.items()}
         self._door = door
@@ -130,17 +132,6 @@ class ProxyServer:
             h11_max_incomplete_event_size=HEADER_BYTES,
         )
         return uvicorn.Server(config)
-
-
-def check_packages() -> None:
-    """Raises ModelLoadError where a package of the extra is missing."""
-    from importlib.util import find_spec
-
-    for name in ("starlette", "uvicorn", "prometheus_client", "jsonschema"):
-        if find_spec(name) is None:
-            raise ModelLoadError(
-                f"{name} is not installed", where="serve", fix="pip install 'discorank[server]'"
-            )
 
 
 def _with_matrix(name: str, decider: Decider) -> MBRDecoder:

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from ...metrics.errors import InputError, ResourceError
+from ...metrics.optional_packages import require
 from ...metrics.spec.limits import limits
 from ...metrics.spec.small_files import check_json_size
 from ..files.strict_json import parse_json
@@ -49,9 +50,11 @@ class Exchange:
 
     Raises:
         InputError: the key cannot be had.
+        ModelLoadError: a package of the extra is not installed.
     """
 
     def __init__(self, connection: Connection) -> None:
+        require("server", "httpx2", "tenacity")
         self._connection = connection
         self._key = connection.key()
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}

@@ -9,6 +9,7 @@ import os
 from typing import Protocol
 
 from ...metrics.errors import InputError
+from ...metrics.optional_packages import require
 from .settings import Connection
 
 DEFAULTS = Connection("http://localhost")
@@ -75,7 +76,9 @@ def connection_of(metric: ServedSettings, address_variable: str, key_variable: s
 
     Raises:
         InputError: neither names an address.
+        ModelLoadError: a package of the extra is not installed.
     """
+    require(metric.name, "httpx2", "tenacity")
     if metric.base_url is not None:
         return connection_at(metric, metric.base_url)
     base_url = os.environ.get(address_variable)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..errors import DiscorankError, MetricError
+from ..optional_packages import missing_package
 from .batches import is_out_of_memory
 
 
@@ -22,7 +23,7 @@ def failures_named(metric: str) -> Iterator[None]:
         metric: its signature.
 
     Raises:
-        MetricError: they raised something.
+        MetricError: they raised something; a ModelLoadError for a package that is not installed.
     """
     try:
         yield
@@ -30,7 +31,8 @@ def failures_named(metric: str) -> Iterator[None]:
         if isinstance(error, DiscorankError) or is_interrupt(error) or is_out_of_memory(error):
             raise
         problem = f"{type(error).__name__}: {error}"
-        raise MetricError(problem, where=metric) from error
+        missing = missing_package(error, metric)
+        raise missing or MetricError(problem, where=metric) from error
 
 
 def is_interrupt(error: BaseException) -> bool:

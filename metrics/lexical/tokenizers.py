@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ModelLoadError, unknown
+from ..optional_packages import imported
 
 LANGUAGE_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 
@@ -39,10 +40,6 @@ def porter_stemmer(where: str) -> Callable[[str], str]:
     Raises:
         ModelLoadError: nltk is not installed.
     """
-    try:
-        from nltk.stem.porter import PorterStemmer  # type: ignore[import-untyped]
-    except ImportError as error:
-        problem, fix = "stemmer=True needs nltk", "Install it: pip install nltk"
-        raise ModelLoadError(problem, where=where, fix=fix) from error
-    stem: Callable[[str], str] = PorterStemmer().stem
+    porter = imported("nltk.stem.porter", f"{where}(stemmer=True)")
+    stem: Callable[[str], str] = porter.PorterStemmer().stem
     return stem

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
-from ..errors import ModelLoadError
+from ..optional_packages import require
 
 TABLE_ENDINGS = frozenset({".parquet", ".arrow", ".arrows", ".feather"})
 
@@ -30,6 +29,4 @@ def lines_of_run(out: str | Path) -> Path:
 
 def require_arrow(where: str) -> None:
     """Raises ModelLoadError unless pyarrow is installed."""
-    if find_spec("pyarrow") is None:
-        problem = "Parquet and Arrow files need pyarrow"
-        raise ModelLoadError(problem, where=where, fix='pip install "discorank[arrow]"')
+    require(where, "pyarrow")

@@ -19,9 +19,10 @@ import numpy as np
 from ...metrics.errors import InputError
 from ...metrics.representations import FloatArray
 from ..ties import ROUNDING
+from .correlation import pearson, spearman, tau_b
 from .pair_differences import PairDifferences
 from .significance import Verdicts
-from .statistics import counted_agreement, kendall, pearson, spearman, tau_b
+from .statistics import counted_agreement, kendall
 
 
 class SystemAgreement(NamedTuple):

@@ -48,6 +48,8 @@ class KeptScores:
     pairs: tuple[KeptPair, ...]
     exact: bool
     cuts: int = 0
+    unit: str = "document"  # of the draws
+    units: int | None = None
 
     @property
     def order(self) -> list[int]:
@@ -59,6 +61,24 @@ class KeptScores:
     def p(self, a: int, b: int) -> float:
         """p of two systems; 1 of one and itself."""
         return self._p_values.get((min(a, b), max(a, b)), 1.0)
+
+    def is_better(self, a: int, b: int, level: float) -> bool:
+        """Whether system `a` is significantly better than `b`."""
+        score_a, score_b = self.scores[a], self.scores[b]
+        if self.p(a, b) >= level or score_a is None or score_b is None or score_a == score_b:
+            return False
+        return (score_a > score_b) == self.higher_is_better
+
+    def ranks(self, system: int, level: float) -> tuple[int, int]:
+        """The best and the worst rank a system may have, as WMT gives them.
+
+        The best is 1 + the number of systems significantly better than it, the worst S - the number of those that it
+        is significantly better than.
+        """
+        systems = range(len(self.systems))
+        num_better = sum(self.is_better(other, system, level) for other in systems)
+        num_worse = sum(self.is_better(system, other, level) for other in systems)
+        return 1 + num_better, len(self.systems) - num_worse
 
     @cached_property
     def _p_values(self) -> dict[tuple[int, int], float]:
@@ -84,6 +104,7 @@ class KeptTest:
     p_pearson: Number
     p_accuracy: Number
     p_williams: Number
+    p_segments: Number = None
 
 
 @dataclass(frozen=True)
@@ -182,6 +203,8 @@ def _scores(scored: Scored, verdicts: Verdicts) -> KeptScores:
         pairs=tuple(pairs),
         exact=verdicts.exact,
         cuts=scored.cuts,
+        unit=verdicts.unit,
+        units=verdicts.units,
     )
 
 
@@ -198,7 +221,7 @@ def _human(meta: MetaEvaluation, scored: Sequence[Scored]) -> KeptHuman:
         agreement.append(KeptAgreement(name, unit, _numbers(systems), _numbers(segments)))
     tests = []
     for test in meta.tests:
-        p_values = (test.p_pearson, test.p_accuracy, test.p_williams)
+        p_values = (test.p_pearson, test.p_accuracy, test.p_williams, test.p_segments)
         tests.append(KeptTest(names[test.a], names[test.b], *p_values))
     return KeptHuman(_scores(meta.human, meta.verdicts), tuple(agreement), tuple(tests))
 

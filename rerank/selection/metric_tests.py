@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from ...metrics.errors import InputError, unknown
 from ...metrics.representations import FloatArray, IntArray
 from ..ties import ROUNDING, TIE
-from .statistics import assignments, pearson, scipy_stats, share_as_large
+from .correlation import pearson, two_sided_t
+from .statistics import assignments, share_as_large
 
 DRAWS = 1000
 Statistic = Literal["pearson", "pairwise_accuracy"]
@@ -202,5 +203,4 @@ def williams(first: FloatArray, second: FloatArray, human: FloatArray) -> float 
     if noise <= ROUNDING**2:
         return 1.0 if abs(r12 - r13) < ROUNDING else None
     t = (r12 - r13) * sqrt((n - 1) * (1 + r23)) / sqrt(noise)
-    one_sided = scipy_stats().t.sf(abs(t), n - 3)
-    return float(2 * one_sided)
+    return two_sided_t(t, n - 3)

@@ -41,6 +41,22 @@ def segments_of_unit(unit: str | int) -> int | None:
     )
 
 
+def unit_of(unit: str | int, documents: int, level: float) -> str | int:
+    """The unit meant by "auto": documents, or segments where no p could be below the level with so few documents."""
+    if unit != "auto":
+        return unit
+    return "segment" if least_p(documents) >= level else "document"
+
+
+def least_p(units: int) -> float:
+    """The smallest p of this number of units: of all 2^units assignments, two differ as much as the one at hand.
+
+    >>> least_p(5)
+    0.0625
+    """
+    return float(min(1.0, 2.0 ** (1 - units)))
+
+
 def in_units(scored: Scored, segments: Sequence[int], size: int | None) -> Scored:
     """The same scores, drawn by blocks of `size` successive segments; the last block of a document may be shorter.
 

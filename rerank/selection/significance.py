@@ -22,7 +22,8 @@ import numpy as np
 from ...metrics.errors import InputError, unknown
 from ...metrics.representations import FloatArray, IntArray
 from ..ties import TIE
-from .statistics import DRAWS, MAX_CELLS, assignments, scipy_stats
+from .correlation import false_discovery_control
+from .statistics import DRAWS, MAX_CELLS, assignments
 from .system_scores import Scored
 
 Correction = Literal["none", "holm", "fdr"]
@@ -168,22 +169,13 @@ def corrected(p: FloatArray, correction: Correction) -> FloatArray:
     if correction == "none" or not len(p):
         return p
     if correction == "fdr":
-        return np.asarray(scipy_stats().false_discovery_control(p), np.float64)
+        return false_discovery_control(p)
     order = np.argsort(p, kind="stable")
     factors = np.arange(len(p), 0, -1)
     ascending = np.maximum.accumulate(p[order] * factors)
     raised = np.empty(len(p))
     raised[order] = np.minimum(ascending, 1)
     return raised
-
-
-def least_p(units: int) -> float:
-    """The smallest p of this number of units: of all 2^units assignments, two differ as much as the one at hand.
-
-    >>> least_p(5)
-    0.0625
-    """
-    return float(2.0 ** (1 - units))
 
 
 def _samples(scored: Scored, draws: int, seed: int) -> FloatArray:

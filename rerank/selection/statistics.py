@@ -1,22 +1,21 @@
-"""How well a metric agrees with people: Kendall's tau as WMT counts it, win ratios, correlations, a randomisation test.
+"""How well a metric agrees with people: Kendall's tau as WMT counts it, win ratios, a randomisation test.
 
 With C and D pairs that people rank and the metric ranks alike or the other way round, and T that the metric ties
 (pairs that people tie never count):
     wmt12 = (C - D - T) / (C + D + T)     wmt13 = (C - D) / (C + D)     wmt14 = (C - D) / (C + D + T)
 Scores within 1e-12 (relative) are tied. Two metrics are compared by approximate randomisation (Yeh 2000): for every
 segment their counts change places with probability 1/2; p is the share of draws whose difference of tau is as large.
-scipy is used where it has the number (extra `statistics`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ...metrics.errors import InputError, ModelLoadError, unknown
+from ...metrics.errors import InputError, unknown
 from ...metrics.representations import FloatArray, IntArray
 from ..ties import ROUNDING
 
@@ -134,46 +133,6 @@ def win_ratios(judgements: Iterable[tuple[str, str, str]]) -> dict[str, float | 
         decided = wins[name] + losses[name]
         ratios[name] = wins[name] / decided if decided else None
     return ratios
-
-
-def pearson(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Pearson's correlation; None for fewer than two points or where one side does not vary."""
-    return _correlation("pearsonr", x, y)
-
-
-def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Spearman's rank correlation, equal values at their mean rank; None as `pearson`."""
-    return _correlation("spearmanr", x, y)
-
-
-def tau_b(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Kendall's tau-b of all pairs of points, ties on either side counted; None as `pearson`."""
-    return _correlation("kendalltau", x, y)
-
-
-def _correlation(name: str, x: Sequence[float], y: Sequence[float]) -> float | None:
-    """What the scipy function of this name says; None where it is not defined."""
-    if len(x) != len(y):
-        problem = f"{len(x)} and {len(y)} values"
-        raise InputError(problem, where="correlation", fix="Give pairs of values")
-    if len(x) < 2 or len(set(x)) < 2 or len(set(y)) < 2:
-        return None
-    correlate = getattr(scipy_stats(), name)
-    return float(correlate(x, y).statistic)
-
-
-def scipy_stats() -> Any:
-    """scipy.stats.
-
-    Raises:
-        ModelLoadError: scipy is not installed.
-    """
-    try:
-        from scipy import stats  # type: ignore[import-untyped]
-    except ImportError:
-        fix = "Install it: pip install 'discorank[statistics]'"
-        raise ModelLoadError("correlations need scipy", where="statistics", fix=fix) from None
-    return stats
 
 
 class Randomisation(NamedTuple):

@@ -138,7 +138,7 @@ def test_scores_are_those_of_the_metric_with_all_or_some_references(
 
 def test_tables_for_people_and_papers(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["compare", systems, "-m", "chrf", "ter", "--human", "mqm:lower", *COMMON]
-    shown = ran(capsys, *command)
+    shown = ran(capsys, *command, "--details")
     assert "ter (lower is better)" in shown
     assert shown.index("\nA ") < shown.index("\nB ") < shown.index("\nC_x ")
     assert "+ 0.0033" in shown
@@ -318,10 +318,16 @@ def test_several_sets_and_their_means(
     assert mean["gain_over_best"] == pytest.approx(
         sum(gain["gain_over_best"] for gain in gains) / 2
     )
-    shown = ran(capsys, *command)
+    shown = ran(capsys, *command, "--details")
     assert "\nother: Metrics against mqm: 2 systems" in shown
     assert "\nMetrics against people: means over sets" in shown
     assert "\nChoosers: means over sets" in shown
+    answer = ran(capsys, *command)
+    assert answer.startswith("systems\n\nA comes first by people's mqm") or answer.startswith(
+        "systems\n\nShip A"
+    )
+    assert "\nother\n\n" in answer
+    assert "\nChoosers: means over sets" in answer
     facts = list(csv.DictReader(io.StringIO(ran(capsys, *command, "--format", "csv"))))
     assert {f["set"] for f in facts} == {"systems", "other", ""}
     (sets,) = [
@@ -378,7 +384,8 @@ def test_errors_name_the_set(
 
 def test_units_and_corrections(systems: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["compare", systems, "-m", "chrf", "lc", "--draws", "300"]
-    assert main([*command, "--unit", "segment", "--correction", "holm"]) == 0
+    options = ["--unit", "segment", "--correction", "holm"]
+    assert main([*command, *options, "--details"]) == 0
     printed = capsys.readouterr()
     assert "warning: segments of one document are not independent" in printed.err
     assert "lc: scores whole documents, which its draws take" in printed.err
@@ -471,7 +478,8 @@ def test_too_few_units_for_any_significance_are_told(
     few = write(tmp_path / "few.jsonl", *(document(n) for n in range(3)))
     warning = "with 3 units (by document) no p is below 0.25, and none is significant"
     command = ["-m", "chrf", "lc", "--draws", "300", "--human", "mqm:lower"]
-    assert main(["compare", few, *command, "--choosers", "bleu"]) == 0
+    by_document = ["--unit", "document"]
+    assert main(["compare", few, *command, "--choosers", "bleu", *by_document]) == 0
     said = capsys.readouterr().err
     assert (
         said.count(f"warning: {warning}"),
@@ -481,11 +489,47 @@ def test_too_few_units_for_any_significance_are_told(
         1,
     )
     assert (
-        main(["compare", few, *command, "--level", "0.3"])
+        main(["compare", few, *command, "--level", "0.3", *by_document])
         == main(["compare", systems, *command])
         == 0
     )
     assert "units" not in capsys.readouterr().err
+
+
+def test_the_answer_comes_first_and_is_narrow(
+    systems: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = ran(
+        capsys, "compare", systems, "-m", "ter", "chrf", 'bleu(tokenize="intl")', "nist",
+        "--human", "mqm:lower", *COMMON,
+    )  # fmt: skip
+    lines = answer.splitlines()
+    assert lines[0].startswith("Ship A: by people's mqm it is better than every other system.")
+    assert max(map(len, lines)) <= 100
+    at = lines.index("Systems, best first by mqm")
+    assert lines[at + 1].split()[:5] == ["system", "mqm", "↓", "95", "%"]
+    order = [line.split()[0] for line in lines[at + 2 : at + 5]]
+    assert order == ["A", "B", "C_x"]
+    assert [line.split()[5] for line in lines[at + 2 : at + 5]] == ["1", "2", "3"]  # ranks
+    assert 'bleu: bleu(tokenize="intl")' in lines
+    assert lines[-2].startswith("300 draws of 12 documents, seed 0; discorank ")
+
+
+def test_with_few_documents_segments_are_drawn_or_nothing_is_tested(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    three = write(tmp_path / "three.jsonl", *(document(n) for n in range(3)))
+    assert main(["compare", three, "-m", "chrf"]) == 0
+    printed = capsys.readouterr()
+    assert "draws of 6 segments" in printed.out
+    assert "segments of one document are not independent" in printed.err
+    two = write(tmp_path / "two.jsonl", *(document(n) for n in range(2)))
+    answer = ran(capsys, "compare", two, "-m", "chrf", "--unit", "document")
+    said = "A comes first by chrf; with 2 documents no difference can be tested: give at least 6."
+    assert answer.startswith(said)
+    assert "interval" not in answer
+    assert " rank" not in answer
+    assert "p =" not in answer
 
 
 def test_an_interrupted_comparison_does_not_promise_to_go_on(

@@ -114,14 +114,13 @@ def test_what_cannot_be_served_is_refused(
 def test_without_the_extra_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from importlib import util
+    from discorank.metrics import optional_packages
 
-    found = util.find_spec
     monkeypatch.setattr(
-        util, "find_spec", lambda name, *rest: None if name == "uvicorn" else found(name, *rest)
+        optional_packages, "find_spec", lambda name: None if name == "uvicorn" else name
     )
     assert main(["serve", "--upstream", "http://x/v1", "-u", "chrf"]) == 2
-    message = "serve: uvicorn is not installed. pip install 'discorank[server]'"
+    message = 'serve: uvicorn is not installed. pip install "discorank[server]"'
     assert message in capsys.readouterr().err
 
 

@@ -24,8 +24,9 @@ from discorank.report import plots, svg
 from discorank.report.choices import read_run, story
 from discorank.report.heat_map import heat_map
 from discorank.report.labels import Box, placed
+from discorank.report.metric_advice import believed
 from discorank.report.page import rendered
-from discorank.report.summary_text import believed, summary
+from discorank.report.summary_text import summary
 from discorank.rerank.selection import comparison_folder
 from discorank.rerank.selection.comparison_folder import DOCUMENTS, HEAD, load, save
 from discorank.rerank.selection.kept_comparison import KeptComparison
@@ -243,8 +244,8 @@ def test_the_summary_says_what_to_ship_and_what_to_believe(small: KeptComparison
     everything = " ".join(said.sentences)
     assert "the runner-up B" in everything
     assert "p = 0.0078 for the pair" in everything  # 2 of 256
-    assert "it orders 100 % of the pairs of systems as people do" in everything
-    assert "it is not shown to agree better than" in everything
+    values = "pairs of systems 1, Pearson of systems 1, tau-b within segments 1"
+    assert f"On mqm, believe ter: {values}; better than every other metric by" in everything
     assert (
         "Only 8 documents: differences must be large to be seen; p cannot fall below 0.0078."
         in said.warnings
@@ -253,6 +254,33 @@ def test_the_summary_says_what_to_ship_and_what_to_believe(small: KeptComparison
     best = believed(small.human[0])
     assert best is not None
     assert best.metric in ("chrf", "ter")
+
+
+def test_which_metric_to_believe_is_open_where_measures_disagree(small: KeptComparison) -> None:
+    human = small.human[0]
+    first, second = human.agreement
+    apart = replace(first, systems={**first.systems, "pearson": 0.2}, segments={"kendall_b": 0.5})
+    other = replace(second, systems={**second.systems, "pearson": 0.9}, segments={"kendall_b": 0.1})
+    mixed = replace(small, human=(replace(human, agreement=(apart, other)),))
+    assert believed(mixed.human[0]) is None
+    said = " ".join(summary(mixed).sentences)
+    assert "Which metric to believe on mqm is open: chrf and ter by pairs of systems (1)" in said
+    assert "ter by Pearson of systems (0.9), chrf by tau-b within segments (0.5)." in said
+    against = replace(first, systems={**first.systems, "pearson": -0.1})
+    contradicted = replace(small, human=(replace(human, agreement=(against,)),))
+    assert believed(contradicted.human[0]) is None
+    warned = " ".join(summary(contradicted).warnings)
+    assert "chrf orders against people's mqm (Pearson of systems -0.1): do not decide" in warned
+
+
+def test_ranks_are_ranges(small: KeptComparison) -> None:
+    scores = small.metrics[0]
+    assert [scores.ranks(s, small.level) for s in range(3)] == [(1, 1), (2, 2), (3, 3)]
+    even = replace(scores, pairs=tuple(replace(pair, p=0.5) for pair in scores.pairs))
+    assert [even.ranks(s, small.level) for s in range(3)] == [(1, 3)] * 3
+    by_pair = {(pair.a, pair.b): pair for pair in scores.pairs}
+    one = replace(even, pairs=(by_pair[0, 2],))  # the first and the last alone are told apart
+    assert [one.ranks(s, small.level) for s in range(3)] == [(1, 2), (1, 3), (2, 3)]
 
 
 def test_the_summary_without_people_or_differences() -> None:
@@ -905,6 +933,5 @@ def test_a_missing_extra_is_named(
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    assert f"a report needs {package}. Install it: pip install 'discorank[report]'" in refused(
-        capsys, str(tmp_path)
-    )
+    message = f'report: {package} is not installed. pip install "discorank[report]"'
+    assert message in refused(capsys, str(tmp_path))

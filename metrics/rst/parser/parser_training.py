@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import ModelLoadError
+from ...optional_packages import require
 from ...representations import Array
 from .encoder_training import train_encoders
 from .evaluation import report
@@ -47,7 +47,7 @@ def train(
         InputError: the treebank cannot be read.
         ModelLoadError: torch is not installed.
     """
-    _check_torch()
+    require("train rst", "torch")
     parts = read_treebank(data)
     sentences = parts["train"]
     # encoders: tags and EDU boundaries
@@ -114,11 +114,3 @@ def _examples(tagger: Parser, sentence: Sentence, labels: Sequence[Label]) -> li
         label = labels.index((cut.nuc, cut.rel))
         examples.append(Example(splits, cut.middle - i, label))
     return examples
-
-
-def _check_torch() -> None:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        problem, fix = "training needs torch", "pip install torch"
-        raise ModelLoadError(problem, where="train rst", fix=fix) from None

@@ -7,7 +7,8 @@ import socket
 from math import ceil
 from typing import Any
 
-from ....metrics.errors import ModelLoadError, ResourceError
+from ....metrics.errors import ResourceError
+from ....metrics.optional_packages import imported
 from ....metrics.spec.limits import limits
 from .interrupts import put_off
 from .settings import RaySettings
@@ -28,7 +29,7 @@ class Cluster:
 
     def __init__(self, settings: RaySettings) -> None:
         self.settings = settings
-        self.ray: Any = _imported()
+        self.ray: Any = imported("ray", "engine ray")
         self.started = False
 
     def join(self) -> None:
@@ -109,15 +110,6 @@ class Cluster:
         resources = self.ray.cluster_resources()
         present = {name: n for name, n in resources.items() if name in ("CPU", "GPU")}
         return f"wanted {needed}, the cluster has {present}"
-
-
-def _imported() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        fix = "Install it: pip install 'discorank[ray]'"
-        raise ModelLoadError("Ray is not installed", where="engine ray", fix=fix) from error
-    return ray
 
 
 def _reach(address: str | None) -> None:

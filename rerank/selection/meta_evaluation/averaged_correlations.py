@@ -20,8 +20,8 @@ from pydantic import Field
 from ....metrics.errors import InputError
 from ....metrics.representations import FloatArray
 from ....metrics.spec.checked_settings import settings
+from ..correlation import scipy_stats
 from ..pair_differences import PairDifferences
-from ..statistics import scipy_stats
 from .pair_counts import kendall_like, pair_counts
 from .score_rows import Averaging, Row, check_tables, score_rows
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....metrics.representations import FloatArray
-from ..statistics import scipy_stats
+from ..correlation import scipy_stats
 from .averaged_correlations import Coefficient, row_value
 
 _MAX_PAIRS = 1 << 14  # of a row; longer ones are taken one by one

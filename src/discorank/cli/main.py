@@ -161,10 +161,12 @@ def _run(arguments: list[str]) -> int:
 def _failed(error: BaseException, debug: bool) -> int:
     """Prints what went wrong; returns the exit code."""
     from ..metrics.errors import DiscorankError
+    from ..metrics.optional_packages import missing_package
     from ..printable import printable
 
     if debug:
         traceback.print_exc()
+    error = missing_package(error) or error
     if isinstance(error, DiscorankError):
         print(printable(f"discorank: {error}", keep="\n"), file=sys.stderr)
         return error.exit_code

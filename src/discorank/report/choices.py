@@ -26,7 +26,7 @@ from ..rerank.selection.comparison_folder import checked
 from ..tables import number
 from .island import rounded
 from .marked_errors import MarkedError, pieces
-from .summary_text import with_noun
+from .words import with_noun
 
 MAX_ERRORS = 200  # shown; all are counted
 _FIX = "Give the output of decode or rerank"

@@ -6,6 +6,8 @@ import re
 
 from ..rerank.selection.kept_comparison import KeptComparison, KeptHuman, KeptScores
 from ..tables import Table, number
+from .summary_text import is_tested
+from .system_ranking import rank_range
 
 STATISTICS = {
     "pearson": "Pearson",
@@ -43,11 +45,11 @@ def systems(comparison: KeptComparison, lead: KeptScores) -> Table:
     for system in ordered:
         row = [system]
         for scores in (*judged, *comparison.metrics):
-            row += _score_cells(scores, system)
+            row += _score_cells(scores, system, comparison.level)
         rows.append(row)
     title = (
-        f"Systems, best first by {lead.name}; ↑ higher is better, ↓ lower is better; one rank where no line can be "
-        f"drawn at p < {comparison.level:g}"
+        f"Systems, best first by {lead.name}; ↑ higher is better, ↓ lower is better; ranks that a system may have "
+        f"at p < {comparison.level:g}"
     )
     return Table(title, head, rows)
 
@@ -56,13 +58,14 @@ def _arrow(scores: KeptScores) -> str:
     return "↑" if scores.higher_is_better else "↓"
 
 
-def _score_cells(scores: KeptScores, system: str) -> list[str]:
-    """Score, interval and rank; dashes where the system has none."""
+def _score_cells(scores: KeptScores, system: str, level: float) -> list[str]:
+    """Score, interval and ranks; dashes where the system has none, and no interval where nothing can be tested."""
     if system not in scores.systems:
         return ["-", "-", "-"]
     s = scores.systems.index(system)
     interval = f"{number(scores.low[s])} to {number(scores.high[s])}"
-    return [number(scores.scores[s]), interval, str(scores.clusters[s])]
+    tested = [interval, rank_range(scores, s, level)] if is_tested(scores, level) else ["-", "-"]
+    return [number(scores.scores[s]), *tested]
 
 
 def pairs(scores: KeptScores, level: float) -> Table:

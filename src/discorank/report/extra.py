@@ -4,30 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..metrics.errors import ModelLoadError
+from ..metrics.optional_packages import imported
 
 
 def template_package() -> Any:
     """jinja2; raises ModelLoadError where it is missing."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise _missing("jinja2") from error
-    return jinja2
+    return imported("jinja2", "report")
 
 
 def plot_package() -> Any:
     """matplotlib with its figures, without a screen; raises ModelLoadError where it is missing."""
-    try:
-        import matplotlib.colors
-        import matplotlib.figure
-        import matplotlib.ticker
-    except ImportError as error:
-        raise _missing("matplotlib") from error
-    return matplotlib
-
-
-def _missing(name: str) -> ModelLoadError:
-    return ModelLoadError(
-        f"a report needs {name}", where="report", fix="Install it: pip install 'discorank[report]'"
-    )
+    for part in ("colors", "figure", "ticker"):
+        imported(f"matplotlib.{part}", "report")
+    return imported("matplotlib", "report")

@@ -20,7 +20,9 @@ from .choices import ChosenRun, as_data, cautions, counted, finite_gaps, has_mar
 from .extra import template_package
 from .heat_map import heat_map
 from .island import as_island, documents
-from .summary_text import believed, lead, plain, summary, with_noun
+from .metric_advice import believed
+from .summary_text import lead, summary
+from .words import plain, with_noun
 
 SCRIPTS = ("words.js", "showing.js", "documents.js", "lists.js")
 MAX_PAIRS = 40  # systems of whose pairs a table is shown; the heat map shows all

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from ..rerank.selection.kept_comparison import (
-    KeptAgreement,
     KeptComparison,
     KeptHuman,
     KeptScores,
 )
+from ..rerank.selection.resampling_units import least_p
 from ..tables import number
+from .metric_advice import advice, against_people
+from .words import names_of, with_noun
 
 FEW_DOCUMENTS = 30
 FEW_SYSTEMS = 6
@@ -39,7 +41,7 @@ def summary(comparison: KeptComparison, optimised: Sequence[str] = ()) -> Summar
     headline = _headline(judge, comparison)
     sentences = [
         *_certainty(judge, comparison),
-        *_metrics(comparison),
+        *advice(comparison),
         *_unjudged(comparison),
     ]
     warnings = _warnings(comparison, optimised)
@@ -63,37 +65,38 @@ def lead(comparison: KeptComparison) -> KeptScores:
     return comparison.metrics[0]
 
 
-def believed(human: KeptHuman) -> KeptAgreement | None:
-    """The metric that orders most pairs of systems as people do; of several, the one with the surest pairs."""
-    known = [
-        agreement
-        for agreement in human.agreement
-        if agreement.systems.get("pairwise_accuracy") is not None
-    ]
-    return max(known, key=_strength, default=None)
-
-
-def _strength(agreement: KeptAgreement) -> tuple[float, float, float]:
-    """What metrics are ordered by: pairwise accuracy, then what decides between equal ones."""
-    by_system = agreement.systems
-    return (
-        by_system.get("pairwise_accuracy") or -1.0,
-        by_system.get("soft_pairwise_accuracy") or -1.0,
-        by_system.get("pearson") or -1.0,
-    )
-
-
 def _headline(judge: KeptScores, comparison: KeptComparison) -> str:
     """Which system to ship, or why that is open."""
     if len(judge.systems) == 1:
         return f"There is only one system, {judge.systems[0]}: nothing to choose from."
     best = judge.systems[judge.order[0]]
+    if not is_tested(judge, comparison.level):
+        return (
+            f"{best} comes first by {_by(judge, comparison)}; {_untested(judge, comparison.level)}"
+        )
     equal = [judge.systems[s] for s in rivals(judge, comparison.level)]
-    by = judge.name if judge in comparison.metrics else f"people's {judge.name}"
+    by = _by(judge, comparison)
     if not equal:
         return f"Ship {best}: by {by} it is better than every other system."
     first = f"{best} comes first by {by}, but it cannot be told apart from {names_of(equal)}"
     return f"{first}: choose among them by other needs, or judge more documents."
+
+
+def _by(judge: KeptScores, comparison: KeptComparison) -> str:
+    """By what systems are ordered."""
+    return judge.name if judge in comparison.metrics else f"people's {judge.name}"
+
+
+def is_tested(scores: KeptScores, level: float) -> bool:
+    """Whether there are units enough for a difference to be significant at all."""
+    return scores.units is None or least_p(scores.units) < level
+
+
+def _untested(judge: KeptScores, level: float) -> str:
+    """Why nothing is tested, and what to do."""
+    needed = next(n for n in range(1, 64) if least_p(n) < level)
+    given = with_noun(judge.units or 0, judge.unit, f"{judge.unit}s")
+    return f"with {given} no difference can be tested: give at least {needed}."
 
 
 def rivals(judge: KeptScores, level: float) -> list[int]:
@@ -109,13 +112,14 @@ def _certainty(judge: KeptScores, comparison: KeptComparison) -> Iterator[str]:
     best, second = judge.order[:2]
     percent = f"{100 * (1 - comparison.level):g} %"
     winner, runner_up = judge.systems[best], judge.systems[second]
-    interval = f"{percent} interval {number(judge.low[best])} to {number(judge.high[best])}"
-    p = f"{judge.p(best, second):.2g}"
-    yield (
-        f"{winner} scores {number(judge.scores[best])} ({interval}), "
-        f"the runner-up {runner_up} {number(judge.scores[second])}; "
-        f"p = {p} for the pair, where below {comparison.level:g} counts as a difference."
-    )
+    first = f"{winner} scores {number(judge.scores[best])}"
+    runner = f"the runner-up {runner_up} {number(judge.scores[second])}"
+    if is_tested(judge, comparison.level):
+        interval = f"{percent} interval {number(judge.low[best])} to {number(judge.high[best])}"
+        p = f"p = {judge.p(best, second):.2g} for the pair, where below {comparison.level:g} counts as a difference"
+        yield f"{first} ({interval}), {runner}; {p}."
+    else:
+        yield f"{first}, {runner}."
     if comparison.human:
         return
     metrics = comparison.metrics
@@ -123,54 +127,6 @@ def _certainty(judge: KeptScores, comparison: KeptComparison) -> Iterator[str]:
         num_agreeing = sum(metric.systems[metric.order[0]] == winner for metric in metrics)
         yield f"{num_agreeing} of {len(metrics)} metrics put {winner} first."
     yield "There are no human scores: nothing here says which metric to believe."
-
-
-def _metrics(comparison: KeptComparison) -> Iterator[str]:
-    """Which metric to believe on every dimension of human scores, and what it says."""
-    for human in comparison.human:
-        name = human.scores.name
-        agreement = believed(human)
-        if agreement is None:
-            yield f"No metric can be compared with {name}: too few systems were judged."
-            continue
-        percent = 100 * (agreement.systems["pairwise_accuracy"] or 0)
-        pearson = number(agreement.systems.get("pearson"))
-        sentence = (
-            f"On {name}, believe {agreement.metric}: it orders {percent:.0f} % of the pairs of systems as "
-            f"people do (Pearson {pearson})"
-        )
-        yield sentence + _against_others(human, agreement, comparison.level)
-        yield from _choice_of(agreement.metric, human, comparison)
-
-
-def _against_others(human: KeptHuman, best: KeptAgreement, level: float) -> str:
-    """The end of the sentence on the believed metric: whether it agrees significantly better than all others."""
-    others = [other.metric for other in human.agreement if other.metric != best.metric]
-    if not others:
-        return "."
-    p_by_pair = {(test.a, test.b): test.p_accuracy for test in human.tests}
-    unsure = []
-    for other in others:
-        p = p_by_pair.get((best.metric, other), p_by_pair.get((other, best.metric)))
-        if p is None or p >= level:
-            unsure.append(other)
-    if not unsure:
-        return ", significantly more than every other metric."
-    return f"; it is not shown to agree better than {names_of(unsure)}."
-
-
-def _choice_of(name: str, human: KeptHuman, comparison: KeptComparison) -> Iterator[str]:
-    """What the believed metric says of all systems, beside what people say of the judged ones."""
-    metric = next(metric for metric in comparison.metrics if metric.name == name)
-    first = metric.systems[metric.order[0]]
-    people = human.scores.systems[human.scores.order[0]]
-    if first == people:
-        yield f"{metric.name}, too, puts {first} first."
-    elif first in human.scores.systems:
-        yield f"{metric.name} puts {first} first, people put {people} first: look at the documents where they differ."
-    else:
-        judged = f"of the judged systems people prefer {people}"
-        yield f"{metric.name} puts {first} first, which people did not judge; {judged}."
 
 
 def _unjudged(comparison: KeptComparison) -> Iterator[str]:
@@ -253,49 +209,10 @@ def _about_judging(human: KeptHuman, comparison: KeptComparison) -> Iterator[str
     if num_missing:
         yield f"{num_missing} of {len(scores)} scores of {name} are missing; every score counts only where it is given."
     for agreement in human.agreement:
-        accuracy = agreement.systems.get("pairwise_accuracy")
-        if accuracy is not None and accuracy < 0.5:
-            yield f"{agreement.metric} orders most pairs of systems against people's {name}: do not decide by it here."
+        if against := against_people(agreement):
+            yield f"{agreement.metric} orders against people's {name} ({', '.join(against)}): do not decide by it here."
 
 
 def _as_tuple(value: tuple[float | None, ...] | float | None) -> tuple[float | None, ...]:
     """Scores of segments, or the one of the document."""
     return value if isinstance(value, tuple) else (value,)
-
-
-def with_noun(n: int, singular: str, plural: str) -> str:
-    """A number with its noun.
-
-    >>> with_noun(1, "list", "lists"), with_noun(0, "list", "lists")
-    ('1 list', '0 lists')
-    """
-    return f"{n} {singular if n == 1 else plural}"
-
-
-def plain(value: Any) -> str:
-    """A setting, whatever it holds.
-
-    >>> plain(None), plain(True), plain({"chrf": 1, "bleu": 2}), plain([])
-    ('none', 'yes', 'chrf 1, bleu 2', 'none')
-    """
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {plain(inner)}" for name, inner in value.items()) or "none"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(plain, value)) or "none"
-    return "none" if value is None else str(value)
-
-
-def names_of(names: Sequence[str]) -> str:
-    """Names in a sentence; at most five of them.
-
-    >>> names_of(["a"]), names_of(["a", "b", "c"]), names_of(list("abcdefg"))
-    ('a', 'a, b and c', 'a, b, c, d and 3 more')
-    """
-    shown = list(names)
-    if len(names) > 5:
-        shown = [*names[:4], f"{len(names) - 4} more"]
-    if len(shown) == 1:
-        return shown[0]
-    return f"{', '.join(shown[:-1])} and {shown[-1]}"

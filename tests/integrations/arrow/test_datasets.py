@@ -83,8 +83,10 @@ def test_what_was_chosen_is_a_dataset() -> None:
 
 
 def test_the_package_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from discorank.integrations.arrow import hugging_face_datasets
+    from discorank.metrics import optional_packages
 
-    monkeypatch.setattr(hugging_face_datasets, "find_spec", lambda name: None)
-    with pytest.raises(ModelLoadError, match="pip install datasets"):
+    monkeypatch.setattr(
+        optional_packages, "find_spec", lambda name: None if name == "datasets" else name
+    )
+    with pytest.raises(ModelLoadError, match=r'pip install "discorank\[datasets\]"'):
         to_dataset([])

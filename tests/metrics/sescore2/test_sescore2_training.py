@@ -734,10 +734,6 @@ def test_the_command_finds_out_at_the_start(
     assert main(command) == 2
     assert "not empty" in capsys.readouterr().err
     shutil.rmtree(out)
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "scipy", None)
-        assert main([*command, "--validation", str(rated)]) == 2
-        assert "correlations need scipy" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "rated.jsonl",
         "texts.txt",

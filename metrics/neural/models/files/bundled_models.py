@@ -18,8 +18,8 @@ from pathlib import Path
 from ....complete_files import complete_file
 from ....errors import DiscorankError, ModelLoadError
 from ....file_locks import locked
+from ....optional_packages import require
 from .file_digests import remembered_digest
-from .optional_packages import require_gguf
 
 # How long one process waits for another that joins the parts of a model.
 JOIN_SECONDS = 300
@@ -73,7 +73,7 @@ def bundled_model(name: str) -> Path:
         problem = f"{', '.join(missing)} {verb} not installed"
         raise ModelLoadError(problem, where=f"model {name!r}", fix=_how_to_install(model))
     if model.file.endswith(".gguf"):
-        require_gguf(f"model {name!r}")
+        require(f"model {name!r}", "gguf", "accelerate")
     if model.sha256:
         return _joined(name, model)
     return folders[0] / model.file

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ....errors import InputError, ModelLoadError, excerpt
+from ....optional_packages import require
 from ....spec.limits import limits, more
 from ....spec.small_files import check_regular
 from .model_numbers import check_numbers, check_weights
-from .optional_packages import require_gguf
 from .tensor_headers import FETCH, TensorFile
 
 MAGIC = b"GGUF"
@@ -65,7 +65,7 @@ def check_gguf(path: Path) -> None:
         ModelLoadError: the packages that read it are not installed; it is one part of several; its weights cannot be
             those of such a model.
     """
-    require_gguf(str(path))
+    require(str(path), "gguf", "accelerate")
     header = read_gguf_header(path)
     where = str(path)
     if header.metadata.get("split.count", 1) != 1:

@@ -17,7 +17,7 @@ from ....metrics.errors import InputError
 from ....metrics.mixture import Utility
 from ....metrics.spec.checked_settings import settings
 from ....rerank.selection.comparison_folder import check_folder, save
-from ....rerank.selection.kept_comparison import KeptTable, kept
+from ....rerank.selection.kept_comparison import KeptComparison, KeptTable, kept
 from ....rerank.selection.resampling_units import segments_of_unit
 from ....rerank.selection.significance import Correction
 from ....rerank.selection.statistics import DRAWS
@@ -25,7 +25,7 @@ from ...options import Options, needed
 from ...options.eval_set_options import EvalSetReading
 from ...options.inputs import CodeOptions, JudgeOptions, check_model, metric_in
 from ...running import check_not_input
-from ...terminal.console import say
+from .answer import answered
 from .chooser_runs import ChooserOptions, check_decoded
 from .chooser_tables import choosers_tables
 from .printed_sets import printed
@@ -37,7 +37,8 @@ from .wmt_runs import run_statistics, run_task_set
 
 
 def _checked_unit(unit: str | int) -> str | int:
-    segments_of_unit(unit)
+    if unit != "auto":
+        segments_of_unit(unit)
     return unit
 
 
@@ -57,11 +58,13 @@ class CompareOptions:
         draws: how many times the randomisation and the bootstrap draw.
         seed: of the draws.
         level: of significance; intervals cover the rest.
-        unit: what draws take: document, segment, or how many successive segments of a document.
+        unit: what draws take: document, segment, how many successive segments of a document, or auto, documents
+            unless these are so few that nothing could be significant.
         correction: of p for the number of pairs: none, holm or fdr.
         segment_scores: a file for a row per segment and system, CSV, Parquet or Arrow if its name ends so, else
             JSONL.
         document_scores: the same for documents.
+        details: print all tables too: tests of every pair, agreement with people by all measures.
         save: a folder for texts, scores and tests, from which discorank report makes a page.
         format: what is printed.
     """
@@ -76,10 +79,11 @@ class CompareOptions:
     draws: Annotated[int, Field(ge=1)] = DRAWS
     seed: Annotated[int, Field(ge=0)] = 0
     level: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    unit: Annotated[str | int, AfterValidator(_checked_unit)] = "document"
+    unit: Annotated[str | int, AfterValidator(_checked_unit)] = "auto"
     correction: Correction = "none"
     segment_scores: str | None = None
     document_scores: str | None = None
+    details: bool = False
     save: str | None = None
     format: Literal["table", "markdown", "latex", "csv", "json"] = "table"
 
@@ -123,15 +127,17 @@ def run(arguments: Sequence[str]) -> int:
         )
         for place in inputs.places
     ]
-    if values["unit"] != "document":
-        say(
-            "warning: segments of one document are not independent: p is too small, intervals are too narrow",
-            values["quiet"],
-        )
     write_scores(values["segment_scores"], segment_rows, sets)
     write_scores(values["document_scores"], document_rows, sets)
-    _save(inputs.folders, sets, inputs.places, values)
-    sys.stdout.write(printed(sets, values["format"], values["level"], values["correction"]))
+    comparisons = [_kept(*one, values) for one in zip(sets, inputs.places, strict=True)]
+    for folder, comparison in zip(inputs.folders, comparisons, strict=False):
+        if comparison is not None:
+            save(comparison, folder)
+    if values["format"] == "table" and not values["details"]:
+        output = answered(comparisons, sets, values["level"], values["correction"])
+    else:
+        output = printed(sets, values["format"], values["level"], values["correction"])
+    sys.stdout.write(output)
     return 0
 
 
@@ -189,19 +195,15 @@ def _folders(values: Mapping[str, Any], names: Sequence[str]) -> list[Path]:
     return folders
 
 
-def _save(
-    folders: Sequence[Path],
-    sets: Sequence[ComparedSet],
-    places: Sequence[SetPlace],
-    values: Mapping[str, Any],
-) -> None:
-    """Writes every set into its folder."""
-    names = ("level", "draws", "seed", "unit", "correction")
-    test_settings = {name: values[name] for name in names}
-    for folder, compared, place in zip(folders, sets, places, strict=False):
-        if compared.systems is not None:
-            tables = _kept_tables(compared, values)
-            save(kept(compared.systems, {"input": place.path, **test_settings}, tables), folder)
+def _kept(
+    compared: ComparedSet, place: SetPlace, values: Mapping[str, Any]
+) -> KeptComparison | None:
+    """The comparison of a set's systems as it is told and saved; None where choosers alone were compared."""
+    if compared.systems is None:
+        return None
+    test_settings = {name: values[name] for name in ("level", "draws", "seed", "correction")}
+    all_settings = {"input": place.path, **test_settings, "unit": compared.unit}
+    return kept(compared.systems, all_settings, _kept_tables(compared, values))
 
 
 def _kept_tables(compared: ComparedSet, values: Mapping[str, Any]) -> list[KeptTable]:

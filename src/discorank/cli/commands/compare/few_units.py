@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....rerank.selection.significance import Verdicts, least_p
+from ....rerank.selection.resampling_units import least_p
+from ....rerank.selection.significance import Verdicts
 
 
 def too_few(verdicts: Sequence[Verdicts], level: float) -> list[str]:

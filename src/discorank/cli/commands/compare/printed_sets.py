@@ -34,7 +34,7 @@ def printed(sets: Sequence[ComparedSet], format: str, level: float, correction: 
     for compared in sets:
         tables += _set_tables(compared, level, correction, named=len(sets) > 1)
     if len(sets) > 1:
-        tables += _mean_tables(sets)
+        tables += mean_tables(sets)
     return {"table": text, "markdown": markdown, "latex": latex}[format](tables)
 
 
@@ -116,7 +116,7 @@ def _set_tables(
     return [table._replace(title=f"{compared.name}: {table.title}") for table in tables]
 
 
-def _mean_tables(sets: Sequence[ComparedSet]) -> list[Table]:
+def mean_tables(sets: Sequence[ComparedSet]) -> list[Table]:
     """The means that there are, of metrics and of choosers."""
     agreements, choices = _mean_agreements(sets), _mean_choices(sets)
     tables = []

@@ -18,6 +18,7 @@ from ....metrics.text.texts import Text
 from ....rerank.selection.choosers import ChooserComparison
 from ....rerank.selection.comparison import SystemComparison, compare_systems
 from ....rerank.selection.document_outputs import DocumentOutputs, with_references
+from ....rerank.selection.resampling_units import unit_of
 from ...options.inputs import cache_in
 from ...terminal.console import Counted, say
 from ...terminal.watching import judged_line
@@ -31,6 +32,7 @@ class ComparedSet(NamedTuple):
     name: str
     systems: SystemComparison | None
     choosers: ChooserComparison | None
+    unit: str | int  # what draws took
 
 
 def compare_set(
@@ -43,6 +45,8 @@ def compare_set(
 ) -> ComparedSet:
     """One systems file; errors name it."""
     documents = _read_documents(path, keys, values)
+    unit = unit_of(values["unit"], len(documents), values["level"])
+    values = {**values, "unit": unit}
     try:
         if values["references"]:
             documents = with_references(documents, values["references"])
@@ -57,7 +61,12 @@ def compare_set(
     if systems is not None:
         for remark in _remarks(systems, values):
             say(remark, values["quiet"])
-    return ComparedSet(name, systems, judged)
+    if unit != "document":
+        say(
+            "warning: segments of one document are not independent: p is too small, intervals are too narrow",
+            values["quiet"],
+        )
+    return ComparedSet(name, systems, judged, unit)
 
 
 def _read_documents(

@@ -19,7 +19,7 @@ from ....metrics.spec.checked_settings import settings
 from ....report.choices import ChosenRun, explained, read_run
 from ....report.extra import plot_package, template_package
 from ....report.page import rendered
-from ....report.summary_text import with_noun
+from ....report.words import with_noun
 from ....rerank.engines.local import LocalEngine
 from ....rerank.lists import CandidateList
 from ....rerank.reranker import Reranker

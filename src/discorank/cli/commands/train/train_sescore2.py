@@ -24,7 +24,7 @@ from ....metrics.sescore2.training_settings import Training
 from ....metrics.spec.allowed_code import AllowedCode
 from ....metrics.spec.checked_settings import settings
 from ....metrics.spec.user_functions import is_function_name
-from ....rerank.selection.statistics import tau_b
+from ....rerank.selection.correlation import tau_b
 from ...options import Options, build, needed
 from ...options.inputs import CodeOptions
 from ...terminal.console import Progress, say
@@ -133,7 +133,6 @@ def _validation(values: Mapping[str, Any]) -> tuple[Validate | None, str | None]
             f"found {values['validation_score']!r}", where="--validation-score", fix=fix
         )
     rated = read_rated(values["validation"], field, direction == "lower")
-    tau_b([0.0, 1.0], [0.0, 1.0])  # needs scipy
     digest = blake2b(repr(rated).encode("utf-8", "surrogatepass"), digest_size=16)
     return validator(rated), digest.hexdigest()
 

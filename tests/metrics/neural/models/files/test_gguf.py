@@ -18,11 +18,11 @@ from discorank import CandidateList, InputError, ModelLoadError, use_limits
 from discorank.integrations.generation.generator import Prompt
 from discorank.integrations.huggingface import GenerationSettings, HuggingFaceGenerator
 from discorank.integrations.huggingface.model_loading import load
+from discorank.metrics import optional_packages
 from discorank.metrics.neural.models.files import (
     bundled_models,
     file_digests,
     model_files,
-    optional_packages,
 )
 from discorank.metrics.neural.models.files.bundled_models import Bundled, bundled_model
 from discorank.metrics.neural.models.files.gguf_header import check_gguf, read_gguf_header
@@ -111,7 +111,7 @@ def test_missing_packages_are_named_before_any_work(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(optional_packages, "find_spec", lambda name: None)
-    expected = r'a GGUF file needs gguf and accelerate\. pip install "discorank\[gguf\]"'
+    expected = r'gguf and accelerate are not installed\. pip install "discorank\[gguf\]"'
     with pytest.raises(ModelLoadError, match=expected) as raised:
         load(str(tiny))
     assert "\n" not in str(raised.value)

@@ -1,0 +1,44 @@
+"""Numbers, names and settings as words in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def with_noun(n: int, singular: str, plural: str) -> str:
+    """A number with its noun.
+
+    >>> with_noun(1, "list", "lists"), with_noun(0, "list", "lists")
+    ('1 list', '0 lists')
+    """
+    return f"{n} {singular if n == 1 else plural}"
+
+
+def plain(value: Any) -> str:
+    """A setting, whatever it holds.
+
+    >>> plain(None), plain(True), plain({"chrf": 1, "bleu": 2}), plain([])
+    ('none', 'yes', 'chrf 1, bleu 2', 'none')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {plain(inner)}" for name, inner in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(plain, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def names_of(names: Sequence[str]) -> str:
+    """Names in a sentence; at most five of them.
+
+    >>> names_of(["a"]), names_of(["a", "b", "c"]), names_of(list("abcdefg"))
+    ('a', 'a, b and c', 'a, b, c, d and 3 more')
+    """
+    shown = list(names)
+    if len(names) > 5:
+        shown = [*names[:4], f"{len(names) - 4} more"]
+    if len(shown) == 1:
+        return shown[0]
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"
