@@ -388,5 +388,5 @@ def _versions() -> dict[str, str]:
 def _version_of(package: str) -> str:
     """As `importlib.metadata.version`, without parsing the package's description."""
     headers = distribution(package).read_text("METADATA") or ""
-    found = re.search(r"^Version: (\S+)", headers, re.MULTILINE)
-    return found[1] if found else version(package)
+    header = re.search(r"^Version: (\S+)", headers, re.MULTILINE)
+    return header[1] if header else version(package)
