@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import distribution, version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from itertools import islice
 from pathlib import Path
 from platform import python_version
@@ -382,11 +382,16 @@ def _signature(decider: Decider) -> str | list[str]:
 
 
 def _versions() -> dict[str, str]:
-    return {"python": python_version(), **{package: _version_of(package) for package in PACKAGES}}
+    """Of Python and of those packages that are installed."""
+    versions = {package: _version_of(package) for package in PACKAGES}
+    return {"python": python_version(), **{name: one for name, one in versions.items() if one}}
 
 
 def _version_of(package: str) -> str:
-    """As `importlib.metadata.version`, without parsing the package's description."""
-    headers = distribution(package).read_text("METADATA") or ""
+    """As `importlib.metadata.version`, without parsing the package's description; empty where it is not installed."""
+    try:
+        headers = distribution(package).read_text("METADATA") or ""
+    except PackageNotFoundError:
+        return ""
     header = re.search(r"^Version: (\S+)", headers, re.MULTILINE)
     return header[1] if header else version(package)

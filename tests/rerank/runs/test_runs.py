@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import random
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from discorank.cli.main import main
@@ -633,3 +635,15 @@ def test_a_run_names_what_multiplied_for_its_models(tmp_path: Path) -> None:
     )
     assert "products" not in run_file(tmp_path / "chrf")
     assert run_file(out)["products"].split()[0] in ("oneDNN", "torch")
+
+
+def test_a_run_names_the_versions_of_what_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(2))
+    monkeypatch.setattr("discorank.rerank.runs.run.PACKAGES", ("numpy", "no-such-package"))
+    assert decode(source, tmp_path / "out") == 0
+    assert run_file(tmp_path / "out")["versions"] == {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
