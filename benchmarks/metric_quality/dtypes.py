@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -69,9 +70,9 @@ def report(
     )
 
 
-def compared(name: str, make: Callable[[str], Any], texts: Texts, rounds: int) -> None:
+def compared(name: str, make: Callable[..., Any], texts: Texts, rounds: int) -> None:
     """Measures a metric that `make` makes in a precision."""
-    metrics = [make(dtype) for dtype in ("float32", "bfloat16")]
+    metrics = [make(dtype=dtype) for dtype in ("float32", "bfloat16")]
 
     def run(metric: Any) -> Matrices:
         source = metric.needs_source
@@ -82,7 +83,7 @@ def compared(name: str, make: Callable[[str], Any], texts: Texts, rounds: int) -
     seconds = []
     for _ in range(rounds):
         (exact_seconds, exact), (rough_seconds, rough) = (
-            timed(lambda m=m: run(m)) for m in metrics
+            timed(partial(run, metric)) for metric in metrics
         )
         seconds.append((exact_seconds, rough_seconds))
     report(name, seconds, exact, rough)
@@ -104,7 +105,7 @@ def main() -> None:
         one: dict[str, Any] = {"model": "minilm", "device": "cpu", **settings}
         compared(
             f"{name}, MiniLM",
-            lambda dtype, name=name, one=one: load_metric(name, dtype=dtype, **one),
+            partial(load_metric, name, **one),
             texts,
             options.rounds,
         )
@@ -116,7 +117,7 @@ def main() -> None:
         paths: dict[str, Any] = {"model": str(comet), "encoder_path": str(encoder), "device": "cpu"}
         compared(
             "COMET, random base",
-            lambda dtype: load_metric("comet", dtype=dtype, **paths),
+            partial(load_metric, "comet", **paths),
             few,
             options.rounds,
         )
