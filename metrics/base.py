@@ -212,6 +212,11 @@ class Metric(ABC):
         return {name: value for name, value in self.__dict__.items() if name != "scorer"}
 
     @property
+    def products(self) -> str:
+        """What multiplies for its model here, on which the last bits of values depend; empty without a model."""
+        return ""
+
+    @property
     def utility_sign(self) -> float:
         """+1 or -1: what the paper's number is multiplied by to become a utility."""
         return 1.0 if self.info.higher_is_better else -1.0

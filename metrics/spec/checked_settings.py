@@ -16,7 +16,12 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from ..errors import InputError, unknown
 
-_CONFIG = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+_CONFIG = ConfigDict(
+    strict=True,
+    extra="forbid",
+    arbitrary_types_allowed=True,
+    defer_build=True,  # until one is made: a command needs few of all classes
+)
 T = TypeVar("T")
 
 
@@ -36,6 +41,9 @@ def settings(cls: type[T]) -> type[T]:
             plain_init(self, *args, **kwargs)
         except ValidationError as error:
             raise _in_our_words(checked, error) from None
+        finally:
+            if checked.__init__ is not __init__:  # building the checks puts pydantic's own there
+                checked.__init__ = __init__
 
     checked.__init__ = __init__
     return checked  # type: ignore[no-any-return]

@@ -7,9 +7,10 @@ together; of input formats it knows nothing.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from itertools import islice
 from pathlib import Path
 from platform import python_version
@@ -17,6 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import Field
 
+from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
 from ...metrics.spec.arrow_package import is_table, lines_of_run, require_arrow
@@ -162,6 +164,9 @@ def _outputs(
         raise InputError(problem, where="format", fix=fix)
     more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
     about: dict[str, Any] = {"name": name, "signature": _signature(decider), "seeds": {}}
+    products = sorted({part.products for part in _parts(decider) if part.products})
+    if products:
+        about["products"] = ", ".join(products)
     return outputs(out, {**_identity(decider, run, form), **reading}, about, more)
 
 
@@ -366,14 +371,15 @@ def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]
 
 
 def _identity(decider: Decider, run: RunSettings, form: RowForm) -> dict[str, Any]:
-    versions = {
-        part.signature(): part.info.version
-        for metric in decider.metrics
-        for _, part in metric.parts
-    }
+    versions = {part.signature(): part.info.version for part in _parts(decider)}
     saved = {"save_utilities": True} if run.save_utilities else {}
     settings = {**decider.identity, "score_versions": versions, **form.identity, **saved}
     return cast("dict[str, Any]", _portable(settings))
+
+
+def _parts(decider: Decider) -> list[Metric]:
+    """The metrics that sums are made of."""
+    return [part for metric in decider.metrics for _, part in metric.parts]
 
 
 def _portable(value: Any) -> Any:
@@ -392,4 +398,16 @@ def _signature(decider: Decider) -> str | list[str]:
 
 
 def _versions() -> dict[str, str]:
-    return {"python": python_version(), **{package: version(package) for package in PACKAGES}}
+    """Of Python and of those packages that are installed."""
+    versions = {package: _version_of(package) for package in PACKAGES}
+    return {"python": python_version(), **{name: one for name, one in versions.items() if one}}
+
+
+def _version_of(package: str) -> str:
+    """As `importlib.metadata.version`, without parsing the package's description; empty where it is not installed."""
+    try:
+        headers = distribution(package).read_text("METADATA") or ""
+    except PackageNotFoundError:
+        return ""
+    header = re.search(r"^Version: (\S+)", headers, re.MULTILINE)
+    return header[1] if header else version(package)

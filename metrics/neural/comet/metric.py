@@ -124,6 +124,7 @@ class Comet(CometMetric):
         needs_source=True,
         multi_reference="mean",
         bucketed=True,
+        version=2,
     )
 
     @cached_property
@@ -157,6 +158,7 @@ class CometQE(CometMetric):
         needs_source=True,
         needs_references=False,
         bucketed=True,
+        version=2,
     )
 
     @classmethod

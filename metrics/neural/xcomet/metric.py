@@ -100,12 +100,9 @@ class XCometMetric(CheckpointMetric):
 
     def _encoder(self, checkpoint: CometCheckpoint, folder: Any) -> Encoder:
         """The encoder with the weights of the checkpoint."""
-        from ..models.linear_products import use_linear_products
-
         model = from_state(folder, checkpoint.encoder, self.has_weights)
         depth, width = model.config.num_hidden_layers, model.config.hidden_size
         checkpoint.check_encoder(num_hidden_layers=depth, hidden_size=width)
-        use_linear_products(model)
         encoder = Encoder(model, self.device, self.dtype)
         encoder.batch_tokens = self.batch_tokens or encoder.batch_tokens
         return encoder

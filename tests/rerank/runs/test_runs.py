@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import random
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from discorank.cli.main import main
@@ -623,3 +625,29 @@ def test_document_context_survives_a_restart(tmp_path: Path) -> None:
         write_lists(source, lists)
         assert run(out) == 3
         assert out.read_bytes() == whole.read_bytes(), stop
+
+
+def test_a_run_names_what_multiplied_for_its_models(tmp_path: Path) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(2))
+    model = Path(__file__).parents[2] / "golden" / "docmetrics" / "models" / "tiny-roberta"
+    assert decode(source, tmp_path / "chrf") == 0
+    out = tmp_path / "bertscore"
+    model_options = ["--model", str(model), "--device", "cpu", "--quiet"]
+    assert (
+        main(["decode", str(source), "-u", "bertscore(layer=2)", "-o", str(out), *model_options])
+        == 0
+    )
+    assert "products" not in run_file(tmp_path / "chrf")
+    assert run_file(out)["products"].split()[0] in ("oneDNN", "torch")
+
+
+def test_a_run_names_the_versions_of_what_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", made_lists(2))
+    monkeypatch.setattr("discorank.rerank.runs.run.PACKAGES", ("numpy", "no-such-package"))
+    assert decode(source, tmp_path / "out") == 0
+    assert run_file(tmp_path / "out")["versions"] == {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }

@@ -13,8 +13,6 @@ from ...metrics.mixture import Utility
 from ...metrics.registry import load_from_data
 from ...metrics.spec.allowed_code import AllowedCode
 from ...metrics.spec.checked_settings import settings
-from ...rerank.chooser.chooser_decider import ChooserDecider
-from ...rerank.chooser.chooser_files import load_chooser
 from ..options.engines import engine_in
 from ..options.inputs import adapted
 from ..running import check_not_input, run_decider
@@ -44,6 +42,9 @@ class ChooserFileOptions:
 
 def run_chooser(values: dict[str, Any], defaults: Mapping[str, Any]) -> int:
     """Decides every list of the input as a chooser does; returns the exit code."""
+    from ...rerank.chooser.chooser_decider import ChooserDecider
+    from ...rerank.chooser.chooser_files import load_chooser
+
     for name in SETTLED:
         if values.get(name) != defaults.get(name):
             where = f"--{name.replace('_', '-')}"

@@ -18,6 +18,7 @@ class CommonOptions:
 
     Args:
         engine: where metrics run: local, or ray, for decode, rerank and serve (its settings: --set ray.actors=2).
+        jobs: processes that share the lists of decode and rerank, with the same output; each loads the metrics itself.
         model: the model of metrics that have one, where they do not name it: a folder or a name on the hub.
         encoder_path: the encoder of checkpoints that come without configuration and tokenizer.
         tokenizer_path: the tokenizer of models that come without one, such as MetricX.
@@ -38,6 +39,7 @@ class CommonOptions:
     """
 
     engine: Literal["local", "ray"] = "local"
+    jobs: Annotated[int, Field(ge=1)] = 1
     model: str | None = None
     encoder_path: str | None = None
     tokenizer_path: str | None = None
