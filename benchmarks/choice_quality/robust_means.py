@@ -2,7 +2,7 @@
 
     python -m benchmarks.choice_quality.robust_means FOLDER WORK [--kept] [-o TABLES.md]
 
-FOLDER holds the sets of `judged_sets`; matrices are kept in WORK (that of `whole_documents` will do), so that the same
+FOLDER holds the sets of `judged_sets`; matrices are kept in WORK (that of `document_choices` will do), so that the same
 command goes on, and ``--kept`` takes those alone that are there. First table: MBR among the systems of every segment
 (MQM) or article (the mean of a summary's dimensions), each against the others; the gain of a mean's choices over the
 weighted mean's, in standard deviations of the scores within a list, with 95 % intervals by document, mean of the sets.
@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.choice_quality.document_choices import Cell
 from benchmarks.choice_quality.looping_candidates import LOOP
-from benchmarks.choice_quality.whole_documents import Cell
 from benchmarks.support.judged_sets import JudgedSet, paths, read_set
 from benchmarks.support.kept_matrices import KeptMatrices
 from benchmarks.support.markdown import write_or_print

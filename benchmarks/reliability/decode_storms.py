@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from benchmarks.reliability.kept_outputs import CANDIDATES_OF_FLAT
 from benchmarks.reliability.processes import ROOT
 from benchmarks.reliability.storms import OUT, Target
 from discorank.rerank.runs.table_files import write_table
@@ -25,8 +27,9 @@ def lists(folder: Path, count: int, width: int = 16) -> Path:
 
 
 def decode_words(source: Path, out: Path, *more: str) -> Sequence[str]:
-    """A ``decode`` that may write an error record."""
-    return ["decode", str(source), "-o", str(out), "--max-errors", "1", "--quiet", *more]
+    """A ``decode`` that may write an error record, unless `more` says otherwise."""
+    bound = [] if "--max-errors" in more else ["--max-errors", "1"]
+    return ["decode", str(source), "-o", str(out), *bound, "--quiet", *more]
 
 
 def decode(folder: Path) -> Target:
@@ -50,6 +53,50 @@ def decode_table(folder: Path) -> Target:
 
     command = "decode LISTS.parquet -o OUT.parquet"
     return Target("decode-parquet", command, words, source, code=3, out=TABLE)
+
+
+def rerank_table(folder: Path) -> Target:
+    """The same of features alone, Arrow files."""
+    source = lists(folder, 4000, 8)
+    table = folder / "lists.arrow"
+    write_table(source, table)
+
+    def words(own: Path) -> Sequence[str]:
+        command = decode_words(table, own / TABLE, "-m", "logprob", "-m", "length*0.1")
+        return ["rerank", *command[1:]]
+
+    command = "rerank LISTS.arrow -o OUT.parquet"
+    return Target("rerank-parquet", command, words, source, code=3, out=TABLE)
+
+
+def into_form(folder: Path, form: str) -> Target:
+    """Into an n-best list with the decision; flat text, of which no list may be left out, has no error records."""
+    rows = numbered_lists(2000)
+    if form != "flat":
+        rows[1200]["candidates"] = []
+        rows[1600]["context_only"] = True
+    folder.mkdir(parents=True, exist_ok=True)
+    source = write_lists(folder / "lists.jsonl", rows)
+    max_errors = "0" if form == "flat" else "1"
+
+    def words(own: Path) -> Sequence[str]:
+        more = ("-u", "chrf", "--output-format", form, "--max-errors", max_errors)
+        return decode_words(source, own / OUT, *more)
+
+    command = f"decode -u chrf --output-format {form}"
+    code = 0 if form == "flat" else 3
+    return Target(f"decode-{form}", command, words, source, code=code, form=form)
+
+
+def numbered_lists(count: int) -> list[dict[str, Any]]:
+    """Lists that every form can say: numbers as ids, as many candidates in each, all with log-probabilities."""
+    rows = []
+    for number, made in enumerate(made_lists(count, CANDIDATES_OF_FLAT, seed=4)):
+        texts = [one["text"] if isinstance(one, dict) else one for one in made["candidates"]]
+        filled = (texts * CANDIDATES_OF_FLAT)[:CANDIDATES_OF_FLAT]
+        candidates = [{"text": text, "logprob": -1.5 - i} for i, text in enumerate(filled)]
+        rows.append({"id": str(number), "candidates": candidates})
+    return rows
 
 
 def decode_plain(folder: Path) -> Target:

@@ -20,6 +20,7 @@ from benchmarks.reliability import (
 )
 from benchmarks.reliability.promises import Tried
 from benchmarks.reliability.storms import Target, stormed
+from discorank.integrations.formats.written_lists import FORMS
 from discorank.rerank.budget.plan import METHODS
 
 Trial = Callable[[int, int, Path], list[Tried]]
@@ -39,6 +40,11 @@ def budget_storm(method: str) -> Trial:
     return storm(partial(decode_storms.under_budget, method=method))
 
 
+def form_storm(form: str) -> Trial:
+    """The trial that disturbs decoding into an n-best list."""
+    return storm(partial(decode_storms.into_form, form=form))
+
+
 def generate_from_server(tries: int, seed: int, folder: Path) -> list[Tried]:
     """The storm of a command that asks a server."""
     with generate_storms.server(folder / "inputs") as target:
@@ -55,10 +61,12 @@ FAMILIES: Mapping[str, Trial] = {
     "decode": storm(decode_storms.decode),
     "decode-sum": storm(decode_storms.decode_plain),
     "decode-parquet": storm(decode_storms.decode_table),
+    **{f"decode-{form}": form_storm(form) for form in FORMS},
     "decode-cache": storm(decode_storms.decode_cached),
     "decode-search": storm(decode_storms.decode_searched),
     **{f"decode-budget-{method}": budget_storm(method) for method in METHODS},
     "rerank": storm(decode_storms.rerank),
+    "rerank-parquet": storm(decode_storms.rerank_table),
     "generate": generate_storms.counted(generate_storms.model_in_turns),
     "generate-batches": generate_storms.counted(generate_storms.model_by_batches),
     "generate-server": generate_from_server,

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from benchmarks.same_outputs.comparing import differences
 from benchmarks.same_outputs.outputs import Outputs, files_below
+from discorank.integrations.formats.open_lists import open_lists
 
 RUN_FILE = ".run.json"
+CANDIDATES_OF_FLAT = 8  # of every list
 
 
 class Accounted(NamedTuple):
@@ -73,13 +75,29 @@ def what_differs(expected: Outputs, folder: Path) -> list[str]:
     return wrong
 
 
-def accounted(source: Path, out: Path) -> Accounted:
-    """Counts inputs that are neither a row nor an error record nor context alone, and those that are twice."""
+def accounted(source: Path, out: Path, form: str = "jsonl") -> Accounted:
+    """Counts inputs that are neither a row nor an error record nor context alone, and those that are twice.
+
+    Args:
+        source: the input, JSON lines.
+        out: the output.
+        form: of its rows.
+    """
     inputs = Counter(str(row["id"]) for row in json_lines(source) if not row.get("context_only"))
-    outcomes = Counter(str(row["id"]) for row in json_lines(out))
+    outcomes = Counter(ids_in(out, form))
     outcomes += Counter(str(row["id"]) for row in json_lines(Path(f"{out}.errors.jsonl")))
     lost = (inputs - outcomes).total()
     return Accounted(inputs.total(), lost, (outcomes - inputs).total())
+
+
+def ids_in(out: Path, form: str) -> Iterable[str]:
+    """The ids of the lists in an output."""
+    if form == "jsonl":
+        return [str(row["id"]) for row in json_lines(out)]
+    num_candidates = CANDIDATES_OF_FLAT if form == "flat" else None
+    with open_lists(out, form, num_candidates=num_candidates) as lists:
+        # a log has an entry for the ids between its own
+        return [entry.record.id for entry in lists if entry.record is not None]
 
 
 def json_lines(path: Path) -> Iterable[dict[str, Any]]:

@@ -57,6 +57,7 @@ class Target:
         signals: those to draw from.
         module: what is started.
         out: the rows, in the folder of its outputs.
+        form: of the rows.
     """
 
     family: str
@@ -70,6 +71,7 @@ class Target:
     signals: Sequence[signal.Signals] = SIGNALS
     module: str = COMMAND
     out: str = OUT
+    form: str = "jsonl"
 
 
 @dataclass
@@ -109,7 +111,8 @@ class Tally:
         self.survived += 0 if wrong else hits
         self.complain(*wrong)
         if self.target.source is not None:
-            inputs, lost, doubled = accounted(self.target.source, folder / self.target.out)
+            out, form = folder / self.target.out, self.target.form
+            inputs, lost, doubled = accounted(self.target.source, out, form)
             self.inputs += inputs
             self.lost += lost
             self.doubled += doubled

@@ -30,9 +30,17 @@ RUNS = {
         ".parquet",
         *("rerank", "{lists}", "-m", "logprob", "-m", "length", "--quiet", "-o", "{out}.parquet"),
     ),
+    "rerank .arrow -o .arrow": (
+        ".arrow",
+        *("rerank", "{lists}", "-m", "logprob", "-m", "length", "--quiet", "-o", "{out}.arrow"),
+    ),
     "convert .parquet -o .parquet": (
         ".parquet",
         *("convert", "{lists}", "--quiet", "-o", "{out}.parquet"),
+    ),
+    "convert .arrow -o .arrow": (
+        ".arrow",
+        *("convert", "{lists}", "--quiet", "-o", "{out}.arrow"),
     ),
 }
 

@@ -18,7 +18,7 @@ from ...rerank.runs.entry import Entry
 from ..files.entries import placed
 from .array_values import UnreadableTypeError, check_type
 from .batch_rows import rows_of, too_long
-from .columns import ColumnNames, FittedColumns
+from .columns import ColumnNames, FittedColumns, RowKind
 from .flat_rows import NumberedRow, as_lists
 from .record_batches import open_table, our_errors
 
@@ -31,19 +31,19 @@ class ArrowSource:
     Args:
         path: the file.
         names: which columns are which keys.
-        of_lists: whether rows are candidate lists, or candidates of them.
+        kind: what rows are, where they must have certain columns.
 
     Raises:
         InputError: it cannot be opened, or has other columns. Iterating raises it where the file must be refused whole.
         ModelLoadError: pyarrow is not installed.
     """
 
-    def __init__(self, path: str | Path, names: ColumnNames, of_lists: bool = False) -> None:
+    def __init__(self, path: str | Path, names: ColumnNames, kind: RowKind | None = None) -> None:
         self.name = str(path)
         self._table = open_table(path)
         try:
             with our_errors(self.name):
-                self._columns = self._fitted(names, of_lists)
+                self._columns = self._fitted(names, kind)
         except BaseException:
             self._table.close()
             raise
@@ -97,7 +97,7 @@ class ArrowSource:
             moved = placed(plain, self.place(entry.line))
             yield Entry(None, moved, entry.line, entry.raw, entry.id)
 
-    def _fitted(self, names: ColumnNames, of_lists: bool) -> FittedColumns:
+    def _fitted(self, names: ColumnNames, kind: RowKind | None) -> FittedColumns:
         """The columns that are read, all of types that are read."""
         schema = self._table.schema
         columns = list(schema.names)
@@ -105,7 +105,7 @@ class ArrowSource:
         if repeated:
             problem = f"two columns are called {repeated[0]!r:.80}"
             raise InputError(problem, where=self.name, fix="Give every column its own name")
-        fitted = names.fitted(columns, self.name, of_lists)
+        fitted = names.fitted(columns, self.name, kind)
         for column in fitted.read:
             where = f"{self.name}, column {column!r:.80}"
             try:

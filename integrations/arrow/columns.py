@@ -13,10 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 from ...metrics.errors import InputError, unknown
 
+RowKind = Literal["list", "input", "segment", "document"]
+# the keys that a row must have, by what it is; of several in one place, one is enough
+_NEEDED: Mapping[RowKind, tuple[tuple[str, ...], ...]] = MappingProxyType(
+    {
+        "list": (("id",), ("candidates", "text")),
+        "input": (("id",), ("source",)),
+        "segment": (("hypothesis",),),
+        "document": (("id",),),
+    }
+)
 ROW_NUMBER = "#"
 ALL_OTHERS = "*"
 # what is said of a list as a whole: the same in every row of its candidates
@@ -80,16 +91,18 @@ class ColumnNames:
         others = ALL_OTHERS not in left_out
         return cls(keys, inner, frozenset(left_out) - {ALL_OTHERS}, others)
 
-    def fitted(self, columns: Sequence[str], where: str, of_lists: bool) -> FittedColumns:
+    def fitted(
+        self, columns: Sequence[str], where: str, kind: RowKind | None = None
+    ) -> FittedColumns:
         """These names for a file with these columns.
 
         Args:
             columns: of the file.
             where: the file, for errors.
-            of_lists: whether its rows are lists, or candidates of them.
+            kind: what its rows are, where every row must have certain keys; candidates of a list are lists, too.
 
         Raises:
-            InputError: a column that is named is not there, or two are one key.
+            InputError: a column that is named is not there, two are one key, or none is a key that rows must have.
         """
         named = [column for column in self.keys.values() if column != ROW_NUMBER]
         for column in (*named, *self.left_out):
@@ -113,9 +126,11 @@ class ColumnNames:
                     raise InputError(problem, where=where, fix=fix)
                 key_of[column] = column
         keys = key_of.values()
-        is_flat = of_lists and "text" in keys and "candidates" not in keys
-        inner = {} if is_flat else self.inner
         numbered = tuple(key for key, column in self.keys.items() if column == ROW_NUMBER)
+        if kind is not None:
+            _check_needed(kind, {*keys, *numbered}, columns, where)
+        is_flat = kind == "list" and "text" in keys and "candidates" not in keys
+        inner = {} if is_flat else self.inner
         return FittedColumns(key_of, inner, frozenset(aside), numbered, is_flat)
 
 
@@ -172,6 +187,22 @@ class FittedColumns:
             {**item, **{name: items[i] for name, items in beside.items() if items[i] is not None}}
             for i, item in enumerate(texts)
         ]
+
+
+def _check_needed(kind: RowKind, keys: set[str], columns: Sequence[str], where: str) -> None:
+    """Raises InputError where no column is a key that rows of a kind must have."""
+    lacking = [names for names in _NEEDED[kind] if keys.isdisjoint(names)]
+    if not lacking:
+        return
+    wanted = " and ".join(" or ".join(names) for names in lacking)
+    found = ", ".join(columns)
+    assignments = " ".join(f"{names[0]}=COLUMN" for names in lacking)
+    number = f" (id={ROW_NUMBER} numbers the rows)" if ("id",) in lacking else ""
+    raise InputError(
+        f"no column {wanted}; there are: {found:.300}",
+        where=where,
+        fix=f"Say which it is: {_WHERE} {assignments}{number}",
+    )
 
 
 def _renamed(item: Any, names: Mapping[str, str]) -> Any:

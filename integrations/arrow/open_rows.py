@@ -12,28 +12,28 @@ from ...metrics.text.line_source import LineSource
 from ...metrics.text.numbered_lines import NumberedLines
 from ...rerank.runs.entry import Entry
 from .arrow_source import ArrowSource
-from .columns import ColumnNames
+from .columns import ColumnNames, RowKind
 
 T = TypeVar("T")
 RowSource = LineSource | ArrowSource
 
 
 def open_rows(
-    path: str | Path, columns: Sequence[str] = (), *, of_lists: bool = False
+    path: str | Path, columns: Sequence[str] = (), kind: RowKind | None = None
 ) -> RowSource:
     """The lines of a file.
 
     Args:
         path: a file; ``-`` is standard input.
         columns: which columns are which keys, as `ColumnNames` has them; of Parquet and Arrow files.
-        of_lists: whether rows are candidate lists, or candidates of them.
+        kind: what the rows of a Parquet or Arrow file are, where they must have certain columns.
 
     Raises:
-        InputError: it cannot be opened; columns are named of a text file.
+        InputError: it cannot be opened; columns are named of a text file, or are not there.
         ModelLoadError: it needs pyarrow, which is not installed.
     """
     if is_table(path):
-        return ArrowSource(path, ColumnNames.read(columns), of_lists)
+        return ArrowSource(path, ColumnNames.read(columns), kind)
     if columns:
         problem = "names columns of a file that has none"
         fix = "Leave it out, or give a file .parquet, .arrow, .arrows or .feather"

@@ -79,7 +79,7 @@ class BatchDecider:
 
     def _read(self, batch: Any) -> Iterator[Read]:
         """Every row as a list, or what is wrong with it."""
-        fitted = self._names.fitted(batch.column_names, NAME, of_lists=False)
+        fitted = self._names.fitted(batch.column_names, NAME)
         for column in fitted.read:
             check_type(batch.schema.field(column).type, f"{NAME}, column {column!r:.80}")
         number = 1

@@ -74,7 +74,7 @@ def open_documents(
             "is of folders of mt-metrics-eval", where="language_pair", fix="Leave it out"
         )
     if form == "systems":
-        return open_rows(path, columns)
+        return open_rows(path, columns, "document")
     if form not in _READERS:
         raise unknown("form of documents", form, ["systems", *DOCUMENT_FORMS])
     return DocumentRows(str(path), _READERS[form](str(path)))

@@ -16,11 +16,10 @@ from ...metrics.errors import InputError
 from ...metrics.text.line_source import LineSource
 from ...rerank.lists import Candidate
 from ..files.entries import ListEntry
-from .nbest_columns import LOGPROB, features, finite_number, read_columns
+from .nbest_columns import LOGPROB, MODEL, features, finite_number, read_columns
 
 _HARD = re.compile(r"(\d+-\d+( |$))*", re.ASCII)
 _SOFT = re.compile(r"([\d.eE+-]+(,[\d.eE+-]+)*( |$))+", re.ASCII)
-_MODEL = re.compile(r"F\d+")
 _NAMED = re.compile(r"(WordScores|WordCounts)=\s*(.*)")
 
 
@@ -40,7 +39,7 @@ def _candidate(columns: Sequence[str]) -> Candidate:
             raise InputError(f"a second column of {name}", where=name)
         fields[name] = value
     values = features(features_column)
-    logprobs = {name: value for name, value in values.items() if _MODEL.fullmatch(name)}
+    logprobs = {name: value for name, value in values.items() if MODEL.fullmatch(name)}
     if not logprobs or not all(isinstance(value, float) for value in logprobs.values()):
         raise InputError(
             f"found {features_column!r:.60}, expected F0= and a number",

@@ -21,6 +21,7 @@ ReadCandidate = Callable[[Sequence[str]], Candidate]  # the candidate of the col
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAMED = re.compile(r"([^=\s]+)=(\S*)|(\S+):")
 _TAKEN = frozenset({"text", "roles", "foci", "rst", "columns"})
+MODEL = re.compile(r"F\d+")  # the log-probability of a model of Marian
 LOGPROB = "logprob"  # a feature of this name is the log-probability, and no field
 
 

@@ -24,6 +24,7 @@ from .human_scores import HumanKey
 from .jsonl import read_jsonl
 from .marian import read_marian
 from .moses import read_moses
+from .mtme.eval_set_folder import is_eval_set_folder
 from .sockeye import read_sockeye
 from .systems import SystemsOptions, read_systems
 
@@ -101,7 +102,10 @@ def _one_file(read: Callable[[LineSource], Iterator[ListEntry]]) -> OpenFormat:
 
 
 def _open_jsonl(path: str | Path, options: Mapping[str, Any]) -> OpenedFiles:
-    source = open_rows(path, options["columns"], of_lists=True)
+    if is_eval_set_folder(path):
+        problem, fix = "is the folder of a test set of mt-metrics-eval", "Add --from mtme"
+        raise InputError(problem, where=str(path), fix=fix)
+    source = open_rows(path, options["columns"], "list")
     return [source], read_jsonl(source)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...metrics.errors import InputError, excerpt
 from ...rerank.lists import Candidate
-from .nbest_columns import LOGPROB
+from .nbest_columns import LOGPROB, MODEL
 
 SCORE = "score"
 BAR = " ||| "
@@ -44,7 +44,7 @@ def marian_line(list_id: str, candidate: Candidate) -> str:
     """The line of a candidate, without its end.
 
     Raises:
-        InputError: a field is no number, or there is no score or no log-probability.
+        InputError: a field is no number, or there is no score, no log-probability or F0.
     """
     fields = dict(candidate.fields)
     score = fields.pop(SCORE, None)
@@ -61,6 +61,9 @@ def marian_line(list_id: str, candidate: Candidate) -> str:
             problem = "a field of this name, by which Marian calls the log-probability"
             raise InputError(problem, where="F0")
         fields = {"F0": candidate.logprob, **fields}
+    if not any(MODEL.fullmatch(name) for name in fields):
+        problem = "no log-probability and no F0, with which Marian's features begin"
+        raise InputError(problem, where="logprob", fix="Write moses, which has all features")
     columns = [list_id, str(candidate.text), *further, feature_column(fields)]
     return BAR.join([*columns, number_text(score, SCORE)])
 

@@ -173,11 +173,12 @@ def read_back(form: str, data: bytes, num_candidates: int) -> CandidateList:
     entries = read_flat(source, num_candidates) if form == "flat" else _READERS[form](source)
     *_, entry = [None, *entries]  # in a log, gaps in the ids come first
     if entry is None:
-        raise InputError("nothing is read back of it")
+        raise InputError("nothing is read back of it", fix="Write JSON lines")
     if entry.record is None:
         problem = "nothing is read back of it" if entry.error is None else entry.error.problem
         where = "" if entry.error is None else entry.error.where.partition(": ")[2]
-        raise InputError(f"would be read back with an error: {problem}", where=where)
+        problem = f"would be read back with an error: {problem}"
+        raise InputError(problem, where=where, fix="Write JSON lines")
     return entry.record
 
 

@@ -19,9 +19,10 @@ from ...metrics.errors import DiscorankError, ResumeError
 from ...rerank.lists import NOTHING, write_list
 from ...rerank.runs.resumable import Checkpoint
 from ...rerank.runs.rows import as_line
-from ...rerank.runs.run import Written, completing, outputs, write_outcomes
 from ...rerank.runs.run_file import Measured
+from ...rerank.runs.run_outputs import completing, outputs
 from ...rerank.runs.stream import Stream
+from ...rerank.runs.written_outcomes import Written, write_outcomes
 from .document_turns import Done, Turn, Turns
 from .list_checks import has_no_choice
 from .prompts import PromptEntry

@@ -16,8 +16,8 @@ from warnings import warn
 from ...metrics.errors import DiscorankError, InputError, ResumeError
 from ...rerank.runs.resumable import Checkpoint
 from ...rerank.runs.rows import as_line
-from ...rerank.runs.run import Written
 from ...rerank.runs.stream import Stream
+from ...rerank.runs.written_outcomes import Written
 
 NAME = "waiting"  # of the output, and of the count of its lines
 _ROW = b', "row": '

@@ -19,9 +19,10 @@ from ...metrics.execution.meter import Meter
 from ...rerank.lists import NOTHING, CandidateList, write_list
 from ...rerank.runs.resumable import Checkpoint
 from ...rerank.runs.rows import as_line
-from ...rerank.runs.run import Written, completing, outputs, write_outcomes
 from ...rerank.runs.run_file import Measured
+from ...rerank.runs.run_outputs import completing, outputs
 from ...rerank.runs.stream import Stream
+from ...rerank.runs.written_outcomes import Written, write_outcomes
 from ..files.entries import ListEntry
 from .list_prompts import ListPrompts
 from .text_scorer import Answered, Asked, PromptedText, ScoredText, TextScorer

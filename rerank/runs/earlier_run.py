@@ -48,6 +48,8 @@ def earlier_run(
     fix = f"Restore it, or remove {' and '.join(map(str, paths))} to start anew"
     try:
         run = recorded_run(read_run_file(run_file, fix), str(run_file), fix)
+        if _is_other_and_empty(run, identity, sinks):
+            return EarlierRun(State(), None, {name: BlockDigests() for name in sinks})
         _compare(run.settings, identity, run_file)
         digests = {
             name: checked_output(path, run.outputs.get(name), run.complete, fix)
@@ -71,11 +73,28 @@ def _check_empty(paths: Iterable[Path], run_file: Path) -> None:
             )
 
 
+def _is_other_and_empty(
+    run: RecordedRun, identity: Mapping[str, Any], sinks: Mapping[str, Path]
+) -> bool:
+    """Whether a run of other settings ended before its first row, so that nothing is lost with it."""
+    if run.complete or run.entries or not _differing(run.settings, identity):
+        return False
+    # an error record that ended the run is no output
+    outputs = [path for name, path in sinks.items() if name != "errors"]
+    return not any(path.exists() and path.stat().st_size for path in outputs)
+
+
+def _differing(was: Mapping[str, Any], identity: Mapping[str, Any]) -> list[str]:
+    """The settings that differ."""
+    now = json.loads(json.dumps(identity))
+    return [key for key in sorted({*was, *now}) if was.get(key) != now.get(key)]
+
+
 def _compare(was: Mapping[str, Any], identity: Mapping[str, Any], run_file: Path) -> None:
     """Raises ResumeError if settings differ."""
-    now = json.loads(json.dumps(identity))
-    differing = [key for key in sorted({*was, *now}) if was.get(key) != now.get(key)]
+    differing = _differing(was, identity)
     if differing:
+        now = json.loads(json.dumps(identity))
         changes = [f"{key} was {was.get(key)!r}, now {now.get(key)!r}" for key in differing]
         fix = "Choose another output, or the same settings"
         raise ResumeError("; ".join(changes), where=str(run_file), fix=fix)

@@ -6,51 +6,31 @@ together; of input formats it knows nothing.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, distribution, version
-from itertools import islice
 from pathlib import Path
-from platform import python_version
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ...metrics.base import Metric
 from ...metrics.errors import DiscorankError, InputError
 from ...metrics.execution.meter import Meter
-from ...metrics.spec.arrow_package import is_table, lines_of_run, require_arrow
+from ...metrics.spec.arrow_package import is_table
 from ...metrics.spec.checked_settings import settings
-from ...metrics.spec.signature import portable
 from ..decider import Decider
 from ..engines.interface import Engine
 from ..lists import NOTHING, CandidateList
-from ..scheduler import Decided, Outcome
-from ..whole_documents import WholeDocuments
+from ..scheduler import Outcome
 from .entry import Entry
+from .replayed_choices import replayed_choices, written_lines
 from .resumable import Checkpoint
 from .row_forms import JsonRows, RowForm, row_form
-from .rows import error_row
 from .run_file import Measured
+from .run_identity import identity_of, parts_of, signature_of
+from .run_outputs import completing, outputs
 from .saved_matrices import header, matrix_row
+from .searched_outcomes import written_whole
 from .stream import Stream
-from .table_files import write_table
-from .whole_documents import written_whole
-
-PACKAGES = ("discorank", "numpy", "sacrebleu", "tokenizers", "torch", "transformers")
-
-
-T = TypeVar("T")
-# what is added to every output, and to the counts
-Written = tuple[dict[str, bytes], dict[str, int]]
-
-
-class StoppedByErrorsError(DiscorankError):
-    """More error records than allowed; the run can be resumed after mending the input."""
-
-    exit_code = 3
+from .written_outcomes import Written, num_errors, write_outcomes
 
 
 @settings
@@ -107,11 +87,11 @@ def run_lists(
     source = _metered(entries, meter)
     try:
         if checkpoint.state.counts.get("rows"):
-            form.resume(_lines(checkpoint), checkpoint.state.counts)
-        replayed = _skipped(decider, source, name, checkpoint, form)
+            form.resume(written_lines(checkpoint), checkpoint.state.counts)
+        replayed = replayed_choices(decider, source, name, checkpoint, form)
         outcomes = decider.outcomes(_records(replayed, source), engine, form.accept)
         if decider.search is not None:
-            outcomes = written_whole(outcomes, lambda: run.max_errors - _num_errors(checkpoint))
+            outcomes = written_whole(outcomes, lambda: run.max_errors - num_errors(checkpoint))
         with completing(checkpoint, lambda: _measured(engine, meter)):
             write_outcomes(
                 outcomes,
@@ -125,11 +105,6 @@ def run_lists(
     finally:
         checkpoint.close()
     return checkpoint.state.counts
-
-
-def _num_errors(checkpoint: Checkpoint | Stream) -> int:
-    """How many error records are written."""
-    return checkpoint.state.counts.get("errors", 0)
 
 
 def _outputs(
@@ -152,46 +127,23 @@ def _outputs(
             where="save_utilities",
             fix="Leave out one of them",
         )
+    if out is not None and is_table(out) and not isinstance(form, JsonRows):
+        problem = "texts alone have no columns"
+        fix = "Leave --format and --output-format out, or name a text file"
+        raise InputError(problem, where="format", fix=fix)
     if run.save_utilities and decider.identity.get("normalize_parts"):
         raise InputError(
             "the parts of the sum are normalised within each list, and a file of utilities holds their plain sum",
             where="save_utilities",
             fix="Leave out one of them",
         )
-    if out is not None and is_table(out) and not isinstance(form, JsonRows):
-        problem = "texts alone have no columns"
-        fix = "Leave --format and --output-format out, or name a text file"
-        raise InputError(problem, where="format", fix=fix)
     more = {"utilities": Path(run.save_utilities)} if run.save_utilities else {}
-    about: dict[str, Any] = {"name": name, "signature": _signature(decider), "seeds": {}}
-    products = sorted({part.products for part in _parts(decider) if part.products})
+    about: dict[str, Any] = {"name": name, "signature": signature_of(decider), "seeds": {}}
+    products = sorted({part.products for part in parts_of(decider) if part.products})
     if products:
         about["products"] = ", ".join(products)
-    return outputs(out, {**_identity(decider, run, form), **reading}, about, more)
-
-
-def outputs(
-    out: Path | None,
-    identity: Mapping[str, Any],
-    about: Mapping[str, Any],
-    more: Mapping[str, Path] = NOTHING,
-) -> Checkpoint | Stream:
-    """The outputs of a run: rows at `out`, error records beside it and `more`; or stdout and stderr without `out`.
-
-    Where `out` is a Parquet or Arrow file, the rows are lines beside it, of which it is made when the run is complete.
-
-    Raises:
-        InputError, ResumeError: as `Checkpoint`.
-        ModelLoadError: it needs pyarrow, which is not installed.
-    """
-    if out is None:
-        return Stream()
-    of_table = is_table(out)
-    if of_table:
-        require_arrow(str(out))
-    sinks = {"rows": lines_of_run(out), "errors": Path(f"{out}.errors.jsonl"), **more}
-    write = write_table if of_table else None
-    return Checkpoint(out, sinks, identity, {**about, "versions": _versions()}, write)
+    identity = identity_of(decider, form, bool(run.save_utilities))
+    return outputs(out, {**identity, **reading}, about, more)
 
 
 def _metered(
@@ -209,79 +161,6 @@ def _metered(
 def _measured(engine: Engine, meter: Meter) -> Measured:
     status = engine.status()
     return Measured(status.work + meter.now, status.workers)
-
-
-@contextmanager
-def completing(
-    checkpoint: Checkpoint | Stream, measured: Callable[[], Measured] = Measured
-) -> Iterator[None]:
-    """Opens the outputs; what was written is kept whatever happens, and complete at the end of the block."""
-    checkpoint.begin(measured)
-    try:
-        yield
-    except BaseException:
-        checkpoint.save()
-        raise
-    checkpoint.save(complete=True)
-
-
-def write_outcomes(
-    outcomes: Iterable[tuple[Entry[Any], T]],
-    written: Callable[[T], Written],
-    name: str,
-    checkpoint: Checkpoint | Stream,
-    max_errors: int,
-    on_progress: Callable[[int, int], None],
-    meter: Meter | None = None,
-) -> None:
-    """Writes what every entry yields, in input order.
-
-    Args:
-        outcomes: entries, each with what came of it.
-        written: what an outcome adds to the outputs and to the counts; raises the error that it ended in.
-        name: the input's name, for error records.
-        checkpoint: the outputs.
-        max_errors: how many error records a run may write.
-        on_progress: called with the number of entries done and of error records.
-        meter: counts the seconds of writing.
-
-    Raises:
-        StoppedByErrorsError: one error record more.
-    """
-    meter = meter or Meter()
-    for entry, outcome in outcomes:
-        with meter.stage("write"):
-            try:
-                writes, counts = written(outcome)
-            except DiscorankError as error:
-                error = _placed(error, entry, name)
-                row = error_row(error, name, entry.line, entry.id)
-                if _num_errors(checkpoint) >= max_errors:
-                    checkpoint.leave("errors", row)
-                    raise stopped(error, entry, name) from error
-                writes, counts = {"errors": row}, {"errors": 1}
-            checkpoint.commit(entry.raw, writes, counts)
-        on_progress(checkpoint.state.entries, _num_errors(checkpoint))
-
-
-def stopped(error: DiscorankError, entry: Entry[Any], name: str) -> StoppedByErrorsError:
-    """What ends a run at one error record more than it may have."""
-    placed = _placed(error, entry, name)
-    # one advice: that of the error, if it has any
-    fix = placed.fix or "Mend it and run again"
-    reason = type(placed)(placed.problem, where=placed.where)
-    return StoppedByErrorsError(
-        f"stopped at an error record: {reason}",
-        where=f"{name}:{entry.line}",
-        fix=f"{fix}, or allow more with --max-errors",
-    )
-
-
-def _placed(error: DiscorankError, entry: Entry[Any], name: str) -> DiscorankError:
-    """The error without the file and line that its record says beside it."""
-    prefix = f"{name}:{entry.line}"
-    where = error.where.removeprefix(prefix).removeprefix(": ")
-    return type(error)(error.problem, where=where, fix=error.fix)
 
 
 def _writes(
@@ -320,94 +199,3 @@ def _records(
         yield None, record
     for entry in entries:
         yield entry, entry.record if entry.record is not None else entry.error
-
-
-def _skipped(
-    decider: Decider,
-    entries: Iterator[Entry[CandidateList]],
-    name: str,
-    checkpoint: Checkpoint | Stream,
-    form: RowForm,
-) -> list[Decided]:
-    """Reads over what an earlier run has done; returns its last document where that is context, or decided whole."""
-    is_read_again = decider.width > 0 or isinstance(decider, WholeDocuments)
-    chain = checkpoint.resumed and is_read_again
-    lines = _lines(checkpoint) if chain else iter(())
-    failed = _failed_lines(checkpoint) if chain else set()
-    document: list[Decided] = []
-    name_of: str | None = None
-    for entry in islice(entries, checkpoint.state.entries):
-        checkpoint.skip(entry.raw)
-        record = entry.record
-        if not chain or record is None:
-            document += [Decided(None)] * (chain and document[-1:] != [Decided(None)])
-            continue
-        if record.document != name_of or record.document is None:
-            document, name_of = (
-                document[-1:] if document and document[-1].record is None else [],
-                record.document,
-            )
-        lost = (entry.line, entry.id) in failed
-        is_first = lost or record.context_only
-        text = record.candidates[0].text if is_first else form.chosen(lines, record)
-        document.append(Decided(record, text, lost))
-    checkpoint.check_input(name)
-    return document
-
-
-def _lines(checkpoint: Checkpoint | Stream) -> Iterator[str]:
-    """The lines that the earlier run wrote."""
-    with open(checkpoint.sinks["rows"], encoding="utf-8", newline="\n") as lines:
-        yield from lines
-
-
-def _failed_lines(checkpoint: Checkpoint | Stream) -> set[tuple[int, str | None]]:
-    """Line and id of the error records of the earlier run."""
-    path = checkpoint.sinks["errors"]
-    if not path.exists():
-        return set()
-    with open(path, encoding="utf-8") as lines:
-        return {(row["line"], row["id"]) for row in map(json.loads, lines)}
-
-
-def _identity(decider: Decider, run: RunSettings, form: RowForm) -> dict[str, Any]:
-    versions = {part.signature(): part.info.version for part in _parts(decider)}
-    saved = {"save_utilities": True} if run.save_utilities else {}
-    settings = {**decider.identity, "score_versions": versions, **form.identity, **saved}
-    return cast("dict[str, Any]", _portable(settings))
-
-
-def _parts(decider: Decider) -> list[Metric]:
-    """The metrics that sums are made of."""
-    return [part for metric in decider.metrics for _, part in metric.parts]
-
-
-def _portable(value: Any) -> Any:
-    """The value with files named by their digests alone: a model may be moved."""
-    if isinstance(value, dict):
-        return {_portable(key): _portable(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_portable(inner) for inner in value]
-    return portable(value) if isinstance(value, str) else value
-
-
-def _signature(decider: Decider) -> str | list[str]:
-    """The signature of every metric, or the only one."""
-    signatures = [metric.signature() for metric in decider.metrics]
-    return signatures[0] if len(signatures) == 1 else signatures
-
-
-def _versions() -> dict[str, str]:
-    """Of Python and of those packages that are installed."""
-    versions = {package: _version_of(package) for package in PACKAGES}
-    return {"python": python_version(), **{name: one for name, one in versions.items() if one}}
-
-
-def _version_of(package: str) -> str:
-    """As `importlib.metadata.version`, without parsing the package's description; empty where it is not installed."""
-    try:
-        headers = distribution(package).read_text("METADATA") or ""
-    except PackageNotFoundError:
-        return ""
-    header = re.search(r"^Version: (\S+)", headers, re.MULTILINE)
-    return header[1] if header else version(package)

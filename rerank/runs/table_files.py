@@ -22,6 +22,7 @@ from .output_checks import digests_of
 from .table_shapes import Shape
 
 GROUP_BYTES = 4 << 20  # of the lines that make a row group
+PIECE_BYTES = 1 << 18  # of the lines that are Python values at a time, some ten times as large
 Row = dict[str, Any]
 
 
@@ -48,15 +49,18 @@ def write_rows(lines: BinaryIO, file: BinaryIO, ending: str) -> None:
     import pyarrow as pa
 
     shape = Shape()
-    for group in row_groups(lines):
-        for row in group:
+    for rows, _ in pieces(lines):
+        for row in rows:
             shape.note(row)
     schema = pa.schema([inner.field(name) for name, inner in shape.fields.items()])
     try:
         with _writer(file, schema, ending) as writer:
-            for group in row_groups(lines):
-                batch = batch_of(group, shape, schema)
-                writer.write_batch(batch)
+            group: list[Any] = []
+            for rows, ends_group in pieces(lines):
+                group.append(batch_of(rows, shape, schema))
+                if ends_group:
+                    writer.write_table(pa.Table.from_batches(group).combine_chunks())
+                    group = []
     except pa.ArrowException as error:
         raise ResourceError(f"cannot be written ({error})", where=file.name) from error
 
@@ -84,19 +88,22 @@ def batch_of(rows: list[Row], shape: Shape, schema: Any) -> Any:
         return pa.RecordBatch.from_pylist([_escaped(row) for row in changed], schema=schema)
 
 
-def row_groups(lines: BinaryIO) -> Iterator[list[Row]]:
-    """The rows of a file, some megabytes at a time."""
-    group: list[Row] = []
-    num_bytes = 0
+def pieces(lines: BinaryIO) -> Iterator[tuple[list[Row], bool]]:
+    """The rows of a file, a part of a row group at a time, and whether the group ends with it."""
+    rows: list[Row] = []
+    piece_bytes = group_bytes = 0
     lines.seek(0)
-    for line in lines:
-        group.append(json.loads(line))
-        num_bytes += len(line)
-        if num_bytes >= GROUP_BYTES:
-            yield group
-            group, num_bytes = [], 0
-    if group:
-        yield group
+    line = lines.readline()
+    while line:
+        rows.append(json.loads(line))
+        piece_bytes += len(line)
+        group_bytes += len(line)
+        line = lines.readline()
+        ends_group = group_bytes >= GROUP_BYTES or not line
+        if ends_group or piece_bytes >= PIECE_BYTES:
+            yield rows, ends_group
+            rows, piece_bytes = [], 0
+            group_bytes = 0 if ends_group else group_bytes
 
 
 def _escaped(value: Any) -> Any:

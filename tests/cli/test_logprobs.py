@@ -19,7 +19,7 @@ from discorank.integrations.scoring.value_fields import ValueFields
 from discorank.metrics.errors import InputError, ResumeError
 from discorank.metrics.text.few_shot import SEPARATOR, FewShotExamples
 from discorank.metrics.text.prompt_template import Template
-from discorank.rerank.runs.run import StoppedByErrorsError
+from discorank.rerank.runs.written_outcomes import StoppedByErrorsError
 
 from ..support.lists import write_lists
 from ..support.tiny_generators import TEXTS, model_of, tokenizer_of

@@ -158,6 +158,25 @@ def test_statistics_of_documents_without_a_source(
     assert "bare: no human scores" in run(capsys, "compare", *arguments, code=2)
 
 
+def test_all_references_count(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "summaries.jsonl"
+    row = {"id": "a", "model_id": "M", "references": ["a cat sat", "a dog"], "decoded": "a dog"}
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    arguments: list[str | Path] = ["score", path, "--from", "summeval", "-m", "chrf"]
+    error = run(capsys, *arguments, code=2)
+    assert "no reference 'refA'; there are: reference1, reference2" in error
+    assert "--main-reference NAME" in error
+    (line,) = run(capsys, *arguments, "--main-reference", "all", "--format", "json").splitlines()
+    found = json.loads(line)
+    assert (found["metric"], found["corpus"]) == ("chrf-reference1.reference2", pytest.approx(100))
+    arguments = ["compare", TOY, *PAIRS[:2], "--statistics", "wmt", "--task-draws", "0"]
+    arguments += ["--with-human", "--missing", "leave-out", "--main-reference", "all"]
+    systems = json_of(capsys, *arguments)
+    (by_system, *_) = systems["sets"]["toy"]
+    assert "refB" not in by_system["systems"]
+    assert {"Both-refA.refB", "Good-refB"} <= set(by_system["values"])
+
+
 def test_compare_reads_folders(capsys: pytest.CaptureFixture[str]) -> None:
     found = json_of(capsys, "compare", TOY, "-m", "chrf", "--draws", "100")
     assert list(found["sets"]) == ["toy en-de", "toy he-en"]
@@ -191,9 +210,7 @@ def test_score_of_documents_in_other_forms(
     )
     arguments = ["--main-reference", "refA", "--format", "json", "-m", "chrf"]
     of_xml = run(capsys, "score", path, "--from", "wmt-xml", *arguments).splitlines()
-    of_folder = run(
-        capsys, "score", TOY, *arguments, *PAIRS[:1], "he-en", "--missing", "leave-out"
-    ).splitlines()
+    of_folder = run(capsys, "score", TOY, *arguments, *PAIRS[:1], "he-en").splitlines()
     scores = [
         {row["system"]: row["corpus"] for row in map(json.loads, rows)}
         for rows in (of_xml, of_folder)
@@ -203,6 +220,22 @@ def test_score_of_documents_in_other_forms(
         capsys, "score", path, "--from", "wmt-xml", *arguments, "--metric-scores", tmp_path, code=2
     )
     assert "--language-pair: is missing" in error
+
+
+def test_holes_are_refused_with_what_to_add(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*PAIRS[:2], "--statistics", "wmt", "--task-draws", "0"]
+    error = run(capsys, "compare", TOY, *arguments, code=2)
+    assert "Gap-refA.seg.score: no score of beta. Add --missing leave-out, or --miss" in error
+    assert "Gap-refA" not in run(capsys, "compare", TOY, *arguments, "--missing", "leave-out")
+    assert "Gap-refA" in run(capsys, "compare", TOY, *arguments, "--missing", "zeros")
+
+
+def test_score_has_no_options_for_the_scores_of_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # it writes none of them, so that holes in them stop nothing
+    error = run(capsys, "score", TOY, "-m", "chrf", "--missing", "zeros", code=2)
+    assert "unrecognized arguments: --missing zeros" in error
 
 
 @pytest.mark.parametrize("form", ["systems", "wmt-xml", "wmt-jsonl", "sacrebleu"])
@@ -237,6 +270,7 @@ def test_convert_says_what_a_form_has_no_place_for(
     said = capsys.readouterr().err
     assert "wmt-jsonl has no place for human" in said
     assert "wmt-jsonl has no place for not_supplied, left out of 1 documents" in said
+    assert f"{TOY}: 7 documents written as wmt-jsonl\n" in said
 
 
 def test_convert_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -247,6 +281,11 @@ def test_convert_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert not (tmp_path / "x").exists()
     error = run(capsys, "convert", TOY, "--from", "mtme", "--to", "systems", code=2)
     assert "2 language pairs: en-de, he-en. Name one with --language-pair" in error
+
+
+def test_a_folder_is_named_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    error = run(capsys, "decode", TOY, "-u", "chrf", code=2)
+    assert "is the folder of a test set of mt-metrics-eval. Add --from mtme" in error
 
 
 def test_decode_reads_folders_and_goes_on(

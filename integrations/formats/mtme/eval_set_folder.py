@@ -18,6 +18,7 @@ from ....metrics.errors import InputError, unknown
 from ....metrics.representations import FloatArray
 from ....metrics.spec.limits import limits
 from ....rerank.selection.meta_evaluation.eval_set import (
+    ALL_REFERENCES,
     LEVELS,
     EvalSet,
     Level,
@@ -40,7 +41,7 @@ class EvalSetOptions:
     """How a folder is read. Names may be given for one language pair: ``en-de:theta``.
 
     Args:
-        reference: the main reference; the task's, else the only one, else refA.
+        reference: the main reference, or "all"; the task's, else the only one, else refA.
         human_scores: the standard human scores; the task's, else those that are there alone, else mqm.
         outliers: systems that do not count; the task's if not given.
         close_references: references that are no systems though they are outputs.
@@ -263,7 +264,7 @@ def _completed(
         raise InputError(
             f"no score of {', '.join(lacking)[:200]}",
             where=str(path),
-            fix="Score every output; or --missing zeros, as mt-metrics-eval counts them, or leave-out",
+            fix="Add --missing leave-out, or --missing zeros as mt-metrics-eval counts it; or score every output",
         )
     return {**scores, **{system: np.zeros(bare.length(level)) for system in lacking}}
 
@@ -326,8 +327,13 @@ def _standard_scores(bare: EvalSet, name: str | None) -> dict[Level, str]:
 def _check_standards(bare: EvalSet, standards: Standards) -> None:
     """Raises InputError for a name that the set does not have."""
     where = f"{bare.name} {bare.language_pair}"
-    if standards.reference not in bare.references:
-        raise unknown("reference", standards.reference, bare.references, where=where)
+    if standards.reference not in (*bare.references, ALL_REFERENCES):
+        known = ", ".join(sorted(bare.references))
+        raise InputError(
+            f"no reference {standards.reference!r:.80}; there are: {known:.300}",
+            where=where,
+            fix="Name the one that counts, or all: --main-reference NAME",
+        )
     for system in sorted(standards.outliers):
         if system not in bare.outputs:
             raise unknown("outlier", system, bare.outputs, where=where)

@@ -109,7 +109,7 @@ def written_documents(documents: tuple[DocumentPlace, ...], where: str) -> Itera
     for document in documents:
         for name in (document.name, document.domain):
             check_name(name, where)
-        line = f"{document.domain}\t{document.name}\n".encode()
+        line = f"{document.domain} {document.name}\n".encode()
         for _ in range(document.start, document.stop):
             yield line
 

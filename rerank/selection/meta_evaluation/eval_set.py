@@ -19,6 +19,7 @@ from ....metrics.representations import FloatArray
 
 Level = Literal["sys", "domain", "doc", "seg"]
 LEVELS: tuple[Level, ...] = ("sys", "domain", "doc", "seg")
+ALL_REFERENCES = "all"
 Texts = tuple[str | None, ...]  # None: no text was supplied
 Scores = Mapping[str, FloatArray]  # by system
 
@@ -75,7 +76,7 @@ class Standards:
     """What a test set takes for granted in a language pair.
 
     Args:
-        reference: the main reference.
+        reference: the main reference, or "all".
         human_scores: the standard human scores by level.
         outliers: systems that do not count.
         close_references: references so close to the main one that they are no systems.
@@ -158,8 +159,10 @@ class EvalSet:
         return name
 
     def main_references(self, references: Sequence[str] = ()) -> frozenset[str]:
-        """Those given, or the standard one; raises InputError for one that is not there."""
+        """Those given, or the standard one, or all; raises InputError for one that is not there."""
         names = frozenset(references) or frozenset((self.standards.reference,))
+        if names == {ALL_REFERENCES} and ALL_REFERENCES not in self.references:
+            return frozenset(self.references)
         for name in sorted(names - frozenset(self.references)):
             raise unknown("reference", name, self.references, where=self.language_pair)
         return names

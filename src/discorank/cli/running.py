@@ -23,6 +23,7 @@ from .options.nbest_output import row_form_in
 from .terminal.console import Progress, say
 from .terminal.watching import Watch
 
+COMPRESSED = frozenset({".gz", ".bz2", ".xz", ".zst"})
 _NAME_A_FILE = "Name a file; without one the output goes to stdout"
 
 
@@ -47,6 +48,7 @@ def run_decider(values: dict[str, Any], decider: Decider, engine: Engine) -> int
     inputs = [values.get(name) for name in names]
     path = check_output(values["output"], inputs)
     form = row_form_in(values)
+    check_plain(values.get("save_utilities"), "--save-utilities")
     check_not_input(values.get("save_utilities"), inputs)
     watch = Watch(engine, quiet)
     try:
@@ -84,14 +86,19 @@ def check_output(output: str | None, inputs: Sequence[str | None]) -> Path | Non
     if output == "":
         raise InputError("is empty", where="--output", fix=_NAME_A_FILE)
     path = None if output in (None, "-") else Path(str(output))
-    if path is not None and path.suffix == ".gz":
-        raise InputError(
-            "rows are written plain, so that a run can go on", where="--output", fix="Leave .gz off"
-        )
     if path is not None:
+        check_plain(path, "--output")
         for suffix in ("", ".run.json", ".run.json.tmp", ".rows.jsonl", ".errors.jsonl", ".lock"):
             check_not_input(f"{path}{suffix}", inputs)
     return path
+
+
+def check_plain(path: str | Path | None, where: str) -> None:
+    """Raises InputError for an output whose name says that it is compressed, which nothing here is."""
+    ending = Path(path or "").suffix.lower()
+    if ending in COMPRESSED:
+        problem = "files are written plain, so that a run can go on and rows can be checked"
+        raise InputError(problem, where=where, fix=f"Leave {ending} off, or compress it afterwards")
 
 
 def closing_line(
@@ -139,6 +146,7 @@ def check_writable(path: str, fix: str = "Name a file") -> None:
     """Raises InputError where `complete_or_absent` would: for commands that compute before they write."""
     if not path:
         raise InputError("is empty", where="the output", fix=fix)
+    check_plain(path, path)
     if os.path.exists(f"{path}.run.json"):
         raise InputError("is the output of a run", where=path, fix="Choose another output")
     check_reachable(Path(path))

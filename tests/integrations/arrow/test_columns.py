@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from discorank.integrations.arrow.columns import ColumnNames
+from discorank.integrations.arrow.open_rows import open_rows
 from discorank.integrations.formats.open_lists import open_lists
 from discorank.metrics.errors import InputError
 from discorank.metrics.spec.limits import use_limits
@@ -36,6 +37,23 @@ def test_columns_are_keys_by_their_names(tmp_path: Path) -> None:
     assert read(path, "id=pid", "candidates=out") == [
         {"id": "a", "candidates": ["x", "y"], "topic": "t"}
     ]
+
+
+def test_a_column_that_is_needed_is_asked_for(tmp_path: Path) -> None:
+    path = written(tmp_path / "l.parquet", {"pid": ["a"], "out": [["x", "y"]]})
+    message = (
+        r"l.parquet: no column id and candidates or text; there are: pid, out. "
+        r"Say which it is: --columns id=COLUMN candidates=COLUMN \(id=# numbers the rows\)"
+    )
+    with pytest.raises(InputError, match=message):
+        read(path)
+    with pytest.raises(InputError, match=r"no column candidates or text.*--columns candidates=COL"):
+        read(path, "id=pid")
+    with pytest.raises(InputError, match=r"no column hypothesis; there are: pid, out"):
+        open_rows(path, (), "segment")
+    assert [row["id"] for row in read(path, "id=#", "candidates=out")] == ["0"]
+    flat = written(tmp_path / "flat.parquet", {"id": ["a", "a"], "text": ["x", "y"]})
+    assert len(read(flat)) == 1
 
 
 def test_columns_are_left_out(tmp_path: Path) -> None:

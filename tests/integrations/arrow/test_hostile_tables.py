@@ -292,7 +292,8 @@ def test_types_that_are_not_read(tmp_path: Path) -> None:
     for _ in range(120):
         deep = pa.list_(deep)
     for kind in (pa.binary(), pa.timestamp("s"), pa.decimal128(5), pa.duration("s"), deep):
-        parquet.write_table(pa.table({"id": ["a"], "k": pa.nulls(1, kind)}), path)
+        columns = {"id": ["a"], "candidates": [["x"]], "k": pa.nulls(1, kind)}
+        parquet.write_table(pa.table(columns), path)
         with pytest.raises(InputError, match=r"found the type|nested deeper"):
             read(path)
 

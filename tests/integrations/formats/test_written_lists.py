@@ -179,7 +179,7 @@ def test_a_list_goes_through_every_form_and_back(
         ("moses", Candidate("a", None, {"b c": 1.0}), "the name of a feature is one word"),
         ("moses", Candidate(Document(("a", "b"))), "a text of several sentences"),
         ("marian", Candidate("a", -1.0), "no score, the last column"),
-        ("marian", Candidate("a", None, {"score": -1.0}), "expected F0= and a number"),
+        ("marian", Candidate("a", None, {"score": -1.0}), "no log-probability and no F0"),
         (
             "marian",
             Candidate("a", None, {"score": -1.0, "F0": -2.0}),
@@ -196,6 +196,15 @@ def test_a_list_goes_through_every_form_and_back(
 def test_what_a_form_cannot_say_is_refused(form: str, candidate: Candidate, message: str) -> None:
     with pytest.raises(InputError, match=message):
         FormWriter(form).written(CandidateList("0", (candidate,)))
+
+
+def test_features_alone_are_no_list_of_marian() -> None:
+    record = made("0", [("Haus", None, {"LM0": -3.0, "score": -4.0})])
+    with pytest.raises(InputError, match=r"no log-probability and no F0.*Write moses") as found:
+        list_writer("marian").written(record)
+    assert found.value.where == "candidates[0]: logprob"
+    ensemble = made("0", [("Haus", None, {"F0": -3.0, "F1": -2.0, "score": -4.0})])
+    assert list_writer("marian").written(ensemble) == b"0 ||| Haus ||| F0= -3.0 F1= -2.0 ||| -4.0\n"
 
 
 @pytest.mark.parametrize("identity", ["a", "007", "-1", "1.0", "9" * 30])

@@ -270,6 +270,16 @@ def test_runs_that_cannot_be_exported_are_refused(
     assert "damaged or edited" in refused(capsys, "sft", run_path, "-o", tmp_path / "p")
 
 
+def test_what_is_no_run_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.jsonl"
+    words = ["export", "pairs", str(path), "-o", str(tmp_path / "rows.jsonl")]
+    assert main(words) == 2
+    assert "run.jsonl: is not there. Give what decode or rerank wrote" in capsys.readouterr().err
+    path.write_text("{}\n")
+    assert main(words) == 2
+    assert "is no run: run.jsonl.run.json does not stand beside it" in capsys.readouterr().err
+
+
 def test_a_list_without_source_has_no_prompt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,9 +17,12 @@ import numpy as np
 import pytest
 
 from discorank.cli.main import main
+from discorank.metrics.errors import InputError
 from discorank.metrics.spec.checksums import with_checksum
 from discorank.rerank.runs import resumable as checkpoint
+from discorank.rerank.runs.entry import Entry
 from discorank.rerank.runs.resumable import Checkpoint
+from discorank.rerank.runs.written_outcomes import stopped
 
 from ...support.lists import made_lists, write_lists
 
@@ -101,6 +104,27 @@ def test_other_settings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "utility was 'chrf', now 'chrf(beta=1.0)'" in capsys.readouterr().err
     assert out.read_bytes() == before
     assert decode(source, out) == 0  # the refusals left the run as it was
+
+
+def test_a_run_that_ended_before_its_first_row_is_in_nobodys_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_lists(tmp_path / "in.jsonl", [{"id": "a", "candidates": []}, *made_lists(3)])
+    out = tmp_path / "out.jsonl"
+    assert decode(source, out) == 3
+    assert rows(Path(f"{out}.errors.jsonl"))
+    words = ["decode", str(source), "-u", "bleu", "-o", str(out), "--quiet", "--max-errors", "1"]
+    assert main(words) == 3
+    assert (len(rows(out)), len(rows(Path(f"{out}.errors.jsonl")))) == (3, 1)
+    assert run_file(out)["settings"]["utility"].startswith("bleu")
+    assert decode(source, out) == 4  # now there are rows to lose
+    # rows that no checkpoint counts are not thrown away either
+    killed = tmp_path / "killed.jsonl"
+    assert decode(source, killed) == 3
+    killed.write_text('{"id": "a"}\n')
+    capsys.readouterr()
+    assert main([*words[:5], str(killed), "--quiet"]) == 4
+    assert "Choose another output" in capsys.readouterr().err
 
 
 def test_other_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -304,6 +328,20 @@ def test_stops_at_the_first_error_and_goes_on_when_it_is_mended(
     assert decode(write_lists(source, lists), out) == 0
     assert len(rows(out)) == 20
     assert not (tmp_path / "out.errors.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("fix", "advice"),
+    [
+        ("", "Mend it and run again, or allow more with --max-errors"),
+        ("Write moses", "Write moses, or allow more with --max-errors"),
+        ("Is it whole?", "Is it whole? Or allow more with --max-errors"),
+    ],
+)
+def test_what_ends_a_run_says_what_to_do(fix: str, advice: str) -> None:
+    entry: Entry[Any] = Entry(None, None, 3, b"")
+    error = stopped(InputError("no score", where="in.txt:3: score", fix=fix), entry, "in.txt")
+    assert str(error) == f"in.txt:3: stopped at an error record: score: no score. {advice}"
 
 
 def test_a_refused_file_leaves_a_resumable_run(

@@ -61,6 +61,25 @@ def test_a_run_goes_on_and_makes_the_same_table(
     assert out.read_bytes() == before
 
 
+def test_row_groups_are_the_same_however_many_rows_are_values_at_a_time(
+    tmp_path: Path, lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as parquet
+
+    monkeypatch.setattr(table_files, "GROUP_BYTES", 1000)
+    for name, num_bytes in {"whole": 1000, "pieces": 1}.items():
+        monkeypatch.setattr(table_files, "PIECE_BYTES", num_bytes)
+        for ending in (".parquet", ".arrow", ".arrows"):
+            table_files.write_table(lists, tmp_path / f"{name}{ending}")
+    for ending in (".parquet", ".arrow", ".arrows"):
+        whole, in_pieces = (tmp_path / f"{name}{ending}" for name in ("whole", "pieces"))
+        assert whole.read_bytes() == in_pieces.read_bytes()
+    assert parquet.ParquetFile(tmp_path / "pieces.parquet").num_row_groups > 2
+    assert rows_of(tmp_path / "pieces.parquet") == list(
+        map(json.loads, lists.read_text().splitlines())
+    )
+
+
 def test_what_stops_while_the_table_is_made_leaves_none(
     tmp_path: Path, lists: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

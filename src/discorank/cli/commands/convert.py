@@ -15,7 +15,7 @@ from ...metrics.errors import InputError
 from ...metrics.spec.checked_settings import settings
 from ...rerank.prior import STRENGTH, Prior, check_strength, load_prior
 from ...rerank.runs.rows import error_row
-from ...rerank.runs.run import stopped
+from ...rerank.runs.written_outcomes import stopped
 from ..options import Options
 from ..options.inputs import InputOptions, open_input
 from ..options.nbest_output import FormOptions, list_writer_in

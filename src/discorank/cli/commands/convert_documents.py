@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from ...metrics.errors import InputError, unknown
 from ...rerank.runs.rows import as_line
 from ..options import needed
 from ..options.eval_set_options import checked_rows
-from ..running import complete_or_absent
+from ..running import check_plain, complete_or_absent
 from ..terminal.console import say
 
 Row = dict[str, Any]
@@ -49,7 +50,8 @@ def run_documents(values: Mapping[str, Any]) -> int:
     pair = values["language_pair"]
     keys = [HumanKey.read(key) for key in values["human"]]
     rows = checked_rows(path, source_form, pair, keys, values["as_systems"])
-    rows = _noted(rows, form, path, values["quiet"])
+    count = Counter[str]()
+    rows = _noted(rows, form, path, count, values["quiet"])
     if form == "sacrebleu":
         _to_sacrebleu(rows, needed(values, "output", "--output"), values)
         return 0
@@ -60,6 +62,7 @@ def run_documents(values: Mapping[str, Any]) -> int:
         "summeval": written_summeval,
     }[form](rows)
     _write(values["output"], lines)
+    say(f"{path}: {count['documents']} documents written as {form}", values["quiet"])
     return 0
 
 
@@ -70,16 +73,19 @@ _HELD = {
 }
 
 
-def _noted(rows: Iterator[Row], form: str, path: str, quiet: bool) -> Iterator[Row]:
-    """The rows; says at the end what the form has no place for."""
+def _noted(
+    rows: Iterator[Row], form: str, path: str, count: Counter[str], quiet: bool
+) -> Iterator[Row]:
+    """The rows, counted as documents; says at the end what the form has no place for."""
     lost: dict[str, int] = {}
     for row in rows:
         for key in ("human", "metrics", "not_supplied"):
             if row.get(key) and key not in _HELD.get(form, ()):
                 lost[key] = lost.get(key, 0) + 1
+        count["documents"] += 1
         yield row
-    for key, count in lost.items():
-        say(f"{path}: {form} has no place for {key}, left out of {count} documents", quiet)
+    for key, number in lost.items():
+        say(f"{path}: {form} has no place for {key}, left out of {number} documents", quiet)
 
 
 def _systems_lines(rows: Iterator[Row]) -> Iterator[bytes]:
@@ -122,6 +128,7 @@ def _to_folder(path: str, values: Mapping[str, Any]) -> None:
 def _to_sacrebleu(rows: Iterator[Row], output: str, values: Mapping[str, Any]) -> None:
     """Into files ``OUTPUT.FIELD``, with or without ``.src`` in the name given."""
     prefix = output.removesuffix(".src")
+    check_plain(prefix, "--output")
     for field, texts in sacrebleu_columns(rows).items():
         _write(f"{prefix}.{field}", (f"{text}\n".encode() for text in texts))
     say(f"{prefix}.src and fields beside it", values["quiet"])

@@ -145,6 +145,7 @@ def _complete_head(path: str, kind: str) -> RunHead:
     Raises:
         InputError: it is neither.
     """
+    _check_there(path)
     head = read_head(path)
     if not head.complete:
         problem = "is not complete"
@@ -153,6 +154,16 @@ def _complete_head(path: str, kind: str) -> RunHead:
         problem = "has the best text of each list alone"
         raise InputError(problem, where=path, fix="Decide anew with --nbest all")
     return head
+
+
+def _check_there(path: str) -> None:
+    """Raises InputError where no run stands at a path."""
+    fix = "Give what decode or rerank wrote with -o"
+    if not lines_of_run(path).exists():
+        raise InputError("is not there", where=str(lines_of_run(path)), fix=fix)
+    if not Path(f"{path}.run.json").exists():
+        problem = f"is no run: {Path(path).name}.run.json does not stand beside it"
+        raise InputError(problem, where=path, fix=fix)
 
 
 def _check_settings(kind: str, values: Mapping[str, Any]) -> None:

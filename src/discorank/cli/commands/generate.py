@@ -115,7 +115,7 @@ def run(arguments: Sequence[str]) -> int:
     turns = Turns(generator, template, first_template, values["context"], decider, engine, examples)
     reading = GenerationWatch(turns)
     with (
-        closing(open_rows(path, values["columns"])) as source,
+        closing(open_rows(path, values["columns"], "input")) as source,
         Progress("lists", source.fraction, values["quiet"], reading) as progress,
     ):
         about = {"seeds": {"generation": values["seed"]}}

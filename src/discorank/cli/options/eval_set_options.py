@@ -30,12 +30,23 @@ NO_PAIR = "-"  # of a test set that names no languages
 
 
 @settings
-class EvalSetReading:
-    """How test sets are read.
+class EvalSetTexts:
+    """Which texts of test sets are read.
 
     Args:
         language_pair: folders of mt-metrics-eval: the language pairs that are read; all if not given.
-        main_reference: the reference that metrics of the WMT metrics task read, such as refA or he-en:refB.
+        main_reference: the reference that metrics of the WMT metrics task read, such as refA or he-en:refB; or all.
+    """
+
+    language_pair: tuple[str, ...] = ()
+    main_reference: tuple[str, ...] = ()
+
+
+@settings
+class EvalSetReading:
+    """How the scores of test sets are read.
+
+    Args:
         human_scores: the human scores that the task's statistics hold metrics against, such as mqm.
         outliers: systems that do not count there, such as en-de:theta.
         close_references: references that are no systems there though people judged them.
@@ -43,8 +54,6 @@ class EvalSetReading:
         missing: what is done where a metric lacks a system: error, zeros (as mt-metrics-eval does), or leave-out.
     """
 
-    language_pair: tuple[str, ...] = ()
-    main_reference: tuple[str, ...] = ()
     human_scores: tuple[str, ...] = ()
     outliers: tuple[str, ...] = ()
     close_references: tuple[str, ...] = ()
@@ -55,12 +64,12 @@ class EvalSetReading:
 def reading_options(values: Mapping[str, Any]) -> EvalSetOptions:
     """How folders are read, as the options say."""
     return EvalSetOptions(
-        tuple(values["main_reference"]),
-        tuple(values["human_scores"]),
-        tuple(values["outliers"]),
-        tuple(values["close_references"]),
-        tuple(values["primary"]),
-        values["missing"],
+        reference=tuple(values["main_reference"]),
+        human_scores=tuple(values.get("human_scores", ())),
+        outliers=tuple(values.get("outliers", ())),
+        close_references=tuple(values.get("close_references", ())),
+        primary=tuple(values.get("primary", ())),
+        missing=values["missing"],
     )
 
 

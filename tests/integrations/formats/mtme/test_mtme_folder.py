@@ -200,7 +200,7 @@ def test_what_is_wrong_is_refused_with_its_place(
 def test_parts_that_are_missing(toy: Path) -> None:
     with pytest.raises(InputError, match="unknown language pair 'de-en'"):
         read_eval_set(toy, "de-en")
-    with pytest.raises(InputError, match="unknown reference 'refC'"):
+    with pytest.raises(InputError, match="no reference 'refC'; there are: refA, refB"):
         read_eval_set(toy, "he-en", EvalSetOptions(reference=("refC",)))
     with pytest.raises(InputError, match="unknown human scores 'esa'"):
         read_eval_set(toy, "he-en", EvalSetOptions(human_scores=("esa",)))
@@ -278,7 +278,7 @@ def test_a_folder_is_written_as_it_was(toy: Path, tmp_path: Path, pair: str) -> 
     after = read_eval_set(copy, pair)
     assert equal(before, after)
     assert read_ratings(copy, after) == ratings
-    for folder in ("sources", "references", f"system-outputs/{pair}"):
+    for folder in ("documents", "sources", "references", f"system-outputs/{pair}"):
         for path in (copy / folder).iterdir():
             assert path.read_bytes() == (toy / folder / path.name).read_bytes()
 

@@ -22,7 +22,7 @@ from ....rerank.selection.resampling_units import segments_of_unit
 from ....rerank.selection.significance import Correction
 from ....rerank.selection.statistics import DRAWS
 from ...options import Options, needed
-from ...options.eval_set_options import EvalSetReading
+from ...options.eval_set_options import EvalSetReading, EvalSetTexts
 from ...options.inputs import CodeOptions, JudgeOptions, check_model, metric_in
 from ...running import check_not_input
 from .answer import answered
@@ -91,7 +91,15 @@ class CompareOptions:
 OPTIONS = Options(
     "compare",
     "Compare whole systems, and what chooses among their outputs. Tables go to stdout.",
-    [CompareOptions, ChooserOptions, EvalSetReading, TaskOptions, CodeOptions, JudgeOptions],
+    [
+        CompareOptions,
+        ChooserOptions,
+        EvalSetTexts,
+        EvalSetReading,
+        TaskOptions,
+        CodeOptions,
+        JudgeOptions,
+    ],
     positional={"input": "*"},
     short={"metric": "m"},
 )

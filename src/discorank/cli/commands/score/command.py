@@ -25,7 +25,7 @@ from ....rerank.lists import plain
 from ....rerank.runs.rows import as_line
 from ....tables import aligned
 from ...options import Options, needed
-from ...options.eval_set_options import EvalSetReading
+from ...options.eval_set_options import EvalSetTexts
 from ...options.inputs import CodeOptions, JudgeOptions, cache_in, check_model, metric_in
 from ...row_files import complete_rows
 from ...running import OutputOptions, check_not_input
@@ -81,7 +81,7 @@ FLAGGED = "{}: {{}} segments have {}"
 OPTIONS = Options(
     "score",
     "Score texts. The table goes to stdout, a row per segment to -o.",
-    [ScoreOptions, EvalSetReading, OutputOptions, CodeOptions, JudgeOptions],
+    [ScoreOptions, EvalSetTexts, OutputOptions, CodeOptions, JudgeOptions],
     positional={"input": "?"},
     short={"metric": "m", "output": "o"},
 )

@@ -130,7 +130,7 @@ def _together(columns: Sequence[Iterator[str]], names: Sequence[str]) -> Iterato
 def _from_rows(path: str, columns: Sequence[str]) -> Iterator[Segment]:
     """Segments from one file of JSON lines, or a Parquet or Arrow file."""
     check_beside(path)
-    source = open_rows(path, columns)
+    source = open_rows(path, columns, "segment")
     for number, line in source:
         where = source.place(number) if isinstance(source, ArrowSource) else f"{path}:{number}"
         try:

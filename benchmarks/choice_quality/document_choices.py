@@ -1,6 +1,6 @@
 """Choosing whole documents among systems: which sums of sentence and document utilities choose best by people.
 
-    python -m benchmarks.choice_quality.whole_documents FOLDER WORK [--kept] [--sets SET ...] [-o TABLES.md]
+    python -m benchmarks.choice_quality.document_choices FOLDER WORK [--kept] [--sets SET ...] [-o TABLES.md]
 
 FOLDER holds the sets of `judged_sets`; matrices are kept in WORK, so that the same command goes on, and ``--kept``
 makes the tables of what is there. A document is decided as `decode --choice document --normalize zscore` does: every

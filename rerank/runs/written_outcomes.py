@@ -1,0 +1,88 @@
+"""Writes what comes of every entry of an input, in input order: rows, or error records up to a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from ...metrics.errors import DiscorankError
+from ...metrics.execution.meter import Meter
+from .entry import Entry
+from .resumable import Checkpoint
+from .rows import error_row
+from .stream import Stream
+
+T = TypeVar("T")
+# what is added to every output, and to the counts
+Written = tuple[dict[str, bytes], dict[str, int]]
+
+
+class StoppedByErrorsError(DiscorankError):
+    """More error records than allowed; the run can be resumed after mending the input."""
+
+    exit_code = 3
+
+
+def write_outcomes(
+    outcomes: Iterable[tuple[Entry[Any], T]],
+    written: Callable[[T], Written],
+    name: str,
+    checkpoint: Checkpoint | Stream,
+    max_errors: int,
+    on_progress: Callable[[int, int], None],
+    meter: Meter | None = None,
+) -> None:
+    """Writes what every entry yields, in input order.
+
+    Args:
+        outcomes: entries, each with what came of it.
+        written: what an outcome adds to the outputs and to the counts; raises the error that it ended in.
+        name: the input's name, for error records.
+        checkpoint: the outputs.
+        max_errors: how many error records a run may write.
+        on_progress: called with the number of entries done and of error records.
+        meter: counts the seconds of writing.
+
+    Raises:
+        StoppedByErrorsError: one error record more.
+    """
+    meter = meter or Meter()
+    for entry, outcome in outcomes:
+        with meter.stage("write"):
+            try:
+                writes, counts = written(outcome)
+            except DiscorankError as error:
+                error = _placed(error, entry, name)
+                row = error_row(error, name, entry.line, entry.id)
+                if num_errors(checkpoint) >= max_errors:
+                    checkpoint.leave("errors", row)
+                    raise stopped(error, entry, name) from error
+                writes, counts = {"errors": row}, {"errors": 1}
+            checkpoint.commit(entry.raw, writes, counts)
+        on_progress(checkpoint.state.entries, num_errors(checkpoint))
+
+
+def num_errors(checkpoint: Checkpoint | Stream) -> int:
+    """How many error records are written."""
+    return checkpoint.state.counts.get("errors", 0)
+
+
+def stopped(error: DiscorankError, entry: Entry[Any], name: str) -> StoppedByErrorsError:
+    """What ends a run at one error record more than it may have."""
+    placed = _placed(error, entry, name)
+    # one advice: that of the error, if it has any
+    fix = placed.fix or "Mend it and run again"
+    more = " allow more with --max-errors"
+    reason = type(placed)(placed.problem, where=placed.where)
+    return StoppedByErrorsError(
+        f"stopped at an error record: {reason}",
+        where=f"{name}:{entry.line}",
+        fix=f"{fix} Or" + more if fix.endswith("?") else f"{fix}, or" + more,
+    )
+
+
+def _placed(error: DiscorankError, entry: Entry[Any], name: str) -> DiscorankError:
+    """The error without the file and line that its record says beside it."""
+    prefix = f"{name}:{entry.line}"
+    where = error.where.removeprefix(prefix).removeprefix(": ")
+    return type(error)(error.problem, where=where, fix=error.fix)
