@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.support.rated import Rated, agreement, into_english, of_metric
 from discorank.metrics.representations import FloatArray
-from discorank.rerank.selection.statistics import spearman
+from discorank.rerank.selection.correlation import spearman
 
 VARIANTS = {
     "words": 'dr-lex(ignore="tree")',

@@ -33,8 +33,8 @@ from discorank.metrics.execution.store import Store
 from discorank.metrics.representations import FloatArray
 from discorank.metrics.text.sentence_splitting import splitter
 from discorank.metrics.text.texts import NO_CONTEXT
+from discorank.rerank.selection.correlation import tau_b
 from discorank.rerank.selection.document_outputs import DocumentOutputs
-from discorank.rerank.selection.statistics import tau_b
 
 WINDOWS = ((2, 1), (2, 2), (3, 1), (3, 3), (4, 2), (4, 4))
 

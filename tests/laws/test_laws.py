@@ -574,7 +574,7 @@ def test_aligned_documents_are_compared_pair_by_pair(metric: Metric) -> None:
     cheap = "length" if metric.costly_pairs else "metric"
     metric = metric.with_defaults(align="monotone", align_by=cheap)
     two, three = Document(["the cat sat .", "a mat"]), Document(["the cat", "sat .", "on the mat"])
-    texts = [two, three, "cat"]
+    texts: list[str | Document] = [two, three, "cat"]
     source = Document(["the cat sat", "on", "the mat"])
     found = metric.pairwise(texts, texts, source)
     assert np.isfinite(found).all()
